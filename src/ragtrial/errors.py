@@ -1,0 +1,117 @@
+"""Every error that ragtrial raises on purpose, in one tree.
+
+    RagtrialError
+    ├── InputError               what was written is wrong; nothing was run      (exit code 2)
+    │   ├── ConfigError          the YAML config, --set, the environment
+    │   ├── LabelsError          prompt_queries.json, qrels
+    │   ├── CorpusError          the documents
+    │   ├── MetricError          a metric's name or parameters
+    │   ├── CutoffError          a k beyond the depth that was retrieved
+    │   ├── ModelNotFoundError   a model or a custom function that cannot be found
+    │   └── ReportError          a report that is not there or cannot be read
+    └── RunError                 it broke while running; what finished is kept   (exit code 3)
+        ├── EmbedderError        the model or the custom function failed
+        ├── StoreError           Chroma failed
+        └── WorkspaceError       the cache cannot be read or written
+
+An error carries faults: each names the place, what was found, what was expected and the next step.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fault:
+    """One thing that is wrong, at one place. Lines and columns count from 1."""
+
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    message: str = ""
+
+    def __str__(self) -> str:
+        place = self.file
+        if self.line:
+            place += f":{self.line}"
+            if self.column:
+                place += f":{self.column}"
+        return f"{place}: {self.message}" if place else self.message
+
+
+class RagtrialError(Exception):
+    """The base of all errors below; ``str()`` is one line per fault."""
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, *faults: Fault | str) -> None:
+        self.faults = tuple(fault if isinstance(fault, Fault) else Fault(message=fault) for fault in faults)
+        super().__init__("\n".join(str(fault) for fault in self.faults))
+
+
+class InputError(RagtrialError):
+    """What was written is wrong; nothing was run."""
+
+    exit_code = 2
+
+
+class ConfigError(InputError):
+    """The config, an override or an environment variable it names is wrong."""
+
+
+class LabelsError(InputError):
+    """The labelled queries are wrong, or do not fit the documents."""
+
+
+class CorpusError(InputError):
+    """The documents cannot be read, or there are none."""
+
+
+class MetricError(InputError):
+    """A metric's name or parameter is unknown or out of range."""
+
+
+class CutoffError(InputError):
+    """A metric was asked for more hits than were retrieved for it."""
+
+
+class ModelNotFoundError(InputError):
+    """A model or a custom function cannot be found; the message says what was tried."""
+
+
+class ReportError(InputError):
+    """A report is not there, or is not one."""
+
+
+class RunError(RagtrialError):
+    """It broke while running; what finished is kept, and the same command resumes."""
+
+
+class EmbedderError(RunError):
+    """The embedder failed, or returned something that cannot be an embedding."""
+
+
+class StoreError(RunError):
+    """The vector store failed."""
+
+
+class WorkspaceError(RunError):
+    """The workspace cannot be read or written."""
+
+
+def did_you_mean(name: str, valid: Iterable[str]) -> str:
+    """`` Did you mean 'x'?`` for the valid name nearest to ``name``, or nothing when none is near."""
+    by_lower = {candidate.lower(): candidate for candidate in valid}
+    near = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
+    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
+
+
+def listed(names: Iterable[str], most: int = 12) -> str:
+    """The names joined by commas, cut after ``most`` with the count of the rest."""
+    all_names = list(names)
+    rest = len(all_names) - most
+    return ", ".join(all_names[:most]) + (f", and {rest} more" if rest > 0 else "")

@@ -1,0 +1,79 @@
+"""Functions of the user's, named `package.module:function` in a config."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from ragtrial.errors import ModelNotFoundError, did_you_mean
+from ragtrial.options import LocatedText
+
+_folders: dict[str, Path] = {}
+
+
+def _noted(value: object) -> object:
+    """Remember which folder a name was written in, since a module beside the config may be meant."""
+    if isinstance(value, str):
+        module, colon, function = value.partition(":")
+        if not (colon and function.isidentifier() and all(part.isidentifier() for part in module.split("."))):
+            raise ValueError(f"{value!r} must be written package.module:function.")
+        if isinstance(value, LocatedText):
+            _folders[str(value)] = value.folder
+    return value
+
+
+FunctionName = Annotated[str, BeforeValidator(_noted)]
+
+
+def import_function(name: str) -> Callable[..., Any]:
+    """The function called ``package.module:function``: an installed module's, or a file's beside the config.
+
+    Raises ModelNotFoundError if there is no such module or function, or if the module raises on import.
+    """
+    module_name, _, function_name = name.partition(":")
+    module = _module(module_name, _folders.get(name, Path.cwd()))
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        near = did_you_mean(function_name, [key for key, value in vars(module).items() if callable(value)])
+        raise ModelNotFoundError(f"{name}: the module {module_name} has no function {function_name!r}.{near}")
+    return function  # type: ignore[no-any-return]  # anything callable will do; what it returns is checked
+
+
+def function_source(function: Callable[..., Any]) -> Path | None:
+    """The file that a function is written in, None where there is none (a builtin)."""
+    try:
+        source = inspect.getsourcefile(inspect.unwrap(function))
+    except TypeError:
+        return None
+    return Path(source) if source and Path(source).is_file() else None
+
+
+def _module(name: str, folder: Path) -> Any:
+    path = folder.joinpath(*name.split(".")).with_suffix(".py")
+    try:
+        if path.is_file():
+            # Loaded from its place: a folder on sys.path would let its other files shadow installed modules.
+            key = f"ragtrial_user_{name.replace('.', '_')}_{abs(hash(str(path)))}"
+            if key in sys.modules:
+                return sys.modules[key]
+            spec = importlib.util.spec_from_file_location(key, path)
+            if spec is not None and spec.loader is not None:
+                module = importlib.util.module_from_spec(spec)
+                sys.modules[key] = module
+                spec.loader.exec_module(module)
+                return module
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+            raise ModelNotFoundError(f"there is no module {name!r}: neither installed nor a file {path}.") from None
+        raise ModelNotFoundError(f"the module {name!r} needs {error.name!r}, which is not installed.") from error
+    except Exception as error:
+        sys.modules.pop(f"ragtrial_user_{name.replace('.', '_')}_{abs(hash(str(path)))}", None)
+        raise ModelNotFoundError(f"the module {name!r} cannot be imported: {type(error).__name__}: {error}") from error

@@ -1,0 +1,60 @@
+"""The base of everything that a config can say: strict, frozen, with descriptions that editors show."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Self, Union
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from ragtrial.registry import Registry
+
+
+class Options(BaseModel):
+    """Unknown keys are refused, types are not guessed, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+
+    def identity(self) -> dict[str, Any]:
+        """What changes the outcome, as JSON values: the part of the options that is hashed."""
+        return self.model_dump(mode="json")
+
+
+class LocatedText(str):
+    """A string of a config file that knows the folder it was written in, for the paths among them."""
+
+    folder: Path
+
+    def __new__(cls, text: str, folder: Path) -> Self:
+        made = super().__new__(cls, text)
+        made.folder = folder
+        return made
+
+
+def _absolute(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    folder = value.folder if isinstance(value, LocatedText) else Path()
+    return os.path.normpath(folder.absolute() / Path(value).expanduser())
+
+
+def _model_name(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    path = str(_absolute(value))
+    looks_local = value.startswith((".", "/", "~")) or Path(path).is_dir()
+    return path if looks_local else str(value)
+
+
+PathText = Annotated[str, BeforeValidator(_absolute)]
+"""A path, made absolute from the folder of the file it was written in (the current one without a file)."""
+
+ModelName = Annotated[str, BeforeValidator(_model_name)]
+"""A model's name on the hub, or the path of a local folder (made absolute as PathText is)."""
+
+
+def union_of(members: Registry[Any]) -> Any:
+    """The type of a config value that is any member of a family, told apart by its ``kind``."""
+    classes = tuple(member for _, member in members.members())
+    return Annotated[Union[classes], Field(discriminator="kind")] if len(classes) > 1 else classes[0]  # noqa: UP007

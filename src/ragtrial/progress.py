@@ -1,0 +1,38 @@
+"""How long stages tell what they are doing; the command line draws it, the library is silent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Told of each stage once (``begin``), of every step (``advance``), and of its end (``finish``)."""
+
+    def begin(self, stage: str, total: int | None, unit: str) -> None: ...
+
+    def advance(self, count: int) -> None: ...
+
+    def finish(self, note: str) -> None: ...
+
+
+class Silent:
+    """Says nothing: the default of the library."""
+
+    def begin(self, stage: str, total: int | None, unit: str) -> None:
+        pass
+
+    def advance(self, count: int) -> None:
+        pass
+
+    def finish(self, note: str) -> None:
+        pass
+
+
+@contextmanager
+def stage(progress: Progress, name: str, total: int | None = None, unit: str = "") -> Iterator[Progress]:
+    """Announce a stage around a block; a block that raises leaves it unfinished."""
+    progress.begin(name, total, unit)
+    yield progress
+    progress.finish("")

@@ -1,0 +1,119 @@
+"""The values that pass between the parts: frozen, and free of behaviour but for their own arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file of a folder, or a row of a corpus file, its text normalised (line ends, NFC).
+
+    ``title`` is a field of its own: it is indexed with every chunk, but spans concern ``text`` alone.
+    """
+
+    id: str
+    text: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """Characters ``start`` (included) to ``end`` (excluded) of a document's normalised text."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """How relevant a document is to a query: what a label says.
+
+    ``relevance`` is the grade; 0 and below mean judged and not relevant. ``spans`` are the places of the
+    label's quote (or, under ``match: content``, of its passage) in the document; empty when it has none.
+    """
+
+    doc: str
+    relevance: int = 1
+    quote: str | None = None
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question with its known good answers.
+
+    ``ordered`` says that the order of ``relevant_docs`` is the order in which they should be found.
+    """
+
+    id: str
+    text: str
+    relevant_docs: tuple[Judgment, ...] = ()
+    tags: tuple[str, ...] = ()
+    ordered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromptQueries:
+    """The labels: queries with judgments, and the prompt template that the retrieved texts will fill.
+
+    ``prompt`` may hold the placeholders ``{query}`` and ``{contexts}``.
+    """
+
+    queries: tuple[Query, ...]
+    prompt: str | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Caution:
+    """Something that does not stop a run but that its reader should know. ``code`` is stable, for programs."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One retrieved unit: a document, and the chunk of it that was found (None where there are no chunks)."""
+
+    doc: str
+    score: float | None = None
+    chunk: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """What a setting returned for one query, best first, and what the evaluators said of it.
+
+    A value in ``evaluations`` is None where the metric is not defined for the query (no relevant documents).
+    """
+
+    id: str
+    hits: tuple[Hit, ...] = ()
+    query: str = ""
+    evaluations: Mapping[str, float | None] = field(default_factory=lambda: _EMPTY)
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean of a metric over the ``n`` queries for which it is defined; None over none."""
+
+    mean: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentResults:
+    """The results of one setting for every query, with or without evaluations."""
+
+    name: str
+    results: tuple[QueryResult, ...]
+    parameters: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
+    evaluations: Mapping[str, Mean] = field(default_factory=lambda: _EMPTY)

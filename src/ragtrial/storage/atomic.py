@@ -1,0 +1,65 @@
+"""Files and folders that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+TEMPORARY_PREFIX = ".partial-"
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """A temporary folder beside ``target`` that is renamed to it when the block ends well, and removed when not.
+
+    Raises FileExistsError if ``target`` is already there when the block ends.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=target.parent))
+    try:
+        yield temporary
+        for path in temporary.rglob("*"):
+            if path.is_file():
+                _sync(path)
+        temporary.chmod(0o755)
+        if target.exists():
+            raise FileExistsError(f"{target} is already there")
+        temporary.rename(target)
+        _sync(target.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace ``path`` by ``content``; a reader sees the old bytes or the new ones, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=TEMPORARY_PREFIX, dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
+
+
+def write_text(path: Path, content: str) -> None:
+    """Replace ``path`` by ``content`` in UTF-8, as ``write_bytes`` does."""
+    write_bytes(path, content.encode("utf-8"))
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

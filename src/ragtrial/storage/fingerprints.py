@@ -1,0 +1,33 @@
+"""Content hashes: equal content, equal name; on every machine and in every process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+DIGEST_BYTES = 16
+
+
+def fingerprint(value: Any) -> str:
+    """The hash of a JSON value, 32 hex digits; the order of keys does not matter, the type of numbers does."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).hexdigest()
+
+
+def text_key(text: str) -> bytes:
+    """The hash of a text, 16 bytes."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
+
+
+def file_digest(path: Path, algorithm: str = "blake2b") -> str:
+    """The hash of a file's bytes in hex digits, read in blocks."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, algorithm).hexdigest()
+
+
+def files_digest(root: Path, files: Iterable[Path]) -> str:
+    """The hash of several files' bytes and of their paths below ``root``; where the folder stands does not matter."""
+    return fingerprint([[path.relative_to(root).as_posix(), file_digest(path)] for path in sorted(files)])

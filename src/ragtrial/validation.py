@@ -1,0 +1,180 @@
+"""From pydantic's errors to faults a person can act on: the place, what was found, what is allowed."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from ragtrial.errors import Fault, InputError, did_you_mean, listed
+
+_LIMITS = {
+    "greater_than_equal": ("ge", "at least"),
+    "greater_than": ("gt", "above"),
+    "less_than_equal": ("le", "at most"),
+    "less_than": ("lt", "below"),
+}
+
+M = TypeVar("M", bound=BaseModel)
+Path = tuple[str | int, ...]
+
+_EXPECTED = {
+    "string_type": "a text (put it in quotes)",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping of names to values",
+    "model_type": "a mapping of keys to values",
+    "model_attributes_type": "a mapping of keys to values",
+}
+
+
+def validate(model: type[M], value: object, error: type[InputError], fault_at: Callable[[Path, str], Fault]) -> M:
+    """``value`` as a ``model``, or ``error`` with every fault, each placed by ``fault_at(path, message)``."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as failure:
+        faults = []
+        details = [(_in_value(detail["loc"], value), detail) for detail in failure.errors()]
+        expected: dict[Path, dict[str, None]] = {}  # a union expects several types at one place
+        for path, detail in details:
+            if detail["type"] in _EXPECTED:
+                expected.setdefault(path, {})[_EXPECTED[detail["type"]]] = None
+        for path, detail in details:
+            message = _sentence(model, path, detail, " or ".join(expected.get(path, ())))
+            if message:
+                faults.append(fault_at(path, message))
+        raise error(*dict.fromkeys(faults)) from None
+
+
+def dotted(path: Path) -> str:
+    """``retrievers.dense.top_k``, ``queries[3].text``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def shown(value: object) -> str:
+    """A value as it is shown in a message: short, and as YAML and JSON spell it."""
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _in_value(loc: tuple[str | int, ...], value: object) -> Path:
+    """``loc`` without the parts that pydantic adds (the tag of a union) and that are not in the value."""
+    path: list[str | int] = []
+    for index, part in enumerate(loc):
+        if isinstance(value, Mapping):
+            if part in value:
+                value = value[part]
+            elif index < len(loc) - 1:
+                continue
+            path.append(part)
+        elif isinstance(value, list | tuple) and isinstance(part, int) and part < len(value):
+            value = value[part]
+            path.append(part)
+    return tuple(path)
+
+
+def _sentence(model: type[BaseModel], path: Path, detail: Mapping[str, Any], expected: str) -> str:
+    kind, found, context = detail["type"], detail["input"], detail.get("ctx", {})
+    name = dotted(path) or "the file"
+    if kind == "extra_forbidden":
+        allowed = _keys_allowed(model, detail["loc"][:-1])
+        last = str(path[-1])
+        inside = f" in {dotted(path[:-1])}" if path[:-1] else ""
+        return f"unknown key {last!r}{inside}.{did_you_mean(last, allowed)} Allowed here: {listed(allowed, 40)}."
+    if kind == "missing":
+        return f"{name} is missing; it must be given."
+    if kind == "union_tag_not_found":
+        return f"{name}.kind is missing; it must be given."
+    if kind == "union_tag_invalid":
+        return _choice(f"{name}.kind", found["kind"], context["expected_tags"])
+    if kind == "literal_error":
+        return _choice(name, found, context["expected"].replace(" or ", ", "))
+    if kind in _EXPECTED:
+        hint = " Leave the key out for its default." if found is None else ""
+        return f"{name} is {shown(found)}; it must be {expected}.{hint}"
+    if kind in _LIMITS:
+        key, words = _LIMITS[kind]
+        return f"{name} is {shown(found)}; it must be {words} {context[key]}{_default_of(model, detail['loc'])}."
+    said = str(context["error"]) if kind == "value_error" else f"{detail['msg']} (found {shown(found)})."
+    return f"{name}: {said}" if path else said
+
+
+def _choice(name: str, found: object, expected: str) -> str:
+    valid = [part.strip().strip("'") for part in expected.split(",")]
+    near = did_you_mean(str(found), valid)
+    return f"{name} is {shown(found)}; it must be one of: {listed(valid, 40)}.{near}"
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if typing.get_origin(annotation) in (Annotated, typing.Union, types.UnionType):
+        arguments = typing.get_args(annotation)
+        return [found for argument in arguments for found in _models_in(argument)]
+    return []
+
+
+def _tag_of(model: type[BaseModel]) -> str | None:
+    field = model.model_fields.get("kind")
+    values = typing.get_args(field.annotation) if field else ()
+    return str(values[0]) if values else None
+
+
+def _field_at(model: type[BaseModel], loc: tuple[str | int, ...]) -> tuple[Any, Any]:
+    """The annotation and the field that pydantic's ``loc`` leads to, from ``model`` down."""
+    annotation: Any = model
+    field: Any = None
+    for part in loc:
+        models = _models_in(annotation)
+        if models:
+            tagged = [candidate for candidate in models if len(models) > 1 and _tag_of(candidate) == part]
+            if tagged:
+                annotation = tagged[0]
+            elif str(part) in models[0].model_fields:
+                field = models[0].model_fields[str(part)]
+                annotation = field.annotation
+                for extra in field.metadata:
+                    annotation = Annotated[annotation, extra]
+            continue
+        annotation = _element(annotation)
+    return annotation, field
+
+
+def _element(annotation: Any) -> Any:
+    """What a mapping or a list of this annotation holds."""
+    while typing.get_origin(annotation) is Annotated:
+        annotation = typing.get_args(annotation)[0]
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return next((_element(one) for one in typing.get_args(annotation) if typing.get_args(one)), None)
+    arguments = [argument for argument in typing.get_args(annotation) if argument is not Ellipsis]
+    return arguments[-1] if arguments else None
+
+
+def _keys_allowed(model: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
+    annotation, _ = _field_at(model, loc)
+    models = _models_in(annotation)
+    return list(models[0].model_fields) if models else []
+
+
+def _default_of(model: type[BaseModel], loc: tuple[str | int, ...]) -> str:
+    _, field = _field_at(model, loc)
+    if field is None or field.is_required() or not isinstance(field.default, int | float | str):
+        return ""
+    return f" (default {field.default})"
