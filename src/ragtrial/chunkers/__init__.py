@@ -1,0 +1,17 @@
+"""Documents in, chunks with exact spans out. One file per kind; each registers itself."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from ragtrial.chunkers.base import CHUNKERS, Chunker, Ruler, SizedChunker
+from ragtrial.options import union_of
+from ragtrial.registry import import_members
+
+import_members(sys.modules[__name__])
+
+if TYPE_CHECKING:
+    AnyChunker = Chunker
+else:
+    AnyChunker = union_of(CHUNKERS)
+
+__all__ = ["CHUNKERS", "AnyChunker", "Chunker", "Ruler", "SizedChunker"]

@@ -1,0 +1,94 @@
+"""What every chunker owes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from ragtrial.options import Options
+from ragtrial.records import Span
+from ragtrial.registry import Registry
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """How long a piece of one text is.
+
+    ``starts`` has the character at which each unit (token or character) starts, ascending; ``overhead`` is the
+    units that every chunk of the text has besides its own: its title, and a model's special tokens.
+    """
+
+    starts: Sequence[int]
+    overhead: int = 0
+
+    def length(self, start: int, end: int) -> int:
+        """Units that start in characters ``start`` to ``end``."""
+        return bisect_left(self.starts, end) - bisect_left(self.starts, start)
+
+
+class Chunker(Options):
+    """Cuts a text into spans.
+
+    Spans are ascending in start and in end, never empty, begin and end with a character that is not white space,
+    and together cover every character that is not white space. A text of white space alone has none.
+    """
+
+    kind: str
+
+    @property
+    def unit_is_tokens(self) -> bool:
+        """Whether ``split`` must be given the tokens of the embedder's tokenizer."""
+        return False
+
+    @abstractmethod
+    def split(self, text: str, ruler: Ruler) -> list[Span]:
+        """The spans of the chunks of ``text``."""
+
+
+CHUNKERS: Registry[type[Chunker]] = Registry("chunker")
+
+
+class SizedChunker(Chunker):
+    """A chunker that is told how long a chunk may be."""
+
+    size: Annotated[int, Field(ge=1)] = 200
+    """How long a chunk may be at most, in `unit`s, with its title and a model's special tokens counted in."""
+
+    overlap: Annotated[int, Field(ge=0)] = 40
+    """How much of the end of a chunk the next one repeats at most, in `unit`s. Must be below `size`."""
+
+    unit: Literal["tokens", "characters"] = "tokens"
+    """What is counted: tokens of the embedder's tokenizer, or characters."""
+
+    @model_validator(mode="after")
+    def _overlap_below_size(self) -> SizedChunker:
+        if self.overlap >= self.size:
+            raise ValueError(f"overlap is {self.overlap}; it must be below size ({self.size}).")
+        return self
+
+    @property
+    def unit_is_tokens(self) -> bool:
+        return self.unit == "tokens"
+
+    def window(self, ruler: Ruler) -> tuple[int, int]:
+        """How long a chunk's own text may be, and how much of it the next repeats, once the overhead is paid.
+
+        A title longer than half of ``size`` is not allowed to starve the text: the text gets at least half, and such
+        a chunk is longer than ``size``. The overlap keeps its share of the size where it would not fit.
+        """
+        budget = max(self.size - ruler.overhead, (self.size + 1) // 2)
+        overlap = self.overlap if 2 * self.overlap <= budget else self.overlap * budget // self.size
+        return budget, overlap
+
+
+def trimmed(text: str, start: int, end: int) -> Span | None:
+    """The span without white space at its ends; None when nothing else is in it."""
+    piece = text[start:end]
+    start += len(piece) - len(piece.lstrip())
+    end -= len(piece) - len(piece.rstrip())
+    return Span(start, end) if start < end else None

@@ -1,0 +1,44 @@
+"""From a library to its chunks: a chunker applied to every document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ragtrial.chunkers.base import Chunker, Ruler
+from ragtrial.dataset.chunks import ChunksWriter
+from ragtrial.dataset.library import Library
+from ragtrial.records import Span
+from ragtrial.tokenizers import Tokenizer
+
+_BATCH = 256
+
+
+def cut(
+    library: Library, chunker: Chunker, tokenizer: Tokenizer | None, advance: Callable[[int], None]
+) -> ChunksWriter:
+    """The chunks of every document, in order; lengths in tokens of ``tokenizer``, in characters without one.
+
+    A document without text but with a title has one chunk with an empty span, so that its title can be found; one
+    without either has none. ``advance`` is told of every batch of documents.
+    """
+    writer = ChunksWriter()
+    for start in range(0, len(library), _BATCH):
+        positions = range(start, min(start + _BATCH, len(library)))
+        texts = [library.text(position) for position in positions]
+        rulers = _rulers(texts, [library.titles[position] for position in positions], tokenizer)
+        for position, text, ruler in zip(positions, texts, rulers, strict=True):
+            spans = chunker.split(text, ruler)
+            if not spans and library.titles[position]:
+                spans = [Span(0, 0)]
+            for span in spans:
+                writer.add(position, library.ids[position], text, span)
+        advance(len(positions))
+    return writer
+
+
+def _rulers(texts: Sequence[str], titles: Sequence[str], tokenizer: Tokenizer | None) -> list[Ruler]:
+    if tokenizer is None:
+        pairs = zip(texts, titles, strict=True)
+        return [Ruler(range(len(text)), len(title) + 1 if title else 0) for text, title in pairs]
+    overheads = tokenizer.counts(titles).tolist()  # the title's tokens and the special ones
+    return [Ruler(*pair) for pair in zip(tokenizer.starts(texts), overheads, strict=True)]

@@ -1,0 +1,1 @@
+"""Documents and labels: the only parsers of what users bring."""

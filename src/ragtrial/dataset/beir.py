@@ -1,0 +1,110 @@
+"""BEIR folders: corpus.jsonl, queries.jsonl and qrels/<split>.tsv, each plain or gzipped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ragtrial.dataset.documents import json_rows
+from ragtrial.dataset.texts import normalised, read_text
+from ragtrial.errors import CorpusError, Fault, LabelsError, did_you_mean
+from ragtrial.records import Judgment, PromptQueries, Query
+
+_MOST_FAULTS = 20
+
+
+def beir_corpus(folder: Path) -> Path:
+    """The corpus file of a BEIR folder. Raises CorpusError when there is none."""
+    return _one_of(folder, "corpus.jsonl", CorpusError)
+
+
+def load_beir_labels(folder: Path, split: str) -> PromptQueries:
+    """The queries that ``qrels/<split>.tsv`` names, in the order of queries.jsonl, with their judgments.
+
+    Raises LabelsError with every fault and its line: bad rows, grades that are not integers, two grades for one
+    pair, judged queries without a text, a split that is not there (with those that are).
+    """
+    qrels_file = _split(folder, split)
+    judgments = _read_qrels(qrels_file)
+    queries_file = _one_of(folder, "queries.jsonl", LabelsError)
+    faults: list[Fault] = []
+    queries: dict[str, Query] = {}
+    for number, row in json_rows(queries_file, faults):
+        name, text = str(row.get("_id", row.get("id", ""))), row.get("text")
+        if not name or not isinstance(text, str):
+            faults.append(Fault(str(queries_file), number, 0, "must have a text under `_id` and under `text`."))
+        elif name in queries:
+            faults.append(Fault(str(queries_file), number, 0, f"query id {name!r} is taken already."))
+        elif name in judgments:
+            if not text.strip():
+                faults.append(Fault(str(queries_file), number, 0, f"query {name!r} is empty."))
+            queries[name] = Query(name, normalised(text), tuple(judgments[name].values()))
+    absent = [name for name in judgments if name not in queries]
+    if absent and not faults:
+        faults.append(
+            Fault(
+                str(qrels_file),
+                message=f"judges {len(absent):,} queries that are not in {queries_file.name}, {absent[0]!r} first.",
+            )
+        )
+    if faults:
+        raise LabelsError(*faults[:_MOST_FAULTS])
+    return PromptQueries(tuple(queries.values()))
+
+
+def _read_qrels(path: Path) -> dict[str, dict[str, Judgment]]:
+    """Judgments by query and document. The header (``query-id corpus-id score``) may be there or not."""
+    faults: list[Fault] = []
+    judgments: dict[str, dict[str, Judgment]] = {}
+    for number, line in enumerate(read_text(path, LabelsError).splitlines(), 1):
+        if not line.strip():
+            continue
+        fields = line.split("\t") if "\t" in line else line.split()
+        if len(fields) != 3:
+            faults.append(
+                Fault(
+                    str(path),
+                    number,
+                    0,
+                    f"must be query, document and grade, tabs between; found {len(fields)} fields.",
+                )
+            )
+            continue
+        query, document, grade = (field.strip() for field in fields)
+        try:
+            judgment = Judgment(document, int(grade))
+        except ValueError:
+            if number > 1 or not grade[:1].isalpha():  # else the header
+                faults.append(Fault(str(path), number, 0, f"the grade {grade!r} must be a whole number."))
+            continue
+        earlier = judgments.setdefault(query, {}).setdefault(document, judgment)
+        if earlier.relevance != judgment.relevance:
+            faults.append(
+                Fault(
+                    str(path),
+                    number,
+                    0,
+                    f"gives {document!r} the grade {judgment.relevance} for query {query!r}; "
+                    f"it was {earlier.relevance} before.",
+                )
+            )
+    if not judgments and not faults:
+        faults.append(Fault(str(path), message="has no judgments."))
+    if faults:
+        raise LabelsError(*faults[:_MOST_FAULTS])
+    return judgments
+
+
+def _one_of(folder: Path, name: str, error: type[CorpusError | LabelsError]) -> Path:
+    for path in (folder / name, folder / f"{name}.gz"):
+        if path.exists():
+            return path
+    raise error(Fault(str(folder), message=f"has no {name} (nor {name}.gz); `dataset.beir` names a BEIR folder."))
+
+
+def _split(folder: Path, split: str) -> Path:
+    for path in (folder / "qrels" / f"{split}.tsv", folder / "qrels" / f"{split}.tsv.gz"):
+        if path.exists():
+            return path
+    there = sorted({path.name.split(".tsv")[0] for path in (folder / "qrels").glob("*.tsv*")})
+    known = f" Splits there: {', '.join(there)}.{did_you_mean(split, there)}" if there else ""
+    raise LabelsError(Fault(str(folder / "qrels"), message=f"has no {split}.tsv (nor {split}.tsv.gz).{known}"))

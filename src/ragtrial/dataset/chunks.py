@@ -1,0 +1,91 @@
+"""The chunks of a library: where they are, as columns; their texts are cut from the documents when asked for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.dataset.library import Library
+from ragtrial.rankings import Codes
+from ragtrial.records import Span
+
+ID_BYTES = 12
+
+
+class Chunks:
+    """Chunks by position, in the order of their documents.
+
+    ``document`` (int32) is each chunk's document's position; ``start`` and ``end`` (int64) are characters of its text;
+    ``ids`` come from content: document, span and text. ``name`` is that of the folder.
+    """
+
+    def __init__(self, library: Library, folder: Path) -> None:
+        self.library = library
+        self.name = folder.name
+        columns = np.load(folder / "chunks.npz")
+        self.document: Codes = columns["document"]
+        self.start: npt.NDArray[np.int64] = columns["start"]
+        self.end: npt.NDArray[np.int64] = columns["end"]
+        self._ids: npt.NDArray[np.bytes_] = columns["ids"]
+
+    def __len__(self) -> int:
+        return len(self.document)
+
+    def id(self, position: int) -> str:
+        return bytes(self._ids[position]).hex()
+
+    def document_id(self, position: int) -> str:
+        """The id of the document that the chunk is of."""
+        return self.library.ids[int(self.document[position])]
+
+    @property
+    def ids(self) -> list[str]:
+        return [raw.hex() for raw in self._ids.tolist()]
+
+    def span(self, position: int) -> Span:
+        return Span(int(self.start[position]), int(self.end[position]))
+
+    def text(self, position: int) -> str:
+        return self.library.text(int(self.document[position]))[self.start[position] : self.end[position]]
+
+    def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]:
+        """What is embedded or indexed for each chunk: title, space, text; of all chunks, or of some in that order."""
+        last, text, title = -1, "", ""
+        for position in range(len(self)) if positions is None else positions:
+            document = int(self.document[position])
+            if document != last:
+                last, text, title = document, self.library.text(document), self.library.titles[document]
+            yield indexed_text(title, text[self.start[position] : self.end[position]])
+
+
+def indexed_text(title: str, text: str) -> str:
+    """Title, space, text; without the space when one of them is empty."""
+    return f"{title} {text}" if title and text else title or text
+
+
+class ChunksWriter:
+    """Collects spans document by document and writes the columns."""
+
+    def __init__(self) -> None:
+        self._document: list[int] = []
+        self._spans: list[Span] = []
+        self._ids: list[bytes] = []
+
+    def add(self, position: int, document_id: str, text: str, span: Span) -> None:
+        self._document.append(position)
+        self._spans.append(span)
+        content = f"{document_id}\0{span.start}\0{span.end}\0{text[span.start : span.end]}"
+        self._ids.append(hashlib.blake2b(content.encode("utf-8"), digest_size=ID_BYTES).digest())
+
+    def write(self, folder: Path) -> None:
+        np.savez(
+            folder / "chunks.npz",
+            document=np.array(self._document, dtype=np.int32),
+            start=np.array([span.start for span in self._spans], dtype=np.int64),
+            end=np.array([span.end for span in self._spans], dtype=np.int64),
+            ids=np.array(self._ids, dtype=f"V{ID_BYTES}"),
+        )

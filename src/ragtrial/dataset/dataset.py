@@ -1,0 +1,67 @@
+"""What an experiment is about: where the documents are, and the labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import model_validator
+
+from ragtrial.dataset.beir import beir_corpus, load_beir_labels
+from ragtrial.dataset.labels import labels_file, load_prompt_queries
+from ragtrial.options import Options, PathText
+from ragtrial.records import PromptQueries
+
+
+class DatasetOptions(Options):
+    """Documents and labels: `corpus` and `queries`, or a `beir` folder."""
+
+    corpus: PathText | None = None
+    """A folder of documents (.md, .txt, .html), or a corpus.jsonl with `_id`, `title`, `text`."""
+
+    queries: PathText | None = None
+    """The labels: a prompt_queries.json."""
+
+    match: Literal["id", "content"] = "id"
+    """What a label's `doc` holds: a document's id, or a verbatim passage."""
+
+    beir: PathText | None = None
+    """A folder with corpus.jsonl, queries.jsonl and qrels/, in place of `corpus` and `queries`."""
+
+    split: str | None = None
+    """Which qrels/<split>.tsv of the BEIR folder is scored (default test)."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> DatasetOptions:
+        if self.beir is not None:
+            if self.corpus is not None or self.queries is not None:
+                raise ValueError("give either beir, or corpus and queries; not both.")
+            if self.match != "id":
+                raise ValueError("a BEIR folder judges documents by id; leave match out.")
+        else:
+            missing = [name for name in ("corpus", "queries") if getattr(self, name) is None]
+            if missing:
+                raise ValueError(f"{' and '.join(missing)} must be given (or beir: a BEIR folder).")
+            if self.split is not None:
+                raise ValueError("split belongs to beir; corpus and queries have none.")
+        return self
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Where the documents of an experiment are, and its labels as they are written."""
+
+    corpus: Path
+    labels: PromptQueries
+    labels_file: str
+
+
+def load_dataset(options: DatasetOptions) -> Dataset:
+    """Read the labels and find the documents. Raises LabelsError or CorpusError."""
+    if options.beir is not None:
+        folder, split = Path(options.beir), options.split or "test"
+        labels = load_beir_labels(folder, split)
+        return Dataset(beir_corpus(folder), labels, str(folder / "qrels" / f"{split}.tsv"))
+    file = labels_file(Path(options.queries or ""))
+    return Dataset(Path(options.corpus or ""), load_prompt_queries(file), str(file))

@@ -1,0 +1,88 @@
+"""Where each value of a JSON text stands, for messages: the line and column of every path."""
+
+from __future__ import annotations
+
+import json
+import re
+from json.decoder import JSONDecoder
+
+Place = tuple[int, int]
+_DECODER = JSONDecoder(strict=True)
+_CONSTANTS = ("NaN", "Infinity", "-Infinity")
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+def load_json(text: str) -> tuple[object, list[tuple[str, Place]]]:
+    """The value of a JSON text, and the keys that one object has twice, with the place of the second.
+
+    Raises json.JSONDecodeError for what is not JSON (NaN and Infinity are not).
+    """
+    constants: list[str] = []
+    twice: list[str] = []
+
+    def pairs(items: list[tuple[str, object]]) -> dict[str, object]:
+        made = dict(items)
+        if len(made) < len(items):
+            names = [name for name, _ in items]
+            twice.extend(name for name in made if names.count(name) > 1)
+        return made
+
+    value = json.loads(text, parse_constant=constants.append, object_pairs_hook=pairs)
+    if not twice and not constants:
+        return value, []
+    places = _Places(text)
+    if constants:
+        raise json.JSONDecodeError(f"{constants[0]} is not JSON", text, places.first_constant)
+    return value, [(key, places.line_column(offset)) for key, offset in places.repeated]
+
+
+def places(text: str) -> dict[tuple[str | int, ...], Place]:
+    """Line and column, from 1, of every value of a valid JSON text, by its path of keys and positions."""
+    found = _Places(text)
+    return {path: found.line_column(offset) for path, offset in found.offsets.items()}
+
+
+class _Places:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.offsets: dict[tuple[str | int, ...], int] = {}
+        self.repeated: list[tuple[str, int]] = []
+        self.first_constant = -1
+        self._line_starts = [0, *(found.end() for found in re.finditer("\n", text))]
+        self._value(self._skip(0), ())
+
+    def line_column(self, offset: int) -> Place:
+        from bisect import bisect_right
+
+        line = bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
+
+    def _skip(self, offset: int) -> int:
+        match = _SPACE.match(self.text, offset)
+        return match.end() if match else offset
+
+    def _value(self, offset: int, path: tuple[str | int, ...]) -> int:
+        """Note the value at ``offset`` and those inside it; the offset behind it."""
+        self.offsets[path] = offset
+        opening = self.text[offset]
+        if self.first_constant < 0 and self.text.startswith(_CONSTANTS, offset):
+            self.first_constant = offset
+        if opening not in "[{":
+            return _DECODER.raw_decode(self.text, offset)[1]
+        offset = self._skip(offset + 1)
+        position = 0
+        keys: set[str | int] = set()
+        while self.text[offset] not in "]}":
+            key: str | int = position
+            if opening == "{":
+                start = offset
+                key, offset = _DECODER.raw_decode(self.text, offset)
+                if key in keys:
+                    self.repeated.append((str(key), start))
+                keys.add(key)
+                offset = self._skip(self._skip(offset) + 1)
+            offset = self._skip(self._value(offset, (*path, key)))
+            if self.text[offset] == ",":
+                offset = self._skip(offset + 1)
+            position += 1
+        return offset + 1

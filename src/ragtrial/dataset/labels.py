@@ -1,0 +1,139 @@
+"""prompt_queries.json: queries with their known good answers, as they are written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from ragtrial.dataset.json_places import load_json, places
+from ragtrial.dataset.texts import is_unicode, normalised, read_text
+from ragtrial.errors import Fault, LabelsError
+from ragtrial.options import Options
+from ragtrial.records import Judgment, PromptQueries, Query
+from ragtrial.validation import dotted, validate
+
+NAMES = ("prompt_queries.json", "prompts_queries.json")
+"""The file's name, and the older spelling that is accepted in its place."""
+
+Id = Annotated[str | int, Field(union_mode="left_to_right")]
+
+
+class LabelRow(Options):
+    """One known good answer."""
+
+    doc: Id
+    """The document's id, or under `match: content` a verbatim passage of the documents."""
+
+    relevance: int = 1
+    """The grade: 0 and below are judged and not relevant, 1 and above relevant."""
+
+    quote: str | None = None
+    """The passage of the document that answers, verbatim."""
+
+
+class QueryRow(Options):
+    """One question."""
+
+    id: Id
+    """Unique among the queries; numbers become strings."""
+
+    text: str
+    """What is searched for."""
+
+    relevant_docs: list[LabelRow]
+    """The known good answers; empty for a question that the documents do not answer."""
+
+    tags: list[str] = Field(default=[])
+    """Names of slices that the query belongs to."""
+
+    ordered: bool = False
+    """Whether relevant_docs are listed in the order in which they should be found."""
+
+
+class LabelsFile(Options):
+    """The labels of an experiment: questions with known good answers."""
+
+    prompt: str | None = None
+    """A template with {query} and {contexts}, filled with what was retrieved."""
+
+    queries: list[QueryRow]
+    """The questions."""
+
+
+def labels_file(path: Path) -> Path:
+    """``path``, or its neighbour of the other accepted spelling when only that is there."""
+    if not path.exists() and path.name in NAMES:
+        for name in NAMES:
+            if path.with_name(name).exists():
+                return path.with_name(name)
+    return path
+
+
+def load_prompt_queries(path: str | Path) -> PromptQueries:
+    """The labels of a file, as written: quotes are not located yet, documents not looked up.
+
+    Raises LabelsError with every fault and its line: what is not JSON, wrong types, unknown keys, double ids,
+    empty queries and passages, no query at all.
+    """
+    file = labels_file(Path(path))
+    text = read_text(file, LabelsError)
+    try:
+        value, twice = load_json(text)
+    except json.JSONDecodeError as error:
+        raise LabelsError(Fault(str(file), error.lineno, error.colno, f"is not JSON: {error.msg}.")) from None
+    except ValueError:  # the standard library's word on numbers of thousands of digits
+        raise LabelsError(Fault(str(file), message="has a number too long to be read.")) from None
+    except RecursionError:
+        raise LabelsError(Fault(str(file), message="is nested too deeply to be labels.")) from None
+    if twice:
+        raise LabelsError(
+            *(
+                Fault(str(file), line, column, f"key {key!r} stands twice in one object.")
+                for key, (line, column) in twice
+            )
+        )
+    found: dict[tuple[str | int, ...], tuple[int, int]] = {}
+
+    def fault_at(where: tuple[str | int, ...], message: str) -> Fault:
+        if not found:
+            found.update(places(text))
+        while where not in found:
+            where = where[:-1]
+        return Fault(str(file), *found[where], message)
+
+    rows = validate(LabelsFile, value, LabelsError, fault_at)
+    faults = [fault_at(where, message) for where, message in _faults(rows)]
+    if faults:
+        raise LabelsError(*faults)
+    return PromptQueries(tuple(_query(row) for row in rows.queries), rows.prompt)
+
+
+def _faults(rows: LabelsFile) -> list[tuple[tuple[str | int, ...], str]]:
+    faults: list[tuple[tuple[str | int, ...], str]] = []
+    if not rows.queries:
+        faults.append((("queries",), "there is no query; an experiment needs at least one."))
+    first: dict[str, int] = {}
+    for index, row in enumerate(rows.queries):
+        where: tuple[str | int, ...] = ("queries", index)
+        name = str(row.id)
+        if name in first:
+            faults.append(((*where, "id"), f"query id {name!r} is taken already by queries[{first[name]}]."))
+        first.setdefault(name, index)
+        if not is_unicode(name):
+            faults.append(((*where, "id"), f"query id {name!r} has half of a surrogate pair."))
+        if not row.text.strip():
+            faults.append(((*where, "text"), f"{dotted((*where, 'text'))} is empty; query {name!r} needs a text."))
+        for place, label in enumerate(row.relevant_docs):
+            for key, content in (("doc", str(label.doc)), ("quote", label.quote)):
+                if content is not None and not content.strip():
+                    spot = (*where, "relevant_docs", place, key)
+                    faults.append((spot, f"{dotted(spot)} is empty (query {name!r})."))
+    return faults
+
+
+def _query(row: QueryRow) -> Query:
+    judgments = tuple(Judgment(str(label.doc), label.relevance, label.quote) for label in row.relevant_docs)
+    return Query(str(row.id), normalised(row.text), judgments, tuple(row.tags), row.ordered)

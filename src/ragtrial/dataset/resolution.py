@@ -1,0 +1,152 @@
+"""Labels against documents: every judgment becomes a document of the library and, if it quotes, spans of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ragtrial.dataset.library import Library
+from ragtrial.dataset.passages import locate, nearest, occurrences, short
+from ragtrial.dataset.texts import normalised
+from ragtrial.errors import Fault, LabelsError, did_you_mean
+from ragtrial.records import Caution, Judgment, PromptQueries, Query
+
+Match = Literal["id", "content"]
+_MOST_NEAREST = 20  # a search for the nearest passage is slow, and nobody reads a hundred
+
+
+@dataclass(frozen=True)
+class ResolvedLabels:
+    """Labels whose every ``doc`` is a document id and whose quotes are located, and what was noticed."""
+
+    labels: PromptQueries
+    cautions: tuple[Caution, ...]
+
+
+def resolve(labels: PromptQueries, library: Library, match: Match, file: str = "") -> ResolvedLabels:
+    """Look every judgment of ``labels`` up in ``library``.
+
+    Under ``match: id`` a judgment's ``doc`` is a document id and its quote is searched in that document. Under
+    ``match: content`` it is a passage, and becomes one judgment for each document that holds it.
+
+    Raises LabelsError with every unknown document, passage or quote not found, and conflicting grade.
+    """
+    faults: list[str] = []
+    cautions: list[Caution] = []
+    by_passage = _Passages(labels, library) if match == "content" else None
+    queries = []
+    for query in labels.queries:
+        judgments: list[Judgment] = []
+        for judgment in query.relevant_docs:
+            if by_passage is not None:
+                judgments += by_passage.resolved(query, judgment, faults, cautions)
+            else:
+                judgments += _by_id(query, judgment, library, faults, cautions)
+        queries.append(replace(query, relevant_docs=_merged(query, judgments, faults, cautions)))
+        if not query.relevant_docs:
+            cautions.append(Caution("no-relevant", f"query {query.id!r} has no relevant documents."))
+    _refuse_labels_of_another_data_set(labels, library, match, faults)
+    if faults:
+        raise LabelsError(*(Fault(file, message=fault) for fault in faults))
+    return ResolvedLabels(replace(labels, queries=tuple(queries)), tuple(cautions))
+
+
+def _by_id(
+    query: Query, judgment: Judgment, library: Library, faults: list[str], cautions: list[Caution]
+) -> list[Judgment]:
+    position = library.positions.get(judgment.doc)
+    if position is None:
+        near = did_you_mean(judgment.doc, library.positions) if len(faults) < _MOST_NEAREST else ""
+        faults.append(
+            f"query {query.id!r} judges {short(judgment.doc)!r}, which is not in the corpus "
+            f"({len(library):,} documents).{near}"
+        )
+        return []
+    if judgment.quote is None:
+        return [judgment]
+    spans = occurrences(normalised(judgment.quote), library.text(position))
+    if not spans:
+        near = nearest(judgment.quote, library, [position]) if len(faults) < _MOST_NEAREST else ""
+        faults.append(f"query {query.id!r} quotes {short(judgment.quote)!r}, which is not in {judgment.doc!r}.{near}")
+    elif len(spans) > 1:
+        cautions.append(
+            Caution(
+                "quote-twice",
+                f"the quote {short(judgment.quote, 60)!r} of query {query.id!r} stands {len(spans)} times in "
+                f"{judgment.doc!r}; each place counts as the answer.",
+            )
+        )
+    return [replace(judgment, spans=spans)]
+
+
+class _Passages:
+    """The passages of all labels, located in one walk over the documents."""
+
+    def __init__(self, labels: PromptQueries, library: Library) -> None:
+        self._library = library
+        self._found = locate((label.doc for query in labels.queries for label in query.relevant_docs), library)
+
+    def resolved(self, query: Query, judgment: Judgment, faults: list[str], cautions: list[Caution]) -> list[Judgment]:
+        found = self._found[judgment.doc]
+        if not found:
+            near = nearest(judgment.doc, self._library) if len(faults) < _MOST_NEAREST else ""
+            faults.append(
+                f"the passage {short(judgment.doc)!r} of query {query.id!r} is in none of "
+                f"{len(self._library):,} documents.{near}"
+            )
+        places = sum(len(spans) for spans in found.values())
+        if places > 1:
+            cautions.append(
+                Caution(
+                    "passage-twice",
+                    f"the passage {short(judgment.doc, 60)!r} of query {query.id!r} stands in {places} places of "
+                    f"{len(found)} documents; each counts as the answer.",
+                )
+            )
+        quote = judgment.quote or judgment.doc
+        return [
+            Judgment(self._library.ids[position], judgment.relevance, quote, spans) for position, spans in found.items()
+        ]
+
+
+def _merged(
+    query: Query, judgments: list[Judgment], faults: list[str], cautions: list[Caution]
+) -> tuple[Judgment, ...]:
+    """The judgments without repetitions; two grades for one document and passage are a fault."""
+    kept: dict[tuple[object, ...], Judgment] = {}
+    for judgment in judgments:
+        key = (judgment.doc, judgment.spans)
+        if key not in kept:
+            kept[key] = judgment
+        elif kept[key].relevance != judgment.relevance:
+            faults.append(
+                f"query {query.id!r} gives {judgment.doc!r} the grades {kept[key].relevance} and {judgment.relevance}; "
+                "one document (or one passage of it) has one grade."
+            )
+        else:
+            cautions.append(Caution("same-label", f"query {query.id!r} judges {judgment.doc!r} twice, with one grade."))
+    return tuple(kept.values())
+
+
+def _refuse_labels_of_another_data_set(
+    labels: PromptQueries, library: Library, match: Match, faults: list[str]
+) -> None:
+    """One sentence in place of a thousand when not a single label fits: the files do not belong together."""
+    docs = {judgment.doc for query in labels.queries for judgment in query.relevant_docs}
+    if match != "id" or not docs or not docs.isdisjoint(library.positions):
+        return
+    passages = sum(len(doc.split()) > 8 for doc in docs)
+    hint = (
+        " The labels hold passages: did you mean `match: content`?"
+        if passages > len(docs) / 2
+        else " Are these the labels of another data set, or is `dataset.corpus` another folder?"
+    )
+    faults[:] = [
+        f"none of the {len(docs):,} judged documents is in the corpus ({len(library):,} documents). "
+        f"Labels have ids like {_examples(docs)}; the corpus has ids like {_examples(library.ids)}.{hint}"
+    ]
+
+
+def _examples(names: Iterable[str]) -> str:
+    return ", ".join(repr(short(name, 40)) for name in sorted(names)[:2])

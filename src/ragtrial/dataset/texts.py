@@ -1,0 +1,59 @@
+"""Reading bytes as normalised text: once, before any offset exists."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import unicodedata
+import zlib
+from pathlib import Path
+
+from ragtrial.errors import Fault, InputError
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def normalised(text: str) -> str:
+    """``text`` with line feeds as line ends, in Unicode form NFC, half surrogate pairs replaced: what spans count."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _LONE_SURROGATE.sub("\ufffd", text)
+    return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
+
+
+def is_unicode(text: str) -> bool:
+    """Whether ``text`` can be written as UTF-8: half surrogate pairs, which JSON can spell, cannot."""
+    return not _LONE_SURROGATE.search(text)
+
+
+def decoded(content: bytes, file: Path | str, error: type[InputError]) -> str:
+    """``content`` as UTF-8, a byte-order mark dropped; ``error`` with the line of the first bad byte otherwise."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as failure:
+        line = content.count(b"\n", 0, failure.start) + 1
+        bad = content[failure.start]
+        raise error(
+            Fault(
+                str(file), line, 0, f"byte 0x{bad:02x} is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8)."
+            )
+        ) from None
+
+
+def read_bytes(path: Path, error: type[InputError]) -> bytes:
+    """The bytes of a file, unpacked if it ends in ``.gz``; ``error`` if it cannot be read."""
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix == ".gz" else content
+    except FileNotFoundError:
+        raise error(Fault(str(path), message="there is no such file.")) from None
+    except IsADirectoryError:
+        raise error(Fault(str(path), message="is a folder; a file is needed here.")) from None
+    except (OSError, EOFError, zlib.error) as failure:
+        reason = getattr(failure, "strerror", None) or failure
+        raise error(Fault(str(path), message=f"cannot be read: {reason}.")) from failure
+
+
+def read_text(path: Path, error: type[InputError]) -> str:
+    """The text of a UTF-8 file, not normalised."""
+    return decoded(read_bytes(path, error), path, error)
