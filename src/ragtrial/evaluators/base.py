@@ -1,0 +1,72 @@
+"""What the three evaluators share: running their metrics, and deciding whose values enter the mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ragtrial.errors import MetricError
+from ragtrial.grading import Bools, GradedRankings
+from ragtrial.metrics import Metric, Scores
+from ragtrial.metrics.base import Family
+from ragtrial.records import Mean
+
+NoRelevant = Literal["skip", "zero"]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """One metric's values, shape (queries,), and for which queries they count."""
+
+    metric: Metric
+    values: Scores
+    counted: Bools
+
+    @property
+    def mean(self) -> Mean:
+        """The mean over the queries that count, in double precision; None over none."""
+        n = int(np.count_nonzero(self.counted))
+        return Mean(float(self.values[self.counted].mean()) if n else None, n)
+
+    def of(self, index: int) -> float | None:
+        """The value of one query, None where it does not count."""
+        return float(self.values[index]) if self.counted[index] else None
+
+
+class Evaluator:
+    """Runs the metrics of one family.
+
+    ``no_relevant`` decides about queries for which a metric is not defined: ``skip`` leaves them out of its mean,
+    ``zero`` counts them with the value the formula gives (0 for all but ``judged``). Metrics that compare orders are
+    only ever counted where the labels are an order.
+
+    Raises MetricError for a metric of another family or without a cutoff.
+    """
+
+    family: ClassVar[Family]
+    metrics_class: ClassVar[type]
+
+    def __init__(self, metrics: Sequence[Metric], no_relevant: NoRelevant = "skip") -> None:
+        for metric in metrics:
+            if metric.definition.family != self.family:
+                raise MetricError(f"{metric} is {metric.definition.family}; list it there, not under {self.family}.")
+            if metric.k is None:
+                raise MetricError(f"{metric} has no cutoff; write {metric}@k.")
+        self.metrics = tuple(dict.fromkeys(metrics))
+        self.no_relevant = no_relevant
+
+    def evaluate(self, graded: GradedRankings) -> dict[str, Evaluation]:
+        """The evaluations by the metric's name. Raises CutoffError if a k exceeds the depth of ``graded``."""
+        formulas: Any = self.metrics_class(graded)
+        return {
+            str(metric): Evaluation(metric, metric.compute(formulas), self._counted(metric, graded))
+            for metric in self.metrics
+        }
+
+    def _counted(self, metric: Metric, graded: GradedRankings) -> Bools:
+        if self.no_relevant == "skip" or metric.definition.needs == "order":
+            return metric.definition.eligible(graded)
+        return np.ones(len(graded), dtype=np.bool_)

@@ -1,0 +1,10 @@
+"""Pure formulas: GradedRankings in, one float64 per query out. One file per family; each metric registers itself."""
+
+import sys
+
+from ragtrial.metrics.base import METRICS, Definition, Metric, Scores, parse_metric
+from ragtrial.registry import import_members
+
+import_members(sys.modules[__name__])
+
+__all__ = ["METRICS", "Definition", "Metric", "Scores", "parse_metric"]
