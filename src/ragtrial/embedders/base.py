@@ -1,0 +1,94 @@
+"""What every embedder owes, and what is checked of every vector."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from ragtrial.errors import EmbedderError
+from ragtrial.options import Options
+from ragtrial.rankings import Floats
+from ragtrial.registry import Registry
+from ragtrial.tokenizers import Tokenizer
+
+Encode = Callable[[Sequence[str]], npt.NDArray[Any]]
+"""Texts to vectors, shape (texts, dimension), in the order of the texts."""
+
+
+class Embedder(Options):
+    """A model, and how it is called."""
+
+    kind: str
+
+    normalize: bool = True
+    """Scale every vector to length 1."""
+
+    batch_size: Annotated[int, Field(ge=1)] = 32
+    """How many texts the model is given at once; changes speed and memory, not results."""
+
+    @abstractmethod
+    def prefixes(self) -> tuple[str, str]:
+        """What is put before every query, and before every text of a document."""
+
+    @abstractmethod
+    def fingerprint_parts(self) -> dict[str, Any]:
+        """Everything that changes a vector, but the text and its prefix: JSON values.
+
+        Raises ModelNotFoundError. Loads no model.
+        """
+
+    @abstractmethod
+    def tokenizer(self) -> Tokenizer | None:
+        """The model's tokenizer, None if it has none that can be had. Raises ModelNotFoundError. Loads no model."""
+
+    @abstractmethod
+    def max_tokens(self) -> int | None:
+        """How many tokens of a text the model reads, None if it is not known. Loads no model."""
+
+    @abstractmethod
+    def load(self) -> Encode:
+        """The model, ready to encode. Raises EmbedderError if it cannot be loaded."""
+
+    def notes(self) -> list[str]:
+        """What the user should know about where the model comes from."""
+        return []
+
+
+EMBEDDERS: Registry[type[Embedder]] = Registry("embedder")
+
+
+def checked(vectors: Any, texts: Sequence[str], dimension: int | None, who: str) -> Floats:
+    """``vectors`` as float32 (texts, dimension).
+
+    Raises EmbedderError for another shape or dimension, or values that are not finite numbers.
+    """
+    try:
+        made = np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbedderError(f"{who} returned {type(vectors).__name__}, not an array of numbers: {error}.") from error
+    if made.ndim != 2 or made.shape[0] != len(texts) or made.shape[1] == 0:
+        raise EmbedderError(
+            f"{who} returned the shape {made.shape} for {len(texts)} texts; it must be ({len(texts)}, dimension): "
+            "one vector per text, in their order."
+        )
+    if dimension is not None and made.shape[1] != dimension:
+        raise EmbedderError(f"{who} returned vectors of dimension {made.shape[1]}; before they had {dimension}.")
+    bad = ~np.isfinite(made).all(axis=1)
+    if bad.any():
+        first = texts[int(bad.argmax())]
+        raise EmbedderError(
+            f"{who} returned NaN or infinity for {int(bad.sum())} of {len(texts)} texts; "
+            f"the first begins {first[:60]!r}."
+        )
+    return made
+
+
+def normalized(vectors: Floats) -> Floats:
+    """Every row scaled to length 1; a row of zeros stays one."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, np.float32(1)), dtype=np.float32)

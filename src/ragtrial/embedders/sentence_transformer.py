@@ -1,0 +1,120 @@
+"""Models of the sentence-transformers library."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy.typing as npt
+from pydantic import Field
+
+from ragtrial.embedders.base import EMBEDDERS, Embedder, Encode
+from ragtrial.embedders.model_files import ModelFiles, find_model, model_fingerprint
+from ragtrial.errors import EmbedderError
+from ragtrial.options import ModelName
+from ragtrial.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+
+@EMBEDDERS.register("sentence-transformer")
+class SentenceTransformerEmbedder(Embedder):
+    """A model of the sentence-transformers library, from the hub or a local folder."""
+
+    kind: Literal["sentence-transformer"] = "sentence-transformer"
+    """A model of the sentence-transformers library."""
+
+    model: ModelName = "sentence-transformers/all-MiniLM-L6-v2"
+    """Its name on the hub, or the path of a local folder."""
+
+    revision: str | None = None
+    """A branch, tag or commit of the hub's repository."""
+
+    device: str | None = None
+    """cpu, cuda, mps, ... (default: the best that is there)."""
+
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """What the model computes in; bfloat16 is about twice as fast on recent processors, and slightly other numbers."""
+
+    query_prefix: str | None = None
+    """Put before every query (default: the prompt that the model itself declares for queries)."""
+
+    document_prefix: str | None = None
+    """Put before every text of a document (default: the prompt that the model itself declares for documents)."""
+
+    max_length: Annotated[int, Field(ge=1)] | None = None
+    """How many tokens of a text are read at most (default: what the model declares)."""
+
+    def prefixes(self) -> tuple[str, str]:
+        declared = self._json("config_sentence_transformers.json").get("prompts") or {}
+        query = declared.get("query", "") if self.query_prefix is None else self.query_prefix
+        document = declared.get("document", "") if self.document_prefix is None else self.document_prefix
+        return query, document
+
+    def fingerprint_parts(self) -> dict[str, Any]:
+        return {
+            "backend": "sentence-transformers",
+            "files": model_fingerprint(self._files.folder),
+            "max_length": self.max_tokens(),
+            "precision": self.precision,
+            "normalize": self.normalize,
+        }
+
+    def tokenizer(self) -> Tokenizer | None:
+        path = self._files.folder / "tokenizer.json"
+        return Tokenizer(path) if path.exists() else None
+
+    def max_tokens(self) -> int | None:
+        if self.max_length is not None:
+            return self.max_length
+        declared = (
+            self._json("sentence_bert_config.json").get("max_seq_length"),
+            self._json("tokenizer_config.json").get("model_max_length"),
+            self._json("config.json").get("max_position_embeddings"),
+        )
+        return next((int(length) for length in declared if length and length < 1_000_000), None)
+
+    def notes(self) -> list[str]:
+        return [self._files.note] if self._files.note else []
+
+    def load(self) -> Encode:
+        from sentence_transformers import SentenceTransformer
+
+        import torch  # isort: skip
+
+        folder = self._files.folder
+        kwargs = {"dtype": torch.bfloat16} if self.precision == "bfloat16" else {"dtype": torch.float32}
+        try:
+            model: SentenceTransformer = SentenceTransformer(str(folder), device=self.device, model_kwargs=kwargs)
+        except Exception as error:
+            raise EmbedderError(f"the model in {folder} cannot be loaded: {error}") from error
+        length = self.max_tokens()
+        if length is not None:
+            model.max_seq_length = length
+
+        def encode(texts: Sequence[str]) -> npt.NDArray[Any]:
+            try:
+                vectors: npt.NDArray[Any] = model.encode(
+                    list(texts), batch_size=self.batch_size, show_progress_bar=False, prompt="", convert_to_numpy=True
+                )
+            except (RuntimeError, ValueError, IndexError) as error:
+                raise EmbedderError(
+                    f"the model {self.model!r} failed on a batch of {len(texts)} texts: {error}"
+                ) from error
+            return vectors
+
+        return encode
+
+    @property
+    def _files(self) -> ModelFiles:
+        return find_model(self.model, self.revision)
+
+    def _json(self, name: str) -> dict[str, Any]:
+        path: Path = self._files.folder / name
+        if not path.exists():
+            return {}
+        loaded = json.loads(path.read_text(encoding="utf-8"))
+        return loaded if isinstance(loaded, dict) else {}

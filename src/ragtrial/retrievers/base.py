@@ -1,0 +1,98 @@
+"""What every retriever owes, and how its chunks become documents."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol
+
+import numpy as np
+from pydantic import Field
+
+from ragtrial.chunkers import AnyChunker
+from ragtrial.embedders import AnyEmbedder
+from ragtrial.options import Options
+from ragtrial.rankings import PADDING, Codes, Collapsed, Counts, Floats, Rankings, collapse
+from ragtrial.registry import Registry
+from ragtrial.stores import AnyStore, Index
+
+
+class Materials(Protocol):
+    """What a retriever may ask for; nothing is made before it is asked."""
+
+    def index(self) -> Index: ...
+
+    def embed_queries(self, texts: Sequence[str]) -> Floats: ...
+
+
+class OpenRetriever(Protocol):
+    """A retriever at work."""
+
+    def search(self, queries: Sequence[str], depth: int) -> Rankings:
+        """Chunks for each query, at most ``depth``, best first. Fewer only when there are no more."""
+        ...
+
+
+class Retriever(Options):
+    """A way from queries to rankings, and what reaches it when it differs from the rest of the config."""
+
+    kind: str
+
+    top_k: Annotated[int, Field(ge=1)] = 10
+    """How many documents of each ranking are kept and scored."""
+
+    chunker: AnyChunker | None = None
+    """This retriever's own chunker (default: the config's)."""
+
+    embedder: AnyEmbedder | None = None
+    """This retriever's own embedder (default: the config's)."""
+
+    store: AnyStore | None = None
+    """This retriever's own store (default: the config's)."""
+
+    @abstractmethod
+    def open(self, materials: Materials) -> OpenRetriever:
+        """The retriever, ready to search."""
+
+    def identity(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", exclude={"chunker", "embedder", "store"})
+
+
+RETRIEVERS: Registry[type[Retriever]] = Registry("retriever")
+
+
+@dataclass(frozen=True, eq=False)
+class Retrieved:
+    """Ranked documents of many queries, the chunks that brought them, and how many chunks were read for each."""
+
+    collapsed: Collapsed
+    read: Counts
+
+
+def retrieve_documents(retriever: OpenRetriever, queries: Sequence[str], top_k: int, document_of: Codes) -> Retrieved:
+    """The best ``top_k`` documents of each query: chunks collapsed to their documents, first one wins.
+
+    ``document_of`` maps a chunk's code to its document's. A query whose first ``top_k`` chunks hold fewer documents is
+    asked again for twice as many chunks, until it has ``top_k`` documents or there are no more chunks.
+    """
+    documents = np.full((len(queries), top_k), PADDING, dtype=np.int32)
+    chunks = np.full((len(queries), top_k), PADDING, dtype=np.int32)
+    scores = np.full((len(queries), top_k), np.nan, dtype=np.float32)
+    dropped = np.zeros(len(queries), dtype=np.int64)
+    read = np.zeros(len(queries), dtype=np.int64)
+    pending = np.arange(len(queries))
+    depth = top_k
+    while len(pending):
+        found = retriever.search([queries[index] for index in pending.tolist()], depth)
+        collapsed = collapse(found, document_of)
+        read[pending], dropped[pending] = found.lengths, collapsed.dropped
+        done = (collapsed.rankings.lengths >= top_k) | (found.lengths < depth) | (depth >= len(document_of))
+        kept = collapsed.cut(top_k)
+        rows, width = pending[done], kept.rankings.depth
+        documents[rows, :width] = kept.rankings.codes[done]
+        chunks[rows, :width] = kept.units[done]
+        scores[rows, :width] = kept.rankings.scores[done]
+        pending = pending[~done]
+        depth = min(2 * depth, max(len(document_of), 1))
+    return Retrieved(Collapsed(Rankings(documents, scores), chunks, dropped), read)

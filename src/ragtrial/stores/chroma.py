@@ -1,0 +1,153 @@
+"""Chroma's local index (HNSW): what most prototypes ship with, and approximate."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import numpy as np
+from pydantic import Field
+
+from ragtrial.errors import StoreError
+from ragtrial.options import Options
+from ragtrial.rankings import PADDING, Floats, Rankings
+from ragtrial.stores.base import STORES, Index, Space, Store, Vectors
+
+if TYPE_CHECKING:
+    from chromadb.api.client import Client
+    from chromadb.api.collection_configuration import CreateHNSWConfiguration
+    from chromadb.api.models.Collection import Collection
+
+_COLLECTION = "chunks"
+_ADD_BATCH = 5_000  # Chroma refuses more than 5,461 at once
+_QUERY_BATCH = 256
+_FINISHED = "finished.json"
+
+
+class HnswOptions(Options):
+    """How Chroma builds and searches its graph; all of it is part of the index's identity."""
+
+    ef_construction: Annotated[int, Field(ge=1)] = 100
+    """Candidates considered while building; more is slower to build and more exact."""
+
+    max_neighbors: Annotated[int, Field(ge=2)] = 16
+    """Links per vector; more takes memory and is more exact."""
+
+    ef_search: Annotated[int, Field(ge=1)] = 100
+    """Candidates considered while searching; more is slower and more exact. Never below the hits asked for."""
+
+    num_threads: Annotated[int, Field(ge=1)] | None = None
+    """Threads that build the graph (default: Chroma's choice); one thread adds vectors in a fixed order."""
+
+
+@STORES.register("chroma")
+class ChromaStore(Store):
+    """A local Chroma collection, one directory per index."""
+
+    kind: Literal["chroma"] = "chroma"
+    """A local Chroma collection: approximate search, as most prototypes ship it."""
+
+    hnsw: HnswOptions = HnswOptions()
+    """How the graph is built and searched."""
+
+    def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
+        # Set when the collection is made: changing ef_search on a loaded one has no effect in this process.
+        options = {key: value for key, value in self.hnsw.model_dump().items() if value is not None}
+        client = _client(folder)
+        try:
+            hnsw = cast("CreateHNSWConfiguration", {"space": self.space, **options})
+            collection = client.create_collection(_COLLECTION, configuration={"hnsw": hnsw}, embedding_function=None)
+            for start in range(0, len(vectors.ids), _ADD_BATCH):
+                ids = vectors.ids[start : start + _ADD_BATCH]
+                collection.add(ids=ids, embeddings=np.asarray(vectors.matrix[start : start + _ADD_BATCH]))
+                advance(len(ids))
+            if collection.count() != len(vectors.ids):
+                raise StoreError(f"Chroma kept {collection.count()} of {len(vectors.ids)} vectors in {folder}.")
+        except StoreError:
+            raise
+        except Exception as error:  # Chroma's own errors share no base with its Rust core's
+            raise StoreError(f"Chroma could not build the index in {folder}: {error}") from error
+        finally:
+            client.close()
+        (folder / _FINISHED).write_text(json.dumps({"id": uuid.uuid4().hex, "vectors": len(vectors.ids)}))
+
+    def built_id(self, folder: Path) -> str:
+        try:
+            return str(json.loads((folder / _FINISHED).read_text())["id"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{folder / _FINISHED} cannot be read: {error}") from error
+
+    def open(self, vectors: Vectors, folder: Path) -> Index:
+        return ChromaIndex(self, vectors, folder)
+
+
+class ChromaIndex:
+    """A built collection. Its process must be the only one that has the directory open."""
+
+    def __init__(self, store: ChromaStore, vectors: Vectors, folder: Path) -> None:
+        self._store = store
+        self._codes = {name: code for code, name in enumerate(vectors.ids)}
+        self._folder = folder
+        self._id = store.built_id(folder)
+        self._client = _client(folder)
+        try:
+            self._collection: Collection = self._client.get_collection(_COLLECTION, embedding_function=None)
+            count = self._collection.count()
+        except Exception as error:
+            self.close()
+            raise self._damaged(error) from error
+        if count != len(vectors.ids):
+            self.close()
+            raise self._damaged(f"it has {count} of {len(vectors.ids)} vectors")
+
+    def search(self, queries: Floats, depth: int) -> Rankings:
+        depth = min(depth, len(self._codes))
+        codes = np.full((len(queries), depth), PADDING, dtype=np.int32)
+        scores = np.full((len(queries), depth), np.nan, dtype=np.float32)
+        if not depth:
+            return Rankings(codes, scores)
+        for start in range(0, len(queries), _QUERY_BATCH):
+            batch = np.asarray(queries[start : start + _QUERY_BATCH], dtype=np.float32)
+            try:
+                found = self._collection.query(query_embeddings=batch, n_results=depth, include=["distances"])
+            except Exception as error:
+                raise self._damaged(error) from error
+            for row, (ids, distances) in enumerate(zip(found["ids"], found["distances"] or [], strict=True), start):
+                codes[row, : len(ids)] = [self._codes[name] for name in ids]
+                scores[row, : len(ids)] = _score(np.asarray(distances, dtype=np.float32), self._store.space)
+        return Rankings(codes, scores)
+
+    def describe(self) -> dict[str, Any]:
+        options = self._store.hnsw.model_dump()
+        return {
+            "kind": "chroma",
+            "id": self._id,
+            "space": self._store.space,
+            "vectors": len(self._codes),
+            "hnsw": options,
+            "bytes": sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file()),
+        }
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _damaged(self, why: object) -> StoreError:
+        return StoreError(
+            f"the Chroma index in {self._folder} cannot be read ({why}); delete the folder: it is built again."
+        )
+
+
+def _score(distances: Floats, space: Space) -> Floats:
+    return -distances if space == "l2" else 1 - distances
+
+
+def _client(folder: Path) -> Client:
+    """A client of one directory, deaf to the .env file of the working directory and to telemetry settings."""
+    import chromadb
+    from chromadb.config import Settings
+
+    settings = Settings(_env_file=None, anonymized_telemetry=False)
+    return cast("Client", chromadb.PersistentClient(path=str(folder), settings=settings))
