@@ -1,0 +1,107 @@
+"""From a YAML file to a config: extends, overrides, validation, and the checks between its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ragtrial.config.metric_choice import choose_metrics
+from ragtrial.config.models import ExperimentConfig
+from ragtrial.config.strict_yaml import KeyPath, YamlText, parse_yaml
+from ragtrial.dataset.texts import read_text
+from ragtrial.errors import ConfigError, Fault
+from ragtrial.validation import validate
+
+
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentConfig:
+    """The config of a YAML file, with ``overrides`` like ``retrievers.dense.top_k=20`` on top.
+
+    Paths in the file are relative to it, those of overrides to the current folder. Raises ConfigError with every
+    fault, its file, line and column.
+    """
+    file = Path(path)
+    content = _read(file, ())
+    for number, override in enumerate(overrides, 1):
+        content = _merged(content, _override(override, f"--set #{number}"))
+    content.value.pop("extends", None)
+    content.written.pop("extends", None)
+    config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
+    faults = check_config(config)
+    if faults:
+        raise ConfigError(*(content.fault_at(where, message) for where, message in faults))
+    config._file, config._text = str(file), file.read_text(encoding="utf-8-sig")  # noqa: SLF001 - set once, here
+    config._written = content.written  # noqa: SLF001
+    return config
+
+
+def check_config(config: ExperimentConfig) -> list[tuple[KeyPath, str]]:
+    """What is wrong between the parts of a config that are each right, with the place of each fault."""
+    faults: list[tuple[KeyPath, str]] = []
+    if config.evaluators.unit == "span":
+        message = "unit: span is not supported yet; labels are scored by document (unit: document)."
+        faults.append((("evaluators", "unit"), message))
+    faults += choose_metrics(config, ordered=False)[1]
+    for name, retriever in config.retrievers.items():
+        chunker, embedder = retriever.chunker or config.chunker, retriever.embedder or config.embedder
+        has_tokenizer = embedder.kind != "custom" or getattr(embedder, "tokenizer_model", None) is not None
+        if chunker.unit_is_tokens and not has_tokenizer:
+            where: KeyPath = ("retrievers", name, "chunker") if retriever.chunker else ("chunker",)
+            message = (
+                "unit is tokens, but a custom embedder has no tokenizer; set unit: characters, "
+                "or give the embedder a tokenizer_model."
+            )
+            faults.append(((*where, "unit"), message))
+    return list(dict.fromkeys(faults))
+
+
+def _read(file: Path, chain: tuple[Path, ...]) -> YamlText:
+    resolved = file.resolve()
+    if resolved in chain:
+        ring = " -> ".join(str(one) for one in (*chain, resolved))
+        raise ConfigError(Fault(str(file), message=f"extends itself: {ring}."))
+    content = parse_yaml(read_text(file, ConfigError), str(file), resolved.parent)
+    if not isinstance(content.value, dict):
+        raise ConfigError(content.fault_at((), "must be a mapping of keys to values, like `experiment: first`."))
+    bases = content.value.get("extends")
+    if bases is None:
+        return content
+    names = bases if isinstance(bases, list) else [bases]
+    merged = YamlText({}, {})
+    for name in names:
+        if not isinstance(name, str):
+            raise ConfigError(content.fault_at(("extends",), "extends must be a path, or a list of paths."))
+        merged = _merged(merged, _read(resolved.parent / name, (*chain, resolved)))
+    return _merged(merged, content)
+
+
+def _override(text: str, place: str) -> YamlText:
+    key, equals, value = text.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts):
+        raise ConfigError(Fault(place, message=f"{text!r} must be written KEY=VALUE, like retrievers.dense.top_k=20."))
+    content = parse_yaml(value or "''", place, Path.cwd())
+    nested, written = content.value, content.written
+    for part in reversed(parts):
+        nested, written = {part: nested}, {part: written}
+    here = Fault(place)
+    places: dict[KeyPath, Fault] = {tuple(parts[:length]): here for length in range(1, len(parts) + 1)}
+    places.update({(*parts, *path): here for path in content.places})
+    return YamlText(nested, written, places)
+
+
+def _merged(base: YamlText, over: YamlText) -> YamlText:
+    return YamlText(
+        _merged_values(base.value, over.value),
+        _merged_values(base.written, over.written),
+        {**base.places, **over.places},
+    )
+
+
+def _merged_values(base: Any, over: Any) -> Any:
+    """``over`` on ``base``: mappings are merged key by key; another ``kind`` or anything else replaces."""
+    if not isinstance(base, dict) or not isinstance(over, dict):
+        return over
+    if "kind" in over and over["kind"] != base.get("kind", over["kind"]):
+        return over
+    return {**base, **{key: _merged_values(base[key], value) if key in base else value for key, value in over.items()}}

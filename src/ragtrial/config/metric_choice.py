@@ -1,0 +1,105 @@
+"""Which metrics a config asks for: the standard ones of each family at its cutoffs, and those that are named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from ragtrial.config.models import ExperimentConfig, FamilyOptions
+from ragtrial.config.strict_yaml import KeyPath
+from ragtrial.errors import MetricError
+from ragtrial.metrics import METRICS, Metric, parse_metric
+from ragtrial.metrics.base import Family
+
+_STANDARD_CUTOFFS = {"order_unaware": (1, 3, 5, 10), "order_aware": (10,), "graded": (5, 10)}
+_STANDARD: dict[str, tuple[str, ...]] = {
+    "order_unaware": ("precision", "recall", "f1", "hit_rate"),
+    "order_aware": ("rr", "ap"),
+    "graded": ("dcg", "ndcg", "judged"),
+}
+
+
+@dataclass(frozen=True)
+class MetricChoice:
+    """The metrics of a run, in the order of the families, and the one that decides."""
+
+    metrics: tuple[Metric, ...]
+    primary: Metric
+
+    def of(self, family: Family) -> tuple[Metric, ...]:
+        return tuple(metric for metric in self.metrics if metric.definition.family == family)
+
+
+def depth_of(config: ExperimentConfig) -> int:
+    """The deepest cutoff that every setting can serve: the lowest top_k."""
+    return min(retriever.top_k for retriever in config.retrievers.values())
+
+
+def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricChoice, list[tuple[KeyPath, str]]]:
+    """The metrics of ``config``, and what is wrong with it, each at its place.
+
+    ``ordered`` says whether any query's labels are an order; rbo is then among the standard metrics.
+    """
+    depth = depth_of(config)
+    faults: list[tuple[KeyPath, str]] = []
+    chosen: list[Metric] = []
+    for family in get_args(Family):
+        options: FamilyOptions = getattr(config.evaluators, family)
+        where: KeyPath = ("evaluators", family)
+        cutoffs = _cutoffs(family, options, depth, where, faults)
+        names = _STANDARD[family] + (("rbo",) if ordered and family == "order_aware" else ())
+        chosen += [parse_metric(name).at(k) for name in names for k in cutoffs]
+        for index, text in enumerate(options.metrics):
+            metric = _parsed(text, depth, (*where, "metrics", index), faults)
+            if metric and metric.definition.family != family:
+                message = (
+                    f"{metric} is {metric.definition.family}; list it under evaluators.{metric.definition.family}."
+                )
+                faults.append(((*where, "metrics", index), message))
+            elif metric:
+                chosen.append(metric)
+    named = config.evaluators.primary_metric
+    primary = _parsed(named, depth, ("evaluators", "primary_metric"), faults) if named else None
+    primary = primary or parse_metric("ndcg").at(min(10, depth))
+    return MetricChoice(_sorted([*chosen, primary]), primary), faults
+
+
+def _cutoffs(
+    family: str, options: FamilyOptions, depth: int, where: KeyPath, faults: list[tuple[KeyPath, str]]
+) -> Sequence[int]:
+    if options.k is None:
+        return [k for k in _STANDARD_CUTOFFS[family] if k <= depth] or [depth]
+    for index, k in enumerate(options.k):
+        if k > depth:
+            faults.append(((*where, "k", index), f"k is {k}, above the top_k of {depth}: {_RAISE}"))
+    return [k for k in options.k if k <= depth]
+
+
+_RAISE = "only that many documents are kept. Raise retrievers.*.top_k or lower k."
+
+
+def _parsed(text: str, depth: int, where: KeyPath, faults: list[tuple[KeyPath, str]]) -> Metric | None:
+    try:
+        metric = parse_metric(text)
+    except MetricError as error:
+        faults.append((where, str(error)))
+        return None
+    if metric.k is None:
+        return metric.at(depth)
+    if metric.k > depth:
+        faults.append((where, f"{metric} is cut above the top_k of {depth}: {_RAISE}"))
+        return None
+    return metric
+
+
+def _sorted(metrics: list[Metric]) -> tuple[Metric, ...]:
+    """By family and name as they are registered, then by cutoff; each once."""
+    place = {name: index for index, name in enumerate(METRICS.names())}
+    families = list(get_args(Family))
+    unique = dict.fromkeys(metrics)
+    return tuple(
+        sorted(
+            unique, key=lambda one: (families.index(one.definition.family), place[one.name], one.parameters, one.k or 0)
+        )
+    )

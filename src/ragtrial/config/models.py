@@ -1,0 +1,119 @@
+"""What a config may say: the whole of it in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PrivateAttr
+
+from ragtrial.chunkers import AnyChunker
+from ragtrial.chunkers.recursive import RecursiveChunker
+from ragtrial.dataset.dataset import DatasetOptions
+from ragtrial.embedders import AnyEmbedder
+from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.options import Options, PathText
+from ragtrial.retrievers import AnyRetriever
+from ragtrial.stores import AnyStore
+from ragtrial.stores.chroma import ChromaStore
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+Cutoff = Annotated[int, Field(ge=1)]
+
+
+class FamilyOptions(Options):
+    """Where the standard metrics of a family are cut, and which others are wanted."""
+
+    k: list[Cutoff] | None = None
+    """Every metric of the family is reported at each of these (default: those of 1, 3, 5, 10 up to top_k, or 10)."""
+
+    metrics: list[str] = Field(default=[])
+    """More metrics of the family, like `rbp(p=0.8)@10`; without a cutoff they are cut at top_k."""
+
+
+class EvaluatorOptions(Options):
+    """What is found, what counts as relevant, and which metrics are reported."""
+
+    unit: Literal["document", "span"] = "document"
+    """What is found: document (a ranking of chunks collapses to documents)."""
+
+    relevance_threshold: Annotated[int, Field(ge=1)] = 1
+    """The grade from which a document is relevant, for metrics that know only relevant and not."""
+
+    no_relevant: Literal["skip", "zero"] = "skip"
+    """Queries without relevant documents: left out of the means, or counted as 0."""
+
+    primary_metric: str | None = None
+    """Sorts tables, decides verdicts and gates (default ndcg@10, or at top_k when that is lower)."""
+
+    order_unaware: FamilyOptions = FamilyOptions()
+    """precision, recall, f1, hit_rate."""
+
+    order_aware: FamilyOptions = FamilyOptions()
+    """rr, ap, rbp; and rbo where labels are an order."""
+
+    graded: FamilyOptions = FamilyOptions()
+    """dcg, ndcg, judged."""
+
+
+class OutputOptions(Options):
+    """Where reports go."""
+
+    directory: PathText = "results"
+    """Reports are written to <directory>/<experiment>/<run id>/."""
+
+
+class ExperimentConfig(Options):
+    """A retrieval experiment: documents, labels, and the settings to compare."""
+
+    experiment: Name
+    """The experiment's name: the folder its reports are kept in."""
+
+    dataset: DatasetOptions
+    """Documents and labels."""
+
+    chunker: AnyChunker = RecursiveChunker()
+    """How documents are cut."""
+
+    embedder: AnyEmbedder = SentenceTransformerEmbedder()
+    """What turns texts into vectors."""
+
+    store: AnyStore = ChromaStore()
+    """Where vectors are searched."""
+
+    retrievers: dict[Name, AnyRetriever] = Field(min_length=1)
+    """The settings, by name; each may have a chunker, embedder and store of its own."""
+
+    evaluators: EvaluatorOptions = EvaluatorOptions()
+    """What counts, and which metrics."""
+
+    output: OutputOptions = OutputOptions()
+    """Where reports go."""
+
+    workspace: PathText | None = None
+    """Where finished stages are kept (default: .ragtrial beside this file, or RAGTRIAL_WORKSPACE)."""
+
+    latency: bool = True
+    """Measure how long single queries take, on at most 50 of them, when a setting is first retrieved."""
+
+    seed: int = 0
+    """Of everything that is drawn at random."""
+
+    _file: str | None = PrivateAttr(default=None)
+    _written: Mapping[str, Any] | None = PrivateAttr(default=None)
+    _text: str | None = PrivateAttr(default=None)
+
+    @property
+    def file(self) -> str | None:
+        """The file it was read from, None if it was made in Python."""
+        return self._file
+
+    @property
+    def as_written(self) -> dict[str, Any]:
+        """The config as it was written, after ``extends`` and overrides, with variables unresolved."""
+        return dict(self._written) if self._written is not None else self.model_dump(mode="json", exclude_unset=True)
+
+    @property
+    def text(self) -> str | None:
+        """The text of the file, None if it was made in Python."""
+        return self._text

@@ -1,0 +1,178 @@
+"""YAML without its traps: every value where it stands, and nothing guessed.
+
+PyYAML parses; this module decides what a scalar means. As in YAML 1.2's core schema, but stricter where YAML 1.1 or
+people slip: only true and false are booleans (``no`` and ``on`` are texts), ``010`` and ``12:30`` are texts, ``1e-3``
+is a number; keys may not repeat, tags are refused, aliases are bounded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ragtrial.errors import ConfigError, Fault
+from ragtrial.options import LocatedText
+
+KeyPath = tuple[str | int, ...]
+
+_MOST_VALUES = 20_000
+_MOST_NESTING = 50
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_NUMBER = re.compile(r"[-+]?(0|[1-9][0-9]*)?(\.[0-9]+|(?<=[0-9])\.)?([eE][-+]?[0-9]+)?")
+_WORDS = {"": None, "~": None, "null": None, "Null": None, "NULL": None,
+          "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}  # fmt: skip
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's parser with no opinion on what a plain scalar means."""
+
+    yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012 - PyYAML's own class attribute
+
+
+@dataclass
+class YamlText:
+    """The content of a YAML text: values, the same with variables unresolved, and where each one stands."""
+
+    value: Any
+    written: Any
+    places: dict[KeyPath, Fault] = field(default_factory=dict)
+
+    def fault_at(self, path: KeyPath, message: str) -> Fault:
+        """A fault at ``path``, or at the nearest place above it that is written down."""
+        while path not in self.places and path:
+            path = path[:-1]
+        place = self.places.get(path, Fault())
+        return Fault(place.file, place.line, place.column, message)
+
+
+def parse_yaml(text: str, file: str, folder: Path, environment: Mapping[str, str] | None = None) -> YamlText:
+    """The content of ``text``; variables come from ``environment`` (the process's own by default).
+
+    Strings remember ``folder``, for the paths among them. Raises ConfigError with line and column for everything
+    that is wrong: all of it at once, as far as the text can be parsed.
+    """
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+    except yaml.MarkedYAMLError as error:
+        raise ConfigError(_syntax_fault(error, file)) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise ConfigError(Fault(file, line, 0, f"has the character {error.character!r}, which YAML forbids.")) from None
+    except RecursionError:
+        raise ConfigError(Fault(file, message="is nested too deeply.")) from None
+    finally:
+        loader.dispose()
+    walker = _Walker(file, folder, os.environ if environment is None else environment)
+    if node is None:
+        raise ConfigError(Fault(file, message="is empty; it must be a mapping of keys to values."))
+    value, written = walker.walk(node, (), 0)
+    if walker.faults:
+        raise ConfigError(*walker.faults)
+    return YamlText(value, written, walker.places)
+
+
+def _syntax_fault(error: yaml.MarkedYAMLError, file: str) -> Fault:
+    mark = error.problem_mark or error.context_mark
+    problem = (error.problem or error.context or "is not YAML").rstrip(".")
+    if "\\t" in problem:
+        problem += "; indent with spaces, YAML allows no tabs"
+    elif "expected a single document" in str(error):
+        problem = "a second document begins here ('---'); one file is one config"
+    line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+    return Fault(file, line, column, f"{problem}.")
+
+
+class _Walker:
+    """Turns nodes into values and notes where each stands. One walk, one file."""
+
+    def __init__(self, file: str, folder: Path, environment: Mapping[str, str]) -> None:
+        self.places: dict[KeyPath, Fault] = {}
+        self.faults: list[Fault] = []
+        self._file = file
+        self._folder = folder
+        self._environment = environment
+        self._values = 0
+
+    def walk(self, node: yaml.Node, path: KeyPath, depth: int) -> tuple[Any, Any]:
+        """The value of ``node`` and the same as written; what is wrong goes to ``faults``."""
+        self._values += 1
+        if self._values > _MOST_VALUES or depth > _MOST_NESTING:
+            raise ConfigError(self._fault(node, "its aliases expand to more values than a config can need."))
+        self.places.setdefault(path, self._fault(node, ""))
+        if not node.tag.startswith("tag:yaml.org,2002:") or node.tag.endswith((":binary", ":set", ":omap")):
+            self.faults.append(self._fault(node, f"the tag {node.tag!r} is not allowed; write plain values."))
+            return None, None
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path, depth)
+        if isinstance(node, yaml.SequenceNode):
+            pairs = [self.walk(child, (*path, index), depth + 1) for index, child in enumerate(node.value)]
+            return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        return self._scalar(node)
+
+    def _mapping(self, node: yaml.Node, path: KeyPath, depth: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        value: dict[str, Any] = {}
+        written: dict[str, Any] = {}
+        first: dict[str, int] = {}
+        for key_node, child in self._entries(node):
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.faults.append(self._fault(key_node, "a key must be a plain name."))
+                continue
+            key = key_node.value
+            if key in first:
+                self.faults.append(self._fault(key_node, f"key {key!r} stands twice (first in line {first[key]})."))
+                continue
+            first[key] = key_node.start_mark.line + 1
+            self.places[(*path, key)] = self._fault(key_node, "")
+            value[key], written[key] = self.walk(child, (*path, key), depth + 1)
+        return value, written
+
+    def _entries(self, node: yaml.Node) -> list[tuple[yaml.Node, yaml.Node]]:
+        """The entries of a mapping, those of ``<<`` merged behind its own."""
+        own = [(key, child) for key, child in node.value if key.value != "<<"]
+        names = {key.value for key, _ in own if isinstance(key, yaml.ScalarNode)}
+        for key, child in node.value:
+            if key.value != "<<":
+                continue
+            for source in child.value if isinstance(child, yaml.SequenceNode) else [child]:
+                if not isinstance(source, yaml.MappingNode):
+                    self.faults.append(self._fault(source, "<< must name a mapping (an alias like *base)."))
+                    continue
+                merged = [entry for entry in source.value if entry[0].value not in names]
+                names.update(entry[0].value for entry in merged)
+                own += merged
+        return own
+
+    def _scalar(self, node: yaml.Node) -> tuple[Any, Any]:
+        text, plain = node.value, getattr(node, "style", None) is None
+        resolved = _VARIABLE.sub(lambda match: self._variable(match, node), text) if "${" in text else text
+        return self._meaning(resolved, plain), text if resolved != text else self._meaning(text, plain)
+
+    def _variable(self, match: re.Match[str], node: yaml.Node) -> str:
+        name = match[1]
+        default: str | None = match[2]
+        value = self._environment.get(name, default)
+        if value is None:
+            message = f"the environment variable {name} is not set; set it, or write ${{{name}:-a default}}."
+            self.faults.append(self._fault(node, message))
+            return ""
+        return value
+
+    def _meaning(self, text: str, plain: bool) -> Any:  # noqa: FBT001 - a private pair of arguments
+        if plain and text in _WORDS:
+            return _WORDS[text]
+        if plain and _INTEGER.fullmatch(text):
+            return int(text)
+        if plain and _NUMBER.fullmatch(text) and any(character.isdigit() for character in text):
+            return float(text)
+        return LocatedText(text, self._folder)
+
+    def _fault(self, node: yaml.Node, message: str) -> Fault:
+        return Fault(self._file, node.start_mark.line + 1, node.start_mark.column + 1, message)

@@ -1,0 +1,266 @@
+"""The whole way: RetrievalEvaluator retrieves and scores, run_experiment does all of it and writes the report."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragtrial.config import ExperimentConfig
+from ragtrial.config.loading import check_config
+from ragtrial.config.metric_choice import MetricChoice, choose_metrics
+from ragtrial.dataset.dataset import Dataset, load_dataset
+from ragtrial.dataset.resolution import ResolvedLabels, resolve
+from ragtrial.errors import ConfigError, Fault, LabelsError, RunError
+from ragtrial.evaluators import EVALUATORS, Evaluation
+from ragtrial.grading import GradedRankings, grade
+from ragtrial.plan import Plan, Setting, SettingRankings, settings_of, too_long_cautions
+from ragtrial.progress import Progress, Silent
+from ragtrial.rankings import PADDING, collapse, from_rows
+from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQueries, QueryResult
+from ragtrial.report import FailurePart, Report, new_run_id, write_report
+from ragtrial.reporting import Run, Scored, build_report, ranking_rows, setting_parameters, text_rows
+from ragtrial.storage.atomic import write_text
+from ragtrial.storage.workspace import Workspace
+
+
+class RetrievalEvaluator:
+    """The hub: runs the settings of a config over labelled queries, and scores results from any source.
+
+    ``prompt_queries`` are labels as ``load_prompt_queries`` gives them; by default those that the config names.
+    Raises ConfigError if the config's parts do not fit together, LabelsError and CorpusError as labels and documents
+    are looked up, which happens when they are first needed.
+    """
+
+    def __init__(
+        self,
+        config: ExperimentConfig,
+        prompt_queries: PromptQueries | None = None,
+        *,
+        progress: Progress | None = None,
+        strict: bool = False,
+    ) -> None:
+        faults = check_config(config)
+        if faults:
+            raise ConfigError(*(message for _, message in faults))
+        self.config = config
+        self._progress = progress or Silent()
+        self._strict = strict
+        self._given = prompt_queries
+        self.settings, self._cautions = settings_of(config)
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """Where the documents are, and the labels as written."""
+        if self._given is None:
+            return load_dataset(self.config.dataset)
+        options = self.config.dataset
+        corpus = Path(options.corpus) if options.corpus else load_dataset(options).corpus
+        return Dataset(corpus, self._given, "the given labels")
+
+    @cached_property
+    def plan(self) -> Plan:
+        workspace = Workspace(workspace_folder(self.config))
+        return Plan(workspace, self.dataset.corpus, self._progress, latency=self.config.latency, seed=self.config.seed)
+
+    @cached_property
+    def resolved(self) -> ResolvedLabels:
+        """The labels, looked up in the documents."""
+        dataset = self.dataset
+        return resolve(dataset.labels, self.plan.library, self.config.dataset.match, dataset.labels_file)
+
+    @cached_property
+    def metrics(self) -> MetricChoice:
+        """The metrics of the config; rank-biased overlap among them if any query's labels are an order."""
+        ordered = any(query.ordered for query in self.dataset.labels.queries)
+        return choose_metrics(self.config, ordered=ordered)[0]
+
+    @property
+    def cautions(self) -> list[Caution]:
+        """What was noticed about the settings and the labels."""
+        notes = {note for setting in self.settings for note in setting.embedder.notes()}
+        return [*self._cautions, *(Caution("model-source", note) for note in sorted(notes)), *self.resolved.cautions]
+
+    def prepare(self) -> None:
+        """Find everything that the config names, before any work is done: models, functions, documents, labels.
+
+        Raises InputError for what cannot be found or does not fit; under ``strict`` for warnings, too.
+        """
+        for setting in self.settings:
+            self.plan.prepare(setting)
+        cautions = list(self.resolved.cautions)
+        if self._strict:
+            cautions += [caution for setting in self.settings for caution in self.too_long(setting)]
+            if cautions:
+                raise LabelsError(*(Fault(self.dataset.labels_file, message=one.message) for one in cautions))
+
+    def too_long(self, setting: Setting) -> list[Caution]:
+        """What the model of ``setting`` would not read to the end, counted without loading it."""
+        queries = [query.text for query in self.resolved.labels.queries]
+        return list(too_long_cautions(setting, self.plan.too_long(setting, queries)))
+
+    def retrieve(self) -> list[ExperimentResults]:
+        """The results of every setting, in the order of the config, not evaluated."""
+        return [self._results(self.rankings(setting)) for setting in self.settings]
+
+    def run(self, results: Sequence[ExperimentResults]) -> list[ExperimentResults]:
+        """``results``, from any source, with evaluations added, per query and as means.
+
+        Results are matched to queries by id; a query without results scores as one that found nothing. A document
+        ranked twice counts once, at its first rank. Evaluations that are there already are kept as they are. Nothing
+        that is given is changed. Raises LabelsError for results of queries that are not labelled.
+        """
+        return [self._evaluated(one) for one in results]
+
+    def write(self, results: Sequence[ExperimentResults], path: str | Path) -> None:
+        """Write ``results`` as JSON: full precision, whole or not at all."""
+        rows = [_results_json(one) for one in results]
+        write_text(Path(path), json.dumps(rows, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+
+    def rankings(self, setting: Setting) -> SettingRankings:
+        """What ``setting`` finds for every labelled query."""
+        return self.plan.rankings(setting, [query.text for query in self.resolved.labels.queries])
+
+    def score(self, rankings: SettingRankings) -> Scored:
+        """``rankings``, graded and evaluated."""
+        queries = self.resolved.labels.queries
+        documents = rankings.chunks.library.ids
+        threshold = self.config.evaluators.relevance_threshold
+        ranked = rankings.retrieved.collapsed.rankings
+        graded = grade(ranked, documents, queries, rankings.setting.retriever.top_k, threshold)
+        return Scored(tuple(query.id for query in queries), rankings, graded, self._evaluations(graded))
+
+    def _evaluations(self, graded: GradedRankings) -> dict[str, Evaluation]:
+        made: dict[str, Evaluation] = {}
+        for evaluator in EVALUATORS:
+            service = evaluator(self.metrics.of(evaluator.family), self.config.evaluators.no_relevant)
+            made.update(service.evaluate(graded))
+        return made
+
+    def _results(self, found: SettingRankings) -> ExperimentResults:
+        chunks, collapsed = found.chunks, found.retrieved.collapsed
+        results = []
+        for index, query in enumerate(self.resolved.labels.queries):
+            hits = []
+            scores = collapsed.rankings.scores[index].tolist()
+            for unit, score in zip(collapsed.units[index].tolist(), scores, strict=True):
+                if unit != PADDING:
+                    span = chunks.span(unit)
+                    hits.append(Hit(chunks.document_id(unit), score, chunks.id(unit), span.start, span.end))
+            results.append(QueryResult(query.id, tuple(hits), query.text))
+        return ExperimentResults(found.setting.name, tuple(results), setting_parameters(self.config, found.setting))
+
+    def _evaluated(self, results: ExperimentResults) -> ExperimentResults:
+        # Passages become documents only through the library; ids are compared as they are, without reading it.
+        by_content = self.config.dataset.match == "content"
+        queries = (self.resolved.labels if by_content else self.dataset.labels).queries
+        by_id = {result.id: result for result in results.results}
+        unknown = sorted(by_id.keys() - {query.id for query in queries})
+        if unknown:
+            raise LabelsError(
+                f"results of {results.name!r} have {len(unknown)} queries without labels: {unknown[0]!r} first."
+            )
+        documents: dict[str, int] = {}
+        rows = [
+            [documents.setdefault(hit.doc, len(documents)) for hit in by_id[query.id].hits] if query.id in by_id else []
+            for query in queries
+        ]
+        depth = max(retriever.top_k for retriever in self.config.retrievers.values())
+        unique = collapse(from_rows(rows), np.arange(len(documents), dtype=np.int32)).rankings
+        threshold = self.config.evaluators.relevance_threshold
+        made = self._evaluations(grade(unique, list(documents), queries, depth, threshold))
+        scored = tuple(
+            replace(
+                by_id.get(query.id, QueryResult(query.id, (), query.text)),
+                evaluations={
+                    **{name: evaluation.of(index) for name, evaluation in made.items()},
+                    **(by_id[query.id].evaluations if query.id in by_id else {}),
+                },
+            )
+            for index, query in enumerate(queries)
+        )
+        return replace(
+            results, results=scored, evaluations={**{name: _mean(scored, name) for name in made}, **results.evaluations}
+        )
+
+
+def run_experiment(
+    config: ExperimentConfig, *, progress: Progress | None = None, limit: int | None = None, strict: bool = False
+) -> tuple[Report, Path]:
+    """Run every setting of ``config``, score it, and write the report; the report and its folder.
+
+    ``limit`` runs only the first queries; ``strict`` makes warnings about the input errors. A setting that fails is
+    noted in the report and the others go on. Raises InputError before anything is run, RunError if all settings fail.
+    """
+    labels = load_dataset(config.dataset).labels
+    cautions = []
+    if limit is not None and limit < len(labels.queries):
+        cautions.append(Caution("limit", f"only the first {limit} of {len(labels.queries)} queries were run."))
+        labels = replace(labels, queries=labels.queries[:limit])
+    evaluator = RetrievalEvaluator(config, labels, progress=progress, strict=strict)
+    evaluator.prepare()
+    scored, failures = _score_all(evaluator)
+    run = Run(
+        id=new_run_id(datetime.now(UTC)),
+        labels=evaluator.resolved.labels,
+        documents_fingerprint=evaluator.plan.documents,
+        metrics=evaluator.metrics,
+        failures=failures,
+        cautions=[*cautions, *evaluator.cautions],
+    )
+    report = build_report(config, run, scored)
+    rankings = {one.rankings.setting.name: ranking_rows(one) for one in scored}
+    config_text = config.text or json.dumps(config.as_written, indent=1)
+    folder = write_report(report, Path(config.output.directory), rankings, text_rows(scored), config_text)
+    return report, folder
+
+
+def workspace_folder(config: ExperimentConfig) -> Path:
+    """Where finished stages are kept: what the config says, else RAGTRIAL_WORKSPACE, else .ragtrial beside it."""
+    named = config.workspace or os.environ.get("RAGTRIAL_WORKSPACE")
+    beside = Path(config.file).absolute().parent if config.file else Path.cwd()
+    return Path(named).expanduser().absolute() if named else beside / ".ragtrial"
+
+
+def _score_all(evaluator: RetrievalEvaluator) -> tuple[list[Scored], list[FailurePart]]:
+    scored: list[Scored] = []
+    failures: list[FailurePart] = []
+    faults: list[Fault] = []
+    for setting in evaluator.settings:
+        try:
+            scored.append(evaluator.score(evaluator.rankings(setting)))
+        except RunError as error:
+            failures.append(FailurePart(name=setting.name, error=str(error)))
+            faults += (replace(fault, message=f"setting {setting.name!r}: {fault.message}") for fault in error.faults)
+    if not scored:
+        raise RunError(*faults)
+    return scored, failures
+
+
+def _results_json(results: ExperimentResults) -> dict[str, Any]:
+    return {
+        "name": results.name,
+        "parameters": dict(results.parameters),
+        "evaluations": {name: asdict(mean) for name, mean in results.evaluations.items()},
+        "results": [
+            {
+                "id": result.id,
+                "query": result.query,
+                "evaluations": dict(result.evaluations),
+                "hits": [asdict(hit) for hit in result.hits],
+            }
+            for result in results.results
+        ],
+    }
+
+
+def _mean(results: Sequence[QueryResult], metric: str) -> Mean:
+    values = [value for result in results if (value := result.evaluations.get(metric)) is not None]
+    return Mean(float(np.mean(values)) if values else None, len(values))

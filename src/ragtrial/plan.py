@@ -1,0 +1,335 @@
+"""Settings, and the stages that make their rankings: each stage under the fingerprint of all that changes it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from ragtrial.chunkers import Chunker
+from ragtrial.chunkers.cutting import cut
+from ragtrial.config import ExperimentConfig
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.dataset.documents import corpus_fingerprint
+from ragtrial.dataset.library import Library
+from ragtrial.embedders import Embedder
+from ragtrial.embedders.cached import CachedEmbedder, TextList
+from ragtrial.errors import StoreError
+from ragtrial.latency import measure_latency
+from ragtrial.progress import Progress, stage
+from ragtrial.rankings import Collapsed, Floats, Rankings
+from ragtrial.records import Caution
+from ragtrial.retrievers import Retrieved, Retriever, retrieve_documents
+from ragtrial.storage.atomic import write_text
+from ragtrial.storage.fingerprints import fingerprint
+from ragtrial.storage.workspace import Workspace
+from ragtrial.stores import Index, Store, Vectors
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One retriever with everything that reaches it."""
+
+    name: str
+    retriever: Retriever
+    chunker: Chunker
+    embedder: Embedder
+    store: Store
+
+    def parameters(self) -> dict[str, Any]:
+        """Everything that makes the setting, as JSON values."""
+        return {
+            "retriever": self.retriever.identity(),
+            "chunker": self.chunker.model_dump(mode="json"),
+            "embedder": self.embedder.model_dump(mode="json"),
+            "store": self.store.model_dump(mode="json"),
+        }
+
+
+def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[Caution]]:
+    """The settings of a config, in its order; of equal ones the first stands for all, and that is said."""
+    settings: list[Setting] = []
+    cautions: list[Caution] = []
+    seen: dict[str, str] = {}
+    for name, retriever in config.retrievers.items():
+        setting = Setting(
+            name,
+            retriever,
+            retriever.chunker or config.chunker,
+            retriever.embedder or config.embedder,
+            retriever.store or config.store,
+        )
+        key = fingerprint(setting.parameters())
+        if key in seen:
+            message = f"setting {name!r} is the same as {seen[key]!r}; it is run and shown once, as {seen[key]!r}."
+            cautions.append(Caution("equal-settings", message))
+        else:
+            seen[key] = name
+            settings.append(setting)
+    return settings, cautions
+
+
+@dataclass(frozen=True, eq=False)
+class SettingRankings:
+    """What a setting found: ranked documents and the chunks that brought them, and what there is to say about it.
+
+    ``index`` describes the index; ``too_long`` counts chunks and queries beyond what the model reads (None: unknown);
+    ``timings`` are seconds per stage, of this run; ``latency`` is of the run that retrieved.
+    """
+
+    setting: Setting
+    fingerprint: str
+    chunks: Chunks
+    retrieved: Retrieved
+    index: dict[str, Any]
+    too_long: dict[str, int | None]
+    timings: dict[str, float]
+    latency: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class _Materials:
+    """What the plan hands to a retriever."""
+
+    opened: Index
+    embed: Callable[[Sequence[str]], Floats]
+
+    def index(self) -> Index:
+        return self.opened
+
+    def embed_queries(self, texts: Sequence[str]) -> Floats:
+        return self.embed(texts)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A setting at work."""
+
+    setting: Setting
+    chunks: Chunks
+    index: Index
+    embedder: CachedEmbedder
+
+    def retrieve(self, queries: Sequence[str]) -> Retrieved:
+        """The ranked documents of many queries."""
+        return self._search(queries, self.embedder.embed_queries)
+
+    def retrieve_alone(self, query: str) -> Retrieved:
+        """The ranked documents of one query, embedded by the model itself: nothing is read from a cache."""
+        prefix = self.embedder.query_prefix
+        return self._search([query], lambda texts: self.embedder.embed_now([prefix + text for text in texts]))
+
+    def _search(self, queries: Sequence[str], embed: Callable[[Sequence[str]], Floats]) -> Retrieved:
+        retriever = self.setting.retriever.open(_Materials(self.index, embed))
+        return retrieve_documents(retriever, queries, self.setting.retriever.top_k, self.chunks.document)
+
+
+class Plan:
+    """Makes stages and keeps them: what is finished is never made again, here or in another run."""
+
+    def __init__(
+        self, workspace: Workspace, corpus: Path, progress: Progress, *, latency: bool = False, seed: int = 0
+    ) -> None:
+        self._workspace = workspace
+        self._progress = progress
+        self._latency = latency
+        self._seed = seed
+        self._embedders: dict[str, CachedEmbedder] = {}
+        self.documents = fingerprint(["documents", corpus_fingerprint(corpus)])
+        with stage(progress, "documents"):
+            folder = workspace.stage("documents", self.documents, lambda new: Library.write(corpus, new))
+            self.library = Library(folder)
+
+    def prepare(self, setting: Setting) -> None:
+        """Find everything that ``setting`` names (model, tokenizer, function) before any work is done.
+
+        Raises ModelNotFoundError.
+        """
+        self._embedder(setting.embedder)
+
+    def rankings(self, setting: Setting, queries: Sequence[str]) -> SettingRankings:
+        """The ranked documents of ``setting`` for the texts of ``queries``.
+
+        Raises RunError if a stage fails; the stages before it are kept.
+        """
+        timings: dict[str, float] = {}
+        with _timed(timings, "chunks"):
+            chunks = self.chunks(setting)
+        with _timed(timings, "embeddings"):
+            embeddings = self._embeddings(setting, chunks)
+        with _timed(timings, "index"):
+            index = self._index(setting, chunks, embeddings)
+        with _timed(timings, "retrieval"):
+            folder = self._workspace.path("rankings", self._ranking_name(setting, index, queries))
+            if not folder.is_dir():
+                with self.open(setting, chunks) as opened:
+                    # Opening may have built a damaged index again: its rankings go by another name.
+                    name = self._ranking_name(setting, index, queries)
+                    folder = self._workspace.stage("rankings", name, partial(self._retrieve, opened, queries))
+        found, about = _load_rankings(folder)
+        too_long = json.loads((embeddings / "about.json").read_text())["too_long"]
+        return SettingRankings(
+            setting=setting,
+            fingerprint=fingerprint(["setting", index.name, self._query_side(setting)]),
+            chunks=chunks,
+            retrieved=found,
+            index=about["index"],
+            too_long={"chunks": too_long, "queries": about["queries_too_long"]},
+            timings=timings,
+            latency=about["latency"],
+        )
+
+    def chunks(self, setting: Setting) -> Chunks:
+        """The chunks of ``setting``."""
+        tokenizer = self._embedder(setting.embedder).tokenizer if setting.chunker.unit_is_tokens else None
+        counted = [tokenizer.fingerprint, tokenizer.special_tokens] if tokenizer else None
+        name = fingerprint(["chunks", self.documents, setting.chunker.identity(), counted])
+
+        def build(folder: Path) -> None:
+            with stage(self._progress, "chunks", len(self.library), "documents") as progress:
+                cut(self.library, setting.chunker, tokenizer, progress.advance).write(folder)
+
+        return Chunks(self.library, self._workspace.stage("chunks", name, build))
+
+    def too_long(self, setting: Setting, queries: Sequence[str]) -> dict[str, int | None]:
+        """How many chunks and queries are longer than the model reads (None: not known); loads no model."""
+        embedder = self._embedder(setting.embedder)
+        return {
+            "chunks": embedder.count_too_long(self.chunks(setting), embedder.document_prefix),
+            "queries": embedder.count_too_long(TextList(queries), embedder.query_prefix),
+        }
+
+    @contextmanager
+    def open(self, setting: Setting, chunks: Chunks) -> Iterator[Opened]:
+        """The retriever of ``setting``, ready to search; its index is open for this process alone meanwhile."""
+        embeddings = self._embeddings(setting, chunks)
+        folder = self._index(setting, chunks, embeddings)
+        vectors = self._vectors(chunks, embeddings)
+        with self._workspace.lock(f"the index {folder.name}"):
+            try:
+                index = setting.store.open(vectors, folder)
+            except StoreError as error:
+                logger.warning("%s Building it again from the cached embeddings.", error)
+                self._workspace.drop("indexes", folder.name)
+                self._index(setting, chunks, embeddings)
+                index = setting.store.open(vectors, folder)
+            try:
+                yield Opened(setting, chunks, index, self._embedder(setting.embedder))
+            finally:
+                index.close()
+
+    def _embeddings(self, setting: Setting, chunks: Chunks) -> Path:
+        """The folder with the vectors of all chunks."""
+        embedder = self._embedder(setting.embedder)
+        name = fingerprint(["embeddings", chunks.name, embedder.fingerprint, embedder.document_prefix])
+
+        def build(folder: Path) -> None:
+            def out(count: int, dimension: int) -> Floats:
+                made = np.lib.format.open_memmap(folder / "vectors.npy", "w+", np.float32, (count, dimension))
+                return cast("Floats", made)
+
+            with stage(self._progress, "embeddings", len(chunks), "chunks") as progress:
+                too_long = embedder.embed(chunks, embedder.document_prefix, out, progress.advance)
+            write_text(folder / "about.json", json.dumps({"too_long": too_long}))
+
+        return self._workspace.stage("embeddings", name, build)
+
+    def _vectors(self, chunks: Chunks, embeddings: Path) -> Vectors:
+        """The vectors of all chunks, mapped from their file."""
+        matrix: Floats = np.load(embeddings / "vectors.npy", mmap_mode="r" if len(chunks) else None)
+        by_id = np.lexsort((chunks.start, self.library.id_order[chunks.document]))
+        order = np.empty(len(chunks), dtype=np.int64)
+        order[by_id] = np.arange(len(chunks))
+        return Vectors(matrix, chunks.ids, order)
+
+    def _index(self, setting: Setting, chunks: Chunks, embeddings: Path) -> Path:
+        """The folder of the built index."""
+
+        def build(folder: Path) -> None:
+            vectors = self._vectors(chunks, embeddings)
+            with stage(self._progress, "index", len(chunks), "vectors") as progress:
+                setting.store.build(vectors, folder, progress.advance)
+
+        name = fingerprint(["index", embeddings.name, setting.store.identity()])
+        return self._workspace.stage("indexes", name, build)
+
+    def _embedder(self, embedder: Embedder) -> CachedEmbedder:
+        """One for all settings with this embedder, so that its model is loaded once."""
+        key = embedder.model_dump_json()
+        if key not in self._embedders:
+            self._embedders[key] = CachedEmbedder(embedder, self._workspace.root / "vectors")
+        return self._embedders[key]
+
+    def _query_side(self, setting: Setting) -> list[Any]:
+        return [setting.retriever.identity(), self._embedder(setting.embedder).query_prefix, "document"]
+
+    def _ranking_name(self, setting: Setting, index: Path, queries: Sequence[str]) -> str:
+        try:
+            built = setting.store.built_id(index)
+        except StoreError:
+            built = "damaged"  # opening it will build it again
+        return fingerprint(["rankings", index.name, built, self._query_side(setting), list(queries)])
+
+    def _retrieve(self, opened: Opened, queries: Sequence[str], folder: Path) -> None:
+        name = opened.setting.name
+        with stage(self._progress, f"retrieval ({name})", len(queries), "queries") as progress:
+            found = opened.retrieve(queries)
+            progress.advance(len(queries))
+        latency = None
+        if self._latency:
+            with stage(self._progress, f"latency ({name})"):
+                latency = measure_latency(opened.retrieve_alone, queries, self._seed)
+        about = {
+            "index": opened.index.describe(),
+            "latency": latency,
+            "queries_too_long": opened.embedder.count_too_long(TextList(queries), opened.embedder.query_prefix),
+        }
+        _save_rankings(folder, found, about)
+
+
+def too_long_cautions(setting: Setting, too_long: Mapping[str, int | None]) -> Iterator[Caution]:
+    """A warning for each kind of text that the model of ``setting`` does not read to the end."""
+    limit = setting.embedder.max_tokens()
+    for what, count in too_long.items():
+        if count:
+            yield Caution(
+                "too-long",
+                f"{setting.name}: {count:,} {what} are longer than the {limit} tokens that the model reads; the "
+                "rest of each is ignored. Use smaller chunks, or a model that reads more.",
+            )
+
+
+def _save_rankings(folder: Path, found: Retrieved, about: dict[str, Any]) -> None:
+    np.savez(
+        folder / "rankings.npz",
+        documents=found.collapsed.rankings.codes,
+        scores=found.collapsed.rankings.scores,
+        chunks=found.collapsed.units,
+        dropped=found.collapsed.dropped,
+        read=found.read,
+    )
+    write_text(folder / "about.json", json.dumps(about))
+
+
+def _load_rankings(folder: Path) -> tuple[Retrieved, dict[str, Any]]:
+    columns = np.load(folder / "rankings.npz")
+    rankings = Rankings(columns["documents"], columns["scores"])
+    about: dict[str, Any] = json.loads((folder / "about.json").read_text())
+    return Retrieved(Collapsed(rankings, columns["chunks"], columns["dropped"]), columns["read"]), about
+
+
+@contextmanager
+def _timed(timings: dict[str, float], name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    timings[name] = time.perf_counter() - start

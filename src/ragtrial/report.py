@@ -1,0 +1,305 @@
+"""report.json and what lies beside it: the schema, writing it whole, finding and reading it again."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ragtrial.errors import Fault, ReportError, did_you_mean
+from ragtrial.storage.atomic import new_folder, write_text
+
+SCHEMA_VERSION = 1
+HITS_SHOWN = 20
+"""How many hits of a query stand in report.json; all of them are in rankings/."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class SpanPart(_Part):
+    """Characters start (included) to end (excluded) of a document's normalised text."""
+
+    start: int
+    end: int
+
+
+class JudgmentPart(_Part):
+    """A judged document of a query."""
+
+    doc: str
+    relevance: int
+    spans: list[SpanPart] = Field(default=[])
+    """Where the label's quote stands."""
+
+
+class QueryPart(_Part):
+    """A query and its judgments, as they were when it was scored."""
+
+    id: str
+    text: str
+    tags: list[str]
+    relevant_docs: list[JudgmentPart]
+    ordered: bool = False
+
+
+class HitPart(_Part):
+    """A ranked document, and the chunk that brought it."""
+
+    doc: str
+    chunk: str
+    start: int
+    end: int
+    rank: int
+    score: float
+    grade: int | None
+    """None where the document is not judged."""
+
+
+class QueryScores(_Part):
+    """What a setting found for a query."""
+
+    id: str
+    evaluations: dict[str, float | None]
+    """Metric to value; null where the metric is not defined for the query, which is then not in its mean."""
+
+    hits: list[HitPart]
+    """The first 20."""
+
+    short: bool
+    """Whether fewer documents than top_k were found."""
+
+    collapsed: int
+    """Chunks read that belong to a document already ranked higher."""
+
+
+class MeanPart(_Part):
+    """A mean, and over how many queries."""
+
+    mean: float | None
+    n: int
+
+
+class LatencyPart(_Part):
+    """Seconds per query, one at a time, warm, embedding included, nothing from a cache."""
+
+    p50: float
+    p95: float
+    n: int
+    machine: str
+    date: str
+
+
+class SettingPart(_Part):
+    """A setting, its scores, and all that was found."""
+
+    name: str
+    fingerprint: str
+    parameters: dict[str, Any]
+    scores: dict[str, MeanPart]
+    counts: dict[str, int | None]
+    index: dict[str, Any]
+    timings: dict[str, float]
+    """Seconds per stage in this run; nearly nothing for a stage that was finished before."""
+
+    latency: LatencyPart | None
+    queries: list[QueryScores]
+
+
+class MetricPart(_Part):
+    """What a metric means."""
+
+    formula: str
+    family: str
+    counted: str
+    """Which queries are in the mean."""
+
+    source: str
+
+
+class WarningPart(_Part):
+    """Something that its reader should know."""
+
+    code: str
+    message: str
+
+
+class FailurePart(_Part):
+    """A setting that could not be run."""
+
+    name: str
+    error: str
+
+
+class DatasetPart(_Part):
+    """What was searched and by which labels it was scored."""
+
+    documents: int
+    empty_documents: int
+    queries: int
+    documents_fingerprint: str
+    labels_fingerprint: str
+
+
+class Report(_Part):
+    """The outcome of one run of an experiment."""
+
+    schema_version: Literal[1]
+    experiment: str
+    run_id: str
+    config: dict[str, Any]
+    """As it was written; variables are not resolved."""
+
+    dataset: DatasetPart
+    primary_metric: str
+    metrics: dict[str, MetricPart]
+    prompt: str | None
+    """The prompt template of the labels."""
+
+    queries: list[QueryPart]
+    settings: list[SettingPart]
+    failures: list[FailurePart]
+    warnings: list[WarningPart]
+    environment: dict[str, Any]
+
+    def setting(self, name: str) -> SettingPart:
+        """The setting called ``name``. Raises ReportError with those that there are."""
+        for setting in self.settings:
+            if setting.name == name:
+                return setting
+        names = [setting.name for setting in self.settings]
+        raise ReportError(
+            f"run {self.run_id} has no setting {name!r}.{did_you_mean(name, names)} It has: {', '.join(names)}."
+        )
+
+    def ranked_settings(self) -> list[SettingPart]:
+        """The settings by the primary metric, best first; those without a value last; equal ones by name."""
+
+        def key(setting: SettingPart) -> tuple[bool, float, str]:
+            mean = setting.scores[self.primary_metric].mean
+            return mean is None, -(mean or 0.0), setting.name
+
+        return sorted(self.settings, key=key)
+
+
+def report_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of report.json."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Report.model_json_schema()}
+
+
+def new_run_id(now: datetime) -> str:
+    """UTC time and six random hex digits, like ``20260131T235959Z-0a1b2c``; sorts by time."""
+    return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+
+
+def write_report(
+    report: Report,
+    directory: Path,
+    rankings: Mapping[str, Iterable[dict[str, Any]]],
+    texts: Iterable[dict[str, Any]],
+    config_text: str,
+) -> Path:
+    """Write a report's folder, ``directory/<experiment>/<run id>``, whole or not at all, and point ``latest`` to it.
+
+    ``rankings`` has for each setting one row per query, ``texts`` one row per retrieved chunk. Returns the folder.
+    Raises ReportError if it cannot be written.
+    """
+    folder = directory / report.experiment / report.run_id
+    try:
+        with new_folder(folder) as new:
+            (new / "report.json").write_text(report.model_dump_json(indent=1) + "\n", encoding="utf-8")
+            (new / "config.yaml").write_text(config_text, encoding="utf-8")
+            (new / "rankings").mkdir()
+            for name, rows in rankings.items():
+                _write_lines(new / "rankings" / f"{name}.jsonl.gz", rows)
+            _write_lines(new / "texts.jsonl.gz", texts)
+        write_text(folder.parent / "latest", report.run_id + "\n")
+    except OSError as error:
+        raise ReportError(
+            Fault(str(folder), message=f"cannot be written: {error.strerror or error}. What was computed is kept; "
+                  "free space or set output.directory, and run the same command again.")
+        ) from error  # fmt: skip
+    return folder
+
+
+def find_report(reference: str, directory: Path) -> Path:
+    """The folder of a report: ``reference`` is a folder, a run id, or ``latest`` (of all experiments in ``directory``).
+
+    ``latest`` may also be asked of one experiment: ``<experiment>/latest``. Raises ReportError with what there is.
+    """
+    folder = Path(reference)
+    if folder.name == "report.json":
+        folder = folder.parent
+    if (folder / "report.json").is_file():
+        return folder
+    runs = list_reports(directory)
+    if folder.name == "latest":
+        experiment = folder.parent.name
+        runs = [run for run in runs if not experiment or run.parent.name == experiment]
+        if runs:
+            return max(runs, key=lambda run: run.name)
+        raise ReportError(f"there is no report in {directory} yet; `ragtrial run CONFIG` makes one.")
+    matching = [run for run in runs if run.name.startswith(reference)]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        names = ", ".join(run.name for run in matching)
+        raise ReportError(f"{reference!r} may be any of: {names}. Write more of the id.")
+    near = did_you_mean(reference, [run.name for run in runs])
+    raise ReportError(
+        f"{reference!r} is no report: neither a folder with report.json nor the id of one of {len(runs)} runs in "
+        f"{directory}.{near} `ragtrial list runs` shows them."
+    )
+
+
+def list_reports(directory: Path) -> list[Path]:
+    """The folders of all reports in ``directory``, oldest first."""
+    found = [path.parent for path in directory.glob("*/*/report.json") if not path.parent.name.startswith(".")]
+    return sorted(found, key=lambda folder: (folder.name, folder.parent.name))
+
+
+def load_report(folder: str | Path) -> Report:
+    """The report in a folder. Raises ReportError if it is not there, damaged, or of a newer version."""
+    path = Path(folder) / "report.json"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReportError(Fault(str(path), message=f"cannot be read: {error}.")) from error
+    version = re.search(r'"schema_version":\s*(\d+)', text[:200])
+    if version and int(version[1]) > SCHEMA_VERSION:
+        raise ReportError(
+            Fault(
+                str(path),
+                message=f"has schema version {version[1]}; this ragtrial reads up to {SCHEMA_VERSION}. Update it.",
+            )
+        )
+    try:
+        return Report.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ReportError(Fault(str(path), message=f"is not a report: {place}: {first['msg']}.")) from None
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of one of a report's .jsonl.gz files. Raises ReportError if it is damaged."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for line in file:
+                yield json.loads(line)
+    except (OSError, EOFError, ValueError) as error:
+        raise ReportError(Fault(str(path), message=f"cannot be read: {error}.")) from error
+
+
+def _write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    with path.open("wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False, allow_nan=False).encode("utf-8") + b"\n")

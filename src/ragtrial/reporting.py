@@ -1,0 +1,252 @@
+"""From scored settings to the parts of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ragtrial.config import ExperimentConfig
+from ragtrial.config.metric_choice import MetricChoice
+from ragtrial.environment import environment
+from ragtrial.evaluators import Evaluation
+from ragtrial.grading import UNJUDGED, GradedRankings
+from ragtrial.metrics import Metric
+from ragtrial.options import Options
+from ragtrial.plan import Setting, SettingRankings, too_long_cautions
+from ragtrial.rankings import PADDING
+from ragtrial.records import Caution, PromptQueries
+from ragtrial.report import (
+    HITS_SHOWN,
+    SCHEMA_VERSION,
+    DatasetPart,
+    FailurePart,
+    HitPart,
+    JudgmentPart,
+    LatencyPart,
+    MeanPart,
+    MetricPart,
+    QueryPart,
+    QueryScores,
+    Report,
+    SettingPart,
+    SpanPart,
+    WarningPart,
+)
+from ragtrial.storage.fingerprints import fingerprint
+
+_COUNTED = {
+    "relevant": "queries with at least one relevant document",
+    "gain": "queries with at least one document of a grade above 0",
+    "order": "queries whose labels are an order, with at least one relevant document",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """The rankings of a setting, graded, and what the evaluators say of them."""
+
+    query_ids: tuple[str, ...]
+    rankings: SettingRankings
+    graded: GradedRankings
+    evaluations: dict[str, Evaluation]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is said of a run as a whole: its id, its labels, what failed and what was noticed."""
+
+    id: str
+    labels: PromptQueries
+    documents_fingerprint: str
+    metrics: MetricChoice
+    failures: Sequence[FailurePart]
+    cautions: Sequence[Caution]
+
+
+def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -> Report:
+    """The report of a run with at least one setting that was scored."""
+    library = scored[0].rankings.chunks.library
+    queries = _query_parts(run.labels)
+    cautions = [*run.cautions, *(caution for one in scored for caution in setting_cautions(one))]
+    return Report(
+        schema_version=SCHEMA_VERSION,
+        experiment=config.experiment,
+        run_id=run.id,
+        config=config.as_written,
+        dataset=DatasetPart(
+            documents=len(library),
+            empty_documents=library.empty,
+            queries=len(queries),
+            documents_fingerprint=run.documents_fingerprint,
+            labels_fingerprint=fingerprint([query.model_dump(mode="json") for query in queries]),
+        ),
+        primary_metric=str(run.metrics.primary),
+        metrics={str(metric): _metric_part(metric, config) for metric in run.metrics.metrics},
+        prompt=run.labels.prompt,
+        queries=queries,
+        settings=[_setting_part(config, one) for one in scored],
+        failures=list(run.failures),
+        warnings=[WarningPart(code=caution.code, message=caution.message) for caution in dict.fromkeys(cautions)],
+        environment=environment(),
+    )
+
+
+def setting_cautions(scored: Scored) -> Iterator[Caution]:
+    """What should be known of one setting's rankings."""
+    setting = scored.rankings.setting
+    yield from too_long_cautions(setting, scored.rankings.too_long)
+    short = int((scored.graded.lengths < scored.graded.depth).sum())
+    if short:
+        yield Caution(
+            "short",
+            f"{setting.name}: {short} of {len(scored.graded):,} queries have fewer than {scored.graded.depth} "
+            "documents; the places that are missing count as not relevant.",
+        )
+    empty = scored.rankings.chunks.library.empty
+    if empty:
+        yield Caution("empty-documents", f"{empty} documents have no text; they are kept, and cannot be found by it.")
+
+
+def setting_parameters(config: ExperimentConfig, setting: Setting) -> dict[str, Any]:
+    """Everything that makes a setting, defaults too; what came from a variable stands as it was written."""
+    written = config.as_written
+    own = (written.get("retrievers") or {}).get(setting.name) or {}
+    return {
+        "retriever": _unresolved(setting.retriever.identity(), own),
+        "chunker": _unresolved(_dumped(setting.chunker), own.get("chunker") or written.get("chunker")),
+        "embedder": _unresolved(_dumped(setting.embedder), own.get("embedder") or written.get("embedder")),
+        "store": _unresolved(_dumped(setting.store), own.get("store") or written.get("store")),
+    }
+
+
+def ranking_rows(scored: Scored) -> Iterator[dict[str, Any]]:
+    """One row per query with all its hits, best first, as columns."""
+    chunks, collapsed = scored.rankings.chunks, scored.rankings.retrieved.collapsed
+    for index, name in enumerate(scored.query_ids):
+        units = [unit for unit in collapsed.units[index].tolist() if unit != PADDING]
+        yield {
+            "query": name,
+            "docs": [chunks.document_id(unit) for unit in units],
+            "chunks": [chunks.id(unit) for unit in units],
+            "starts": [int(chunks.start[unit]) for unit in units],
+            "ends": [int(chunks.end[unit]) for unit in units],
+            "scores": collapsed.rankings.scores[index, : len(units)].tolist(),
+        }
+
+
+def text_rows(scored: Sequence[Scored]) -> Iterator[dict[str, Any]]:
+    """One row for each chunk that any setting returned, in the order of the documents."""
+    seen: set[str] = set()
+    for one in scored:
+        chunks = one.rankings.chunks
+        found = one.rankings.retrieved.collapsed.units
+        for unit in sorted({int(unit) for unit in found[found != PADDING]}):
+            name = chunks.id(unit)
+            if name not in seen:
+                seen.add(name)
+                document = int(chunks.document[unit])
+                yield {
+                    "chunk": name,
+                    "doc": chunks.library.ids[document],
+                    "title": chunks.library.titles[document],
+                    "start": int(chunks.start[unit]),
+                    "end": int(chunks.end[unit]),
+                    "text": chunks.text(unit),
+                }
+
+
+def _setting_part(config: ExperimentConfig, scored: Scored) -> SettingPart:
+    rankings = scored.rankings
+    retrieved = rankings.retrieved
+    latency = rankings.latency
+    return SettingPart(
+        name=rankings.setting.name,
+        fingerprint=rankings.fingerprint,
+        parameters=setting_parameters(config, rankings.setting),
+        scores={name: MeanPart(mean=one.mean.mean, n=one.mean.n) for name, one in scored.evaluations.items()},
+        counts={
+            "chunks": len(rankings.chunks),
+            "chunks_too_long": rankings.too_long["chunks"],
+            "queries_too_long": rankings.too_long["queries"],
+            "chunks_read": int(retrieved.read.sum()),
+            "chunks_collapsed": int(retrieved.collapsed.dropped.sum()),
+            "documents_kept": int(scored.graded.lengths.sum()),
+            "queries_short": int((scored.graded.lengths < scored.graded.depth).sum()),
+            "queries_without_hits": int((scored.graded.lengths == 0).sum()),
+        },
+        index=rankings.index,
+        timings=rankings.timings,
+        latency=LatencyPart(**latency) if latency else None,
+        queries=list(_query_scores(scored)),
+    )
+
+
+def _query_scores(scored: Scored) -> Iterator[QueryScores]:
+    chunks, collapsed = scored.rankings.chunks, scored.rankings.retrieved.collapsed
+    for index, name in enumerate(scored.query_ids):
+        hits = []
+        for rank, unit in enumerate(collapsed.units[index, :HITS_SHOWN].tolist(), 1):
+            if unit == PADDING:
+                break
+            grade = int(scored.graded.grades[index, rank - 1])
+            hits.append(
+                HitPart(
+                    doc=chunks.document_id(unit),
+                    chunk=chunks.id(unit),
+                    start=int(chunks.start[unit]),
+                    end=int(chunks.end[unit]),
+                    rank=rank,
+                    score=float(collapsed.rankings.scores[index, rank - 1]),
+                    grade=None if grade == UNJUDGED else grade,
+                )
+            )
+        yield QueryScores(
+            id=name,
+            evaluations={metric: one.of(index) for metric, one in scored.evaluations.items()},
+            hits=hits,
+            short=bool(scored.graded.lengths[index] < scored.graded.depth),
+            collapsed=int(collapsed.dropped[index]),
+        )
+
+
+def _query_parts(labels: PromptQueries) -> list[QueryPart]:
+    return [
+        QueryPart(
+            id=query.id,
+            text=query.text,
+            tags=list(query.tags),
+            ordered=query.ordered,
+            relevant_docs=[
+                JudgmentPart(
+                    doc=judgment.doc,
+                    relevance=judgment.relevance,
+                    spans=[SpanPart(start=span.start, end=span.end) for span in judgment.spans],
+                )
+                for judgment in query.relevant_docs
+            ],
+        )
+        for query in labels.queries
+    ]
+
+
+def _metric_part(metric: Metric, config: ExperimentConfig) -> MetricPart:
+    definition = metric.definition
+    options = config.evaluators
+    needs = _COUNTED[definition.needs]
+    if options.no_relevant == "zero" and definition.needs != "order":
+        needs = "all queries"
+    threshold = f" (relevant: grade {options.relevance_threshold} and above)" if definition.needs != "gain" else ""
+    return MetricPart(
+        formula=definition.formula, family=definition.family, counted=needs + threshold, source=definition.source
+    )
+
+
+def _dumped(options: Options) -> dict[str, Any]:
+    return options.model_dump(mode="json")
+
+
+def _unresolved(value: Any, written: Any) -> Any:
+    if isinstance(value, dict) and isinstance(written, dict):
+        return {key: _unresolved(one, written.get(key)) for key, one in value.items()}
+    return written if isinstance(written, str) and "${" in written else value
