@@ -1,3 +1,57 @@
-"""ragtrial runs retrieval experiments for RAG from a config file, and says which setting is really better."""
+"""ragtrial runs retrieval experiments for RAG from a config file, and says which setting is really better.
+
+from ragtrial import load_config, run_experiment
+
+report, folder = run_experiment(load_config("configs/quickstart.yaml"))
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from ragtrial.config.loading import load_config
+    from ragtrial.config.models import ExperimentConfig
+    from ragtrial.dataset.labels import load_prompt_queries
+    from ragtrial.errors import RagtrialError
+    from ragtrial.experiment import RetrievalEvaluator, run_experiment
+    from ragtrial.records import ExperimentResults, Hit, Judgment, PromptQueries, Query, QueryResult
+    from ragtrial.report import Report, load_report
+
+__all__ = [
+    "ExperimentConfig",
+    "ExperimentResults",
+    "Hit",
+    "Judgment",
+    "PromptQueries",
+    "Query",
+    "QueryResult",
+    "RagtrialError",
+    "Report",
+    "RetrievalEvaluator",
+    "load_config",
+    "load_prompt_queries",
+    "load_report",
+    "run_experiment",
+]
+
+_MODULES = {
+    "ragtrial.config.loading": ("load_config",),
+    "ragtrial.config.models": ("ExperimentConfig",),
+    "ragtrial.dataset.labels": ("load_prompt_queries",),
+    "ragtrial.errors": ("RagtrialError",),
+    "ragtrial.experiment": ("RetrievalEvaluator", "run_experiment"),
+    "ragtrial.records": ("ExperimentResults", "Hit", "Judgment", "PromptQueries", "Query", "QueryResult"),
+    "ragtrial.report": ("Report", "load_report"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first asked for, so that ``import ragtrial`` stays instant."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)

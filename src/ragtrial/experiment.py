@@ -16,9 +16,10 @@ import numpy as np
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.loading import check_config
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
-from ragtrial.dataset.dataset import Dataset, load_dataset
+from ragtrial.dataset.dataset import Dataset, corpus_of, load_dataset
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
-from ragtrial.errors import ConfigError, Fault, LabelsError, RunError
+from ragtrial.drilldown import FoundText
+from ragtrial.errors import ConfigError, Fault, LabelsError, RunError, did_you_mean, listed
 from ragtrial.evaluators import EVALUATORS, Evaluation
 from ragtrial.grading import GradedRankings, grade
 from ragtrial.plan import Plan, Setting, SettingRankings, settings_of, too_long_cautions
@@ -61,9 +62,7 @@ class RetrievalEvaluator:
         """Where the documents are, and the labels as written."""
         if self._given is None:
             return load_dataset(self.config.dataset)
-        options = self.config.dataset
-        corpus = Path(options.corpus) if options.corpus else load_dataset(options).corpus
-        return Dataset(corpus, self._given, "the given labels")
+        return Dataset(corpus_of(self.config.dataset), self._given, "the given labels")
 
     @cached_property
     def plan(self) -> Plan:
@@ -81,6 +80,11 @@ class RetrievalEvaluator:
         """The metrics of the config; rank-biased overlap among them if any query's labels are an order."""
         ordered = any(query.ordered for query in self.dataset.labels.queries)
         return choose_metrics(self.config, ordered=ordered)[0]
+
+    @property
+    def setting_cautions(self) -> list[Caution]:
+        """What was noticed about the settings."""
+        return list(self._cautions)
 
     @property
     def cautions(self) -> list[Caution]:
@@ -220,6 +224,18 @@ def run_experiment(
     config_text = config.text or json.dumps(config.as_written, indent=1)
     folder = write_report(report, Path(config.output.directory), rankings, text_rows(scored), config_text)
     return report, folder
+
+
+def search_settings(
+    config: ExperimentConfig, text: str, only: str | None = None, *, progress: Progress | None = None
+) -> dict[str, list[FoundText]]:
+    """What every setting of ``config``, or ``only`` one, returns for ``text``. Raises ConfigError for an unknown one."""
+    settings = {setting.name: setting for setting in settings_of(config)[0]}
+    if only is not None and only not in settings:
+        near = did_you_mean(only, settings)
+        raise ConfigError(f"there is no setting {only!r}.{near} Known: {listed(settings)}.")
+    plan = Plan(Workspace(workspace_folder(config)), corpus_of(config.dataset), progress or Silent())
+    return {name: plan.search(setting, text) for name, setting in settings.items() if only in (None, name)}
 
 
 def workspace_folder(config: ExperimentConfig) -> Path:

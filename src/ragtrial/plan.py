@@ -20,12 +20,13 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.documents import corpus_fingerprint
 from ragtrial.dataset.library import Library
+from ragtrial.drilldown import FoundText
 from ragtrial.embedders import Embedder
 from ragtrial.embedders.cached import CachedEmbedder, TextList
 from ragtrial.errors import StoreError
 from ragtrial.latency import measure_latency
 from ragtrial.progress import Progress, stage
-from ragtrial.rankings import Collapsed, Floats, Rankings
+from ragtrial.rankings import PADDING, Collapsed, Floats, Rankings
 from ragtrial.records import Caution
 from ragtrial.retrievers import Retrieved, Retriever, retrieve_documents
 from ragtrial.storage.atomic import write_text
@@ -146,9 +147,12 @@ class Plan:
         self._seed = seed
         self._embedders: dict[str, CachedEmbedder] = {}
         self.documents = fingerprint(["documents", corpus_fingerprint(corpus)])
-        with stage(progress, "documents"):
-            folder = workspace.stage("documents", self.documents, lambda new: Library.write(corpus, new))
-            self.library = Library(folder)
+
+        def build(folder: Path) -> None:
+            with stage(progress, "documents"):
+                Library.write(corpus, folder)
+
+        self.library = Library(workspace.stage("documents", self.documents, build))
 
     def prepare(self, setting: Setting) -> None:
         """Find everything that ``setting`` names (model, tokenizer, function) before any work is done.
@@ -208,6 +212,20 @@ class Plan:
             "chunks": embedder.count_too_long(self.chunks(setting), embedder.document_prefix),
             "queries": embedder.count_too_long(TextList(queries), embedder.query_prefix),
         }
+
+    def search(self, setting: Setting, text: str) -> list[FoundText]:
+        """What ``setting`` finds for one text that no label knows."""
+        chunks = self.chunks(setting)
+        with self.open(setting, chunks) as opened:
+            found = opened.retrieve([text]).collapsed
+        scores = found.rankings.scores[0].tolist()
+        hits = []
+        for rank, (unit, score) in enumerate(zip(found.units[0].tolist(), scores, strict=True), 1):
+            if unit != PADDING:
+                title, span = self.library.titles[int(chunks.document[unit])], chunks.span(unit)
+                where = (chunks.document_id(unit), title, span.start, span.end)
+                hits.append(FoundText(rank, *where, score, chunks.text(unit)))
+        return hits
 
     @contextmanager
     def open(self, setting: Setting, chunks: Chunks) -> Iterator[Opened]:

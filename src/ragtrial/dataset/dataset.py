@@ -57,11 +57,16 @@ class Dataset:
     labels_file: str
 
 
+def corpus_of(options: DatasetOptions) -> Path:
+    """Where the documents are. Raises CorpusError if a BEIR folder has none."""
+    return beir_corpus(Path(options.beir)) if options.beir is not None else Path(options.corpus or "")
+
+
 def load_dataset(options: DatasetOptions) -> Dataset:
     """Read the labels and find the documents. Raises LabelsError or CorpusError."""
+    corpus = corpus_of(options)
     if options.beir is not None:
         folder, split = Path(options.beir), options.split or "test"
-        labels = load_beir_labels(folder, split)
-        return Dataset(beir_corpus(folder), labels, str(folder / "qrels" / f"{split}.tsv"))
+        return Dataset(corpus, load_beir_labels(folder, split), str(folder / "qrels" / f"{split}.tsv"))
     file = labels_file(Path(options.queries or ""))
-    return Dataset(Path(options.corpus or ""), load_prompt_queries(file), str(file))
+    return Dataset(corpus, load_prompt_queries(file), str(file))

@@ -142,7 +142,7 @@ def json_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[int, dict[str, 
                 if not line.strip():
                     continue
                 try:
-                    row = json.loads(decoded(line, path, CorpusError))
+                    row = json.loads(decoded(line.rstrip(b"\r\n"), path, CorpusError))
                 except CorpusError as error:
                     faults.append(Fault(str(path), number, 0, error.faults[0].message))
                 except json.JSONDecodeError as error:

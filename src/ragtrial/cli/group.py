@@ -1,0 +1,47 @@
+"""The commands, each imported when it is called or listed."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from ragtrial import __version__
+
+COMMANDS = ("init", "run", "validate", "show", "search", "list", "schema")
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"ragtrial.cli.{cmd_name}_command").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from ragtrial.errors import did_you_mean
+
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            near = did_you_mean(args[0], COMMANDS)
+            raise click.UsageError(f"there is no command {args[0]!r}.{near} Commands: {', '.join(COMMANDS)}.", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="ragtrial")
+def group() -> None:  # noqa: D301 - click needs the control character
+    """Retrieval experiments for RAG, from a config file.
+
+    \b
+    ragtrial init                      a config, labels and documents to start from
+    ragtrial run experiment.yaml       run it; scores go to results/
+    ragtrial show latest               look at them again
+
+    Exit codes: 0 done; 2 nothing was run because of what was written; 3 it broke while running;
+    4 some settings failed, the others were written; 130 interrupted.
+    """

@@ -1,0 +1,50 @@
+"""ragtrial run"""
+
+from __future__ import annotations
+
+import click
+
+from ragtrial.cli.terminal import Terminal, common_options
+
+
+@click.command("run")
+@click.argument("config", type=click.Path())
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key: retrievers.dense.top_k=20."
+)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N queries.")
+@click.option("--strict", is_flag=True, help="Treat warnings about labels and documents as errors.")
+@common_options
+def command(terminal: Terminal, config: str, overrides: tuple[str, ...], limit: int | None, *, strict: bool) -> int:
+    """Run the experiment of CONFIG and write its report.
+
+    What is finished is kept: the same command goes on where it was stopped, and does nothing twice.
+    """
+    from ragtrial.config import load_config
+    from ragtrial.experiment import run_experiment
+    from ragtrial.records import Caution
+    from ragtrial.views.table import header_line, score_table
+
+    experiment = load_config(config, overrides)
+    report, folder = run_experiment(experiment, progress=terminal.progress(), limit=limit, strict=strict)
+    terminal.say(header_line(report) + "\n")
+    terminal.table(score_table(report, terminal.width), bold_row=1)
+    terminal.warn([Caution(warning.code, warning.message) for warning in report.warnings])
+    for failure in report.failures:
+        click.echo(f"error: setting {failure.name!r} failed: {failure.error}", err=True)
+    terminal.say(f"\nreport: {folder / 'report.json'}")
+    terminal.say_json(
+        {
+            "exit_code": 4 if report.failures else 0,
+            "report": str(folder / "report.json"),
+            "run_id": report.run_id,
+            "primary_metric": report.primary_metric,
+            "settings": [
+                {"name": one.name, "scores": {name: vars(mean) for name, mean in one.scores.items()}}
+                for one in report.ranked_settings()
+            ],
+            "failures": [vars(failure) for failure in report.failures],
+            "warnings": [vars(warning) for warning in report.warnings],
+        }
+    )
+    return 4 if report.failures else 0

@@ -1,0 +1,62 @@
+"""ragtrial show"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ragtrial.cli.terminal import Terminal, common_options
+
+
+@click.command("show")
+@click.argument("report", default="latest")
+@click.option("--results", type=click.Path(), default="results", show_default=True, help="Where reports are kept.")
+@click.option("--setting", metavar="NAME", help="Only this setting.")
+@click.option("--metrics", metavar="NAMES", help="Metrics to show, commas between; `all` shows every one.")
+@click.option("--query", metavar="ID", help="What was found for one query: ranks, scores, grades, texts.")
+@click.option("--prompt", is_flag=True, help="With --query: the prompt template filled with what was found.")
+@common_options
+def command(
+    terminal: Terminal,
+    report: str,
+    results: str,
+    setting: str | None,
+    metrics: str | None,
+    query: str | None,
+    *,
+    prompt: bool,
+) -> int:
+    """Show a REPORT: a folder, a run id, or `latest`."""
+    from ragtrial.drilldown import filled_prompt, load_query
+    from ragtrial.records import Caution
+    from ragtrial.report import find_report, load_report
+    from ragtrial.views import table
+    from ragtrial.views.query import prompt_text, query_text
+
+    if prompt and query is None:
+        raise click.UsageError("--prompt needs --query ID.")
+    folder = find_report(report, Path(results))
+    loaded = load_report(folder)
+    chosen = [loaded.setting(setting)] if setting else loaded.ranked_settings()
+    if query is not None:
+        rankings = load_query(loaded, folder, chosen, query)
+        if prompt:
+            filled = [filled_prompt(loaded, ranking) for ranking in rankings]
+            terminal.say("\n\n".join(map(prompt_text, filled)))
+            terminal.say_json([vars(one) for one in filled])
+        else:
+            terminal.say(query_text(loaded, query, rankings, terminal.width))
+            terminal.say_json([ranking.as_json() for ranking in rankings])
+        return 0
+    terminal.say(table.header_line(loaded) + "\n")
+    if metrics == "all":
+        terminal.table(table.metric_table(loaded, chosen))
+    else:
+        names = table.named_metrics(loaded, metrics) if metrics else None
+        terminal.table(table.score_table(loaded, terminal.width, chosen, names), bold_row=1)
+    terminal.say("\n" + table.lowest_queries(loaded, chosen[0], terminal.width))
+    terminal.warn([Caution(warning.code, warning.message) for warning in loaded.warnings])
+    terminal.say(f"\nreport: {folder / 'report.json'}")
+    terminal.say_json(loaded.model_dump(mode="json"))
+    return 0

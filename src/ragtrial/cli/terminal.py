@@ -1,0 +1,175 @@
+"""What all commands share: where things are printed, how much, in which colours."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ragtrial.records import Caution
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+    from ragtrial.progress import Progress
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Terminal:
+    """The answer goes to stdout; progress, logs and warnings go to stderr."""
+
+    def __init__(self, *, as_json: bool, quiet: bool, verbose: bool, no_color: bool) -> None:
+        self.as_json = as_json
+        self.quiet = quiet
+        self.no_color = no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        logger = logging.getLogger("ragtrial")
+        logger.handlers = [handler]
+        logger.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
+        logger.propagate = False
+
+    @property
+    def width(self) -> int:
+        """Columns to write in: those of the terminal, plenty for a file or a pipe."""
+        return shutil.get_terminal_size().columns if sys.stdout.isatty() else 160
+
+    @property
+    def styled(self) -> bool:
+        return sys.stdout.isatty() and not self.no_color
+
+    def say(self, text: str = "") -> None:
+        """Print a line of the answer; nothing under ``--json``."""
+        if not self.as_json:
+            print(text)
+
+    def say_json(self, value: Any) -> None:
+        """Print the answer as one JSON document, under ``--json``."""
+        if self.as_json:
+            print(json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1))
+
+    def table(self, rows: Sequence[Sequence[str]], bold_row: int | None = None) -> None:
+        """Print a header and rows; the first column left, the others right."""
+        if self.as_json:
+            return
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for number, row in enumerate(rows):
+            cells = [row[0].ljust(widths[0])]
+            cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+            line = "  ".join(cells).rstrip()
+            bold = self.styled and number in (0, bold_row)
+            print(click.style(line, bold=True) if bold else line)
+
+    def warn(self, cautions: Sequence[Caution]) -> None:
+        """All warnings in one place, on stderr; those of one kind are counted after the third."""
+        if self.quiet or not cautions:
+            return
+        print(f"\n{len(cautions)} warning{'s' if len(cautions) > 1 else ''}:", file=sys.stderr)
+        shown: dict[str, int] = {}
+        for caution in cautions:
+            shown[caution.code] = shown.get(caution.code, 0) + 1
+            if shown[caution.code] <= _SHOWN_PER_KIND:
+                print(f"  {caution.message}", file=sys.stderr)
+        for code, count in shown.items():
+            if count > _SHOWN_PER_KIND:
+                print(
+                    f"  ... and {count - _SHOWN_PER_KIND} more of the kind {code} (all are in report.json)",
+                    file=sys.stderr,
+                )
+
+    def progress(self) -> Progress:
+        """Bars in a terminal; one line per finished stage elsewhere; nothing when quiet."""
+        from ragtrial.progress import Silent
+
+        if self.quiet:
+            return Silent()
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+            return _BarProgress(no_color=self.no_color)
+        return _LineProgress()
+
+
+_SHOWN_PER_KIND = 3
+
+
+override_option = click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key: retrievers.dense.top_k=20."
+)
+"""The option of every command that reads a config."""
+
+
+def common_options(function: F) -> F:
+    """The options that every command has; the command is given a Terminal made of them."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
+    @click.option("-q", "--quiet", is_flag=True, help="No progress and no warnings.")
+    @click.option("-v", "--verbose", is_flag=True, help="Say more about what is done.")
+    @click.option("--no-color", is_flag=True, help="No colours (as NO_COLOR in the environment).")
+    @functools.wraps(function)
+    def wrapped(*args: Any, as_json: bool, quiet: bool, verbose: bool, no_color: bool, **kwargs: Any) -> Any:
+        terminal = Terminal(as_json=as_json, quiet=quiet, verbose=verbose, no_color=no_color)
+        return function(terminal, *args, **kwargs)
+
+    return wrapped  # type: ignore[return-value]  # click has replaced the signature
+
+
+class _LineProgress:
+    """One line per finished stage: for logs."""
+
+    def begin(self, stage: str, total: int | None, unit: str) -> None:
+        self._stage, self._total, self._unit, self._start = stage, total, unit, time.monotonic()
+
+    def advance(self, count: int) -> None:
+        pass
+
+    def finish(self, note: str) -> None:
+        amount = f"{self._total:,} {self._unit}, " if self._total is not None else ""
+        print(f"{self._stage}: {amount}{time.monotonic() - self._start:.1f} s{note}", file=sys.stderr, flush=True)
+
+
+class _BarProgress:
+    """A bar for the stage at work; a line stays for each finished one."""
+
+    def __init__(self, *, no_color: bool) -> None:
+        self._no_color = no_color
+        self._bars: Bars | None = None
+
+    def begin(self, stage: str, total: int | None, unit: str) -> None:
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        self._label = f"{stage}" + (f" ({unit})" if unit else "")
+        columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()]
+        self._bars = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=self._console())
+        self._task: TaskID = self._bars.add_task(self._label, total=total)
+        self._bars.start()
+
+    def advance(self, count: int) -> None:
+        if self._bars:
+            self._bars.advance(self._task, count)
+
+    def finish(self, note: str) -> None:
+        if self._bars:
+            self._bars.stop()
+            self._bars = None
+
+    def _console(self) -> Console:
+        from rich.console import Console
+
+        return Console(stderr=True, no_color=self._no_color, highlight=False)

@@ -1,0 +1,115 @@
+"""One query of a report: what was found for it, with grades and texts, and the prompt that this fills."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from ragtrial.embedders import AnyEmbedder, Embedder
+from ragtrial.errors import InputError, RagtrialError, ReportError, did_you_mean
+from ragtrial.report import QueryPart, Report, SettingPart, read_lines
+
+
+@dataclass(frozen=True)
+class FoundText:
+    """A hit with its text. ``grade`` is None where the document is not judged."""
+
+    rank: int
+    doc: str
+    title: str
+    start: int
+    end: int
+    score: float
+    text: str
+    grade: int | None = None
+
+
+@dataclass(frozen=True)
+class QueryRanking:
+    """What one setting found for one query, and how that was scored."""
+
+    setting: SettingPart
+    query: QueryPart
+    evaluations: dict[str, float | None]
+    hits: tuple[FoundText, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "setting": self.setting.name,
+            "query": self.query.model_dump(mode="json"),
+            "evaluations": self.evaluations,
+            "hits": [asdict(hit) for hit in self.hits],
+        }
+
+
+@dataclass(frozen=True)
+class FilledPrompt:
+    """A prompt template filled with what a setting found. ``tokens`` is None where no tokenizer can be had."""
+
+    setting: str
+    query: str
+    prompt: str
+    tokens: int | None
+    tokenizer: str
+
+
+def load_query(report: Report, folder: Path, settings: Sequence[SettingPart], name: str) -> list[QueryRanking]:
+    """All hits of one query with their texts, for each setting. Raises ReportError."""
+    query = next((one for one in report.queries if one.id == name), None)
+    if query is None:
+        names = [one.id for one in report.queries]
+        raise ReportError(f"run {report.run_id} has no query {name!r}.{did_you_mean(name, names)} It has {len(names)}.")
+    rows = {}
+    for setting in settings:
+        lines = read_lines(folder / "rankings" / f"{setting.name}.jsonl.gz")
+        rows[setting.name] = next(row for row in lines if row["query"] == name)
+    wanted = {chunk for row in rows.values() for chunk in row["chunks"]}
+    texts = {row["chunk"]: row for row in read_lines(folder / "texts.jsonl.gz") if row["chunk"] in wanted}
+    return [
+        QueryRanking(
+            setting,
+            query,
+            next(one.evaluations for one in setting.queries if one.id == name),
+            tuple(_hits(rows[setting.name], texts, query)),
+        )
+        for setting in settings
+    ]
+
+
+def filled_prompt(report: Report, ranking: QueryRanking) -> FilledPrompt:
+    """The labels' prompt with the query and the found texts in it. Raises InputError if the labels have none."""
+    if report.prompt is None:
+        raise InputError(
+            'the labels have no "prompt"; add a template with {query} and {contexts} to them, and run again.'
+        )
+    contexts = "\n\n".join(hit.text for hit in ranking.hits)
+    # Not str.format: a template may hold braces of its own, of JSON for example.
+    prompt = report.prompt.replace("{query}", ranking.query.text).replace("{contexts}", contexts)
+    tokens, tokenizer = _count_tokens(ranking.setting, prompt)
+    return FilledPrompt(ranking.setting.name, ranking.query.id, prompt, tokens, tokenizer)
+
+
+def _count_tokens(setting: SettingPart, text: str) -> tuple[int | None, str]:
+    """Tokens of ``text`` by the setting's embedder's tokenizer, and the name of that."""
+    try:
+        embedder: Embedder = TypeAdapter(AnyEmbedder).validate_python(setting.parameters["embedder"])
+        tokenizer = embedder.tokenizer()
+    except (RagtrialError, ValidationError):
+        return None, ""
+    name = setting.parameters["embedder"].get("model") or setting.parameters["embedder"].get("tokenizer_model") or ""
+    return (int(tokenizer.counts([text])[0]), str(name)) if tokenizer else (None, "")
+
+
+def _hits(row: dict[str, Any], texts: dict[str, dict[str, Any]], query: QueryPart) -> list[FoundText]:
+    grades: dict[str, int] = {}
+    for one in query.relevant_docs:
+        grades[one.doc] = max(one.relevance, grades.get(one.doc, one.relevance))
+    columns = zip(row["docs"], row["chunks"], row["starts"], row["ends"], row["scores"], strict=True)
+    return [
+        FoundText(rank, doc, texts[chunk]["title"], start, end, score, texts[chunk]["text"], grades.get(doc))
+        for rank, (doc, chunk, start, end, score) in enumerate(columns, 1)
+    ]

@@ -1,0 +1,48 @@
+"""What was found for a query, as text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from ragtrial.drilldown import FilledPrompt, FoundText, QueryRanking
+from ragtrial.report import Report
+
+
+def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], width: int) -> str:
+    """The rankings of a query, one setting after another, and the relevant documents that were not found."""
+    query = rankings[0].query
+    lines = [f"query {name}: {query.text}"]
+    for ranking in rankings:
+        value = ranking.evaluations[report.primary_metric]
+        score = "not defined (no relevant documents)" if value is None else f"{value:.4f}"
+        lines += ["", f"{ranking.setting.name}: {report.primary_metric} {score}"]
+        lines += [_hit_text(hit, width) for hit in ranking.hits]
+        found = {hit.doc for hit in ranking.hits}
+        missed = [one for one in query.relevant_docs if one.relevance > 0 and one.doc not in found]
+        lines += [f"  not found: grade {one.relevance}  {one.doc}" for one in missed]
+    return "\n".join(lines)
+
+
+def found_text(setting: str, hits: Sequence[FoundText], width: int) -> str:
+    """The hits of a search that nobody judged."""
+    return "\n".join(
+        [f"{setting}:", *(_hit_text(hit, width) for hit in hits)] if hits else [f"{setting}: nothing found"]
+    )
+
+
+def prompt_text(prompt: FilledPrompt) -> str:
+    """The filled prompt, and how long it is."""
+    length = f"{len(prompt.prompt):,} characters"
+    if prompt.tokens is not None:
+        length += f", {prompt.tokens:,} tokens of {prompt.tokenizer}"
+    return f"{prompt.prompt}\n\n({prompt.setting}, query {prompt.query}: {length})"
+
+
+def _hit_text(hit: FoundText, width: int) -> str:
+    grade = "-" if hit.grade is None else str(hit.grade)
+    head = f"{hit.rank:>3}  grade {grade}  {hit.score:.4f}  {hit.doc} [{hit.start}:{hit.end}]"
+    body = textwrap.shorten(" ".join(hit.text.split()), max(60, 3 * (width - 7)), placeholder=" ...")
+    return "\n".join(
+        [head, *textwrap.wrap(body, max(40, width - 7), initial_indent=" " * 7, subsequent_indent=" " * 7)]
+    )

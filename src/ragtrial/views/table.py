@@ -1,0 +1,94 @@
+"""The table of settings and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragtrial.errors import ReportError, did_you_mean
+from ragtrial.metrics import parse_metric
+from ragtrial.report import MeanPart, Report, SettingPart
+
+_USUAL = ("ndcg", "recall", "precision", "hit_rate", "rr", "ap", "rbo", "rbp", "judged")
+
+
+def header_line(report: Report) -> str:
+    """One line that says what was run."""
+    data = report.dataset
+    return f"{report.experiment}: {data.documents:,} documents, {data.queries:,} queries, run {report.run_id}"
+
+
+def score_table(
+    report: Report, width: int, settings: Sequence[SettingPart] | None = None, metrics: Sequence[str] | None = None
+) -> list[list[str]]:
+    """A header and one row per setting, best first by the primary metric; as many metrics as ``width`` allows.
+
+    ``n`` is the number of queries behind the first mean; a mean over another number shows its own in brackets.
+    """
+    settings = report.ranked_settings() if settings is None else settings
+    names = list(_chosen(report) if metrics is None else metrics)
+    rows = _rows(settings, names)
+    while metrics is None and len(names) > 1 and _width(rows) > width:
+        names.pop()
+        rows = _rows(settings, names)
+    return rows
+
+
+def metric_table(report: Report, settings: Sequence[SettingPart]) -> list[list[str]]:
+    """A header and one row per metric, with a column per setting, and n."""
+    rows = [["metric", *(setting.name for setting in settings), "n"]]
+    for name in report.metrics:
+        means = [setting.scores[name] for setting in settings]
+        rows.append([name, *(_number(mean) for mean in means), str(means[0].n)])
+    return rows
+
+
+def named_metrics(report: Report, text: str) -> list[str]:
+    """The metrics of ``report`` that a list like ``ndcg@10,MRR@10`` names. Raises ReportError, MetricError."""
+    names = [str(parse_metric(part)) for part in text.split(",") if part.strip()]
+    for name in names:
+        if name not in report.metrics:
+            near = did_you_mean(name, report.metrics)
+            raise ReportError(f"run {report.run_id} has no {name!r}.{near} It has: {', '.join(report.metrics)}.")
+    return names
+
+
+def lowest_queries(report: Report, setting: SettingPart, width: int, most: int = 5) -> str:
+    """The queries for which a setting scored lowest: where to look first."""
+    texts = {query.id: query.text for query in report.queries}
+    scored = [(one.evaluations[report.primary_metric], one.id) for one in setting.queries]
+    lowest = sorted((value, name) for value, name in scored if value is not None)[:most]
+    lines = [f"lowest {report.primary_metric} of {setting.name} (ragtrial show {report.run_id} --query ID):"]
+    longest = max((len(name) for _, name in lowest), default=0)
+    for value, name in lowest:
+        line = f"  {name.ljust(longest)}  {value:.4f}  {' '.join(texts[name].split())}"
+        lines.append(line if len(line) <= width else line[: width - 3] + "...")
+    return "\n".join(lines)
+
+
+def _chosen(report: Report) -> list[str]:
+    """The primary metric, then each usual one at its cutoff or the nearest below."""
+    cutoff = parse_metric(report.primary_metric).k or 0
+    names = [report.primary_metric]
+    for usual in _USUAL:
+        same = [name for name in report.metrics if parse_metric(name).name == usual]
+        same.sort(key=lambda name: abs((parse_metric(name).k or 0) - cutoff))
+        names += [name for name in same[:1] if name not in names and parse_metric(names[0]).name != usual]
+    return names
+
+
+def _rows(settings: Sequence[SettingPart], names: Sequence[str]) -> list[list[str]]:
+    rows = [["setting", *names, "n"]]
+    for setting in settings:
+        means = [setting.scores[name] for name in names]
+        n = means[0].n
+        cells = [_number(mean) + (f" ({mean.n})" if mean.n != n else "") for mean in means]
+        rows.append([setting.name, *cells, str(n)])
+    return rows
+
+
+def _number(mean: MeanPart) -> str:
+    return "-" if mean.mean is None else f"{mean.mean:.4f}"
+
+
+def _width(rows: Sequence[Sequence[str]]) -> int:
+    return sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) - 2
