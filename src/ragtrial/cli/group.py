@@ -34,7 +34,7 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="ragtrial")
-def group() -> None:  # noqa: D301 - click needs the control character
+def group() -> None:
     """Retrieval experiments for RAG, from a config file.
 
     \b
@@ -44,4 +44,4 @@ def group() -> None:  # noqa: D301 - click needs the control character
 
     Exit codes: 0 done; 2 nothing was run because of what was written; 3 it broke while running;
     4 some settings failed, the others were written; 130 interrupted.
-    """
+    """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are

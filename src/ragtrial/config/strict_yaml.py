@@ -7,6 +7,7 @@ is a number; keys may not repeat, tags are refused, aliases are bounded.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -24,16 +25,17 @@ KeyPath = tuple[str | int, ...]
 _MOST_VALUES = 20_000
 _MOST_NESTING = 50
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
-_NUMBER = re.compile(r"[-+]?(0|[1-9][0-9]*)?(\.[0-9]+|(?<=[0-9])\.)?([eE][-+]?[0-9]+)?")
+_NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _WORDS = {"": None, "~": None, "null": None, "Null": None, "NULL": None,
           "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}  # fmt: skip
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's parser with no opinion on what a plain scalar means."""
+    """PyYAML's parser with no opinion on what a node means: only a tag that was written is a tag."""
 
-    yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012 - PyYAML's own class attribute
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
+        return ""
 
 
 @dataclass
@@ -58,34 +60,34 @@ def parse_yaml(text: str, file: str, folder: Path, environment: Mapping[str, str
     Strings remember ``folder``, for the paths among them. Raises ConfigError with line and column for everything
     that is wrong: all of it at once, as far as the text can be parsed.
     """
-    loader = _Loader(text)
     try:
-        node = loader.get_single_node()
+        node = _Loader(text).get_single_node()
     except yaml.MarkedYAMLError as error:
-        raise ConfigError(_syntax_fault(error, file)) from None
+        raise ConfigError(_syntax_fault(error, file, text)) from None
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise ConfigError(Fault(file, line, 0, f"has the character {error.character!r}, which YAML forbids.")) from None
+        line, column = text.count("\n", 0, error.position) + 1, error.position - text.rfind("\n", 0, error.position)
+        message = f"has the character U+{ord(text[error.position]):04X}, which YAML forbids; remove it."
+        raise ConfigError(Fault(file, line, column, message)) from None
     except RecursionError:
-        raise ConfigError(Fault(file, message="is nested too deeply.")) from None
-    finally:
-        loader.dispose()
+        raise ConfigError(Fault(file, message="is nested too deeply to be a config.")) from None
     walker = _Walker(file, folder, os.environ if environment is None else environment)
     if node is None:
         raise ConfigError(Fault(file, message="is empty; it must be a mapping of keys to values."))
     value, written = walker.walk(node, (), 0)
     if walker.faults:
-        raise ConfigError(*walker.faults)
+        raise ConfigError(*dict.fromkeys(walker.faults))
     return YamlText(value, written, walker.places)
 
 
-def _syntax_fault(error: yaml.MarkedYAMLError, file: str) -> Fault:
+def _syntax_fault(error: yaml.MarkedYAMLError, file: str, text: str) -> Fault:
     mark = error.problem_mark or error.context_mark
     problem = (error.problem or error.context or "is not YAML").rstrip(".")
     if "\\t" in problem:
         problem += "; indent with spaces, YAML allows no tabs"
     elif "expected a single document" in str(error):
         problem = "a second document begins here ('---'); one file is one config"
+    elif mark and text[: mark.index + 1].endswith("${"):
+        problem = 'a variable inside {...} or [...] must stand in quotes, like "${NAME}"'
     line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
     return Fault(file, line, column, f"{problem}.")
 
@@ -103,12 +105,10 @@ class _Walker:
 
     def walk(self, node: yaml.Node, path: KeyPath, depth: int) -> tuple[Any, Any]:
         """The value of ``node`` and the same as written; what is wrong goes to ``faults``."""
-        self._values += 1
-        if self._values > _MOST_VALUES or depth > _MOST_NESTING:
-            raise ConfigError(self._fault(node, "its aliases expand to more values than a config can need."))
+        self._bound(node, depth)
         self.places.setdefault(path, self._fault(node, ""))
-        if not node.tag.startswith("tag:yaml.org,2002:") or node.tag.endswith((":binary", ":set", ":omap")):
-            self.faults.append(self._fault(node, f"the tag {node.tag!r} is not allowed; write plain values."))
+        if node.tag:
+            self._refuse_tag(node)
             return None, None
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, depth)
@@ -121,10 +121,9 @@ class _Walker:
         value: dict[str, Any] = {}
         written: dict[str, Any] = {}
         first: dict[str, int] = {}
-        for key_node, child in self._entries(node):
-            if not isinstance(key_node, yaml.ScalarNode):
-                self.faults.append(self._fault(key_node, "a key must be a plain name."))
-                continue
+        for key_node, child in self._entries(node, depth):
+            if key_node.tag:
+                self._refuse_tag(key_node)
             key = key_node.value
             if key in first:
                 self.faults.append(self._fault(key_node, f"key {key!r} stands twice (first in line {first[key]})."))
@@ -134,31 +133,40 @@ class _Walker:
             value[key], written[key] = self.walk(child, (*path, key), depth + 1)
         return value, written
 
-    def _entries(self, node: yaml.Node) -> list[tuple[yaml.Node, yaml.Node]]:
-        """The entries of a mapping, those of ``<<`` merged behind its own."""
-        own = [(key, child) for key, child in node.value if key.value != "<<"]
-        names = {key.value for key, _ in own if isinstance(key, yaml.ScalarNode)}
+    def _entries(self, node: yaml.Node, depth: int) -> list[tuple[yaml.Node, yaml.Node]]:
+        """The entries of a mapping whose keys are names, those of ``<<`` merged behind its own."""
+        own: list[tuple[yaml.Node, yaml.Node]] = []
+        sources: list[yaml.Node] = []
         for key, child in node.value:
-            if key.value != "<<":
+            if not isinstance(key, yaml.ScalarNode):
+                self.faults.append(self._fault(key, "a key must be a plain name."))
+            elif key.value != "<<":
+                own.append((key, child))
+            else:
+                sources += child.value if isinstance(child, yaml.SequenceNode) else [child]
+        for source in sources:
+            self._bound(source, depth)
+            if not isinstance(source, yaml.MappingNode):
+                self.faults.append(self._fault(source, "<< must name a mapping (an alias like *base)."))
                 continue
-            for source in child.value if isinstance(child, yaml.SequenceNode) else [child]:
-                if not isinstance(source, yaml.MappingNode):
-                    self.faults.append(self._fault(source, "<< must name a mapping (an alias like *base)."))
-                    continue
-                merged = [entry for entry in source.value if entry[0].value not in names]
-                names.update(entry[0].value for entry in merged)
-                own += merged
+            names = {key.value for key, _ in own}
+            own += [entry for entry in self._entries(source, depth + 1) if entry[0].value not in names]
         return own
 
     def _scalar(self, node: yaml.Node) -> tuple[Any, Any]:
         text, plain = node.value, getattr(node, "style", None) is None
         resolved = _VARIABLE.sub(lambda match: self._variable(match, node), text) if "${" in text else text
+        if plain and _NUMBER.fullmatch(resolved) and math.isinf(float(resolved)):
+            self.faults.append(self._fault(node, "is too large for a number; put it in quotes if it is a text."))
+            return None, None
         return self._meaning(resolved, plain), text if resolved != text else self._meaning(text, plain)
 
     def _variable(self, match: re.Match[str], node: yaml.Node) -> str:
         name = match[1]
         default: str | None = match[2]
-        value = self._environment.get(name, default)
+        value = self._environment.get(name)
+        if default is not None:
+            return value or default  # as in a shell, an empty variable is no better than none
         if value is None:
             message = f"the environment variable {name} is not set; set it, or write ${{{name}:-a default}}."
             self.faults.append(self._fault(node, message))
@@ -170,9 +178,22 @@ class _Walker:
             return _WORDS[text]
         if plain and _INTEGER.fullmatch(text):
             return int(text)
-        if plain and _NUMBER.fullmatch(text) and any(character.isdigit() for character in text):
+        if plain and _NUMBER.fullmatch(text):
             return float(text)
         return LocatedText(text, self._folder)
+
+    def _bound(self, node: yaml.Node, depth: int) -> None:
+        """Aliases may hold aliases, and themselves: stop long before memory or the stack does."""
+        self._values += 1
+        if self._values > _MOST_VALUES:
+            raise ConfigError(self._fault(node, f"aliases expand to more than {_MOST_VALUES:,} values; write fewer."))
+        if depth > _MOST_NESTING:
+            message = f"is an alias of what it stands in, or more than {_MOST_NESTING} levels deep; no config needs it."
+            raise ConfigError(self._fault(node, message))
+
+    def _refuse_tag(self, node: yaml.Node) -> None:
+        tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+        self.faults.append(self._fault(node, f"the tag {tag!r} is not allowed; write plain values."))
 
     def _fault(self, node: yaml.Node, message: str) -> Fault:
         return Fault(self._file, node.start_mark.line + 1, node.start_mark.column + 1, message)

@@ -50,7 +50,7 @@ class CachedEmbedder:
         self.fingerprint = fingerprint(embedder.fingerprint_parts())
         self.tokenizer = embedder.tokenizer()
         self.query_prefix, self.document_prefix = embedder.prefixes()
-        self._cache = folder / f"{self.fingerprint}.sqlite"
+        self.folder = folder
         self._encode: Encode | None = None
         self._dimension: int | None = None
 
@@ -87,7 +87,7 @@ class CachedEmbedder:
         WorkspaceError.
         """
         keys, lengths, too_long = self._keys(source, prefix)
-        with VectorCache(self._cache) as cache:
+        with VectorCache(self.folder / f"{self.fingerprint}.sqlite") as cache:
             absent = cache.missing(keys)
             first_of = {key: position for position, key in reversed(list(enumerate(keys))) if key in absent}
             # Longest first: batches of equal length waste no padding, and the largest memory is asked for at once.

