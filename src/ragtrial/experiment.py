@@ -229,7 +229,7 @@ def run_experiment(
 def search_settings(
     config: ExperimentConfig, text: str, only: str | None = None, *, progress: Progress | None = None
 ) -> dict[str, list[FoundText]]:
-    """What the settings of ``config``, or ``only`` one, returns for ``text``. Raises ConfigError for an unknown name."""
+    """What the settings of ``config`` (or ``only`` one) return for ``text``. Raises ConfigError for an unknown name."""
     settings = {setting.name: setting for setting in settings_of(config)[0]}
     if only is not None and only not in settings:
         near = did_you_mean(only, settings)

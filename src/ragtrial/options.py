@@ -35,6 +35,8 @@ class LocatedText(str):
 def _absolute(value: object) -> object:
     if not isinstance(value, str):
         return value
+    if not value.strip():
+        raise ValueError("a path must not be empty.")
     folder = value.folder if isinstance(value, LocatedText) else Path()
     return os.path.normpath(folder.absolute() / Path(value).expanduser())
 
@@ -42,6 +44,8 @@ def _absolute(value: object) -> object:
 def _model_name(value: object) -> object:
     if not isinstance(value, str):
         return value
+    if not value.strip():
+        raise ValueError("a model's name must not be empty.")
     path = str(_absolute(value))
     looks_local = value.startswith((".", "/", "~")) or Path(path).is_dir()
     return path if looks_local else str(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -17,6 +17,8 @@ _LIMITS = {
     "less_than_equal": ("le", "at most"),
     "less_than": ("lt", "below"),
 }
+
+_PATTERNS = {"^[A-Za-z0-9][A-Za-z0-9_-]*$": "made of letters, digits, - and _, a letter or digit first"}
 
 M = TypeVar("M", bound=BaseModel)
 Path = tuple[str | int, ...]
@@ -40,7 +42,7 @@ def validate(model: type[M], value: object, error: type[InputError], fault_at: C
         return model.model_validate(value)
     except ValidationError as failure:
         faults = []
-        details = [(_in_value(detail["loc"], value), detail) for detail in failure.errors()]
+        details = [(_in_value(detail["loc"], value, detail["type"]), detail) for detail in failure.errors()]
         expected: dict[Path, dict[str, None]] = {}  # a union expects several types at one place
         for path, detail in details:
             if detail["type"] in _EXPECTED:
@@ -49,7 +51,8 @@ def validate(model: type[M], value: object, error: type[InputError], fault_at: C
             message = _sentence(model, path, detail, " or ".join(expected.get(path, ())))
             if message:
                 faults.append(fault_at(path, message))
-        raise error(*dict.fromkeys(faults)) from None
+        in_order = sorted(dict.fromkeys(faults), key=lambda fault: (fault.file, fault.line, fault.column))
+        raise error(*in_order) from None
 
 
 def dotted(path: Path) -> str:
@@ -74,16 +77,16 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _in_value(loc: tuple[str | int, ...], value: object) -> Path:
-    """``loc`` without the parts that pydantic adds (the tag of a union) and that are not in the value."""
+def _in_value(loc: tuple[str | int, ...], value: object, kind: str) -> Path:
+    """``loc`` without the parts that pydantic adds (a union's tag, ``[key]``); a missing key is kept."""
     path: list[str | int] = []
     for index, part in enumerate(loc):
         if isinstance(value, Mapping):
             if part in value:
                 value = value[part]
-            elif index < len(loc) - 1:
-                continue
-            path.append(part)
+                path.append(part)
+            elif kind == "missing" and index == len(loc) - 1:
+                path.append(part)
         elif isinstance(value, list | tuple) and isinstance(part, int) and part < len(value):
             value = value[part]
             path.append(part)
@@ -94,26 +97,48 @@ def _sentence(model: type[BaseModel], path: Path, detail: Mapping[str, Any], exp
     kind, found, context = detail["type"], detail["input"], detail.get("ctx", {})
     name = dotted(path) or "the file"
     if kind == "extra_forbidden":
-        allowed = _keys_allowed(model, detail["loc"][:-1])
-        last = str(path[-1])
-        inside = f" in {dotted(path[:-1])}" if path[:-1] else ""
-        return f"unknown key {last!r}{inside}.{did_you_mean(last, allowed)} Allowed here: {listed(allowed, 40)}."
+        return _unknown_key(path, _keys_allowed(model, detail["loc"][:-1]))
     if kind == "missing":
         return f"{name} is missing; it must be given."
-    if kind == "union_tag_not_found":
-        return f"{name}.kind is missing; it must be given."
-    if kind == "union_tag_invalid":
-        return _choice(f"{name}.kind", found["kind"], context["expected_tags"])
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        return _kind_sentence(model, name, detail)
     if kind == "literal_error":
         return _choice(name, found, context["expected"].replace(" or ", ", "))
     if kind in _EXPECTED:
-        hint = " Leave the key out for its default." if found is None else ""
-        return f"{name} is {shown(found)}; it must be {expected}.{hint}"
+        _, field = _field_at(model, detail["loc"])
+        optional = found is None and (field is None or not field.is_required())
+        return f"{name} is {shown(found)}; it must be {expected}.{_LEAVE_OUT if optional else ''}"
     if kind in _LIMITS:
         key, words = _LIMITS[kind]
         return f"{name} is {shown(found)}; it must be {words} {context[key]}{_default_of(model, detail['loc'])}."
+    if kind == "string_pattern_mismatch":
+        rule = _PATTERNS.get(context["pattern"], f"as the pattern {context['pattern']} says")
+        if detail["loc"][-1] == "[key]":
+            return f"{dotted(path[:-1])} has the name {shown(found)}; a name must be {rule}."
+        return f"{name} is {shown(found)}; it must be {rule}."
+    if kind == "too_short":
+        return f"{name} has {context['actual_length']} entries; it must have at least {context['min_length']}."
     said = str(context["error"]) if kind == "value_error" else f"{detail['msg']} (found {shown(found)})."
     return f"{name}: {said}" if path else said
+
+
+_LEAVE_OUT = " Leave the key out for its default."
+
+
+def _unknown_key(path: Path, allowed: Sequence[str]) -> str:
+    last = str(path[-1])
+    inside = f" in {dotted(path[:-1])}" if path[:-1] else ""
+    return f"unknown key {last!r}{inside}.{did_you_mean(last, allowed)} Allowed here: {listed(allowed, 40)}."
+
+
+def _kind_sentence(model: type[BaseModel], name: str, detail: Mapping[str, Any]) -> str:
+    found = detail["input"]
+    tags = [str(_tag_of(one)) for one in _models_in(_field_at(model, detail["loc"])[0])]
+    if not isinstance(found, Mapping):
+        return f"{name} is {shown(found)}; it must be a mapping of keys to values, like {{kind: {tags[0]}}}."
+    if "kind" not in found:
+        return f"{name}.kind is missing; it must be one of: {listed(tags, 40)}."
+    return _choice(f"{name}.kind", found["kind"], ", ".join(tags))
 
 
 def _choice(name: str, found: object, expected: str) -> str:

@@ -28,7 +28,7 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], limit: 
     experiment = load_config(config, overrides)
     report, folder = run_experiment(experiment, progress=terminal.progress(), limit=limit, strict=strict)
     terminal.say(header_line(report) + "\n")
-    terminal.table(score_table(report, terminal.width), bold_row=1)
+    terminal.table(score_table(report, terminal.width))
     terminal.warn([Caution(warning.code, warning.message) for warning in report.warnings])
     for failure in report.failures:
         click.echo(f"error: setting {failure.name!r} failed: {failure.error}", err=True)

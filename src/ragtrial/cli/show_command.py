@@ -54,7 +54,7 @@ def command(
         terminal.table(table.metric_table(loaded, chosen))
     else:
         names = table.named_metrics(loaded, metrics) if metrics else None
-        terminal.table(table.score_table(loaded, terminal.width, chosen, names), bold_row=1)
+        terminal.table(table.score_table(loaded, terminal.width, chosen, names))
     terminal.say("\n" + table.lowest_queries(loaded, chosen[0], terminal.width))
     terminal.warn([Caution(warning.code, warning.message) for warning in loaded.warnings])
     terminal.say(f"\nreport: {folder / 'report.json'}")

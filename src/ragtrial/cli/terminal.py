@@ -43,7 +43,7 @@ class Terminal:
     @property
     def width(self) -> int:
         """Columns to write in: those of the terminal, plenty for a file or a pipe."""
-        return shutil.get_terminal_size().columns if sys.stdout.isatty() else 160
+        return shutil.get_terminal_size(fallback=(160, 24)).columns
 
     @property
     def styled(self) -> bool:
@@ -59,7 +59,7 @@ class Terminal:
         if self.as_json:
             print(json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1))
 
-    def table(self, rows: Sequence[Sequence[str]], bold_row: int | None = None) -> None:
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
         """Print a header and rows; the first column left, the others right."""
         if self.as_json:
             return
@@ -68,8 +68,7 @@ class Terminal:
             cells = [row[0].ljust(widths[0])]
             cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
             line = "  ".join(cells).rstrip()
-            bold = self.styled and number in (0, bold_row)
-            print(click.style(line, bold=True) if bold else line)
+            print(click.style(line, bold=True) if self.styled and number == 0 else line)
 
     def warn(self, cautions: Sequence[Caution]) -> None:
         """All warnings in one place, on stderr; those of one kind are counted after the third."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,8 @@ from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.strict_yaml import KeyPath, YamlText, parse_yaml
 from ragtrial.dataset.texts import read_text
-from ragtrial.errors import ConfigError, Fault
-from ragtrial.validation import validate
+from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
+from ragtrial.validation import dotted, shown, validate
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentConfig:
@@ -23,7 +23,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentCo
     file = Path(path)
     content = _read(file, ())
     for number, override in enumerate(overrides, 1):
-        content = _merged(content, _override(override, f"--set #{number}"))
+        content = _merged(content, _override(override, f"--set #{number}", content.value))
     content.value.pop("extends", None)
     content.written.pop("extends", None)
     config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
@@ -39,7 +39,7 @@ def check_config(config: ExperimentConfig) -> list[tuple[KeyPath, str]]:
     """What is wrong between the parts of a config that are each right, with the place of each fault."""
     faults: list[tuple[KeyPath, str]] = []
     if config.evaluators.unit == "span":
-        message = "unit: span is not supported yet; labels are scored by document (unit: document)."
+        message = "evaluators.unit is span, which is not supported yet; it must be document."
         faults.append((("evaluators", "unit"), message))
     faults += choose_metrics(config, ordered=False)[1]
     for name, retriever in config.retrievers.items():
@@ -47,40 +47,60 @@ def check_config(config: ExperimentConfig) -> list[tuple[KeyPath, str]]:
         has_tokenizer = embedder.kind != "custom" or getattr(embedder, "tokenizer_model", None) is not None
         if chunker.unit_is_tokens and not has_tokenizer:
             where: KeyPath = ("retrievers", name, "chunker") if retriever.chunker else ("chunker",)
+            where = (*where, "unit")
             message = (
-                "unit is tokens, but a custom embedder has no tokenizer; set unit: characters, "
-                "or give the embedder a tokenizer_model."
+                f"{dotted(where)} is tokens, but the custom embedder has no tokenizer to count them; "
+                "set unit: characters, or give the embedder a tokenizer_model."
             )
-            faults.append(((*where, "unit"), message))
+            faults.append((where, message))
     return list(dict.fromkeys(faults))
 
 
 def _read(file: Path, chain: tuple[Path, ...]) -> YamlText:
     resolved = file.resolve()
-    if resolved in chain:
-        ring = " -> ".join(str(one) for one in (*chain, resolved))
-        raise ConfigError(Fault(str(file), message=f"extends itself: {ring}."))
     content = parse_yaml(read_text(file, ConfigError), str(file), resolved.parent)
     if not isinstance(content.value, dict):
         raise ConfigError(content.fault_at((), "must be a mapping of keys to values, like `experiment: first`."))
-    bases = content.value.get("extends")
-    if bases is None:
-        return content
-    names = bases if isinstance(bases, list) else [bases]
     merged = YamlText({}, {})
-    for name in names:
-        if not isinstance(name, str):
-            raise ConfigError(content.fault_at(("extends",), "extends must be a path, or a list of paths."))
-        merged = _merged(merged, _read(resolved.parent / name, (*chain, resolved)))
+    for where, base in _bases(content, resolved.parent):
+        if base.resolve() == resolved or base.resolve() in chain:
+            ring = " -> ".join(map(str, (*chain, resolved, base.resolve())))
+            raise ConfigError(content.fault_at(where, f"extends itself: {ring}."))
+        merged = _merged(merged, _read(base, (*chain, resolved)))
     return _merged(merged, content)
 
 
-def _override(text: str, place: str) -> YamlText:
+def _bases(content: YamlText, folder: Path) -> Iterator[tuple[KeyPath, Path]]:
+    """The configs that ``content`` is laid upon, each with the place where it is named."""
+    named = content.value.get("extends")
+    for index, name in enumerate(named if isinstance(named, list) else [] if named is None else [named]):
+        where: KeyPath = ("extends", index) if isinstance(named, list) else ("extends",)
+        if not isinstance(name, str):
+            raise ConfigError(
+                content.fault_at(where, f"extends is {shown(name)}; it must be a path, or a list of paths.")
+            )
+        base = folder / Path(name).expanduser()
+        if not base.is_file():
+            raise ConfigError(content.fault_at(where, f"extends {str(name)!r}, but there is no file {base}."))
+        yield where, base
+
+
+def _override(text: str, place: str, config: Mapping[str, Any]) -> YamlText:
     key, equals, value = text.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(parts):
         raise ConfigError(Fault(place, message=f"{text!r} must be written KEY=VALUE, like retrievers.dense.top_k=20."))
-    content = parse_yaml(value or "''", place, Path.cwd())
+    if value.lstrip().startswith("#"):
+        raise ConfigError(Fault(place, message=f"{text!r}: a value that begins with # must stand in quotes."))
+    if parts[0] == "extends":
+        raise ConfigError(Fault(place, message="extends can only be written in a file; set the keys themselves."))
+    retrievers = config.get("retrievers")
+    if parts[0] == "retrievers" and len(parts) > 2 and isinstance(retrievers, Mapping) and parts[1] not in retrievers:
+        message = (
+            f"there is no retriever {parts[1]!r}.{did_you_mean(parts[1], retrievers)} Known: {listed(retrievers)}."
+        )
+        raise ConfigError(Fault(place, message=message))
+    content = parse_yaml(value if value.strip() else "''", place, Path.cwd())
     nested, written = content.value, content.written
     for part in reversed(parts):
         nested, written = {part: nested}, {part: written}

@@ -11,6 +11,7 @@ from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.errors import MetricError
 from ragtrial.metrics import METRICS, Metric, parse_metric
 from ragtrial.metrics.base import Family
+from ragtrial.validation import dotted
 
 _STANDARD_CUTOFFS = {"order_unaware": (1, 3, 5, 10), "order_aware": (10,), "graded": (5, 10)}
 _STANDARD: dict[str, tuple[str, ...]] = {
@@ -53,10 +54,9 @@ def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricCh
         for index, text in enumerate(options.metrics):
             metric = _parsed(text, depth, (*where, "metrics", index), faults)
             if metric and metric.definition.family != family:
-                message = (
-                    f"{metric} is {metric.definition.family}; list it under evaluators.{metric.definition.family}."
-                )
-                faults.append(((*where, "metrics", index), message))
+                place: KeyPath = (*where, "metrics", index)
+                right = metric.definition.family
+                faults.append((place, f"{dotted(place)} is {metric}, which is {right}; list it in evaluators.{right}."))
             elif metric:
                 chosen.append(metric)
     named = config.evaluators.primary_metric
@@ -72,23 +72,24 @@ def _cutoffs(
         return [k for k in _STANDARD_CUTOFFS[family] if k <= depth] or [depth]
     for index, k in enumerate(options.k):
         if k > depth:
-            faults.append(((*where, "k", index), f"k is {k}, above the top_k of {depth}: {_RAISE}"))
+            place: KeyPath = (*where, "k", index)
+            faults.append((place, f"{dotted(place)} is {k}, above the top_k of {depth}; {_RAISE}"))
     return [k for k in options.k if k <= depth]
 
 
-_RAISE = "only that many documents are kept. Raise retrievers.*.top_k or lower k."
+_RAISE = "only that many documents are kept. Lower k, or raise every retriever's top_k."
 
 
 def _parsed(text: str, depth: int, where: KeyPath, faults: list[tuple[KeyPath, str]]) -> Metric | None:
     try:
         metric = parse_metric(text)
     except MetricError as error:
-        faults.append((where, str(error)))
+        faults.append((where, f"{dotted(where)}: {error}"))
         return None
     if metric.k is None:
         return metric.at(depth)
     if metric.k > depth:
-        faults.append((where, f"{metric} is cut above the top_k of {depth}: {_RAISE}"))
+        faults.append((where, f"{dotted(where)} is {metric}, cut above the top_k of {depth}; {_RAISE}"))
         return None
     return metric
 

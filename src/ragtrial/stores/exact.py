@@ -15,6 +15,7 @@ from ragtrial.stores.base import STORES, Index, Space, Store, Vectors
 _QUERY_BLOCK = 128
 _UNIT_BLOCK = 65_536
 _EPSILON = float(np.finfo(np.float32).eps)
+_ROUNDINGS = 8  # of a score besides those of the sum: its division by a length, its final float32
 
 
 @STORES.register("exact")
@@ -75,15 +76,16 @@ class ExactIndex:
 
     def _candidates(self, queries: Floats, depth: int) -> tuple[Counts, Counts]:
         """Row and code of every unit that may be among the nearest ``depth`` of its query, in one flat list."""
-        threshold = np.full(len(queries), -np.inf, dtype=np.float32)
+        # The score that surely belongs to the nearest ``depth``, seen so far.
+        floor = np.full(len(queries), -np.inf, dtype=np.float32)
         parts: list[tuple[Counts, Counts]] = []
         for start in range(0, len(self._vectors.ids), _UNIT_BLOCK):
             block = self._vectors.matrix[start : start + _UNIT_BLOCK]
             near, slack = self._near(queries, block)
             if near.shape[1] >= depth:
                 cut = near.shape[1] - depth
-                threshold = np.maximum(threshold, np.partition(near, cut, axis=1)[:, cut])
-            rows, columns = np.nonzero(near >= (threshold - slack)[:, np.newaxis])
+                floor = np.maximum(floor, np.partition(near, cut, axis=1)[:, cut] - slack)
+            rows, columns = np.nonzero(near >= (floor - slack)[:, np.newaxis])
             parts.append((rows, columns + start))
         rows = np.concatenate([part[0] for part in parts])
         return rows, np.concatenate([part[1] for part in parts])
@@ -91,7 +93,7 @@ class ExactIndex:
     def _near(self, queries: Floats, block: Floats) -> tuple[Floats, Floats]:
         """Approximate scores (queries, units of the block), and how far they may be off for each query."""
         # The error of a float32 product is at most dimension x epsilon, relative to the lengths of the vectors.
-        rounding = block.shape[1] * _EPSILON
+        rounding = (block.shape[1] + _ROUNDINGS) * _EPSILON
         lengths = np.linalg.norm(block, axis=1)
         query_lengths = np.linalg.norm(queries, axis=1)
         product = queries @ block.T

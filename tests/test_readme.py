@@ -1,0 +1,102 @@
+"""The README tells the truth: every command in it runs, in its order, on a copy of what is shipped."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SHIPPED = ("configs", "data", "constraints", "prompt_queries.json", "Makefile", "pyproject.toml", "README.md")
+
+
+@pytest.fixture(scope="module")
+def clone(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the shipped files, without anything that runs have left behind."""
+    folder = tmp_path_factory.mktemp("clone")
+    for name in SHIPPED:
+        source = root / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns(".ragtrial", "__pycache__"))
+        else:
+            shutil.copy(source, folder / name)
+    return folder
+
+
+def blocks(root: Path, language: str) -> list[str]:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "HF_HUB_OFFLINE": "1", "COLUMNS": "120"}
+    return subprocess.run(["bash", "-euc", script], cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def make(target: str, folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    """``make`` in this virtual environment, taken as installed."""
+    venv = Path(sys.prefix)
+    installed = [f"-o {venv}/{stamp}" for stamp in (".demo", ".dev")]
+    return run(f"make {target} VENV={venv} {' '.join([*flags, *installed])}", folder)
+
+
+def test_make_demo_ends_with_the_score_table_and_the_path_of_the_report(clone: Path) -> None:
+    done = make("demo", clone)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.rstrip().split("\n")
+    header = next(index for index, line in enumerate(lines) if line.startswith("setting "))
+    assert lines[header].split()[1] == "ndcg@10"
+    assert lines[header + 1].startswith("dense ")
+    report = Path(lines[-1].removeprefix("report: "))
+    assert report.is_file()
+    assert report.is_relative_to(clone / "results" / "quickstart")
+
+
+def test_make_test_runs_the_tests(clone: Path) -> None:
+    done = make("test", clone, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "-m pytest" in done.stdout
+
+
+def test_every_shell_command_of_the_readme_runs_in_its_order(root: Path, clone: Path) -> None:
+    scripts = [block for block in blocks(root, "sh") if not block.startswith("make ")]
+    assert any("ragtrial init" in script for script in scripts)
+    done = run("".join(scripts), clone)
+    assert done.returncode == 0, done.stderr
+    assert "query q1: How long can I send something back?" in done.stdout
+    assert "tokens of sentence-transformers/all-MiniLM-L6-v2" in done.stdout
+
+
+def test_the_make_commands_of_the_readme_are_demo_and_test(root: Path) -> None:
+    assert [block.strip() for block in blocks(root, "sh") if block.startswith("make ")] == ["make demo", "make test"]
+
+
+def test_the_python_of_the_readme_runs(root: Path, clone: Path) -> None:
+    (code,) = blocks(root, "python")
+    (clone / "readme_example.py").write_text(code, encoding="utf-8")
+    done = run(f"{sys.executable} readme_example.py", clone)
+    assert done.returncode == 0, done.stderr
+    assert re.match(r"Mean\(mean=0\.\d+, n=59\)", done.stdout)
+    assert (clone / "scores.json").is_file()
+
+
+def test_the_labels_of_the_readme_are_labels(root: Path, tmp_path: Path) -> None:
+    from ragtrial import load_prompt_queries
+
+    text = (root / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^ +```json\n(.*?)^ +```$", text, flags=re.MULTILINE | re.DOTALL)
+    path = tmp_path / "prompt_queries.json"
+    path.write_text(block, encoding="utf-8")
+    assert load_prompt_queries(path).queries[0].relevant_docs[0].quote == "within 30 days of delivery"
+
+
+def test_every_file_the_readme_links_to_is_there(root: Path) -> None:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)#]+)\)", text)
+    assert targets
+    assert [target for target in targets if not (root / target).exists()] == []
