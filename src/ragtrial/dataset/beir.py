@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from ragtrial.dataset.documents import json_rows
+from ragtrial.dataset.labels import MOST_GRADE
 from ragtrial.dataset.texts import normalised, read_text
 from ragtrial.errors import CorpusError, Fault, LabelsError, did_you_mean
 from ragtrial.records import Judgment, PromptQueries, Query
 
 _MOST_FAULTS = 20
+_HEADER = {"query-id", "query_id", "qid", "query", "topic"}
+"""What the first column is called where there is a header."""
 
 
 def beir_corpus(folder: Path) -> Path:
@@ -29,7 +32,8 @@ def load_beir_labels(folder: Path, split: str) -> PromptQueries:
     faults: list[Fault] = []
     queries: dict[str, Query] = {}
     for number, row in json_rows(queries_file, faults):
-        name, text = str(row.get("_id", row.get("id", ""))), row.get("text")
+        name, text = row.get("_id", row.get("id")), row.get("text")
+        name = str(name) if isinstance(name, str | int) else ""
         if not name or not isinstance(text, str):
             faults.append(Fault(str(queries_file), number, 0, "must have a text under `_id` and under `text`."))
         elif name in queries:
@@ -71,10 +75,13 @@ def _read_qrels(path: Path) -> dict[str, dict[str, Judgment]]:
             continue
         query, document, grade = (field.strip() for field in fields)
         try:
-            judgment = Judgment(document, int(grade))
+            judgment = Judgment(normalised(document), int(grade))
         except ValueError:
-            if number > 1 or not grade[:1].isalpha():  # else the header
+            if number > 1 or query.lower() not in _HEADER:
                 faults.append(Fault(str(path), number, 0, f"the grade {grade!r} must be a whole number."))
+            continue
+        if abs(judgment.relevance) > MOST_GRADE:
+            faults.append(Fault(str(path), number, 0, f"the grade {grade} is beyond {MOST_GRADE:,}; is it one?"))
             continue
         earlier = judgments.setdefault(query, {}).setdefault(document, judgment)
         if earlier.relevance != judgment.relevance:

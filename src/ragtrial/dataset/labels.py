@@ -18,6 +18,9 @@ from ragtrial.validation import dotted, validate
 NAMES = ("prompt_queries.json", "prompts_queries.json")
 """The file's name, and the older spelling that is accepted in its place."""
 
+MOST_GRADE = 1_000_000
+"""Grades lie between minus this and this; beyond is a slip of the pen."""
+
 Id = Annotated[str | int, Field(union_mode="left_to_right")]
 
 
@@ -27,7 +30,7 @@ class LabelRow(Options):
     doc: Id
     """The document's id, or under `match: content` a verbatim passage of the documents."""
 
-    relevance: int = 1
+    relevance: Annotated[int, Field(ge=-MOST_GRADE, le=MOST_GRADE)] = 1
     """The grade: 0 and below are judged and not relevant, 1 and above relevant."""
 
     quote: str | None = None
@@ -135,5 +138,5 @@ def _faults(rows: LabelsFile) -> list[tuple[tuple[str | int, ...], str]]:
 
 
 def _query(row: QueryRow) -> Query:
-    judgments = tuple(Judgment(str(label.doc), label.relevance, label.quote) for label in row.relevant_docs)
+    judgments = tuple(Judgment(normalised(str(label.doc)), label.relevance, label.quote) for label in row.relevant_docs)
     return Query(str(row.id), normalised(row.text), judgments, tuple(row.tags), row.ordered)

@@ -13,7 +13,8 @@ from ragtrial.errors import Fault, LabelsError, did_you_mean
 from ragtrial.records import Caution, Judgment, PromptQueries, Query
 
 Match = Literal["id", "content"]
-_MOST_NEAREST = 20  # a search for the nearest passage is slow, and nobody reads a hundred
+_FEW = 2  # one label that does not fit is a slip, not the labels of another data set
+_MOST_NEAREST = 5  # a search for the nearest passage is slow, and nobody reads a hundred
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def resolve(labels: PromptQueries, library: Library, match: Match, file: str = "
             else:
                 judgments += _by_id(query, judgment, library, faults, cautions)
         queries.append(replace(query, relevant_docs=_merged(query, judgments, faults, cautions)))
-        if not query.relevant_docs:
+        if all(judgment.relevance <= 0 for judgment in query.relevant_docs):
             cautions.append(Caution("no-relevant", f"query {query.id!r} has no relevant documents."))
     _refuse_labels_of_another_data_set(labels, library, match, faults)
     if faults:
@@ -134,7 +135,7 @@ def _refuse_labels_of_another_data_set(
 ) -> None:
     """One sentence in place of a thousand when not a single label fits: the files do not belong together."""
     docs = {judgment.doc for query in labels.queries for judgment in query.relevant_docs}
-    if match != "id" or not docs or not docs.isdisjoint(library.positions):
+    if match != "id" or len(docs) < _FEW or not docs.isdisjoint(library.positions):
         return
     passages = sum(len(doc.split()) > 8 for doc in docs)
     hint = (

@@ -14,7 +14,7 @@ from ragtrial.rankings import Counts, Floats
 from ragtrial.storage.fingerprints import fingerprint, text_key
 from ragtrial.storage.vectors import VectorCache
 
-_SHARD_BATCHES = 32  # batches encoded between two writes: large enough for the model to sort by length, small to lose
+_SHARD_BATCHES = 8  # batches encoded between two writes: few enough to lose little, enough to keep a model busy
 _READ = 4_096
 
 
@@ -93,6 +93,7 @@ class CachedEmbedder:
             # Longest first: batches of equal length waste no padding, and the largest memory is asked for at once.
             order = sorted(first_of.values(), key=lambda position: (-int(lengths[position]), position))
             advance(len(keys) - len(order))
+            self._dimension = self._dimension or cache.dimension()
             shard = self.embedder.batch_size * _SHARD_BATCHES
             for start in range(0, len(order), shard):
                 positions = order[start : start + shard]

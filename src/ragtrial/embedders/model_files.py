@@ -28,7 +28,6 @@ class ModelFiles:
     note: str | None = None
 
 
-@cache
 def model_fingerprint(folder: Path) -> str:
     """The hash of all that makes the model in ``folder``: configuration, tokenizer, weights."""
     kept = [path for path in folder.rglob("*") if path.is_file() and _matters(path.relative_to(folder))]
@@ -115,4 +114,6 @@ def _package_hint(name: str) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0][:160].rstrip(".") or type(error).__name__
+    """The first sentence of what an error says."""
+    sentence = str(error).strip().split("\n")[0].split(". ")[0].rstrip(".")
+    return sentence[:200] or type(error).__name__

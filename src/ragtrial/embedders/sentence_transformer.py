@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -88,7 +89,8 @@ class SentenceTransformerEmbedder(Embedder):
         folder = self._files.folder
         kwargs = {"dtype": torch.bfloat16} if self.precision == "bfloat16" else {"dtype": torch.float32}
         try:
-            model: SentenceTransformer = SentenceTransformer(str(folder), device=self.device, model_kwargs=kwargs)
+            with _without_bars():
+                model: SentenceTransformer = SentenceTransformer(str(folder), device=self.device, model_kwargs=kwargs)
         except Exception as error:
             raise EmbedderError(f"the model in {folder} cannot be loaded: {error}") from error
         length = self.max_tokens()
@@ -118,3 +120,17 @@ class SentenceTransformerEmbedder(Embedder):
             return {}
         loaded = json.loads(path.read_text(encoding="utf-8"))
         return loaded if isinstance(loaded, dict) else {}
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """Keep the library from drawing its own progress bars, which it does without a terminal, too."""
+    from transformers.utils import logging
+
+    drawn = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # the library types it not
+    try:
+        yield
+    finally:
+        if drawn:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # nor this

@@ -50,6 +50,12 @@ class VectorCache:
     def close(self) -> None:
         self._connection.close()
 
+    def dimension(self) -> int | None:
+        """The dimension of the vectors, None while there are none."""
+        with self._errors():
+            row = self._connection.execute("SELECT length(vector) FROM vectors LIMIT 1").fetchone()
+        return int(row[0]) // np.dtype(np.float32).itemsize if row else None
+
     def missing(self, keys: Sequence[bytes]) -> set[bytes]:
         """Those of ``keys`` that have no vector yet."""
         return set(keys).difference(key for key, _ in self._rows("key, NULL", keys))

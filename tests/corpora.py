@@ -1,0 +1,35 @@
+"""Small collections of documents on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ragtrial.dataset.library import Library
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, object]]) -> Path:
+    """A JSONL file with one object a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def write_files(folder: Path, files: Mapping[str, str | bytes]) -> Path:
+    """A folder with these files below it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+    return folder
+
+
+def library_of(folder: Path, texts: Mapping[str, str]) -> Library:
+    """The library of a corpus.jsonl with these texts by id, written below ``folder``."""
+    corpus = write_rows(folder / "corpus.jsonl", [{"_id": name, "text": text} for name, text in texts.items()])
+    made = folder / "library"
+    made.mkdir()
+    Library.write(corpus, made)
+    return Library(made)

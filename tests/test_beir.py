@@ -1,0 +1,195 @@
+"""BEIR folders are read with and without header, plain or gzipped, or refused with file and line."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from corpora import write_files, write_rows
+
+from ragtrial.dataset.beir import beir_corpus, load_beir_labels
+from ragtrial.errors import CorpusError, LabelsError
+from ragtrial.records import Judgment, PromptQueries, Query
+
+HEADER = "query-id\tcorpus-id\tscore\n"
+QRELS = "q2\td1\t2\nq1\td9\t1\nq1\td3\t0\n"
+READ = PromptQueries(
+    (
+        Query("q1", "first caf\u00e9", (Judgment("d9", 1), Judgment("d3", 0))),
+        Query("q2", "second", (Judgment("d1", 2),)),
+    )
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_rows(
+        tmp_path / "queries.jsonl",
+        [
+            {"_id": "q1", "text": "first cafe\u0301", "metadata": {}},
+            {"_id": "q2", "text": "second"},
+            {"_id": "train-only", "text": "not judged in this split"},
+        ],
+    )
+    (tmp_path / "qrels").mkdir()
+    return tmp_path
+
+
+def with_qrels(folder: Path, content: str | bytes, split: str = "test") -> Path:
+    write_files(folder / "qrels", {f"{split}.tsv": content})
+    return folder
+
+
+def faults_of(folder: Path, split: str = "test") -> list[str]:
+    with pytest.raises(LabelsError) as caught:
+        load_beir_labels(folder, split)
+    return [line.replace(f"{folder}/", "") for line in str(caught.value).splitlines()]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        HEADER + QRELS,
+        QRELS,
+        "\ufeff" + HEADER + QRELS,
+        (HEADER + QRELS).replace("\n", "\r\n"),
+        HEADER + "\n" + QRELS.replace("\n", "\n\n"),
+        QRELS.replace("\t", " "),
+        QRELS.replace("\t", " \t "),
+        "query_id\tdoc_id\trelevance\n" + QRELS,
+        HEADER + QRELS + "q2\td1\t2\n",
+    ],
+)
+def test_judged_queries_come_in_their_order_with_or_without_header(folder: Path, content: str) -> None:
+    assert load_beir_labels(with_qrels(folder, content), "test") == READ
+
+
+def test_gzipped_files_read_as_plain_ones_do(folder: Path) -> None:
+    queries = (folder / "queries.jsonl").read_bytes()
+    (folder / "queries.jsonl").unlink()
+    write_files(
+        folder,
+        {
+            "queries.jsonl.gz": gzip.compress(queries),
+            "qrels/test.tsv.gz": gzip.compress((HEADER + QRELS).encode()),
+            "corpus.jsonl.gz": gzip.compress(b'{"_id": "d1", "text": "x"}'),
+        },
+    )
+    assert load_beir_labels(folder, "test") == READ
+    assert beir_corpus(folder) == folder / "corpus.jsonl.gz"
+
+
+def test_ids_may_hold_spaces_where_tabs_are_between(folder: Path) -> None:
+    write_rows(folder / "queries.jsonl", [{"_id": "q 1", "text": "x"}])
+    assert load_beir_labels(with_qrels(folder, "q 1\td 1\t-2\n"), "test").queries == (
+        Query("q 1", "x", (Judgment("d 1", -2),)),
+    )
+
+
+def test_ids_may_be_numbers_and_stand_under_id(folder: Path) -> None:
+    write_rows(folder / "queries.jsonl", [{"id": 7, "text": "x"}])
+    assert load_beir_labels(with_qrels(folder, "7\t31\t1\n"), "test").queries == (Query("7", "x", (Judgment("31"),)),)
+
+
+def test_every_bad_row_is_refused_with_its_line(folder: Path) -> None:
+    with_qrels(folder, HEADER + "q1\td1\thigh\nq1\td2\nq1\td3\t1\nq1 0 d4 1\nq1\td5\t1.0\nq1\td3\t2\nq2\td1\t\n")
+    assert faults_of(folder) == [
+        "qrels/test.tsv:2: the grade 'high' must be a whole number.",
+        "qrels/test.tsv:3: must be query, document and grade, tabs between; found 2 fields.",
+        "qrels/test.tsv:5: must be query, document and grade, tabs between; found 4 fields.",
+        "qrels/test.tsv:6: the grade '1.0' must be a whole number.",
+        "qrels/test.tsv:7: gives 'd3' the grade 2 for query 'q1'; it was 1 before.",
+        "qrels/test.tsv:8: the grade '' must be a whole number.",
+    ]
+
+
+@pytest.mark.parametrize("grade", ["1.0", "", "+-1", "0x1"])
+def test_a_bad_grade_in_the_first_line_is_not_taken_for_the_header(folder: Path, grade: str) -> None:
+    with_qrels(folder, f"q1\td1\t{grade}\n{QRELS}")
+    assert faults_of(folder) == [f"qrels/test.tsv:1: the grade {grade!r} must be a whole number."]
+
+
+def test_qrels_that_are_not_utf8_are_refused_with_the_line(folder: Path) -> None:
+    with_qrels(folder, b"q1\td1\t1\nq1\tcaf\xe9\t1\n")
+    assert faults_of(folder) == [
+        "qrels/test.tsv:2: byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8)."
+    ]
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", HEADER])
+def test_qrels_without_a_judgment_are_refused(folder: Path, content: str) -> None:
+    with_qrels(folder, content)
+    assert faults_of(folder) == ["qrels/test.tsv: has no judgments."]
+
+
+def test_judged_queries_that_have_no_text_are_refused(folder: Path) -> None:
+    with_qrels(folder, HEADER + QRELS + "q7\td1\t1\nq8\td1\t1\n")
+    assert faults_of(folder) == ["qrels/test.tsv: judges 2 queries that are not in queries.jsonl, 'q7' first."]
+
+
+def test_every_bad_query_is_refused_with_its_line(folder: Path) -> None:
+    content = (
+        b'{"_id": "q1", "text": "x"}\n{"_id": "q1", "text": "y"}\n{"_id": "q2", "text": " "}\n{"_id": "q3"}\n[]\n{'
+    )
+    write_files(with_qrels(folder, QRELS), {"queries.jsonl": content})
+    assert faults_of(folder) == [
+        "queries.jsonl:2: query id 'q1' is taken already.",
+        "queries.jsonl:3: query 'q2' is empty.",
+        "queries.jsonl:4: must have a text under `_id` and under `text`.",
+        "queries.jsonl:5: must be a JSON object, in {}.",
+        "queries.jsonl:6:2: is not JSON: Expecting property name enclosed in double quotes.",
+    ]
+
+
+def test_an_unknown_split_is_refused_with_those_that_are_there(folder: Path) -> None:
+    with_qrels(folder, QRELS, "test")
+    with_qrels(folder, QRELS, "train")
+    (folder / "qrels" / "dev.tsv.gz").write_bytes(gzip.compress(QRELS.encode()))
+    assert faults_of(folder, "tset") == [
+        "qrels: has no tset.tsv (nor tset.tsv.gz). Splits there: dev, test, train. Did you mean 'test'?"
+    ]
+    assert faults_of(folder, "validation") == [
+        "qrels: has no validation.tsv (nor validation.tsv.gz). Splits there: dev, test, train."
+    ]
+
+
+def test_a_folder_without_the_files_is_refused_with_what_is_missing(folder: Path, tmp_path: Path) -> None:
+    assert faults_of(folder) == ["qrels: has no test.tsv (nor test.tsv.gz)."]
+    (with_qrels(folder, QRELS) / "queries.jsonl").unlink()
+    with pytest.raises(LabelsError) as no_queries:
+        load_beir_labels(folder, "test")
+    assert str(no_queries.value) == (
+        f"{folder}: has no queries.jsonl (nor queries.jsonl.gz); `dataset.beir` names a BEIR folder."
+    )
+    with pytest.raises(CorpusError) as no_corpus:
+        beir_corpus(folder)
+    assert str(no_corpus.value) == (
+        f"{folder}: has no corpus.jsonl (nor corpus.jsonl.gz); `dataset.beir` names a BEIR folder."
+    )
+
+
+def test_a_corpus_that_is_there_is_found(folder: Path) -> None:
+    (folder / "corpus.jsonl").touch()
+    assert beir_corpus(folder) == folder / "corpus.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "queries", "judgments"),
+    [("scifact", "test", 300, 339), ("cranfield", "test", None, None), ("xquad_en", "test", 1185, 1185)],
+)
+def test_public_data_sets_are_read_whole(
+    shared_data: Path, name: str, split: str, queries: int | None, judgments: int | None
+) -> None:
+    labels = load_beir_labels(shared_data / name, split)
+    rows = (shared_data / name / "qrels" / f"{split}.tsv").read_text(encoding="utf-8").strip().splitlines()[1:]
+    assert sum(len(query.relevant_docs) for query in labels.queries) == (judgments or len(rows))
+    assert len(labels.queries) == (queries or len({row.split("\t")[0] for row in rows}))
+
+
+def test_a_word_as_grade_in_the_first_line_is_no_header(tmp_path: Path) -> None:
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "test.tsv").write_text("q1\td1\thigh\n", encoding="utf-8")
+    with pytest.raises(LabelsError) as caught:
+        load_beir_labels(tmp_path, "test")
+    assert [fault.message for fault in caught.value.faults] == ["the grade 'high' must be a whole number."]

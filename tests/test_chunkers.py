@@ -1,0 +1,330 @@
+"""Every registered chunker keeps the contract; the kinds differ in where they cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from text_strategies import document_texts, sentences, words
+
+from ragtrial.chunkers import CHUNKERS, Chunker, Ruler, SizedChunker
+from ragtrial.dataset.texts import normalised
+from ragtrial.errors import ConfigError, Fault
+from ragtrial.records import Span
+from ragtrial.tokenizers import Tokenizer
+from ragtrial.validation import validate
+
+KINDS = CHUNKERS.names()
+SIZED = [name for name, kind in CHUNKERS.members() if issubclass(kind, SizedChunker)]
+UNITS = ("tokens", "characters")
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+every_sized_kind = pytest.mark.parametrize("kind", SIZED)
+every_unit = pytest.mark.parametrize("unit", UNITS)
+
+
+@pytest.fixture(scope="session")
+def tokenizer(minilm_folder: Path) -> Tokenizer:
+    return Tokenizer(minilm_folder / "tokenizer.json")
+
+
+def chunker(kind: str, **written: object) -> Chunker:
+    made: Chunker = CHUNKERS[kind].model_validate(written)
+    return made
+
+
+def sized(kind: str, size: int, overlap: int = 0, unit: str = "characters") -> SizedChunker:
+    made = chunker(kind, size=size, overlap=overlap, unit=unit)
+    assert isinstance(made, SizedChunker)
+    return made
+
+
+def ruler_of(text: str, unit: str, tokenizer: Tokenizer, overhead: int = 0) -> Ruler:
+    return Ruler(tokenizer.starts([text])[0] if unit == "tokens" else range(len(text)), overhead)
+
+
+def pieces(made: Chunker, text: str, ruler: Ruler | None = None) -> list[str]:
+    return [text[span.start : span.end] for span in made.split(text, ruler or Ruler(range(len(text))))]
+
+
+def uncovered(text: str, spans: Sequence[Span]) -> str:
+    inside = {position for span in spans for position in range(span.start, span.end)}
+    return "".join(letter for position, letter in enumerate(text) if position not in inside)
+
+
+@st.composite
+def sizes(draw: st.DrawFn) -> tuple[int, int]:
+    size = draw(st.one_of(st.integers(1, 12), st.integers(1, 80)))
+    return size, draw(st.integers(0, size - 1))
+
+
+HARD = [
+    "",
+    " \n\u3000\t",
+    "\x00\x07\u200b",
+    "한국어텍스트이다값",
+    "a" * 300,
+    "東京" * 40,
+    "e\u0301\u0323" * 9,
+    " " * 999 + "end",
+]
+
+
+@every_kind
+@every_unit
+@given(text=document_texts, sizing=sizes(), overhead=st.integers(0, 90))
+@example(text="\x00\x07\u200b", sizing=(1, 0), overhead=0)
+@example(text="한국어텍스트 이다값" * 5, sizing=(4, 1), overhead=0)
+@example(text="   h e   llo", sizing=(6, 3), overhead=0)
+def test_chunks_are_ascending_spans_that_together_cover_all_but_white_space(
+    kind: str, unit: str, text: str, sizing: tuple[int, int], overhead: int, tokenizer: Tokenizer
+) -> None:
+    made = sized(kind, *sizing, unit=unit) if kind in SIZED else chunker(kind)
+    spans = made.split(text, ruler_of(text, unit, tokenizer, overhead))
+    for span in spans:
+        assert 0 <= span.start < span.end <= len(text)
+        assert text[span.start : span.end] == text[span.start : span.end].strip()
+    for earlier, later in pairwise(spans):
+        assert earlier.start <= later.start
+        assert earlier.end < later.end
+    assert uncovered(text, spans).strip() == ""
+    assert bool(spans) == bool(text.strip())
+
+
+@every_sized_kind
+@every_unit
+@given(text=document_texts, sizing=sizes(), overhead=st.integers(0, 90))
+@example(text="한국어텍스트 이다값" * 5, sizing=(4, 1), overhead=0)
+@example(text="x " * 50, sizing=(10, 0), overhead=80)
+@example(text="abc" * 50, sizing=(10, 9), overhead=6)
+def test_a_chunk_is_longer_than_its_size_only_where_one_unit_or_the_title_is(
+    kind: str, unit: str, text: str, sizing: tuple[int, int], overhead: int, tokenizer: Tokenizer
+) -> None:
+    size = sizing[0]
+    ruler = ruler_of(text, unit, tokenizer, overhead)
+    for span in sized(kind, *sizing, unit=unit).split(text, ruler):
+        length = ruler.length(span.start, span.end)
+        places = {start for start in ruler.starts if span.start <= start < span.end}
+        cannot_be_split = len(places) <= 1  # a character of several tokens
+        title_is_too_long = overhead > size // 2 and length <= (size + 1) // 2
+        assert length + overhead <= size or cannot_be_split or title_is_too_long
+
+
+@every_sized_kind
+@every_unit
+@given(text=document_texts, sizing=sizes(), overhead=st.integers(0, 90))
+@example(text="한국어텍스트 이다값" * 5, sizing=(12, 5), overhead=0)
+@example(text="a b c d e f g h " * 9, sizing=(10, 4), overhead=0)
+def test_a_chunk_repeats_at_most_the_overlap_of_the_one_before(
+    kind: str, unit: str, text: str, sizing: tuple[int, int], overhead: int, tokenizer: Tokenizer
+) -> None:
+    ruler = ruler_of(text, unit, tokenizer, overhead)
+    spans = sized(kind, *sizing, unit=unit).split(text, ruler)
+    for earlier, later in pairwise(spans):
+        if later.start < earlier.end:
+            assert ruler.length(later.start, earlier.end) <= sizing[1]
+
+
+@every_kind
+@pytest.mark.parametrize("text", HARD)
+@every_unit
+def test_hard_texts_lose_nothing_at_any_size(kind: str, text: str, unit: str, tokenizer: Tokenizer) -> None:
+    text = normalised(text)
+    for size in (1, 2, 3, 7, 50):
+        made = sized(kind, size, size // 2, unit) if kind in SIZED else chunker(kind)
+        assert uncovered(text, made.split(text, ruler_of(text, unit, tokenizer, 2))).strip() == ""
+
+
+@every_kind
+@given(text=document_texts)
+def test_a_text_that_fits_is_one_chunk(kind: str, text: str) -> None:
+    made = sized(kind, len(text) + 1) if kind in SIZED else chunker(kind)
+    assert pieces(made, text) == ([text.strip()] if text.strip() else [])
+
+
+@every_kind
+@given(text=document_texts)
+def test_the_same_text_is_always_cut_the_same_way(kind: str, text: str) -> None:
+    ruler = Ruler(range(len(text)))
+    assert chunker(kind).split(text, ruler) == chunker(kind).split(text, Ruler(list(range(len(text)))))
+
+
+@every_kind
+def test_a_kind_is_registered_under_its_own_name_and_says_what_it_needs(kind: str) -> None:
+    made = chunker(kind)
+    assert made.kind == kind
+    assert made.unit_is_tokens == (kind in SIZED)
+    if kind in SIZED:
+        assert not chunker(kind, unit="characters").unit_is_tokens
+
+
+@every_kind
+def test_a_chunker_cannot_be_changed_and_takes_no_unknown_key(kind: str) -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        setattr(chunker(kind), "kind", "other")  # noqa: B010 - the type checker refuses the plain spelling
+    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
+        chunker(kind, chunk_size=5)
+
+
+@every_sized_kind
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ({"size": 40, "overlap": 40}, ": overlap is 40; it must be below size (40)."),
+        ({"size": 30}, ": overlap is 40; it must be below size (30)."),
+        ({"size": 0, "overlap": 0}, "size: size is 0; it must be at least 1 (default 200)."),
+        ({"overlap": -1}, "overlap: overlap is -1; it must be at least 0 (default 40)."),
+        ({"size": "200"}, "size: size is '200'; it must be a whole number."),
+        ({"unit": "token"}, "unit: unit is 'token'; it must be one of: tokens, characters. Did you mean 'tokens'?"),
+    ],
+)
+def test_sizes_that_cannot_be_are_refused(kind: str, written: dict[str, object], fault: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        validate(CHUNKERS[kind], written, ConfigError, lambda path, text: Fault(".".join(map(str, path)), message=text))
+    assert str(caught.value) == fault.removeprefix(": ")
+
+
+@pytest.mark.parametrize(
+    ("size", "overlap", "overhead", "window"),
+    [
+        (200, 40, 0, (200, 40)),
+        (200, 40, 2, (198, 40)),
+        (200, 40, 100, (100, 40)),
+        (200, 40, 190, (100, 40)),  # the title does not starve the text
+        (201, 0, 190, (101, 0)),
+        (200, 180, 0, (200, 180)),
+        (200, 180, 100, (100, 90)),  # an overlap that does not fit keeps its share of the size
+        (1, 0, 50, (1, 0)),
+    ],
+)
+def test_the_overhead_is_paid_from_the_size(size: int, overlap: int, overhead: int, window: tuple[int, int]) -> None:
+    assert sized("fixed", size, overlap).window(Ruler((), overhead)) == window
+
+
+@given(sizing=sizes(), overhead=st.integers(0, 200))
+def test_a_window_always_moves_on(sizing: tuple[int, int], overhead: int) -> None:
+    budget, overlap = sized("fixed", *sizing).window(Ruler((), overhead))
+    assert 0 <= overlap < budget <= sizing[0]
+    assert overlap <= sizing[1]
+
+
+def test_a_ruler_counts_the_units_that_start_in_a_piece() -> None:
+    ruler = Ruler([0, 4, 4, 9])
+    assert [ruler.length(*span) for span in [(0, 10), (0, 4), (4, 9), (5, 9), (9, 9), (1, 5)]] == [4, 1, 2, 0, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "overlap", "chunks"),
+    [
+        ("abcdefghij", 4, 0, ["abcd", "efgh", "ij"]),
+        ("abcdefghij", 4, 1, ["abcd", "defg", "ghij"]),
+        ("abcdefghij", 4, 3, ["abcd", "bcde", "cdef", "defg", "efgh", "fghi", "ghij"]),
+        ("ab cd ef", 3, 0, ["ab", "cd", "ef"]),
+        ("a      b", 3, 0, ["a", "b"]),
+        ("abcd", 4, 2, ["abcd"]),
+    ],
+)
+def test_fixed_windows_are_cut_wherever_their_size_ends(text: str, size: int, overlap: int, chunks: list[str]) -> None:
+    assert pieces(sized("fixed", size, overlap), text) == chunks
+
+
+@given(st.text("abc", min_size=1, max_size=60), sizes())
+def test_fixed_windows_are_full_but_for_the_last_and_repeat_all_of_the_overlap(
+    text: str, sizing: tuple[int, int]
+) -> None:
+    size, overlap = sizing
+    ruler = Ruler(range(len(text)))
+    made = sized("fixed", size, overlap)
+    spans = made.split(text, ruler)
+    assert all(span.end - span.start == size for span in spans[:-1])
+    assert {earlier.end - later.start for earlier, later in pairwise(spans)} <= {made.window(ruler)[1]}
+
+
+def test_fixed_windows_of_tokens_are_cut_between_tokens_and_never_inside_a_character(tokenizer: Tokenizer) -> None:
+    text = "unbelievably embeddings"
+    assert pieces(sized("fixed", 2, 0, "tokens"), text, ruler_of(text, "tokens", tokenizer)) == [
+        "unbel",
+        "ieva",
+        "bly em",
+        "bedding",
+        "s",
+    ]
+    korean = "한국어"
+    assert tokenizer.starts([korean])[0] == [0, 0, 0, 1, 1, 1, 2, 2]
+    ruler = ruler_of(korean, "tokens", tokenizer)
+    assert pieces(sized("fixed", 4, 0, "tokens"), korean, ruler) == ["한", "국", "어"]
+    assert pieces(sized("fixed", 5, 2, "tokens"), korean, ruler) == ["한", "국어"]
+    assert pieces(sized("fixed", 6, 3, "tokens"), korean, ruler) == ["한국", "국어"]
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "overlap", "chunks"),
+    [
+        ("One two.\n\nThree four.", 12, 0, ["One two.", "Three four."]),
+        ("One.\n\nTwo.\n\nThree four five.", 12, 0, ["One.\n\nTwo.", "Three four", "five."]),
+        ("One.\nTwo.\n\nThree.\nFour.", 18, 0, ["One.\nTwo.", "Three.\nFour."]),
+        ("One.\nTwo.\nThree four.", 11, 0, ["One.\nTwo.", "Three four."]),
+        ("One two. Three. Four five six.", 16, 0, ["One two. Three.", "Four five six."]),
+        ("one two three", 8, 0, ["one two", "three"]),
+        ("one two three four", 12, 4, ["one two", "two three", "four"]),
+        ("one two three four", 14, 9, ["one two three", "three four"]),
+        ("abcdefgh", 3, 1, ["abc", "cde", "efg", "gh"]),
+        ("ab abcdefgh cd", 3, 0, ["ab", "abc", "def", "gh", "cd"]),
+        ("a\n\nb\n\nc", 100, 0, ["a\n\nb\n\nc"]),
+        ("\n\n\n a\n\n\n", 2, 0, ["a"]),
+    ],
+)
+def test_recursive_cuts_at_the_coarsest_separator_and_merges_what_fits(
+    text: str, size: int, overlap: int, chunks: list[str]
+) -> None:
+    assert pieces(sized("recursive", size, overlap), text) == chunks
+
+
+@given(
+    st.lists(st.lists(sentences, min_size=1, max_size=3).map("\n".join), min_size=1, max_size=12), st.integers(0, 60)
+)
+def test_recursive_never_tears_paragraphs_that_fit(paragraphs: list[str], overlap: int) -> None:
+    size = max(*map(len, paragraphs), overlap + 1, 1) + 2  # the separator stays with its paragraph
+    text = "\n\n".join(paragraphs)
+    for chunk in pieces(sized("recursive", size, min(overlap, size - 1)), text):
+        assert set(chunk.split("\n\n")) <= set(paragraphs)
+
+
+@given(st.lists(sentences, min_size=1, max_size=8), st.integers(9, 40))
+def test_recursive_never_tears_words_that_fit(lines: list[str], size: int) -> None:
+    text = "\n".join(lines)
+    torn = [word for chunk in pieces(sized("recursive", size), text) for word in chunk.split()]
+    assert torn == text.split()
+
+
+@given(st.lists(words, min_size=1, max_size=40), st.integers(9, 40))
+def test_recursive_never_ends_a_chunk_where_the_next_word_would_have_fitted(found: list[str], size: int) -> None:
+    line = " ".join(found)
+    spans = sized("recursive", size).split(line, Ruler(range(len(line))))
+    for earlier, later in pairwise(spans):
+        next_word = line[later.start : later.end].split(" ")[0]
+        assert len(line[earlier.start : later.start] + next_word + " ") > size
+
+
+@every_sized_kind
+def test_chunks_of_real_text_fit_the_size_with_special_tokens_counted(
+    kind: str, tokenizer: Tokenizer, root: Path
+) -> None:
+    made = sized(kind, 64, 16, "tokens")
+    for path in sorted((root / "data" / "support").rglob("*.md"))[:25]:
+        text = normalised(path.read_text(encoding="utf-8"))
+        ruler = ruler_of(text, "tokens", tokenizer, tokenizer.special_tokens)
+        spans = made.split(text, ruler)
+        assert all(ruler.length(span.start, span.end) <= 62 for span in spans)
+        counts = tokenizer.counts([text[span.start : span.end] for span in spans])
+        # A window that begins inside a word can be a token longer on its own; words are never cut by `recursive`.
+        assert counts.max() <= (64 if kind == "recursive" else 66)
+
+
+def test_a_document_is_one_chunk_without_the_white_space_around_it() -> None:
+    assert pieces(chunker("document"), " \n# Hub\n\nHold. \n") == ["# Hub\n\nHold."]

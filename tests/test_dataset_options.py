@@ -1,0 +1,99 @@
+"""A config says in one way where documents and labels are; anything else is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from corpora import write_files, write_rows
+
+from ragtrial.dataset.dataset import Dataset, DatasetOptions, load_dataset
+from ragtrial.errors import ConfigError, Fault, LabelsError
+from ragtrial.records import Judgment, PromptQueries, Query
+from ragtrial.validation import dotted, validate
+
+
+def options(**written: object) -> DatasetOptions:
+    return validate(
+        DatasetOptions,
+        written,
+        ConfigError,
+        lambda path, message: Fault("c.yaml", message=f"@{dotted(path)} {message}"),
+    )
+
+
+def fault_of(**written: object) -> str:
+    with pytest.raises(ConfigError) as caught:
+        options(**written)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ({}, "c.yaml: @ corpus and queries must be given (or beir: a BEIR folder)."),
+        ({"corpus": "docs"}, "c.yaml: @ queries must be given (or beir: a BEIR folder)."),
+        ({"queries": "q.json"}, "c.yaml: @ corpus must be given (or beir: a BEIR folder)."),
+        ({"beir": "b", "corpus": "docs"}, "c.yaml: @ give either beir, or corpus and queries; not both."),
+        ({"beir": "b", "queries": "q"}, "c.yaml: @ give either beir, or corpus and queries; not both."),
+        ({"beir": "b", "match": "content"}, "c.yaml: @ a BEIR folder judges documents by id; leave match out."),
+        (
+            {"corpus": "c", "queries": "q", "split": "dev"},
+            "c.yaml: @ split belongs to beir; corpus and queries have none.",
+        ),
+        (
+            {"corpus": "c", "queries": "q", "match": "contents"},
+            "c.yaml: @match match is 'contents'; it must be one of: id, content. Did you mean 'content'?",
+        ),
+        (
+            {"corpus": 5, "queries": "q"},
+            "c.yaml: @corpus corpus is 5; it must be a text (put it in quotes).",
+        ),
+        (
+            {"corpus": "c", "querys": "q"},
+            "c.yaml: @querys unknown key 'querys'. Did you mean 'queries'? "
+            "Allowed here: corpus, queries, match, beir, split.",
+        ),
+    ],
+)
+def test_what_is_said_in_no_way_or_in_two_is_refused(written: dict[str, object], fault: str) -> None:
+    assert fault_of(**written) == fault
+
+
+def test_documents_and_labels_are_found_with_the_labels_as_written(tmp_path: Path) -> None:
+    rows = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "not looked up yet"}]}]}
+    (tmp_path / "prompts_queries.json").write_text(json.dumps(rows), encoding="utf-8")
+    asked = str(tmp_path / "prompt_queries.json")
+    assert load_dataset(options(corpus=str(tmp_path / "docs"), queries=asked, match="content")) == Dataset(
+        corpus=tmp_path / "docs",
+        labels=PromptQueries((Query("1", "x", (Judgment("not looked up yet"),)),)),
+        labels_file=str(tmp_path / "prompts_queries.json"),
+    )
+
+
+def beir_folder(folder: Path) -> Path:
+    write_rows(folder / "queries.jsonl", [{"_id": "q1", "text": "x"}])
+    return write_files(folder, {"corpus.jsonl": "", "qrels/test.tsv": "q1\td1\t1\n", "qrels/dev.tsv": "q1\td2\t3\n"})
+
+
+def test_a_beir_folder_is_scored_on_its_test_split_unless_another_is_named(tmp_path: Path) -> None:
+    folder = beir_folder(tmp_path)
+    assert load_dataset(options(beir=str(folder))) == Dataset(
+        folder / "corpus.jsonl", PromptQueries((Query("q1", "x", (Judgment("d1", 1),)),)), f"{folder}/qrels/test.tsv"
+    )
+    assert load_dataset(options(beir=str(folder), split="dev")) == Dataset(
+        folder / "corpus.jsonl", PromptQueries((Query("q1", "x", (Judgment("d2", 3),)),)), f"{folder}/qrels/dev.tsv"
+    )
+
+
+def test_an_unknown_split_is_an_error_of_the_labels(tmp_path: Path) -> None:
+    folder = beir_folder(tmp_path)
+    with pytest.raises(LabelsError, match=r"has no tests\.tsv .* Splits there: dev, test\. Did you mean 'test'\?"):
+        load_dataset(options(beir=str(folder), split="tests"))
+
+
+def test_relative_paths_become_absolute() -> None:
+    made = options(corpus="docs/../data", queries="q.json")
+    assert made.corpus == str(Path.cwd() / "data")
+    assert made.queries == str(Path.cwd() / "q.json")

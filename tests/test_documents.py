@@ -1,0 +1,230 @@
+"""Documents are read from a folder or from a corpus.jsonl, as a stream, with all faults at the end."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+from corpora import write_files, write_rows
+
+from ragtrial.dataset.documents import corpus_files, corpus_fingerprint, read_documents
+from ragtrial.errors import CorpusError
+from ragtrial.records import Document
+
+
+def fault_of(corpus: Path) -> str:
+    with pytest.raises(CorpusError) as caught:
+        list(read_documents(corpus))
+    return str(caught.value)
+
+
+def test_a_folder_is_read_below_its_top_in_the_order_of_the_paths(tmp_path: Path) -> None:
+    write_files(tmp_path, {"b.txt": "B", "a/z.md": "Z", "a/b/c.txt": "C", "a.txt": "A", "B.TXT": "upper"})
+    assert [document.id for document in read_documents(tmp_path)] == ["B.TXT", "a.txt", "a/b/c.txt", "a/z.md", "b.txt"]
+
+
+def test_hidden_files_other_kinds_and_folders_with_a_suffix_are_passed_over(tmp_path: Path) -> None:
+    write_files(
+        tmp_path,
+        {"a.txt": "A", ".hidden.txt": "x", ".git/b.txt": "x", "sub/.cache/c.md": "x", "d.pdf": "x", "e.md/f.py": "x"},
+    )
+    assert [document.id for document in read_documents(tmp_path)] == ["a.txt"]
+
+
+def test_the_corpus_itself_may_stand_in_a_hidden_folder(tmp_path: Path) -> None:
+    corpus = write_files(tmp_path / ".data" / "corpus", {"a.txt": "A"})
+    assert [document.id for document in read_documents(corpus)] == ["a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("# Reset the hub\n\nHold.", "Reset the hub"),
+        ("intro\n\n# Late #\n# Second", "Late"),
+        ("#\tTab   ##  \n", "Tab"),
+        ("# C#\n", "C#"),
+        ("# Cafe\u0301\r\nx", "Caf\u00e9"),
+        ("#hashtag\n## Two\n", ""),
+        ("#\n# \n# Third", "Third"),
+        ("no heading", ""),
+        ("", ""),
+    ],
+)
+def test_the_title_of_a_markdown_file_is_its_first_heading(tmp_path: Path, text: str, title: str) -> None:
+    write_files(tmp_path, {"a.md": text, "b.MARKDOWN": text})
+    assert [document.title for document in read_documents(tmp_path)] == [title, title]
+
+
+def test_a_heading_with_a_long_run_of_spaces_is_read_at_once(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a.md": "# a" + " " * 50_000 + "b"})
+    (document,) = read_documents(tmp_path)
+    assert document.title == "a" + " " * 50_000 + "b"
+
+
+def test_a_heading_stays_in_the_text_of_markdown(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a.md": b"\xef\xbb\xbf# Hub\r\n\r\nHold."})
+    assert list(read_documents(tmp_path)) == [Document("a.md", "# Hub\n\nHold.", "Hub")]
+
+
+def test_the_title_of_a_page_is_its_title_element_and_a_plain_text_has_none(tmp_path: Path) -> None:
+    write_files(
+        tmp_path,
+        {
+            "a.html": "<title>Cafe\u0301</title>\r\n<h1>Menu</h1>\r\n<p>Tea</p>",
+            "b.HTM": "<h1>Menu</h1>",
+            "c.txt": "# not markdown",
+        },
+    )
+    assert list(read_documents(tmp_path)) == [
+        Document("a.html", "# Menu\n\nTea", "Caf\u00e9"),
+        Document("b.HTM", "# Menu", ""),
+        Document("c.txt", "# not markdown", ""),
+    ]
+
+
+def test_every_file_that_is_not_utf8_is_named_after_the_good_ones_were_read(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a.txt": b"one\ncaf\xe9", "b.txt": "good", "c.md": b"\xff"})
+    documents = read_documents(tmp_path)
+    assert next(documents).id == "b.txt"
+    with pytest.raises(CorpusError) as caught:
+        next(documents)
+    hint = "save the file as UTF-8 (iconv -f LATIN1 -t UTF-8)."
+    assert str(caught.value) == (
+        f"{tmp_path}/a.txt:2: byte 0xe9 is not UTF-8; {hint}\n{tmp_path}/c.md:1: byte 0xff is not UTF-8; {hint}"
+    )
+
+
+def test_a_file_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    try:
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).write_text("x")
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    assert fault_of(tmp_path) == f"{tmp_path}/caf\udce9.txt: has a name that is not UTF-8; rename it."
+
+
+def test_a_corpus_that_is_not_there_and_one_without_documents_are_refused(tmp_path: Path) -> None:
+    write_files(tmp_path / "empty", {"a.pdf": "x", ".b.txt": "x"})
+    (tmp_path / "empty.jsonl").write_text("\n\n")
+    absent = tmp_path / "absent"
+    with pytest.raises(CorpusError) as caught:
+        corpus_files(absent)
+    assert str(caught.value) == f"{absent}: there is no such folder or file; `dataset.corpus` names it."
+    assert fault_of(tmp_path / "empty") == (
+        f"{tmp_path}/empty: has no documents; files ending in .htm, .html, .markdown, .md, .txt are read."
+    )
+    assert fault_of(tmp_path / "empty.jsonl") == (
+        f"{tmp_path}/empty.jsonl: has no documents; each line must be one JSON object."
+    )
+    assert fault_of(tmp_path / "absent.jsonl") == f"{tmp_path}/absent.jsonl: cannot be read: No such file or directory."
+
+
+ROWS: list[dict[str, object]] = [
+    {"_id": "b", "title": "Cafe\u0301", "text": "one\r\ntwo"},
+    {"_id": 7, "text": "half \ud83d", "metadata": {"url": "x"}},
+    {"id": "a", "title": None, "text": ""},
+]
+READ = [Document("b", "one\ntwo", "Caf\u00e9"), Document("7", "half \ufffd"), Document("a", "")]
+
+
+def test_rows_are_read_in_their_order_with_normalised_texts_and_ids_as_strings(tmp_path: Path) -> None:
+    assert list(read_documents(write_rows(tmp_path / "corpus.jsonl", ROWS))) == READ
+
+
+def test_a_gzipped_corpus_reads_as_the_plain_one_does(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl.gz"
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + "\r\n\r\n".join(json.dumps(row) for row in ROWS).encode()))
+    assert list(read_documents(path)) == READ
+
+
+def test_a_line_separator_inside_a_text_does_not_end_its_row(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text('{"_id": "a", "text": "x\u2028y\x85z"}\n', encoding="utf-8")
+    assert list(read_documents(path)) == [Document("a", "x\u2028y\x85z")]
+
+
+def test_ids_that_stand_twice_are_refused_with_both_lines(tmp_path: Path) -> None:
+    rows = [{"_id": name, "text": "x"} for name in ("a", "b", "a", 1, "1", "a")]
+    path = write_rows(tmp_path / "corpus.jsonl", rows)
+    assert fault_of(path) == (
+        f"{path}:3: document 'a' stands in line 1 already.\n"
+        f"{path}:5: document '1' stands in line 4 already.\n"
+        f"{path}:6: document 'a' stands in line 1 already."
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "message"),
+    [
+        (b'{"_id" "a"}', ":2:8", "is not JSON: Expecting ':' delimiter."),
+        (b'{"_id": "a"', ":2:12", "is not JSON: Expecting ',' delimiter."),
+        (b'["a"]', ":2", "must be a JSON object, in {}."),
+        (b'{"_id": "a"}', ":2", "text must be a text; found keys: _id."),
+        (b'{"text": "a"}', ":2", "_id must be a text; found keys: text."),
+        (b'{"_id": "", "text": "a"}', ":2", "_id must be a text; found keys: _id, text."),
+        (
+            b'{"_id": true, "text": 1, "title": 2}',
+            ":2",
+            "_id and text and title must be a text; found keys: _id, text, title.",
+        ),
+        (b'{"_id": null, "text": "a"}', ":2", "_id must be a text; found keys: _id, text."),
+        (b'{"_id": 1.5, "text": "a"}', ":2", "_id must be a text; found keys: _id, text."),
+        (b'{"_id": "\\ud800", "text": "a"}', ":2", "document id '\\ud800' has half of a surrogate pair."),
+        (b"[" * 100_000, ":2", "is nested too deeply to be read."),
+        (b'{"_id": 1' + b"0" * 5000 + b"}", ":2", "has a number too long to be read."),
+        (
+            b'{"_id": "caf\xe9"}',
+            ":2",
+            "byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8).",
+        ),
+    ],
+)
+def test_a_row_that_is_none_is_refused_with_its_line(tmp_path: Path, line: bytes, place: str, message: str) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_bytes(b'{"_id": "good", "text": "x"}\n' + line + b"\n")
+    assert fault_of(path) == f"{path}{place}: {message}"
+
+
+def test_a_corpus_with_more_faults_than_anybody_reads_shows_twenty_and_counts_the_rest(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "corpus.jsonl", [{"_id": str(number)} for number in range(23)])
+    lines = fault_of(path).splitlines()
+    assert lines[19] == f"{path}:20: text must be a text; found keys: _id."
+    assert lines[20:] == [f"{path}: and 3 more like these."]
+
+
+def test_an_archive_that_breaks_off_is_refused_after_what_could_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl.gz"
+    packed = gzip.compress(b'{"_id": "a", "text": "x"}\n')
+    path.write_bytes(packed[:-4])
+    broken_off = "Compressed file ended before the end-of-stream marker was reached"
+    assert fault_of(path) == f"{path}: cannot be read: {broken_off}."
+    path.write_bytes(packed[:10] + b"\xff" + packed[11:])
+    assert fault_of(path).startswith(f"{path}: cannot be read: Error -3 while decompressing data")
+
+
+def test_the_fingerprint_follows_bytes_and_names_and_not_the_place_of_the_folder(tmp_path: Path) -> None:
+    files = {"a.txt": "A", "sub/b.txt": "B"}
+    one = corpus_fingerprint(write_files(tmp_path / "one", files))
+    assert corpus_fingerprint(write_files(tmp_path / "two", files | {"c.pdf": "not read", ".d.txt": "hidden"})) == one
+    others = [
+        {"a.txt": "A", "sub/b.txt": "B "},
+        {"a.txt": "A", "sub/c.txt": "B"},
+        {"a.txt": "B", "sub/b.txt": "A"},
+        {"a.txt": "A"},
+        {"a.md": "A", "sub/b.txt": "B"},
+    ]
+    found = {corpus_fingerprint(write_files(tmp_path / f"other-{n}", other)) for n, other in enumerate(others)}
+    assert len(found | {one}) == len(others) + 1
+
+
+def test_the_fingerprint_of_a_missing_corpus_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="there is no such folder or file"):
+        corpus_fingerprint(tmp_path / "absent")
+
+
+def test_a_file_and_a_folder_with_the_same_bytes_differ_in_fingerprint(tmp_path: Path) -> None:
+    content = '{"_id": "a", "text": "x"}'
+    folder = write_files(tmp_path / "folder", {"corpus.txt": content})
+    assert corpus_fingerprint(folder) != corpus_fingerprint(folder / "corpus.txt")

@@ -1,0 +1,97 @@
+"""Every value of a JSON text has a line and a column."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrial.dataset.json_places import load_json, places
+
+_scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=5)
+)
+_values = st.recursive(
+    _scalars,
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=4), inner, max_size=4)),
+)
+_layouts = st.sampled_from([None, 0, 2, "\t", "\n\n  "])
+
+
+def paths(value: object, here: tuple[str | int, ...] = ()) -> dict[tuple[str | int, ...], object]:
+    found: dict[tuple[str | int, ...], object] = {here: value}
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            found |= paths(inner, (*here, key))
+    if isinstance(value, list):
+        for position, inner in enumerate(value):
+            found |= paths(inner, (*here, position))
+    return found
+
+
+@given(_values, _layouts, st.booleans())
+def test_the_value_of_every_path_starts_at_its_place(value: object, layout: str | int | None, ascii_only: bool) -> None:
+    text = "\n " + json.dumps(value, indent=layout, ensure_ascii=ascii_only)
+    lines = text.split("\n")
+    expected = paths(json.loads(text))
+    found = places(text)
+    assert found.keys() == expected.keys()
+    for path, (line, column) in found.items():
+        rest = "\n".join([lines[line - 1][column - 1 :], *lines[line:]])
+        assert json.JSONDecoder().raw_decode(rest)[0] == expected[path]
+
+
+@given(_values, _layouts)
+def test_a_text_without_repeated_keys_loads_as_it_is(value: object, layout: str | int | None) -> None:
+    text = json.dumps(value, indent=layout)
+    assert load_json(text) == (json.loads(text), [])
+
+
+def test_lines_and_columns_count_from_one() -> None:
+    text = '{\n  "a": [1,\n    "x\\"]}"\n  ], "b": {}\n}'
+    assert places(text) == {
+        (): (1, 1),
+        ("a",): (2, 8),
+        ("a", 0): (2, 9),
+        ("a", 1): (3, 5),
+        ("b",): (4, 11),
+    }
+
+
+def test_a_key_that_one_object_has_twice_is_named_where_it_is_repeated() -> None:
+    text = '{"a": 1,\n "b": {"a": 2, "c": 3,\n  "c": 4},\n "a": 5, "a": 6}'
+    assert load_json(text)[1] == [("c", (3, 3)), ("a", (4, 2)), ("a", (4, 10))]
+
+
+def test_what_stands_inside_a_repeated_key_is_not_called_repeated() -> None:
+    text = '{"queries": [{"id": 1, "text": "x"}],\n "queries": [{"id": 2, "text": "y"}]}'
+    assert load_json(text)[1] == [("queries", (2, 2))]
+
+
+def test_the_same_key_in_neighbouring_objects_is_not_repeated() -> None:
+    assert load_json('[{"a": 1}, {"a": 2}, {"b": {"a": {"a": 3}}}]')[1] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "constant", "place"),
+    [
+        ('{"a": "NaN",\n "b": NaN}', "NaN", (2, 7)),
+        ('["Infinity",\n\n-Infinity, NaN]', "-Infinity", (3, 1)),
+        ("Infinity", "Infinity", (1, 1)),
+    ],
+)
+def test_numbers_that_json_does_not_have_are_refused_where_they_stand(
+    text: str, constant: str, place: tuple[int, int]
+) -> None:
+    with pytest.raises(json.JSONDecodeError) as caught:
+        load_json(text)
+    assert caught.value.msg == f"{constant} is not JSON"
+    assert (caught.value.lineno, caught.value.colno) == place
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"a" 1}', "[1,]", "{'a': 1}", "1 2", '"a\nb"', "// c\n1"])
+def test_what_is_not_json_is_refused(text: str) -> None:
+    with pytest.raises(json.JSONDecodeError):
+        load_json(text)

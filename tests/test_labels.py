@@ -1,0 +1,312 @@
+"""prompt_queries.json is read as it is written, or refused with every fault and its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ragtrial.dataset.labels import labels_file, load_prompt_queries
+from ragtrial.errors import LabelsError
+from ragtrial.records import Judgment, PromptQueries, Query
+
+
+def written(folder: Path, content: str | bytes, name: str = "prompt_queries.json") -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+    return path
+
+
+def faults_of(folder: Path, content: str | bytes) -> list[str]:
+    """What is wrong, each without the name of the file."""
+    path = written(folder, content)
+    with pytest.raises(LabelsError) as caught:
+        load_prompt_queries(path)
+    lines = str(caught.value).splitlines()
+    assert all(line.startswith(str(path)) for line in lines)
+    return [line.removeprefix(str(path)) for line in lines]
+
+
+WHOLE = """{
+  "prompt": "Answer {query} from {contexts}; {\\"json\\": true}",
+  "queries": [
+    {
+      "id": "q1",
+      "text": "How do I re\\u0073et\\r\\nthe cafe\\u0301 hub?",
+      "relevant_docs": [
+        {"doc": "hub/reset.md", "relevance": 3, "quote": "Hold  the button"},
+        {"doc": "hub/lights.md"},
+        {"doc": "faq.md", "relevance": -1}
+      ],
+      "tags": ["hub", "how-to"],
+      "ordered": true
+    },
+    {"id": 2, "text": "Unanswerable", "relevant_docs": []}
+  ]
+}"""
+
+
+def test_every_field_of_the_format_is_read(tmp_path: Path) -> None:
+    assert load_prompt_queries(written(tmp_path, WHOLE)) == PromptQueries(
+        queries=(
+            Query(
+                id="q1",
+                text="How do I reset\nthe caf\u00e9 hub?",
+                relevant_docs=(
+                    Judgment("hub/reset.md", 3, "Hold  the button"),
+                    Judgment("hub/lights.md", 1),
+                    Judgment("faq.md", -1),
+                ),
+                tags=("hub", "how-to"),
+                ordered=True,
+            ),
+            Query("2", "Unanswerable"),
+        ),
+        prompt='Answer {query} from {contexts}; {"json": true}',
+    )
+
+
+def test_the_older_format_is_read_with_ids_as_numbers_and_passages_as_docs(tmp_path: Path) -> None:
+    older = {
+        "prompt": "{query}\n{contexts}",
+        "queries": [
+            {
+                "id": 1,
+                "text": "What is LoRA?",
+                "relevant_docs": [
+                    {"doc": "LoRA freezes the weights.\nIt trains \ufb01ne matrices.", "relevance": 3},
+                    {"doc": "page", "relevance": 0},
+                ],
+            },
+            {"id": 2, "text": "Why?", "relevant_docs": [{"doc": "Because.", "relevance": 1}]},
+        ],
+    }
+    labels = load_prompt_queries(written(tmp_path, json.dumps(older), "prompts_queries.json"))
+    assert [query.id for query in labels.queries] == ["1", "2"]
+    assert labels.queries[0].relevant_docs == (
+        Judgment("LoRA freezes the weights.\nIt trains \ufb01ne matrices.", 3),
+        Judgment("page", 0),
+    )
+    assert labels.prompt == "{query}\n{contexts}"
+
+
+def test_ids_of_documents_may_be_numbers(tmp_path: Path) -> None:
+    labels = load_prompt_queries(
+        written(tmp_path, '{"queries": [{"id": 0, "text": "x", "relevant_docs": [{"doc": 31715818}]}]}')
+    )
+    assert labels == PromptQueries((Query("0", "x", (Judgment("31715818"),)),))
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    content = b'\xef\xbb\xbf{"queries": [{"id": 1, "text": "x", "relevant_docs": []}]}'
+    assert load_prompt_queries(written(tmp_path, content)) == PromptQueries((Query("1", "x"),))
+
+
+@pytest.mark.parametrize(
+    ("there", "asked"),
+    [("prompts_queries.json", "prompt_queries.json"), ("prompt_queries.json", "prompts_queries.json")],
+)
+def test_either_spelling_of_the_name_finds_the_file_with_the_other(tmp_path: Path, there: str, asked: str) -> None:
+    path = written(tmp_path, WHOLE, there)
+    assert labels_file(tmp_path / asked) == path
+    assert load_prompt_queries(str(tmp_path / asked)).queries[0].id == "q1"
+
+
+def test_the_file_that_was_named_wins_where_both_spellings_are_there(tmp_path: Path) -> None:
+    paths = [written(tmp_path, WHOLE, name) for name in ("prompts_queries.json", "prompt_queries.json")]
+    assert [labels_file(path) for path in paths] == paths
+
+
+def test_another_name_has_no_other_spelling(tmp_path: Path) -> None:
+    written(tmp_path, WHOLE)
+    absent = tmp_path / "labels.json"
+    with pytest.raises(LabelsError) as caught:
+        load_prompt_queries(absent)
+    assert str(caught.value) == f"{absent}: there is no such file."
+
+
+def test_a_missing_file_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
+    absent = tmp_path / "prompt_queries.json"
+    with pytest.raises(LabelsError) as caught:
+        load_prompt_queries(absent)
+    assert str(caught.value) == f"{absent}: there is no such file."
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ('{"queries": [\n  {"id": 1 "text": "x"}\n]}', ":2:12: is not JSON: Expecting ',' delimiter."),
+        ("", ":1:1: is not JSON: Expecting value."),
+        ('{"queries": []} x', ":1:17: is not JSON: Extra data."),
+        ('{"queries": [\n {"id": 1, "text":\n', ":3:1: is not JSON: Expecting value."),
+        ('{"prompt": "NaN",\n "queries": NaN}', ":2:13: is not JSON: NaN is not JSON."),
+        ("[" * 100_000, ": is nested too deeply to be labels."),
+        ('{"queries": 1' + "0" * 5000 + "}", ": has a number too long to be read."),
+        (
+            b'{"queries": [\n\n{"id": "caf\xe9"}]}',
+            ":3: byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8).",
+        ),
+        ('{"queries": [], "queries": [{"id": 1}]}', ":1:17: key 'queries' stands twice in one object."),
+        ("[]", ":1:1: the file is a list; it must be a mapping of keys to values."),
+        ("null", ":1:1: the file is empty; it must be a mapping of keys to values. Leave the key out for its default."),
+        ("{}", ":1:1: queries is missing; it must be given."),
+        ('{"queries": []}', ":1:13: there is no query; an experiment needs at least one."),
+        ('{"queries": {"id": 1}}', ":1:13: queries is a mapping; it must be a list."),
+        (
+            '{"querys": [],\n "queries": [{"id": 1, "text": "x", "relevant_docs": []}]}',
+            ":1:12: unknown key 'querys'. Did you mean 'queries'? Allowed here: prompt, queries.",
+        ),
+    ],
+)
+def test_a_file_that_holds_no_labels_is_refused_with_its_place(
+    tmp_path: Path, content: str | bytes, fault: str
+) -> None:
+    assert faults_of(tmp_path, content) == [fault]
+
+
+@pytest.mark.parametrize(
+    ("query", "fault"),
+    [
+        ("7", ":2:1: queries[0] is 7; it must be a mapping of keys to values."),
+        ('{"id": 1, "text": "x"}', ":2:1: queries[0].relevant_docs is missing; it must be given."),
+        ('{"text": "x", "relevant_docs": []}', ":2:1: queries[0].id is missing; it must be given."),
+        (
+            '{"id": true, "text": "x", "relevant_docs": []}',
+            ":2:8: queries[0].id is true; it must be a text (put it in quotes) or a whole number.",
+        ),
+        (
+            '{"id": 1, "text": 5, "relevant_docs": []}',
+            ":2:19: queries[0].text is 5; it must be a text (put it in quotes).",
+        ),
+        ('{"id": 1, "text": " \\n", "relevant_docs": []}', ":2:19: queries[0].text is empty; query '1' needs a text."),
+        (
+            '{"id": "\\ud800", "text": "x", "relevant_docs": []}',
+            ":2:8: query id '\\ud800' has half of a surrogate pair.",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [], "tag": "a"}',
+            ":2:52: unknown key 'tag' in queries[0]. Did you mean 'tags'? "
+            "Allowed here: id, text, relevant_docs, tags, ordered.",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [], "tags": "a"}',
+            ":2:53: queries[0].tags is 'a'; it must be a list.",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [], "ordered": "yes"}',
+            ":2:56: queries[0].ordered is 'yes'; it must be true or false.",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": ["d1"]}',
+            ":2:42: queries[0].relevant_docs[0] is 'd1'; it must be a mapping of keys to values.",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [{"relevance": 1}]}',
+            ":2:42: queries[0].relevant_docs[0].doc is missing; it must be given.",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "relevence": 1}]}',
+            ":2:68: unknown key 'relevence' in queries[0].relevant_docs[0]. Did you mean 'relevance'? "
+            "Allowed here: doc, relevance, quote.",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "relevance": 2.0}]}',
+            ":2:68: queries[0].relevant_docs[0].relevance is 2.0; it must be a whole number.",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "relevance": "2"}]}',
+            ":2:68: queries[0].relevant_docs[0].relevance is '2'; it must be a whole number.",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "relevance": null}]}',
+            ":2:68: queries[0].relevant_docs[0].relevance is empty; it must be a whole number. "
+            "Leave the key out for its default.",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [{"doc": ""}]}',
+            ":2:50: queries[0].relevant_docs[0].doc is empty (query '1').",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "quote": "\\t"}]}',
+            ":2:64: queries[0].relevant_docs[0].quote is empty (query '1').",
+        ),
+    ],
+)
+def test_a_query_that_is_none_is_refused_with_line_and_column(tmp_path: Path, query: str, fault: str) -> None:
+    assert faults_of(tmp_path, f'{{"queries": [\n{query}\n]}}') == [fault]
+
+
+def test_an_id_that_stands_twice_is_refused_as_number_or_text(tmp_path: Path) -> None:
+    content = """{"queries": [
+  {"id": 1, "text": "x", "relevant_docs": []},
+  {"id": "q", "text": "x", "relevant_docs": []},
+  {"id": "1", "text": "x", "relevant_docs": []},
+  {"id": 1, "text": "x", "relevant_docs": []}
+]}"""
+    assert faults_of(tmp_path, content) == [
+        ":4:10: query id '1' is taken already by queries[0].",
+        ":5:10: query id '1' is taken already by queries[0].",
+    ]
+
+
+def test_all_faults_of_form_are_reported_at_once(tmp_path: Path) -> None:
+    content = """{"prompt": 5,
+ "queries": [
+  {"id": "a", "txt": "x", "relevant_docs": [{"doc": "d", "relevance": "high"}]},
+  {"id": "b", "text": "y", "relevant_docs": {}}
+]}"""
+    assert sorted(faults_of(tmp_path, content)) == [
+        ":1:12: prompt is 5; it must be a text (put it in quotes).",
+        ":3:22: unknown key 'txt' in queries[0]. Did you mean 'text'? "
+        "Allowed here: id, text, relevant_docs, tags, ordered.",
+        ":3:3: queries[0].text is missing; it must be given.",
+        ":3:71: queries[0].relevant_docs[0].relevance is 'high'; it must be a whole number.",
+        ":4:45: queries[1].relevant_docs is a mapping; it must be a list.",
+    ]
+
+
+def test_all_faults_of_content_are_reported_at_once(tmp_path: Path) -> None:
+    content = """{"queries": [
+  {"id": 1, "text": "", "relevant_docs": [{"doc": " "}]},
+  {"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "quote": ""}]}
+]}"""
+    assert faults_of(tmp_path, content) == [
+        ":2:21: queries[0].text is empty; query '1' needs a text.",
+        ":2:51: queries[0].relevant_docs[0].doc is empty (query '1').",
+        ":3:10: query id '1' is taken already by queries[0].",
+        ":3:66: queries[1].relevant_docs[0].quote is empty (query '1').",
+    ]
+
+
+def test_every_repeated_key_is_reported_at_once(tmp_path: Path) -> None:
+    content = """{"queries": [
+  {"id": 1, "text": "x", "id": 2,
+   "relevant_docs": [{"doc": "a", "doc": "b"}]}
+]}"""
+    assert faults_of(tmp_path, content) == [
+        ":2:26: key 'id' stands twice in one object.",
+        ":3:35: key 'doc' stands twice in one object.",
+    ]
+
+
+@pytest.mark.parametrize("depth", [50, 400, 900, 5000])
+def test_nesting_of_any_depth_is_refused_without_a_crash(tmp_path: Path, depth: int) -> None:
+    (fault,) = faults_of(tmp_path, '{"queries": ' + "[" * depth + "]" * depth + "}")
+    assert fault in {
+        ":1:14: queries[0] is a list; it must be a mapping of keys to values.",
+        ": is nested too deeply to be labels.",
+    }
+
+
+@pytest.mark.parametrize("grade", [1_000_001, -1_000_001])
+def test_a_grade_beyond_a_million_is_refused_at_its_place(tmp_path: Path, grade: int) -> None:
+    path = tmp_path / "prompt_queries.json"
+    path.write_text(
+        f'{{"queries": [{{"id": 1, "text": "t", "relevant_docs": [{{"doc": "d", "relevance": {grade}}}]}}]}}',
+        encoding="utf-8",
+    )
+    with pytest.raises(LabelsError) as caught:
+        load_prompt_queries(path)
+    (fault,) = caught.value.faults
+    assert (fault.line, fault.message[:44]) == (1, f"queries[0].relevant_docs[0].relevance is {grade}"[:44])

@@ -1,0 +1,118 @@
+"""The library gives back what was read, by position."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpora import library_of, write_files, write_rows
+from hypothesis import given
+from hypothesis import strategies as st
+from text_strategies import any_texts
+
+from ragtrial.dataset.chunks import Chunks, ChunksWriter, indexed_text
+from ragtrial.dataset.library import Library
+from ragtrial.dataset.texts import normalised
+from ragtrial.errors import CorpusError
+from ragtrial.records import Document, Span
+
+_ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
+
+
+@given(st.lists(st.tuples(_ids, any_texts, any_texts), min_size=1, unique_by=lambda row: row[0]))
+def test_documents_come_back_in_their_order_with_normalised_texts_and_titles(rows: list[tuple[str, str, str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = write_rows(
+            Path(folder) / "corpus.jsonl", [{"_id": name, "title": title, "text": text} for name, title, text in rows]
+        )
+        Library.write(corpus, Path(folder))
+        library = Library(Path(folder))
+        expected = [Document(name, normalised(text), normalised(title)) for name, title, text in rows]
+        assert list(library) == expected
+        assert len(library) == len(expected)
+        assert [library[library.positions[document.id]] for document in expected] == expected
+        assert library.empty == sum(document.text.isspace() or not document.text for document in expected)
+
+
+def test_texts_are_found_in_any_order(tmp_path: Path) -> None:
+    library = library_of(tmp_path, {"a": "ä東", "b": "", "c": "🙂 end"})
+    assert [library.text(position) for position in (2, 0, 1, 2)] == ["🙂 end", "ä東", "", "🙂 end"]
+
+
+def test_a_library_of_empty_documents_can_be_read(tmp_path: Path) -> None:
+    library = library_of(tmp_path, {"a": "", "b": ""})
+    assert list(library) == [Document("a", ""), Document("b", "")]
+    assert library.empty == 2
+
+
+def test_the_order_of_ids_is_by_code_point_whatever_their_order_in_the_file(tmp_path: Path) -> None:
+    library = library_of(tmp_path, {"b": "x", "B": "x", "a2": "x", "ä": "x", "a10": "x"})
+    assert library.id_order.tolist() == [3, 0, 2, 4, 1]
+    assert library.id_order.dtype == np.int64
+
+
+def test_a_library_leaves_no_file_open(tmp_path: Path) -> None:
+    library = library_of(tmp_path, {"a": "text"})
+    with pytest.raises(KeyError):
+        library.positions["absent"]
+    del library
+    gc.collect()  # an open file would warn here, and warnings are errors
+
+
+def test_a_corpus_with_faults_makes_no_library(tmp_path: Path) -> None:
+    corpus = write_files(tmp_path / "corpus", {"a.txt": "good", "b.txt": b"\xff"})
+    with pytest.raises(CorpusError, match=r"b\.txt:1: byte 0xff is not UTF-8"):
+        Library.write(corpus, tmp_path)
+    assert not (tmp_path / "offsets.npy").exists()
+
+
+def chunks_of(folder: Path, library: Library, spans: list[tuple[int, Span]]) -> Chunks:
+    writer = ChunksWriter()
+    for position, span in spans:
+        writer.add(position, library.ids[position], library.text(position), span)
+    writer.write(folder)
+    return Chunks(library, folder)
+
+
+def test_chunks_are_cut_from_the_documents_at_their_spans(tmp_path: Path) -> None:
+    rows = [
+        {"_id": "a", "title": "Greek", "text": "αβγ δε"},
+        {"_id": "b", "text": "one"},
+        {"_id": "c", "title": "T", "text": "xy"},
+    ]
+    corpus = write_rows(tmp_path / "corpus.jsonl", rows)
+    Library.write(corpus, tmp_path)
+    library = Library(tmp_path)
+    spans = [(0, Span(0, 3)), (0, Span(2, 6)), (1, Span(0, 3)), (2, Span(1, 2))]
+    chunks = chunks_of(tmp_path, library, spans)
+    assert len(chunks) == 4
+    assert [chunks.text(position) for position in range(4)] == ["αβγ", "γ δε", "one", "y"]
+    assert [chunks.span(position) for position in range(4)] == [span for _, span in spans]
+    assert list(chunks.indexed_texts()) == ["Greek αβγ", "Greek γ δε", "one", "T y"]
+    assert list(chunks.indexed_texts([3, 0])) == ["T y", "Greek αβγ"]
+
+
+def test_the_id_of_a_chunk_follows_document_span_and_text_alone(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    one = library_of(tmp_path / "one", {"a": "same same", "b": "same same"})
+    two = library_of(tmp_path / "two", {"z": "before", "a": "same same"})
+    first = chunks_of(tmp_path / "one", one, [(0, Span(0, 4)), (0, Span(5, 9)), (1, Span(0, 4))])
+    second = chunks_of(tmp_path / "two", two, [(1, Span(0, 4))])
+    assert second.id(0) == first.id(0)
+    assert len(set(first.ids)) == 3
+    assert [first.id(position) for position in range(3)] == first.ids
+    assert {len(name) for name in first.ids} == {24}
+
+
+def test_a_corpus_of_white_space_has_no_chunks(tmp_path: Path) -> None:
+    chunks = chunks_of(tmp_path, library_of(tmp_path, {"a": "  "}), [])
+    assert (len(chunks), chunks.ids, list(chunks.indexed_texts())) == (0, [], [])
+
+
+@pytest.mark.parametrize(("title", "text", "joined"), [("T", "x", "T x"), ("", "x", "x"), ("T", "", "T"), ("", "", "")])
+def test_what_is_indexed_is_title_space_text(title: str, text: str, joined: str) -> None:
+    assert indexed_text(title, text) == joined

@@ -1,0 +1,617 @@
+"""Bytes under names: whole or not at all, once, by any number of processes."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing.synchronize import Barrier, Event
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpora import write_files
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from text_strategies import any_texts
+
+from ragtrial.errors import WorkspaceError
+from ragtrial.storage.atomic import new_folder, write_bytes, write_text
+from ragtrial.storage.fingerprints import file_digest, files_digest, fingerprint, text_key
+from ragtrial.storage.vectors import VectorCache
+from ragtrial.storage.workspace import Workspace
+
+PATIENCE = 60
+"""Seconds after which a process that should have answered is taken for stuck."""
+
+processes = multiprocessing.get_context("spawn")
+
+
+def run_together(work: Callable[..., None], arguments: list[tuple[object, ...]]) -> list[int | None]:
+    """The exit codes of processes that run at once."""
+    started = [processes.Process(target=work, args=args) for args in arguments]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(PATIENCE)
+    return [process.exitcode for process in started]
+
+
+@contextmanager
+def python(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """A Python process with pipes, killed at the end."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextmanager
+def full_disk(most: int) -> Iterator[None]:
+    """No file can grow beyond ``most`` bytes inside the block."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# --- files and folders
+
+
+def test_a_written_file_replaces_the_old_one_and_can_be_read_by_others(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "file"
+    write_bytes(path, b"old and longer")
+    write_text(path, "n\u00e9w\n")
+    assert path.read_bytes() == b"n\xc3\xa9w\n"
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert names_in(path.parent) == ["file"]
+
+
+def test_a_reader_always_finds_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_bytes(path, b"0" * 50_000)
+    code = """
+import sys
+from pathlib import Path
+path = Path(sys.argv[1])
+print("reading", flush=True)
+while True:
+    found = path.read_bytes()
+    if len(found) != 50_000 or len(set(found)) != 1:
+        sys.exit("a part of a file was read")
+    if found[:1] == b"9":
+        break
+"""
+    with python(code, path) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "reading\n"
+        for number in range(400):
+            write_bytes(path, b"%d" % (number % 9) * 50_000)
+        write_bytes(path, b"9" * 50_000)
+        assert reader.wait(PATIENCE) == 0
+
+
+def test_a_write_that_fails_keeps_the_old_file_and_leaves_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_bytes(path, b"old")
+    with full_disk(1000), pytest.raises(OSError, match="File too large"):
+        write_bytes(path, b"x" * 5000)
+    assert path.read_bytes() == b"old"
+    assert names_in(tmp_path) == ["file"]
+
+
+def test_a_write_over_a_folder_fails_and_leaves_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "folder" / "kept").mkdir(parents=True)
+    with pytest.raises(OSError, match="folder"):
+        write_bytes(tmp_path / "folder", b"x")
+    assert names_in(tmp_path) == ["folder"]
+
+
+def test_a_new_folder_is_not_there_before_the_block_ends_and_whole_afterwards(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "target"
+    with new_folder(target) as folder:
+        write_files(folder, {"a": "A", "sub/b": "B"})
+        assert not target.exists()
+        assert folder.parent == target.parent  # the same disk, so that the rename is one step
+    assert {path.relative_to(target).as_posix() for path in target.rglob("*")} == {"a", "sub", "sub/b"}
+    assert (target / "sub" / "b").read_text() == "B"
+    assert names_in(target.parent) == ["target"]
+    assert target.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("failure", [ValueError("broken"), KeyboardInterrupt(), SystemExit(3)])
+def test_a_failure_inside_the_block_leaves_nothing(tmp_path: Path, failure: BaseException) -> None:
+    def broken() -> None:
+        with new_folder(tmp_path / "target") as folder:
+            write_files(folder, {"a": "A"})
+            raise failure
+
+    with pytest.raises(type(failure)):
+        broken()
+    assert names_in(tmp_path) == []
+
+
+def test_a_folder_that_came_in_between_is_kept(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+
+    def overtaken() -> None:
+        with new_folder(target) as folder:
+            write_files(folder, {"a": "mine"})
+            write_files(target, {"a": "theirs"})
+
+    with pytest.raises(FileExistsError, match="target is already there"):
+        overtaken()
+    assert (target / "a").read_text() == "theirs"
+    assert names_in(tmp_path) == ["target"]
+
+
+# --- fingerprints
+
+_json = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), any_texts),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(any_texts, inner, max_size=4)),
+    max_leaves=8,
+)
+
+
+def reordered(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: reordered(inner) for key, inner in reversed(value.items())}
+    return [reordered(inner) for inner in value] if isinstance(value, list) else value
+
+
+@given(_json)
+def test_the_order_of_keys_does_not_matter_at_any_depth(value: object) -> None:
+    assert fingerprint(reordered(value)) == fingerprint(value)
+
+
+def test_values_that_differ_have_different_fingerprints() -> None:
+    values: list[object] = [
+        *(None, True, False, 0, 1, 1.0, 1.5, -0.0, 0.0, "", "1", "true", "null", [], {}, [1], [[1]], [1, 2], [2, 1]),
+        *({"a": 1}, {"a": 1.0}, {"a": "1"}, {"b": 1}, {"a": {"b": 1}}, {"a": 1, "b": 1}, ["a", 1], "\u00e9", "e\u0301"),
+    ]
+    assert len({fingerprint(value) for value in values}) == len(values)
+
+
+def test_fingerprints_stay_what_they_were_so_that_a_workspace_outlives_an_upgrade() -> None:
+    assert (
+        fingerprint({"kind": "chunks", "size": [200, 0.5, None, True, "\u00e9"]}) == "3dde0e2f0523a2081343fb722a66e38a"
+    )
+    assert text_key("caf\u00e9").hex() == "9883c13e4279980fe3f262ea93047f84"
+
+
+def test_what_is_no_json_has_no_fingerprint() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        fingerprint(float("nan"))
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        fingerprint({"path": Path("x")})
+
+
+def test_fingerprints_are_equal_in_processes_with_other_hash_seeds(tmp_path: Path) -> None:
+    write_files(tmp_path, {"b": "B", "a": "A", "sub/c": "C"})
+    code = """
+import json, sys
+from pathlib import Path
+from ragtrial.storage.fingerprints import files_digest, fingerprint, text_key
+root = Path(sys.argv[1])
+value = {key: {"inner": key} for key in {"x", "y", "z", "\\u00e9"}}
+print(fingerprint(value), files_digest(root, {path for path in root.rglob("*") if path.is_file()}), text_key("x").hex())
+"""
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path)],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    value = {key: {"inner": key} for key in ("x", "y", "z", "\u00e9")}
+    files = [tmp_path / "a", tmp_path / "b", tmp_path / "sub" / "c"]
+    assert printed == {f"{fingerprint(value)} {files_digest(tmp_path, files)} {text_key('x').hex()}\n"}
+
+
+@given(any_texts, any_texts)
+def test_only_equal_texts_have_equal_keys(one: str, other: str) -> None:
+    assert (text_key(one) == text_key(other)) == (one == other)
+    assert len(text_key(one)) == 16
+
+
+def test_the_digest_of_files_follows_bytes_and_paths_below_the_root(tmp_path: Path) -> None:
+    def digest(name: str, files: dict[str, str]) -> str:
+        root = write_files(tmp_path / name, files)
+        return files_digest(root, [root / file for file in files])
+
+    one = digest("one", {"a": "A", "b": "B"})
+    assert digest("moved", {"b": "B", "a": "A"}) == one
+    others = [digest("x", {"a": "B", "b": "A"}), digest("y", {"a": "A", "c": "B"}), digest("z", {"a": "AB", "b": ""})]
+    assert len({one, *others}) == 4
+
+
+def test_the_digest_of_a_file_is_that_of_the_named_algorithm(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"abc")
+    assert file_digest(tmp_path / "f", "sha256") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+# --- the workspace
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path / "workspace")
+
+
+def no_build(folder: Path) -> None:
+    pytest.fail(f"{folder} must not be built again")
+
+
+def test_a_stage_is_built_once_and_then_only_read(workspace: Workspace) -> None:
+    assert not workspace.has("chunks", "abc")
+    made = workspace.stage("chunks", "abc", lambda folder: write_text(folder / "a", "A"))
+    assert made == workspace.path("chunks", "abc") == workspace.root / "chunks" / "abc"
+    assert workspace.has("chunks", "abc")
+    assert workspace.stage("chunks", "abc", no_build) == made
+    assert Workspace(workspace.root).stage("chunks", "abc", no_build) == made
+    assert names_in(made) == ["a"]
+
+
+def test_stages_of_other_kinds_and_names_are_their_own(workspace: Workspace) -> None:
+    def tell(told: str, folder: Path) -> None:
+        write_text(folder / "told", told)
+
+    for kind, name in [("chunks", "a"), ("chunks", "b"), ("documents", "a")]:
+        workspace.stage(kind, name, partial(tell, f"{kind} {name}"))
+    assert (workspace.path("chunks", "b") / "told").read_text() == "chunks b"
+    assert (workspace.path("documents", "a") / "told").read_text() == "documents a"
+
+
+def test_a_dropped_stage_is_built_again(workspace: Workspace) -> None:
+    workspace.stage("chunks", "a", lambda folder: write_text(folder / "old", ""))
+    workspace.drop("chunks", "a")
+    workspace.drop("chunks", "never-there")
+    assert not workspace.has("chunks", "a")
+    assert names_in(workspace.stage("chunks", "a", lambda folder: write_text(folder / "new", ""))) == ["new"]
+
+
+@pytest.mark.parametrize("failure", [ValueError("broken"), KeyboardInterrupt()])
+def test_a_build_that_fails_leaves_nothing_and_frees_the_stage(workspace: Workspace, failure: BaseException) -> None:
+    def build(folder: Path) -> None:
+        write_text(folder / "half", "x")
+        raise failure
+
+    with pytest.raises(type(failure)):
+        workspace.stage("chunks", "a", build)
+    assert not workspace.has("chunks", "a")
+    assert names_in(workspace.root / "chunks") == []
+    assert names_in(workspace.stage("chunks", "a", lambda folder: write_text(folder / "whole", ""))) == ["whole"]
+
+
+def test_a_build_that_cannot_write_says_what_and_how_to_mend_it(workspace: Workspace) -> None:
+    def build(folder: Path) -> None:
+        with full_disk(100):
+            (folder / "big").write_bytes(b"x" * 5000)
+
+    with pytest.raises(WorkspaceError) as caught:
+        workspace.stage("chunks", "a", build)
+    assert str(caught.value) == (
+        f"{workspace.root}/chunks/a cannot be written: File too large. Free space, mend permissions, or name another "
+        "folder with `workspace:` or RAGTRIAL_WORKSPACE."
+    )
+    assert not workspace.has("chunks", "a")
+
+
+def test_a_killed_build_leaves_no_stage_and_no_lock(workspace: Workspace) -> None:
+    code = """
+import sys
+from pathlib import Path
+from ragtrial.storage.workspace import Workspace
+def build(folder):
+    (folder / "half").write_text("x")
+    print("building", flush=True)
+    sys.stdin.read()
+Workspace(Path(sys.argv[1])).stage("chunks", "a", build)
+"""
+    with python(code, workspace.root) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "building\n"
+        process.send_signal(signal.SIGKILL)
+        process.wait(PATIENCE)
+    assert not workspace.has("chunks", "a")
+    made = workspace.stage("chunks", "a", lambda folder: write_text(folder / "whole", ""))
+    assert names_in(made) == ["whole"]
+
+
+class _Told(logging.Handler):
+    """Sets an event when something is logged."""
+
+    def __init__(self, event: Event | threading.Event) -> None:
+        super().__init__()
+        self.event = event
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.event.set()
+
+
+def _build_when_the_other_waits(root: Path, ready: Barrier, waiting: Event) -> None:
+    logging.getLogger("ragtrial.storage.workspace").addHandler(_Told(waiting))
+    workspace = Workspace(root)
+
+    def build(folder: Path) -> None:
+        with (root / "built").open("a") as file:
+            file.write("once\n")
+        if not waiting.wait(PATIENCE):
+            raise TimeoutError("no other process waits for this stage")
+        write_text(folder / "a", "A")
+
+    ready.wait(PATIENCE)
+    made = workspace.stage("chunks", "a", build)
+    if (made / "a").read_text() != "A":
+        raise ValueError("the stage is not whole")
+
+
+def test_of_several_processes_one_builds_and_the_others_wait(workspace: Workspace) -> None:
+    ready, waiting = processes.Barrier(3), processes.Event()
+    codes = run_together(_build_when_the_other_waits, [(workspace.root, ready, waiting)] * 3)
+    assert codes == [0, 0, 0]
+    assert (workspace.root / "built").read_text() == "once\n"
+    assert names_in(workspace.root / "chunks") == ["a"]
+
+
+def test_a_wait_for_a_lock_is_logged_and_ends_when_it_is_free(
+    workspace: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    waiting, order = threading.Event(), []
+    logging.getLogger("ragtrial.storage.workspace").addHandler(handler := _Told(waiting))
+
+    def wait() -> None:
+        with workspace.lock("chunks-a"):
+            order.append("second")
+
+    waiter = threading.Thread(target=wait)
+    try:
+        with workspace.lock("chunks-a"):
+            waiter.start()
+            assert waiting.wait(PATIENCE)
+            order.append("first")
+        waiter.join(PATIENCE)
+    finally:
+        logging.getLogger("ragtrial.storage.workspace").removeHandler(handler)
+    assert order == ["first", "second"]
+    lock = workspace.root / "locks" / f"{fingerprint('chunks-a')}.lock"
+    assert caplog.record_tuples == [
+        (
+            "ragtrial.storage.workspace",
+            logging.WARNING,
+            f"waiting for another run that is working on chunks-a (lock {lock})",
+        )
+    ]
+
+
+def test_a_free_lock_and_another_lock_are_not_waited_for(
+    workspace: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    with workspace.lock("a"), workspace.lock("b"):
+        pass
+    with workspace.lock("a"):
+        pass
+    assert caplog.records == []
+
+
+def test_a_workspace_of_another_layout_is_refused(tmp_path: Path) -> None:
+    root = tmp_path / "workspace"
+    Workspace(root)
+    assert (root / "LAYOUT").read_text() == "1\n"
+    (root / "LAYOUT").write_text("2\n")
+    with pytest.raises(WorkspaceError) as caught:
+        Workspace(root)
+    assert str(caught.value) == (
+        f"the workspace {root} has layout '2'; this ragtrial reads '1'. Use the version that made it, delete the "
+        "folder, or name another with `workspace:`."
+    )
+    assert caught.value.exit_code == 3
+
+
+def test_a_workspace_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    root = tmp_path / "file"
+    root.write_text("x")
+    with pytest.raises(WorkspaceError) as caught:
+        Workspace(root)
+    assert str(caught.value) == (
+        f"the workspace {root} cannot be used: File exists. Free space, mend permissions, or name another folder with "
+        "`workspace:` or RAGTRIAL_WORKSPACE."
+    )
+
+
+def test_a_workspace_is_kept_out_of_version_control_and_keeps_a_gitignore_that_is_there(tmp_path: Path) -> None:
+    Workspace(tmp_path / "new")
+    assert (tmp_path / "new" / ".gitignore").read_text() == "*\n"
+    (tmp_path / ".gitignore").write_text("build/\n")
+    Workspace(tmp_path)
+    assert (tmp_path / ".gitignore").read_text() == "build/\n"
+
+
+# --- vectors
+
+
+def keys_of(*numbers: int) -> list[bytes]:
+    return [text_key(str(number)) for number in numbers]
+
+
+def vectors_of(*numbers: int, dimension: int = 4) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    """For each number a vector that only it has."""
+    return np.array([[number + 0.1 * place for place in range(dimension)] for number in numbers], dtype=np.float32)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(0, 30), unique=True), st.lists(st.integers(0, 30)))
+def test_vectors_come_back_bit_for_bit_in_the_order_asked_for(written: list[int], asked: list[int]) -> None:
+    asked = [number for number in asked if number in written]
+    with tempfile.TemporaryDirectory() as folder, VectorCache(Path(folder) / "v.db") as cache:
+        cache.write(keys_of(*written), vectors_of(*written).reshape(len(written), 4))
+        found = cache.read(keys_of(*asked))
+        assert found.dtype == np.float32
+        assert found.tobytes() == vectors_of(*asked).tobytes()
+        assert len(found) == len(asked)
+        assert cache.missing(keys_of(*range(31))) == set(keys_of(*(set(range(31)) - set(written))))
+
+
+def test_odd_numbers_keep_their_bits(tmp_path: Path) -> None:
+    odd = np.array([[np.nan, -0.0, np.inf, 1e-45]], dtype=np.float32)
+    with VectorCache(tmp_path / "v.db") as cache:
+        cache.write(keys_of(1), odd)
+        assert cache.read(keys_of(1)).tobytes() == odd.tobytes()
+
+
+def test_thousands_of_keys_are_read_at_once(tmp_path: Path) -> None:
+    numbers = list(range(2_345))
+    with VectorCache(tmp_path / "v.db") as cache:
+        cache._connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 999)  # the limit of old builds
+        cache.write(keys_of(*numbers), vectors_of(*numbers))
+        assert np.array_equal(cache.read(keys_of(*reversed(numbers))), vectors_of(*reversed(numbers)))
+        assert cache.missing(keys_of(*range(2_346))) == set(keys_of(2_345))
+
+
+def test_a_vector_that_is_missing_is_a_key_error_and_a_new_one_replaces_the_old(tmp_path: Path) -> None:
+    with VectorCache(tmp_path / "v.db") as cache:
+        cache.write(keys_of(1), vectors_of(1))
+        with pytest.raises(KeyError):
+            cache.read(keys_of(1, 2))
+        cache.write(keys_of(1), vectors_of(9))
+        assert np.array_equal(cache.read(keys_of(1)), vectors_of(9))
+        assert cache.read([]).shape == (0, 0)
+        assert cache.missing([]) == set()
+
+
+def test_keys_and_vectors_that_differ_in_number_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    with VectorCache(tmp_path / "v.db") as cache:
+        with pytest.raises(ValueError, match="shorter"):
+            cache.write(keys_of(1, 2), vectors_of(1))
+        assert cache.missing(keys_of(1, 2)) == set(keys_of(1, 2))
+
+
+def test_of_a_batch_with_a_row_that_cannot_be_written_nothing_is(tmp_path: Path) -> None:
+    keys = [*keys_of(1), object(), *keys_of(2)]
+    with VectorCache(tmp_path / "v.db") as cache:
+        with pytest.raises(WorkspaceError):
+            cache.write(keys, vectors_of(1, 5, 2))  # type: ignore[arg-type]  # the fault is the point
+        assert cache.missing(keys_of(1, 2)) == set(keys_of(1, 2))
+        cache.write(keys_of(1), vectors_of(1))
+        assert np.array_equal(cache.read(keys_of(1)), vectors_of(1))
+
+
+def test_a_batch_that_finds_the_disk_full_is_not_written_at_all_and_the_cache_goes_on(tmp_path: Path) -> None:
+    path, many = tmp_path / "v.db", range(1000)
+    with VectorCache(path) as cache:
+        cache.write(keys_of(-1), vectors_of(-1, dimension=64))
+        with full_disk(100_000), pytest.raises(WorkspaceError, match=f"the embedding cache {path} cannot be used: "):
+            cache.write(keys_of(*many), vectors_of(*many, dimension=64))
+        assert cache.missing(keys_of(*many)) == set(keys_of(*many))
+        cache.write(keys_of(*many), vectors_of(*many, dimension=64))
+        assert np.array_equal(cache.read(keys_of(-1, *many)), vectors_of(-1, *many, dimension=64))
+
+
+def test_a_damaged_cache_says_how_to_mend_it(tmp_path: Path) -> None:
+    path = tmp_path / "v.db"
+    path.write_bytes(b"not a database " * 1000)
+    with pytest.raises(WorkspaceError) as caught:
+        VectorCache(path)
+    assert str(caught.value) == (
+        f"the embedding cache {path} cannot be used: file is not a database. Free space or mend permissions; if the "
+        "file is damaged, delete it: it is made again."
+    )
+
+
+def test_what_one_process_wrote_another_reads(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "v.db"
+    code = """
+import sys
+import numpy as np
+from pathlib import Path
+from ragtrial.storage.fingerprints import text_key
+from ragtrial.storage.vectors import VectorCache
+with VectorCache(Path(sys.argv[1])) as cache:
+    cache.write([text_key("7")], np.array([[7, 7.1, 7.2, 7.3]], dtype=np.float32))
+"""
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+    with VectorCache(path) as cache:
+        assert np.array_equal(cache.read(keys_of(7)), vectors_of(7))
+
+
+def test_a_killed_writer_loses_nothing_that_was_committed_and_leaves_no_half_batch(tmp_path: Path) -> None:
+    path = tmp_path / "v.db"
+    code = """
+import itertools, sys
+import numpy as np
+from pathlib import Path
+from ragtrial.storage.fingerprints import text_key
+from ragtrial.storage.vectors import VectorCache
+cache = VectorCache(Path(sys.argv[1]))
+for batch in itertools.count():
+    keys = [text_key(f"{batch}-{row}") for row in range(200)]
+    cache.write(keys, np.full((200, 64), batch, dtype=np.float32))
+    print(batch, flush=True)
+"""
+    with python(code, path) as process:
+        assert process.stdout is not None
+        told = [int(process.stdout.readline()) for _ in range(25)]
+        process.send_signal(signal.SIGKILL)
+        process.wait(PATIENCE)
+        told += [int(line) for line in process.stdout.read().split()]
+    with VectorCache(path) as cache:
+        for batch in told:
+            keys = [text_key(f"{batch}-{row}") for row in range(200)]
+            assert np.array_equal(cache.read(keys), np.full((200, 64), batch, dtype=np.float32))
+        unfinished = [text_key(f"{len(told)}-{row}") for row in range(200)]
+        assert len(cache.missing(unfinished)) in (0, 200)
+
+
+def _write_batches(path: Path, ready: Barrier, first: int) -> None:
+    with VectorCache(path) as cache:
+        ready.wait(PATIENCE)
+        for start in range(first, first + 400, 10):
+            numbers = range(start, start + 10)
+            cache.write(keys_of(*numbers), vectors_of(*numbers))
+
+
+def test_two_processes_write_at_once_without_losing_a_vector(tmp_path: Path) -> None:
+    path, ready = tmp_path / "v.db", processes.Barrier(2)
+    # Half of the keys are written by both.
+    assert run_together(_write_batches, [(path, ready, 0), (path, ready, 200)]) == [0, 0]
+    with VectorCache(path) as cache:
+        assert np.array_equal(cache.read(keys_of(*range(600))), vectors_of(*range(600)))
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+
+
+def _make_caches(folder: Path, ready: Barrier) -> None:
+    for place in range(40):
+        ready.wait(PATIENCE)
+        tick = int(time.monotonic() * 100) + 2  # the clock is the machine's: all leave at the same tick
+        while time.monotonic() * 100 < tick:
+            pass
+        VectorCache(folder / f"{place}.db").close()
+
+
+def test_two_processes_may_make_a_cache_at_once(tmp_path: Path) -> None:
+    assert run_together(_make_caches, [(tmp_path, processes.Barrier(2))] * 2) == [0, 0]

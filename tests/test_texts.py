@@ -1,0 +1,139 @@
+"""Bytes become normalised text, or an error that names the line."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from text_strategies import any_texts
+
+from ragtrial.dataset.texts import decoded, is_unicode, normalised, read_bytes, read_text
+from ragtrial.errors import CorpusError, LabelsError
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("a\r\nb\rc\nd\r\r\ne", "a\nb\nc\nd\n\ne"),
+        ("cafe\u0301", "caf\u00e9"),
+        ("\u1100\u1161\u11a8", "\uac01"),
+        ("\ufb01ne \u2460", "\ufb01ne \u2460"),  # NFC, not NFKC: what was written can be quoted
+        ("a\ud83d b \ude00", "a\ufffd b \ufffd"),
+        ("\U0001f600", "\U0001f600"),
+        ("", ""),
+    ],
+)
+def test_line_ends_composition_and_half_surrogates_are_normalised(written: str, read: str) -> None:
+    assert normalised(written) == read
+
+
+@given(any_texts)
+def test_a_normalised_text_is_nfc_without_carriage_returns_and_can_be_written_as_utf8(text: str) -> None:
+    once = normalised(text)
+    assert "\r" not in once
+    assert unicodedata.is_normalized("NFC", once)
+    assert once.encode("utf-8").decode("utf-8") == once
+    assert is_unicode(once)
+
+
+@given(any_texts)
+def test_normalising_twice_changes_nothing_more(text: str) -> None:
+    assert normalised(normalised(text)) == normalised(text)
+
+
+@given(any_texts)
+def test_the_kind_of_line_end_and_the_unicode_form_do_not_matter(text: str) -> None:
+    lines = normalised(text)
+    assert normalised(lines.replace("\n", "\r\n")) == lines
+    assert normalised(lines.replace("\n", "\r")) == lines
+    assert normalised(unicodedata.normalize("NFD", lines)) == lines
+
+
+@given(any_texts)
+def test_only_texts_with_half_surrogate_pairs_are_not_unicode(text: str) -> None:
+    def can_be_written() -> bool:
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            return False
+        return True
+
+    assert is_unicode(text) == can_be_written()
+
+
+def test_a_byte_order_mark_is_dropped_at_the_start_alone() -> None:
+    assert decoded(b"\xef\xbb\xbfa\xef\xbb\xbfb", "f.txt", CorpusError) == "a\ufeffb"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"one\ntwo\ncaf\xe9 three\n", "notes.txt:3: byte 0xe9 is not UTF-8"),
+        (b"\xff\xfea\x00", "notes.txt:1: byte 0xff is not UTF-8"),
+        (b"a\r\nb\r\n\xc3", "notes.txt:3: byte 0xc3 is not UTF-8"),
+        (b"\xed\xa0\x80", "notes.txt:1: byte 0xed is not UTF-8"),
+    ],
+)
+def test_a_byte_that_is_not_utf8_is_refused_with_its_line(content: bytes, message: str) -> None:
+    with pytest.raises(CorpusError) as caught:
+        decoded(content, "notes.txt", CorpusError)
+    assert str(caught.value) == message + "; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8)."
+
+
+def test_a_gzipped_file_is_unpacked_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"hello"))
+    (tmp_path / "a.txt").write_bytes(b"\x1f\x8b")
+    assert read_bytes(tmp_path / "a.txt.gz", CorpusError) == b"hello"
+    assert read_bytes(tmp_path / "a.txt", CorpusError) == b"\x1f\x8b"
+
+
+def test_a_text_is_read_as_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfa\r\nb")
+    assert read_text(tmp_path / "a.txt", CorpusError) == "a\r\nb"
+
+
+_GOOD = gzip.compress(b"hello, hello, hello\n" * 20, mtime=0)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"hello", "Not a gzipped file (b'he')"),
+        (_GOOD[:-12], "Compressed file ended before the end-of-stream marker was reached"),
+        (_GOOD[:-8] + b"\0\0\0\0" + _GOOD[-4:], "CRC check failed"),
+        (_GOOD[:10] + b"\xff" + _GOOD[11:], "Error -3 while decompressing data: invalid block type"),
+    ],
+)
+def test_a_damaged_archive_is_an_input_error(tmp_path: Path, content: bytes, reason: str) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(content)
+    with pytest.raises(LabelsError) as caught:
+        read_bytes(path, LabelsError)
+    assert str(caught.value).startswith(f"{path}: cannot be read: {reason}")
+
+
+def test_a_missing_file_a_folder_and_a_path_below_a_file_are_told_apart(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    for path, message in [
+        (tmp_path / "absent.json", "there is no such file."),
+        (tmp_path, "is a folder; a file is needed here."),
+        (file / "below", "cannot be read: Not a directory."),
+    ]:
+        with pytest.raises(LabelsError) as caught:
+            read_bytes(path, LabelsError)
+        assert str(caught.value) == f"{path}: {message}"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_without_read_permission_is_an_input_error(tmp_path: Path) -> None:
+    path = tmp_path / "secret.txt"
+    path.write_text("x")
+    path.chmod(0)
+    with pytest.raises(CorpusError) as caught:
+        read_bytes(path, CorpusError)
+    assert str(caught.value) == f"{path}: cannot be read: Permission denied."
