@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
 from tiny_models import write_tiny_model
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import gzip
 from pathlib import Path
 
 import pytest
-from corpora import write_files, write_rows
 
+from corpora import write_files, write_rows
 from ragtrial.dataset.beir import beir_corpus, load_beir_labels
 from ragtrial.errors import CorpusError, LabelsError
 from ragtrial.records import Judgment, PromptQueries, Query

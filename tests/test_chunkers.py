@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from text_strategies import document_texts, sentences, words
 
 from ragtrial.chunkers import CHUNKERS, Chunker, Ruler, SizedChunker
 from ragtrial.dataset.texts import normalised
@@ -18,6 +17,7 @@ from ragtrial.errors import ConfigError, Fault
 from ragtrial.records import Span
 from ragtrial.tokenizers import Tokenizer
 from ragtrial.validation import validate
+from text_strategies import document_texts, sentences, words
 
 KINDS = CHUNKERS.names()
 SIZED = [name for name, kind in CHUNKERS.members() if issubclass(kind, SizedChunker)]

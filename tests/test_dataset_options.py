@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from corpora import write_files, write_rows
 
+from corpora import write_files, write_rows
 from ragtrial.dataset.dataset import Dataset, DatasetOptions, load_dataset
 from ragtrial.errors import ConfigError, Fault, LabelsError
 from ragtrial.records import Judgment, PromptQueries, Query

@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 
 import pytest
-from corpora import write_files, write_rows
 
+from corpora import write_files, write_rows
 from ragtrial.dataset.documents import corpus_files, corpus_fingerprint, read_documents
 from ragtrial.errors import CorpusError
 from ragtrial.records import Document

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from corpora import library_of, write_files, write_rows
 from hypothesis import given
 from hypothesis import strategies as st
-from text_strategies import any_texts
 
+from corpora import library_of, write_files, write_rows
 from ragtrial.dataset.chunks import Chunks, ChunksWriter, indexed_text
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import CorpusError
 from ragtrial.records import Document, Span
+from text_strategies import any_texts
 
 _ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from text_strategies import words
 
 from ragtrial.dataset.markup import page_text
+from text_strategies import words
 
 
 @pytest.mark.parametrize(

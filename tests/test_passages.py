@@ -6,13 +6,13 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from corpora import library_of
 from hypothesis import given
 from hypothesis import strategies as st
-from text_strategies import document_texts, sentences
 
+from corpora import library_of
 from ragtrial.dataset.passages import locate, nearest, occurrences, short
 from ragtrial.records import Span
+from text_strategies import document_texts, sentences
 
 
 @pytest.mark.parametrize(

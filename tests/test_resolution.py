@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from corpora import library_of
 
+from corpora import library_of
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.resolution import Match, resolve
 from ragtrial.errors import LabelsError

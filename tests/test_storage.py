@@ -21,16 +21,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from corpora import write_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from text_strategies import any_texts
 
+from corpora import write_files
 from ragtrial.errors import WorkspaceError
 from ragtrial.storage.atomic import new_folder, write_bytes, write_text
 from ragtrial.storage.fingerprints import file_digest, files_digest, fingerprint, text_key
 from ragtrial.storage.vectors import VectorCache
 from ragtrial.storage.workspace import Workspace
+from text_strategies import any_texts
 
 PATIENCE = 60
 """Seconds after which a process that should have answered is taken for stuck."""

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from text_strategies import any_texts
 
 from ragtrial.dataset.texts import decoded, is_unicode, normalised, read_bytes, read_text
 from ragtrial.errors import CorpusError, LabelsError
+from text_strategies import any_texts
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given
-from text_strategies import document_texts
 
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.tokenizers import Tokenizer
+from text_strategies import document_texts
 
 
 @pytest.fixture(scope="module")

@@ -45,6 +45,8 @@ class GradedRankings:
 
     def top(self, k: int) -> Grades:
         """The grades of the first ``k`` hits, shape (queries, at most k). Raises CutoffError beyond ``depth``."""
+        if k < 1:
+            raise CutoffError(f"k is {k}; it must be at least 1.")
         if k > self.depth:
             raise CutoffError(
                 f"k is {k}, but only the first {self.depth} hits were kept (top_k); raise top_k or lower k."

@@ -100,5 +100,7 @@ def from_rows(rows: Sequence[Sequence[int]], scores: Sequence[Sequence[float]] |
     for index, row in enumerate(rows):
         codes[index, : len(row)] = row
         if scores is not None:
+            if len(scores[index]) != len(row):
+                raise ValueError(f"row {index} has {len(row)} codes and {len(scores[index])} scores")
             values[index, : len(row)] = scores[index]
     return Rankings(codes, values)

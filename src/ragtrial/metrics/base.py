@@ -102,12 +102,12 @@ class Metric:
         return self.definition.compute(metrics, self.k, **dict(self.parameters))
 
     def __str__(self) -> str:
-        inside = ",".join(f"{key}={value:g}" for key, value in self.parameters)
+        inside = ",".join(f"{key}={value}" for key, value in self.parameters)
         return self.name + (f"({inside})" if inside else "") + (f"@{self.k}" if self.k is not None else "")
 
 
 _SPELLING = re.compile(r"^\s*(?P<name>[A-Za-z][A-Za-z0-9_-]*?)\s*(\((?P<inside>[^()]*)\))?\s*(@\s*(?P<k>[^@\s]+))?\s*$")
-_OTHER_CUT = re.compile(r"^(?P<name>.*?[A-Za-z1])(?:_at_|_cut_|_cut\.|[._])(?P<k>\d+)$")
+_OTHER_CUT = re.compile(r"^(?P<name>.*?[A-Za-z1])(?:_at_|_cut_|_cut\.|[._])(?P<k>\d+)$", re.IGNORECASE)
 
 
 def parse_metric(text: str) -> Metric:
@@ -116,9 +116,7 @@ def parse_metric(text: str) -> Metric:
     Raises MetricError that says what is wrong, with the nearest name.
     """
     other = _OTHER_CUT.match(text.strip())
-    if other and "@" not in text:
-        text = f"{other['name']}@{other['k']}"
-    match = _SPELLING.match(text)
+    match = _SPELLING.match(f"{other['name']}@{other['k']}" if other and "@" not in text else text)
     if not match:
         raise MetricError(f"{text!r} is not a metric; write it like ndcg@10 or rbp(p=0.8)@10.")
     name = _canonical(match["name"], text)
@@ -155,6 +153,16 @@ def _parameters(definition: Definition, inside: str, text: str) -> tuple[tuple[s
                 f"{text!r}: {key} is {value}; it must be above {parameter.low:g} and below {parameter.high:g}."
             )
     return tuple((key, given.get(key, parameter.default)) for key, parameter in definition.parameters.items())
+
+
+def row_sums(terms: npt.NDArray[Any]) -> Scores:
+    """The sum of each row, added from left to right, shape (rows,).
+
+    Unlike with ``@`` and ``sum``, its last bit depends neither on the other rows nor on zeros at the end.
+    """
+    if not terms.shape[1]:
+        return np.zeros(len(terms))
+    return np.cumsum(terms, axis=1, dtype=np.float64)[:, -1].copy()
 
 
 def ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any] | np.float64) -> Scores:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ragtrial.grading import UNJUDGED, GradedRankings
-from ragtrial.metrics.base import Scores, metric, ratio
+from ragtrial.metrics.base import Scores, metric, ratio, row_sums
 
 
 class GradedMetrics:
@@ -28,7 +28,7 @@ class GradedMetrics:
         Source: Jarvelin & Kekalainen 2002; the discount is log2(rank + 1), as in trec_eval.
         """
         gains = np.maximum(self._graded.top(k), 0)
-        return gains @ _discounts(gains.shape[1])
+        return row_sums(gains * _discounts(gains.shape[1]))
 
     @metric(
         "graded", "gain", "dcg@k / dcg@k of all judged documents in the order of their grades",
@@ -55,9 +55,10 @@ class GradedMetrics:
 
     def _ideal(self, k: int) -> Scores:
         discounts = _discounts(k)
-        return np.array(
-            [np.maximum(grades[:k], 0) @ discounts[: len(grades)] for grades in self._graded.judged], dtype=np.float64
-        )
+        gains = np.zeros((len(self._graded), k), dtype=np.int32)
+        for row, grades in zip(gains, self._graded.judged, strict=True):
+            row[: len(grades)] = np.maximum(grades[:k], 0)
+        return row_sums(gains * discounts)
 
 
 def _discounts(depth: int) -> Scores:

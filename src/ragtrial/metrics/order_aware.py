@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ragtrial.grading import GradedRankings
-from ragtrial.metrics.base import Parameter, Scores, metric, ratio
+from ragtrial.metrics.base import Parameter, Scores, metric, ratio, row_sums
 
 
 class OrderAwareMetrics:
@@ -33,7 +33,7 @@ class OrderAwareMetrics:
 
     @metric(
         "order_aware", "relevant", "sum over relevant hits in the first k of precision at their rank, / R",
-        "Buckley & Voorhees 2005, TREC: Experiment and Evaluation in IR, chapter 3", aliases=("map",),
+        "Buckley & Voorhees 2005, TREC: Experiment and Evaluation in IR, chapter 3", aliases=("map", "map_cut"),
     )  # fmt: skip
     def ap(self, k: int) -> Scores:
         """Average precision of the first ``k`` hits over all relevant documents (R); trec_eval's map_cut_k.
@@ -43,7 +43,7 @@ class OrderAwareMetrics:
         relevant = self._graded.relevant(k)
         ranks = np.arange(1, relevant.shape[1] + 1)
         precision_at = relevant.cumsum(axis=1) / ranks
-        return ratio((precision_at * relevant).sum(axis=1), self._graded.relevant_counts)
+        return ratio(row_sums(precision_at * relevant), self._graded.relevant_counts)
 
     @metric(
         "order_aware", "relevant", "(1 - p) x sum over relevant hits in the first k of p^(rank - 1); at most 1 - p^k",
@@ -55,7 +55,7 @@ class OrderAwareMetrics:
         Source: Moffat & Zobel 2008, equation 4.
         """
         relevant = self._graded.relevant(k)
-        return (1 - p) * (relevant @ p ** np.arange(relevant.shape[1], dtype=np.float64))
+        return (1 - p) * row_sums(relevant * p ** np.arange(relevant.shape[1], dtype=np.float64))
 
     @metric(
         "order_aware", "order",
@@ -80,5 +80,5 @@ class OrderAwareMetrics:
         np.add.at(entered, (rows, depth_of[rows, columns]), 1)
         depths = np.arange(1, k + 1)
         weights = p ** (depths - 1.0) / depths
-        attainable = np.minimum(depths, self._graded.relevant_counts[:, np.newaxis]) @ weights
-        return ratio(entered.cumsum(axis=1) @ weights, attainable)
+        attainable = np.minimum(depths, self._graded.relevant_counts[:, np.newaxis]) * weights
+        return ratio(row_sums(entered.cumsum(axis=1) * weights), row_sums(attainable))

@@ -43,7 +43,7 @@ class OrderUnawareMetrics:
 
     @metric(
         "order_unaware", "relevant", "2 x precision@k x recall@k / (precision@k + recall@k)",
-        "van Rijsbergen 1979, Information Retrieval, chapter 7", aliases=("f", "f_score"),
+        "van Rijsbergen 1979, Information Retrieval, chapter 7", aliases=("f", "f_score", "f1_score"),
     )  # fmt: skip
     def f1(self, k: int) -> Scores:
         """Harmonic mean of ``precision(k)`` and ``recall(k)``; not trec_eval's set_F, which has no cutoff.

@@ -1,0 +1,73 @@
+"""Small worlds to score: rankings and labels by document name, joined the way the product joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ragtrial.evaluators import EVALUATORS
+from ragtrial.grading import GradedRankings, grade
+from ragtrial.metrics import Metric, Scores, parse_metric
+from ragtrial.rankings import from_rows
+from ragtrial.records import Judgment, Query
+
+FORMULAS = {evaluator.family: evaluator.metrics_class for evaluator in EVALUATORS}
+"""The class with the formulas of each family."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Per query: the documents ranked, best first; the grade of each judged one, in label order; is that an order?"""
+
+    rankings: tuple[tuple[str, ...], ...]
+    labels: tuple[Mapping[str, int], ...]
+    ordered: tuple[bool, ...]
+
+    @property
+    def longest(self) -> int:
+        return max((len(ranking) for ranking in self.rankings), default=0)
+
+    def __len__(self) -> int:
+        return len(self.rankings)
+
+    def graded(self, depth: int = 20, threshold: int = 1) -> GradedRankings:
+        documents = sorted({name for ranking in self.rankings for name in ranking})
+        code_of = {name: code for code, name in enumerate(documents)}
+        rankings = from_rows([[code_of[name] for name in ranking] for ranking in self.rankings])
+        queries = [
+            Query(f"q{index}", "?", tuple(Judgment(doc, value) for doc, value in labels.items()), ordered=ordered)
+            for index, (labels, ordered) in enumerate(zip(self.labels, self.ordered, strict=True))
+        ]
+        return grade(rankings, documents, queries, depth, threshold)
+
+    def permuted(self, order: Sequence[int]) -> Scenario:
+        """The same queries in another order, or some of them."""
+        return Scenario(
+            tuple(self.rankings[index] for index in order),
+            tuple(self.labels[index] for index in order),
+            tuple(self.ordered[index] for index in order),
+        )
+
+
+Labels = str | Mapping[str, int]
+
+
+def scenario(*queries: tuple[str, Labels], ordered: bool = True) -> Scenario:
+    """One (ranking, labels) per query: names with spaces between; labels as such a text all have grade 1."""
+    return Scenario(
+        tuple(tuple(ranking.split()) for ranking, _ in queries),
+        tuple(dict.fromkeys(labels.split(), 1) if isinstance(labels, str) else labels for _, labels in queries),
+        (ordered,) * len(queries),
+    )
+
+
+def scores(metric: str | Metric, graded: GradedRankings) -> Scores:
+    """The values of a metric by its spelling."""
+    metric = parse_metric(metric) if isinstance(metric, str) else metric
+    return metric.compute(FORMULAS[metric.definition.family](graded))
+
+
+def score(metric: str, ranking: str, labels: Labels, threshold: int = 1) -> float:
+    """The value of a metric for one query with ordered labels."""
+    (value,) = scores(metric, scenario((ranking, labels)).graded(threshold=threshold))
+    return float(value)

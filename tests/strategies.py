@@ -1,0 +1,103 @@
+"""Hypothesis strategies for rankings, labels and metrics."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from ragtrial.metrics import METRICS, Metric
+from ragtrial.metrics.base import Definition
+from scenarios import Scenario
+
+DOCUMENTS = tuple(f"d{number}" for number in range(12))
+UNRETRIEVABLE = ("elsewhere-1", "elsewhere-2")
+"""Documents that labels name and no ranking holds."""
+
+GRADES = st.integers(-2, 4)
+
+cutoffs = st.integers(1, 15)
+
+
+@st.composite
+def rankings(draw: st.DrawFn, least: int = 0) -> tuple[str, ...]:
+    """Distinct documents in any order, perhaps none."""
+    return tuple(draw(st.permutations(DOCUMENTS))[: draw(st.integers(least, len(DOCUMENTS)))])
+
+
+@st.composite
+def labels(draw: st.DrawFn, grades: st.SearchStrategy[int] = GRADES) -> dict[str, int]:
+    """Grades of some documents in any order, perhaps of none, perhaps of documents that nothing retrieves."""
+    names = draw(st.lists(st.sampled_from(DOCUMENTS + UNRETRIEVABLE), unique=True))
+    return {name: draw(grades) for name in names}
+
+
+@st.composite
+def labels_with_a_relevant_one(draw: st.DrawFn) -> dict[str, int]:
+    """Grades of some documents in any order, at least one of them above 0."""
+    known = draw(labels())
+    name = draw(st.sampled_from(tuple(known) or DOCUMENTS))
+    return {**known, name: draw(st.integers(1, 4))}
+
+
+@st.composite
+def scenarios(
+    draw: st.DrawFn,
+    grades: st.SearchStrategy[int] = GRADES,
+    least_queries: int = 0,
+    most_queries: int = 5,
+    ordered: st.SearchStrategy[bool] | None = None,
+) -> Scenario:
+    """Rankings of unequal length and labels of any kind, query by query."""
+    queries = draw(st.integers(least_queries, most_queries))
+    return Scenario(
+        tuple(draw(rankings()) for _ in range(queries)),
+        tuple(draw(labels(grades)) for _ in range(queries)),
+        tuple(draw(ordered if ordered is not None else st.booleans()) for _ in range(queries)),
+    )
+
+
+@st.composite
+def promotions(draw: st.DrawFn) -> tuple[Scenario, Scenario]:
+    """One query before and after two of its hits change places, the one with the higher gain moving up."""
+    ranking = list(draw(st.permutations(DOCUMENTS))[: draw(st.integers(2, len(DOCUMENTS)))])
+    upper = draw(st.integers(0, len(ranking) - 2))
+    lower = draw(st.integers(upper + 1, len(ranking) - 1))
+    worse = draw(st.integers(-2, 3))
+    better = draw(st.integers(max(worse, 0) + 1, 4))
+    known = {**draw(labels()), ranking[upper]: worse, ranking[lower]: better}
+    before = Scenario((tuple(ranking),), (known,), (True,))
+    ranking[upper], ranking[lower] = ranking[lower], ranking[upper]
+    return before, Scenario((tuple(ranking),), (known,), (True,))
+
+
+@st.composite
+def falling_labels(draw: st.DrawFn) -> dict[str, int]:
+    """Relevant documents whose grades fall strictly in label order, with documents of grade 0 among them."""
+    names = draw(st.lists(st.sampled_from(DOCUMENTS + UNRETRIEVABLE), min_size=1, unique=True))
+    known = {name: draw(st.sampled_from((0, len(names) - place))) for place, name in enumerate(names)}
+    return known if any(known.values()) else {**known, names[-1]: 1}
+
+
+@st.composite
+def parameters_of(draw: st.DrawFn, definition: Definition) -> tuple[tuple[str, float], ...]:
+    """A value for each parameter of a metric, anywhere in its range."""
+    return tuple(
+        (
+            name,
+            draw(st.floats(parameter.low, parameter.high, exclude_min=True, exclude_max=True, allow_subnormal=False)),
+        )
+        for name, parameter in definition.parameters.items()
+    )
+
+
+@st.composite
+def one_of_each_metric(draw: st.DrawFn, k: st.SearchStrategy[int] = cutoffs) -> list[Metric]:
+    """Every registered metric, with any parameters, all at one cutoff."""
+    cutoff = draw(k)
+    return [Metric(name, cutoff, draw(parameters_of(definition))) for name, definition in METRICS.members()]
+
+
+@st.composite
+def chunk_rows(draw: st.DrawFn) -> tuple[list[int], list[list[int]]]:
+    """The owner of each chunk, and rows of chunks in any order, with repetitions, perhaps empty."""
+    owner = draw(st.lists(st.integers(0, 6), min_size=1, max_size=15))
+    return owner, draw(st.lists(st.lists(st.integers(0, len(owner) - 1), max_size=12), max_size=5))

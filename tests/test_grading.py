@@ -1,0 +1,177 @@
+"""Rankings joined with judgments: which hit has which grade, and what a query's labels would allow."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrial.errors import CutoffError
+from ragtrial.grading import UNJUDGED, grade
+from ragtrial.rankings import from_rows
+from ragtrial.records import Judgment, Query
+from scenarios import Scenario, scenario
+from strategies import scenarios
+
+
+def query(name: str, *judgments: tuple[str, int], ordered: bool = False) -> Query:
+    return Query(name, "?", tuple(Judgment(doc, relevance) for doc, relevance in judgments), ordered=ordered)
+
+
+def test_each_hit_has_the_grade_of_its_label_and_the_rest_are_unjudged() -> None:
+    documents = ["a", "b", "c", "d"]
+    queries = [query("q1", ("b", 3), ("d", 0)), query("q2", ("a", -1), ("c", 2)), query("q3", ("b", 1))]
+    graded = grade(from_rows([[1, 0, 3], [2, 0], []]), documents, queries, depth=3)
+    u = int(UNJUDGED)
+    assert graded.grades.tolist() == [[3, u, 0], [2, -1, u], [u, u, u]]
+    assert graded.grades.dtype == np.int32
+    assert graded.lengths.tolist() == [3, 2, 0]
+    assert [grades.tolist() for grades in graded.judged] == [[3, 0], [2, -1], [1]]
+    assert (len(graded), graded.depth, graded.threshold) == (3, 3, 1)
+
+
+def test_a_label_of_one_query_says_nothing_about_another() -> None:
+    graded = grade(from_rows([[0], [0]]), ["a"], [query("q1", ("a", 2)), query("q2")], depth=1)
+    assert graded.grades.tolist() == [[2], [UNJUDGED]]
+
+
+def test_a_hit_knows_its_place_among_the_relevant_labels() -> None:
+    labels = query("q", ("c", 1), ("zero", 0), ("missing", 2), ("a", 1), ordered=True)
+    graded = grade(from_rows([[2, 1, 3, 0]]), ["a", "b", "c", "zero"], [labels], depth=4)
+    assert graded.positions.tolist() == [[0, -1, -1, 2]]
+    assert graded.ordered.tolist() == [True]
+
+
+def test_places_among_the_relevant_follow_the_threshold() -> None:
+    labels = query("q", ("a", 1), ("b", 2), ("c", 3))
+    graded = grade(from_rows([[2, 1, 0]]), ["a", "b", "c"], [labels], depth=3, threshold=2)
+    assert graded.positions.tolist() == [[1, 0, -1]]
+    assert graded.relevant(3).tolist() == [[True, True, False]]
+    assert graded.relevant_counts.tolist() == [2]
+
+
+def test_a_document_judged_more_than_once_has_its_highest_grade_at_its_first_place_and_counts_once() -> None:
+    labels = query("q", ("a", 1), ("b", 1), ("a", 3), ("a", 2))
+    graded = grade(from_rows([[1, 0]]), ["a", "b"], [labels], depth=2)
+    assert graded.grades.tolist() == [[1, 3]]
+    assert graded.positions.tolist() == [[1, 0]]
+    assert graded.relevant_counts.tolist() == [2]
+    assert [grades.tolist() for grades in graded.judged] == [[3, 1]]
+
+
+def test_two_negative_labels_of_a_document_keep_the_higher_one() -> None:
+    labels = query("q", ("a", -3), ("a", -1))
+    assert grade(from_rows([[0]]), ["a"], [labels], depth=1).grades.tolist() == [[-1]]
+
+
+def test_relevant_documents_that_were_not_retrieved_still_count() -> None:
+    labels = query("q", ("a", 1), ("b", 1), ("not in the corpus", 4))
+    graded = grade(from_rows([[0]]), ["a", "b"], [labels], depth=1)
+    assert graded.relevant_counts.tolist() == [3]
+    assert graded.best_grades.tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    ("grades", "relevant", "best"),
+    [([], 0, 0), ([0, 0], 0, 0), ([-1, -2], 0, 0), ([-1, 0, 1], 1, 1), ([3, 1, 3], 3, 3)],
+)
+def test_zero_and_negative_grades_are_judged_but_neither_relevant_nor_gain(
+    grades: list[int], relevant: int, best: int
+) -> None:
+    labels = query("q", *((f"d{index}", value) for index, value in enumerate(grades)))
+    graded = grade(from_rows([[]]), [], [labels], depth=1)
+    assert graded.relevant_counts.tolist() == [relevant]
+    assert graded.best_grades.tolist() == [best]
+    assert [judged.tolist() for judged in graded.judged] == [sorted(grades, reverse=True)]
+
+
+def test_an_unjudged_hit_is_not_relevant_even_at_a_threshold_below_zero() -> None:
+    graded = grade(from_rows([[0, 1, 2]]), ["a", "b", "c"], [query("q", ("a", -1), ("b", -2))], 3, threshold=-1)
+    assert graded.relevant(3).tolist() == [[True, False, False]]
+
+
+def test_only_the_first_depth_hits_are_kept_and_the_labels_stay_whole() -> None:
+    labels = query("q", ("a", 1), ("b", 2), ("c", 3))
+    graded = grade(from_rows([[0, 1, 2]]), ["a", "b", "c"], [labels], depth=2)
+    assert graded.grades.tolist() == [[1, 2]]
+    assert graded.lengths.tolist() == [2]
+    assert graded.relevant_counts.tolist() == [3]
+
+
+def test_a_cut_beyond_what_was_retrieved_but_within_the_depth_gives_what_there_is() -> None:
+    graded = grade(from_rows([[0]]), ["a"], [query("q", ("a", 1))], depth=10)
+    assert graded.depth == 10
+    assert graded.top(10).tolist() == [[1]]
+
+
+def test_a_cut_beyond_the_depth_is_refused() -> None:
+    graded = grade(from_rows([[0, 1, 2]]), ["a", "b", "c"], [query("q")], depth=2)
+    with pytest.raises(CutoffError) as caught:
+        graded.relevant(3)
+    assert str(caught.value) == "k is 3, but only the first 2 hits were kept (top_k); raise top_k or lower k."
+    assert caught.value.exit_code == 2
+
+
+def test_rows_and_queries_of_different_number_are_refused() -> None:
+    with pytest.raises(ValueError, match=re.escape("2 rankings for 1 queries")):
+        grade(from_rows([[0], [0]]), ["a"], [query("q")], depth=1)
+
+
+def test_no_queries_give_no_rows() -> None:
+    graded = grade(from_rows([]), ["a"], [], depth=5)
+    assert len(graded) == 0
+    assert graded.relevant(5).shape == (0, 0)
+    assert graded.relevant_counts.shape == graded.best_grades.shape == graded.ordered.shape == (0,)
+
+
+def test_many_queries_over_many_documents_join_without_overflow() -> None:
+    """The last query and the last document have a product far beyond 32 bits."""
+    documents = [f"d{number}" for number in range(70_000)]
+    queries = [query(f"q{number}") for number in range(69_999)] + [query("last", ("d69999", 3))]
+    graded = grade(from_rows([[69_999]] * 70_000), documents, queries, depth=1)
+    assert graded.grades[-1].tolist() == [3]
+    assert (graded.grades[:-1] == UNJUDGED).all()
+
+
+@given(scenarios(), st.integers(1, 12))
+def test_the_join_is_a_look_up_of_each_name(case: Scenario, depth: int) -> None:
+    graded = case.graded(depth)
+    for index, (ranking, labels) in enumerate(zip(case.rankings, case.labels, strict=True)):
+        kept = ranking[:depth]
+        relevant = [name for name, value in labels.items() if value >= 1]
+        assert graded.grades[index, : len(kept)].tolist() == [labels.get(name, UNJUDGED) for name in kept]
+        assert (graded.grades[index, len(kept) :] == UNJUDGED).all()
+        assert graded.positions[index, : len(kept)].tolist() == [
+            relevant.index(name) if name in relevant else -1 for name in kept
+        ]
+        assert (graded.positions[index, len(kept) :] == -1).all()
+        assert graded.lengths[index] == len(kept)
+
+
+@given(scenarios(most_queries=3), st.randoms(use_true_random=False))
+def test_how_documents_are_numbered_changes_no_grade(case: Scenario, random: Random) -> None:
+    names = sorted({name for ranking in case.rankings for name in ranking} | {"never ranked"})
+    random.shuffle(names)
+    queries = [query(str(index), *labels.items()) for index, labels in enumerate(case.labels)]
+    rankings = from_rows([[names.index(name) for name in ranking] for ranking in case.rankings])
+    graded = grade(rankings, names, queries, depth=20)
+    assert graded.grades.tolist() == case.graded().grades.tolist()
+    assert graded.positions.tolist() == case.graded().positions.tolist()
+
+
+def test_every_grade_the_columns_can_hold_survives_the_join() -> None:
+    top = 2**31 - 1
+    graded = scenario(("a b", {"a": top, "b": -top})).graded()
+    assert graded.grades.tolist() == [[top, -top]]
+    assert graded.best_grades.tolist() == [top]
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_a_cutoff_below_one_is_refused(k: int) -> None:
+    graded = grade(from_rows([[0]]), ["d"], [Query("q", "t", (Judgment("d"),))], depth=5)
+    with pytest.raises(CutoffError, match=rf"^k is {k}; it must be at least 1\.$"):
+        graded.top(k)

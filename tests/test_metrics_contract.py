@@ -1,0 +1,271 @@
+"""What every metric owes, from the moment it is registered."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import typing
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrial.errors import CutoffError
+from ragtrial.grading import GradedRankings
+from ragtrial.metrics import METRICS, Metric, parse_metric
+from ragtrial.metrics.base import Family, Needs
+from ragtrial.metrics.base import metric as register
+from scenarios import FORMULAS, Scenario, scenario, scores
+from strategies import cutoffs, one_of_each_metric, scenarios
+
+every_metric = pytest.mark.parametrize("name", METRICS.names())
+EXAMPLES = [parse_metric(name) for name in METRICS.names()]
+
+
+def ideal_gain(metric: Metric, judged: list[int]) -> float:
+    best = sorted((grade for grade in judged if grade > 0), reverse=True)[: metric.k]
+    return math.fsum(grade / math.log2(rank + 1) for rank, grade in enumerate(best, start=1))
+
+
+STATED_MAXIMUM: dict[str, Callable[[Metric, list[int]], float]] = {
+    "dcg": ideal_gain,
+    "rbp": lambda metric, _: 1 - dict(metric.parameters)["p"] ** (metric.k or 0),
+}
+"""The maximum of each metric that has another one than 1, from the metric and the query's grades."""
+
+
+def maximum(metric: Metric, graded: GradedRankings) -> list[float]:
+    stated = STATED_MAXIMUM.get(metric.name)
+    return [stated(metric, judged.tolist()) if stated else 1.0 for judged in graded.judged]
+
+
+@given(metrics=one_of_each_metric(), case=scenarios(), threshold=st.integers(0, 3))
+def test_one_finite_float64_per_query_from_zero_to_the_stated_maximum(
+    metrics: list[Metric], case: Scenario, threshold: int
+) -> None:
+    graded = case.graded(threshold=threshold)
+    for metric in metrics:
+        values = scores(metric, graded)
+        assert values.dtype == np.float64, metric
+        assert values.shape == (len(case),), metric
+        assert np.isfinite(values).all(), metric
+        assert (values >= 0).all(), metric
+        assert (values <= np.array(maximum(metric, graded)) * (1 + 1e-12) + 1e-15).all(), metric
+
+
+@every_metric
+@pytest.mark.parametrize("k", [1, 2, 3, 7, 17, 20])
+def test_the_ideal_ranking_reaches_the_stated_maximum(name: str, k: int) -> None:
+    """As many relevant documents as hits, each grade lower than the one before, found in the order of the labels."""
+    known = {f"d{number}": k - number for number in range(k)}
+    graded = scenario((" ".join(known), known)).graded()
+    metric = parse_metric(name).at(k)
+    assert scores(metric, graded) == pytest.approx(maximum(metric, graded), rel=1e-14)
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS.names() if name != "dcg"])
+def test_no_metric_with_a_maximum_of_one_exceeds_it_by_even_the_last_bit(name: str) -> None:
+    """Long ideal rankings, where sums in different order would differ by rounding."""
+    rng = np.random.default_rng(1)
+    known = []
+    for _ in range(200):
+        falling = sorted(rng.integers(0, 5, rng.integers(1, 60)).tolist(), reverse=True)
+        known.append({f"d{number}": grade for number, grade in enumerate(falling)})
+    graded = scenario(*((" ".join(judged), judged) for judged in known)).graded(depth=60)
+    assert max(float(scores(parse_metric(name).at(k), graded).max()) for k in range(1, 61)) <= 1
+
+
+@given(metrics=one_of_each_metric(), case=scenarios())
+def test_nothing_retrieved_scores_zero(metrics: list[Metric], case: Scenario) -> None:
+    empty = replace(case, rankings=((),) * len(case)).graded()
+    for metric in metrics:
+        assert scores(metric, empty).tolist() == [0] * len(case), metric
+
+
+@every_metric
+def test_an_empty_ranking_among_others_scores_zero(name: str) -> None:
+    known = {"a": 2, "b": 1}
+    values = scores(f"{name}@2", scenario(("a b", known), ("", known), ("b a", known)).graded())
+    assert values[1] == 0
+    assert values[0] > 0
+    assert values[2] > 0
+
+
+@every_metric
+def test_no_queries_have_no_scores(name: str) -> None:
+    values = scores(f"{name}@3", scenario().graded())
+    assert values.shape == (0,)
+    assert values.dtype == np.float64
+
+
+@given(data=st.data(), metrics=one_of_each_metric(), case=scenarios(least_queries=1))
+def test_appending_a_relevant_document_never_lowers_the_score(
+    data: st.DataObject, metrics: list[Metric], case: Scenario
+) -> None:
+    place = data.draw(st.integers(0, len(case.labels[0])))
+    known = list(case.labels[0].items())
+    known.insert(place, ("appended", data.draw(st.integers(1, 5))))
+    before = replace(case, labels=(dict(known), *case.labels[1:]))
+    after = replace(before, rankings=((*case.rankings[0], "appended"), *case.rankings[1:]))
+    graded_before, graded_after = before.graded(), after.graded()
+    for metric in metrics:
+        scored_before, scored_after = scores(metric, graded_before), scores(metric, graded_after)
+        assert scored_after[0] >= scored_before[0] - 1e-12, metric
+        np.testing.assert_array_equal(scored_after[1:], scored_before[1:], err_msg=str(metric))
+
+
+@given(data=st.data(), metrics=one_of_each_metric(), case=scenarios())
+def test_permuting_the_queries_permutes_the_values(data: st.DataObject, metrics: list[Metric], case: Scenario) -> None:
+    order = data.draw(st.permutations(range(len(case))))
+    graded, permuted = case.graded(), case.permuted(order).graded()
+    for metric in metrics:
+        np.testing.assert_array_equal(scores(metric, permuted), scores(metric, graded)[order], err_msg=str(metric))
+
+
+@every_metric
+def test_a_query_scores_the_same_to_the_last_bit_whatever_is_scored_beside_it(name: str) -> None:
+    rng = np.random.default_rng(3)
+    names = [f"d{number}" for number in range(40)]
+    case = scenario(
+        *(
+            (
+                " ".join(rng.permutation(names)[: rng.integers(0, 30)].tolist()),
+                {doc: int(rng.integers(0, 4)) for doc in rng.permutation(names)[:15].tolist()},
+            )
+            for _ in range(37)
+        )
+    )
+    for k in (3, 10, 29):
+        metric = parse_metric(name).at(k)
+        together = scores(metric, case.graded(depth=30))
+        alone = [float(scores(metric, case.permuted([index]).graded(depth=30))[0]) for index in range(len(case))]
+        assert together.tolist() == alone
+
+
+@given(metrics=one_of_each_metric(), case=scenarios(ordered=st.just(True)))
+def test_a_query_for_which_a_metric_is_not_defined_scores_zero(metrics: list[Metric], case: Scenario) -> None:
+    graded = case.graded()
+    for metric in metrics:
+        if metric.name != "judged":  # labels of grade 0 give it a value without giving a gain
+            assert not scores(metric, graded)[~metric.definition.eligible(graded)].any(), metric
+
+
+@given(case=scenarios(), threshold=st.integers(1, 3))
+def test_a_metric_is_defined_where_the_labels_have_what_it_needs(case: Scenario, threshold: int) -> None:
+    relevant = [any(value >= threshold for value in known.values()) for known in case.labels]
+    gain = [any(value > 0 for value in known.values()) for known in case.labels]
+    order = [some and ordered for some, ordered in zip(relevant, case.ordered, strict=True)]
+    graded = case.graded(threshold=threshold)
+    for name, definition in METRICS.members():
+        expected = {"relevant": relevant, "gain": gain, "order": order}[definition.needs]
+        assert definition.eligible(graded).tolist() == expected, name
+
+
+@every_metric
+def test_a_cutoff_beyond_the_depth_is_refused_even_where_rows_are_shorter(name: str) -> None:
+    graded = scenario(("a b", "a"), ("", "b")).graded(depth=3)
+    assert scores(f"{name}@3", graded).shape == (2,)
+    with pytest.raises(CutoffError) as caught:
+        scores(f"{name}@4", graded)
+    assert str(caught.value) == "k is 4, but only the first 3 hits were kept (top_k); raise top_k or lower k."
+
+
+@every_metric
+def test_computing_changes_nothing_it_was_given(name: str) -> None:
+    graded = scenario(("a x b", {"b": 2, "a": -1, "c": 1}), ("x", "a")).graded()
+    given: list[npt.NDArray[Any]] = [graded.grades, graded.positions, graded.lengths, graded.ordered, *graded.judged]
+    for array in given:
+        array.flags.writeable = False
+    first = scores(f"{name}@3", graded)
+    np.testing.assert_array_equal(scores(f"{name}@3", graded), first)
+    assert not any(np.shares_memory(first, array) for array in given)
+
+
+@given(one_of_each_metric(k=st.integers(1, 10**6)))
+def test_the_spelling_parses_back_to_the_same_metric(metrics: list[Metric]) -> None:
+    for metric in metrics:
+        assert parse_metric(str(metric)) == metric
+        assert str(parse_metric(str(metric))) == str(metric)
+
+
+@every_metric
+def test_a_metric_without_brackets_has_the_default_parameters_of_its_formula(name: str) -> None:
+    definition = METRICS[name]
+    of_formula = {
+        parameter: value.default
+        for parameter, value in inspect.signature(definition.compute).parameters.items()
+        if parameter not in ("self", "k")
+    }
+    assert dict(parse_metric(name).parameters) == of_formula
+    for parameter in definition.parameters.values():
+        assert parameter.low < parameter.default < parameter.high
+
+
+def test_every_name_and_alias_leads_to_one_metric() -> None:
+    names = [spelling for name, definition in METRICS.members() for spelling in (name, *definition.aliases)]
+    assert len(set(names)) == len(names)
+
+
+@every_metric
+def test_every_alias_resolves_with_and_without_a_cutoff(name: str) -> None:
+    for alias in METRICS[name].aliases:
+        for written in (alias, alias.upper(), alias.replace("_", "-")):
+            assert parse_metric(written) == parse_metric(name)
+            assert parse_metric(f"{written}@7") == parse_metric(f"{name}@7")
+        assert parse_metric(f"{alias}_7") == parse_metric(f"{name}_7") == parse_metric(f"{name}@7")
+
+
+@every_metric
+def test_every_definition_says_what_it_computes_and_where_that_is_from(name: str) -> None:
+    definition = METRICS[name]
+    assert definition.name == name
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
+    for sentence in (definition.formula, definition.source):
+        assert sentence.strip() == sentence != ""
+        assert "\n" not in sentence
+    assert definition.family in typing.get_args(Family)
+    assert definition.needs in typing.get_args(Needs)
+    assert getattr(FORMULAS[definition.family], name) is definition.compute
+    assert (definition.compute.__doc__ or "").strip()
+
+
+def test_every_public_formula_is_registered() -> None:
+    formulas = {
+        (family, name)
+        for family, formulas_class in FORMULAS.items()
+        for name, member in vars(formulas_class).items()
+        if callable(member) and not name.startswith("_")
+    }
+    assert formulas == {(definition.family, name) for name, definition in METRICS.members()}
+
+
+def test_a_second_metric_of_the_same_name_is_refused_and_the_first_stays() -> None:
+    def ndcg() -> None: ...
+
+    first = METRICS["ndcg"]
+    with pytest.raises(ValueError, match=r"^metric 'ndcg' is registered twice: Definition\(name='ndcg'.* and Def"):
+        register("graded", "gain", "1", "nobody")(ndcg)  # type: ignore[arg-type]  # never called
+    assert METRICS["ndcg"] is first
+
+
+def test_an_unknown_metric_is_a_key_error_with_the_nearest_name_and_all_of_them() -> None:
+    with pytest.raises(KeyError) as caught:
+        METRICS["recal"]
+    known = ", ".join(sorted(METRICS.names()))
+    assert caught.value.args == (f"there is no metric 'recal'. Did you mean 'recall'? Known: {known}.",)
+    assert "recal" not in METRICS
+    assert "recall" in METRICS
+
+
+@given(case=scenarios(), k=cutoffs)
+def test_all_metrics_can_share_one_graded_rankings(case: Scenario, k: int) -> None:
+    """What one metric keeps for the next leaves the numbers as they are when each starts afresh."""
+    shared = case.graded()
+    for metric in EXAMPLES:
+        np.testing.assert_array_equal(scores(metric.at(k), shared), scores(metric.at(k), case.graded()))
