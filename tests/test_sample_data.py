@@ -1,0 +1,84 @@
+"""The sample data keeps what the README says of it, and labels that a careful assessor would sign."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ragtrial import ExperimentConfig, PromptQueries, load_config, load_prompt_queries
+from ragtrial.dataset.library import Library
+from ragtrial.dataset.resolution import ResolvedLabels, resolve
+
+CONFIGS = ("beir", "chunking", "custom-embedder", "quickstart")
+
+
+@pytest.fixture(scope="module")
+def labels(root: Path) -> PromptQueries:
+    return load_prompt_queries(root / "prompt_queries.json")
+
+
+@pytest.fixture(scope="module")
+def library(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Library:
+    folder = tmp_path_factory.mktemp("library")
+    Library.write(root / "data" / "support", folder)
+    return Library(folder)
+
+
+@pytest.fixture(scope="module")
+def resolved(labels: PromptQueries, library: Library) -> ResolvedLabels:
+    return resolve(labels, library, "id")
+
+
+def test_the_sizes_are_those_the_readme_names(root: Path, labels: PromptQueries, library: Library) -> None:
+    readme = " ".join((root / "README.md").read_text(encoding="utf-8").split())
+    assert f"{len(library)} articles of a support knowledge base" in readme
+    assert f"{len(labels.queries)} labelled questions" in readme
+
+
+def test_every_label_resolves_and_only_the_unanswerable_questions_are_warned_about(resolved: ResolvedLabels) -> None:
+    unanswerable = [query.id for query in resolved.labels.queries if "unanswerable" in query.tags]
+    assert len(unanswerable) == 3
+    assert [caution.code for caution in resolved.cautions] == ["no-relevant"] * 3
+    assert all(any(name in caution.message for caution in resolved.cautions) for name in unanswerable)
+
+
+def test_grades_go_from_0_to_3_and_most_questions_have_several_relevant_documents(labels: PromptQueries) -> None:
+    grades = Counter(judgment.relevance for query in labels.queries for judgment in query.relevant_docs)
+    assert set(grades) == {0, 1, 2, 3}
+    several = sum(sum(judgment.relevance > 0 for judgment in query.relevant_docs) > 1 for query in labels.queries)
+    assert several > len(labels.queries) / 2
+
+
+def test_at_least_four_in_five_relevant_labels_quote_the_passage(resolved: ResolvedLabels) -> None:
+    relevant = [one for query in resolved.labels.queries for one in query.relevant_docs if one.relevance > 0]
+    assert sum(bool(one.spans) for one in relevant) >= 0.8 * len(relevant)
+
+
+def test_every_quote_stands_in_its_document_once(resolved: ResolvedLabels, library: Library) -> None:
+    for query in resolved.labels.queries:
+        for judgment in query.relevant_docs:
+            if judgment.quote is not None:
+                text = library.text(library.positions[judgment.doc])
+                assert [text[span.start : span.end] for span in judgment.spans] == [judgment.quote.strip()]
+
+
+def test_every_slice_has_questions(labels: PromptQueries) -> None:
+    tags = Counter(tag for query in labels.queries for tag in query.tags)
+    assert min(tags[tag] for tag in ("error-code", "paraphrase", "version", "multi-doc", "how-to", "fact")) >= 5
+    assert sum(query.ordered for query in labels.queries) >= 3
+
+
+def test_titles_are_unique_and_no_document_is_empty(library: Library) -> None:
+    assert len(set(library.titles)) == len(library)
+    assert library.empty == 0
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_shipped_config_loads(root: Path, name: str) -> None:
+    assert isinstance(load_config(root / "configs" / f"{name}.yaml"), ExperimentConfig)
+
+
+def test_no_config_is_shipped_untested(root: Path) -> None:
+    assert tuple(sorted(path.stem for path in (root / "configs").glob("*.yaml"))) == CONFIGS
