@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,16 @@ ROOT = Path(__file__).parents[1]
 def root() -> Path:
     """The project's top folder."""
     return ROOT
+
+
+@pytest.fixture(autouse=True)
+def _logger_as_it_was() -> Iterator[None]:
+    """A command run in this process sets up the package's logger; the next test finds it as it was."""
+    logger = logging.getLogger("ragtrial")
+    before = logger.handlers[:], logger.level, logger.propagate
+    yield
+    logger.handlers[:], logger.propagate = before[0], before[2]
+    logger.setLevel(before[1])
 
 
 @pytest.fixture(scope="session")

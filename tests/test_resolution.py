@@ -241,3 +241,10 @@ def test_one_unknown_document_alone_is_taken_for_a_slip_and_gets_a_suggestion(li
 def test_a_query_whose_labels_all_say_not_relevant_is_warned_about(library: Library) -> None:
     resolved = resolve(labels(Judgment("faq.md", 0)), library, "id")
     assert [caution.code for caution in resolved.cautions] == ["no-relevant"]
+
+
+@pytest.mark.parametrize(("written", "named"), [("u\u0308.md", "\u00fc.md"), ("\u00fc.md", "u\u0308.md")])
+def test_a_file_name_is_found_in_either_unicode_form(tmp_path: Path, written: str, named: str) -> None:
+    library = library_of(tmp_path, {written: "Text."})
+    ((judgment,),) = [query.relevant_docs for query in resolve(labels(Judgment(named)), library, "id").labels.queries]
+    assert judgment.doc == written

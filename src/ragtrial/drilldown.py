@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ragtrial.embedders import AnyEmbedder, Embedder
-from ragtrial.errors import InputError, RagtrialError, ReportError, did_you_mean
+from ragtrial.errors import Fault, InputError, RagtrialError, ReportError, did_you_mean, listed
 from ragtrial.report import QueryPart, Report, SettingPart, read_lines
 
 
@@ -62,18 +62,27 @@ def load_query(report: Report, folder: Path, settings: Sequence[SettingPart], na
     query = next((one for one in report.queries if one.id == name), None)
     if query is None:
         names = [one.id for one in report.queries]
-        raise ReportError(f"run {report.run_id} has no query {name!r}.{did_you_mean(name, names)} It has {len(names)}.")
+        near = did_you_mean(name, names)
+        raise ReportError(f"run {report.run_id} has no query {name!r}.{near} It has {len(names)}: {listed(names)}.")
+    try:
+        return _rankings(folder, settings, query)
+    except (LookupError, TypeError) as error:
+        message = "is damaged: rankings/ and texts.jsonl.gz lack what report.json names; run the experiment again."
+        raise ReportError(Fault(str(folder), message=message)) from error
+
+
+def _rankings(folder: Path, settings: Sequence[SettingPart], query: QueryPart) -> list[QueryRanking]:
     rows = {}
     for setting in settings:
         lines = read_lines(folder / "rankings" / f"{setting.name}.jsonl.gz")
-        rows[setting.name] = next(row for row in lines if row["query"] == name)
+        rows[setting.name] = {row["query"]: row for row in lines}[query.id]
     wanted = {chunk for row in rows.values() for chunk in row["chunks"]}
     texts = {row["chunk"]: row for row in read_lines(folder / "texts.jsonl.gz") if row["chunk"] in wanted}
     return [
         QueryRanking(
             setting,
             query,
-            next(one.evaluations for one in setting.queries if one.id == name),
+            {one.id: one.evaluations for one in setting.queries}[query.id],
             tuple(_hits(rows[setting.name], texts, query)),
         )
         for setting in settings

@@ -58,22 +58,28 @@ def function_source(function: Callable[..., Any]) -> Path | None:
 def _module(name: str, folder: Path) -> Any:
     path = folder.joinpath(*name.split(".")).with_suffix(".py")
     try:
-        if path.is_file():
-            # Loaded from its place: a folder on sys.path would let its other files shadow installed modules.
-            key = f"ragtrial_user_{name.replace('.', '_')}_{abs(hash(str(path)))}"
-            if key in sys.modules:
-                return sys.modules[key]
-            spec = importlib.util.spec_from_file_location(key, path)
-            if spec is not None and spec.loader is not None:
-                module = importlib.util.module_from_spec(spec)
-                sys.modules[key] = module
-                spec.loader.exec_module(module)
-                return module
-        return importlib.import_module(name)
+        return _from_file(name, path) if path.is_file() else importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise ModelNotFoundError(f"there is no module {name!r}: neither installed nor a file {path}.") from None
         raise ModelNotFoundError(f"the module {name!r} needs {error.name!r}, which is not installed.") from error
-    except Exception as error:
-        sys.modules.pop(f"ragtrial_user_{name.replace('.', '_')}_{abs(hash(str(path)))}", None)
+    except (Exception, SystemExit) as error:
         raise ModelNotFoundError(f"the module {name!r} cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def _from_file(name: str, path: Path) -> Any:
+    """The module in ``path``, loaded from its place: a folder on sys.path would let its files shadow installed ones."""
+    key = f"ragtrial_user_{name.replace('.', '_')}_{abs(hash(str(path)))}"
+    if key in sys.modules:
+        return sys.modules[key]
+    spec = importlib.util.spec_from_file_location(key, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[key] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[key]  # or the next to ask would get a half of it
+        raise
+    return module

@@ -6,14 +6,14 @@ import gzip
 import json
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ragtrial.errors import Fault, ReportError, did_you_mean
+from ragtrial.errors import Fault, ReportError, RunError, did_you_mean, listed
 from ragtrial.storage.atomic import new_folder, write_text
 
 SCHEMA_VERSION = 1
@@ -210,7 +210,7 @@ def write_report(
     """Write a report's folder, ``directory/<experiment>/<run id>``, whole or not at all, and point ``latest`` to it.
 
     ``rankings`` has for each setting one row per query, ``texts`` one row per retrieved chunk. Returns the folder.
-    Raises ReportError if it cannot be written.
+    Raises RunError if it cannot be written.
     """
     folder = directory / report.experiment / report.run_id
     try:
@@ -223,7 +223,7 @@ def write_report(
             _write_lines(new / "texts.jsonl.gz", texts)
         write_text(folder.parent / "latest", report.run_id + "\n")
     except OSError as error:
-        raise ReportError(
+        raise RunError(
             Fault(str(folder), message=f"cannot be written: {error.strerror or error}. What was computed is kept; "
                   "free space or set output.directory, and run the same command again.")
         ) from error  # fmt: skip
@@ -231,27 +231,26 @@ def write_report(
 
 
 def find_report(reference: str, directory: Path) -> Path:
-    """The folder of a report: ``reference`` is a folder, a run id, or ``latest`` (of all experiments in ``directory``).
+    """The folder of a report: ``reference`` is a folder, a run id (or how it begins), or ``latest``.
 
-    ``latest`` may also be asked of one experiment: ``<experiment>/latest``. Raises ReportError with what there is.
+    ``latest`` is the newest run of all experiments in ``directory``, ``<experiment>/latest`` that of one. Raises
+    ReportError with what there is.
     """
     folder = Path(reference)
     if folder.name == "report.json":
         folder = folder.parent
     if (folder / "report.json").is_file():
         return folder
+    if folder.name == "latest" and folder.is_file():  # the file that write_report leaves, wherever it is
+        return folder.parent / folder.read_text(encoding="utf-8").strip()
     runs = list_reports(directory)
     if folder.name == "latest":
-        experiment = folder.parent.name
-        runs = [run for run in runs if not experiment or run.parent.name == experiment]
-        if runs:
-            return max(runs, key=lambda run: run.name)
-        raise ReportError(f"there is no report in {directory} yet; `ragtrial run CONFIG` makes one.")
+        return _newest(runs, folder.parent.name, directory)
     matching = [run for run in runs if run.name.startswith(reference)]
     if len(matching) == 1:
         return matching[0]
     if matching:
-        names = ", ".join(run.name for run in matching)
+        names = listed(run.name for run in matching)
         raise ReportError(f"{reference!r} may be any of: {names}. Write more of the id.")
     near = did_you_mean(reference, [run.name for run in runs])
     raise ReportError(
@@ -260,10 +259,25 @@ def find_report(reference: str, directory: Path) -> Path:
     )
 
 
+def _newest(runs: Sequence[Path], experiment: str, directory: Path) -> Path:
+    if not runs:
+        raise ReportError(f"there is no report in {directory} yet; `ragtrial run CONFIG` makes one.")
+    names = dict.fromkeys(run.parent.name for run in runs)
+    if experiment and experiment not in names:
+        near = did_you_mean(experiment, names)
+        raise ReportError(f"there is no experiment {experiment!r} in {directory}.{near} It has: {listed(names)}.")
+    return [run for run in runs if experiment in ("", run.parent.name)][-1]
+
+
 def list_reports(directory: Path) -> list[Path]:
     """The folders of all reports in ``directory``, oldest first."""
     found = [path.parent for path in directory.glob("*/*/report.json") if not path.parent.name.startswith(".")]
-    return sorted(found, key=lambda folder: (folder.name, folder.parent.name))
+    return sorted(found, key=_age)
+
+
+def _age(folder: Path) -> tuple[str, int, str]:
+    """By the second in the id; of runs in one second, by the time at which the report was written."""
+    return folder.name.partition("-")[0], (folder / "report.json").stat().st_mtime_ns, folder.name
 
 
 def load_report(folder: str | Path) -> Report:
@@ -272,7 +286,7 @@ def load_report(folder: str | Path) -> Report:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ReportError(Fault(str(path), message=f"cannot be read: {error}.")) from error
+        raise _unreadable(path, error) from error
     version = re.search(r'"schema_version":\s*(\d+)', text[:200])
     if version and int(version[1]) > SCHEMA_VERSION:
         raise ReportError(
@@ -285,8 +299,9 @@ def load_report(folder: str | Path) -> Report:
         return Report.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ReportError(Fault(str(path), message=f"is not a report: {place}: {first['msg']}.")) from None
+        place = "".join(f"{part}." for part in first["loc"])[:-1]
+        message = f"is damaged, or not a report: {place}{': ' if place else ''}{first['msg']}."
+        raise ReportError(Fault(str(path), message=message)) from None
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -296,7 +311,11 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
             for line in file:
                 yield json.loads(line)
     except (OSError, EOFError, ValueError) as error:
-        raise ReportError(Fault(str(path), message=f"cannot be read: {error}.")) from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> ReportError:
+    return ReportError(Fault(str(path), message=f"cannot be read: {getattr(error, 'strerror', None) or error}."))
 
 
 def _write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:

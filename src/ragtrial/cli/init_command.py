@@ -83,6 +83,7 @@ def command(terminal: Terminal, folder: str) -> int:
         raise InputError(Fault(str(root), message=f"cannot be written: {error.strerror}.")) from error
     for name in files:
         terminal.say(f"wrote {root / name}")
-    terminal.say(f"\nNow: ragtrial run {root / 'experiment.yaml'}")
+    enter = "" if root.resolve() == Path.cwd() else f"cd {root} && "
+    terminal.say(f"\nNow: {enter}ragtrial run experiment.yaml")
     terminal.say_json({"exit_code": 0, "wrote": [str(root / name) for name in files]})
     return 0

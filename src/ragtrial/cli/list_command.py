@@ -14,11 +14,14 @@ _KINDS = ("retrievers", "chunkers", "embedders", "stores", "metrics", "runs")
 
 
 @click.command("list")
-@click.argument("what", type=click.Choice(_KINDS), default="runs")
+@click.argument("what", type=click.Choice(_KINDS), default="runs", metavar="[WHAT]")
 @click.option("--results", type=click.Path(), default="results", show_default=True, help="Where reports are kept.")
 @common_options
 def command(terminal: Terminal, what: str, results: str) -> int:
-    """List the runs there are, or the kinds of retrievers, chunkers, ..., metrics that a config may name."""
+    """List the runs there are, or what a config may name.
+
+    WHAT is runs (the default), retrievers, chunkers, embedders, stores or metrics.
+    """
     rows = _runs(Path(results)) if what == "runs" else _metrics() if what == "metrics" else _members(what)
     if not rows and what == "runs":
         terminal.say(f"no reports in {results}; `ragtrial run CONFIG` makes one.")
@@ -51,14 +54,14 @@ def _metrics() -> list[tuple[str, str]]:
 
 
 def _runs(directory: Path) -> list[tuple[str, str]]:
+    from ragtrial.errors import ReportError
     from ragtrial.report import list_reports, load_report
+    from ragtrial.views.table import summary_line
 
     rows = []
     for folder in list_reports(directory):
-        report = load_report(folder)
-        best = report.ranked_settings()[0]
-        mean = best.scores[report.primary_metric].mean
-        score = "not defined" if mean is None else f"{mean:.4f}"
-        text = f"{report.experiment}: {len(report.settings)} settings, {best.name} {report.primary_metric} {score}"
-        rows.append((report.run_id, text))
+        try:
+            rows.append((folder.name, summary_line(load_report(folder))))
+        except ReportError as error:  # one that is damaged does not hide the others
+            rows.append((folder.name, str(error)))
     return rows

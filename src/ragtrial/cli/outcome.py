@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
+import io
 import signal
 import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
 from ragtrial import __version__
 from ragtrial.cli.group import group
+from ragtrial.cli.terminal import write, write_json
 from ragtrial.errors import Fault, RagtrialError
 
+_MISUSED = 2
 _INTERRUPTED = 130
 _CRASHED = 3
 _KEPT = "interrupted. Everything that was finished is kept; run the same command again to go on."
@@ -26,25 +26,36 @@ _KEPT = "interrupted. Everything that was finished is kept; run the same command
 def run(arguments: Sequence[str]) -> int:
     """Run a command line; its exit code. Errors go to stderr, and with ``--json`` as one document to stdout, too."""
     signal.signal(signal.SIGTERM, _terminate)
+    out = sys.stdout
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a text that the terminal cannot show is no crash
     try:
-        code = group.main(args=list(arguments), prog_name="ragtrial", standalone_mode=False)
-        sys.stdout.flush()
-        return int(code or 0)
-    except BrokenPipeError:
-        # The reader has what it wanted (`ragtrial show | head`); nothing more may be written at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (KeyboardInterrupt, click.Abort):
-        return _failed(_INTERRUPTED, [Fault(message=_KEPT)], arguments, "")
-    except click.UsageError as error:
-        hint = f"Try '{error.ctx.command_path} --help'." if error.ctx else ""
-        return _failed(error.exit_code, [Fault(message=f"{error.format_message()} {hint}".strip())], arguments)
-    except click.ClickException as error:
-        return _failed(2, [Fault(message=error.format_message())], arguments)
+        return int(group.main(args=list(arguments), prog_name="ragtrial", standalone_mode=False) or 0)
     except RagtrialError as error:
         return _failed(error.exit_code, error.faults, arguments)
+    except click.ClickException as error:
+        label = "" if isinstance(error, click.exceptions.NoArgsIsHelpError) else "error: "
+        return _failed(_MISUSED, [Fault(message=_usage(error))], arguments, label)
+    except (KeyboardInterrupt, click.Abort) as error:
+        if isinstance(error.__cause__, EOFError):  # click takes the end of any file for the end of the input
+            return _failed(_CRASHED, [Fault(message=_crash(error.__cause__))], arguments)
+        return _failed(_INTERRUPTED, [Fault(message=_KEPT)], arguments, "")
+    except SystemExit as error:
+        if sys.stdout is not out:
+            return 0  # click has put its own in place: the reader of its help has gone
+        return _failed(_CRASHED, [Fault(message=_crash(error))], arguments)
     except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, it is told without a traceback
         return _failed(_CRASHED, [Fault(message=_crash(error))], arguments)
+
+
+def _usage(error: click.ClickException) -> str:
+    message = error.format_message()
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return message
+    end = "" if message.endswith((".", "?")) else "."
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"{message}{end} Try '{context.command_path} --help'." if context else f"{message}{end}"
 
 
 def _terminate(_number: int, _frame: object) -> None:
@@ -53,19 +64,21 @@ def _terminate(_number: int, _frame: object) -> None:
 
 def _failed(code: int, faults: Sequence[Fault], arguments: Sequence[str], label: str = "error: ") -> int:
     for fault in faults:
-        print(f"{label}{fault}", file=sys.stderr)
+        write(f"{label}{fault}", sys.stderr)
     if "--json" in arguments:
-        print(json.dumps({"exit_code": code, "errors": [asdict(fault) for fault in faults]}, ensure_ascii=False))
+        write_json({"exit_code": code, "errors": [asdict(fault) for fault in faults]}, sys.stdout)
     return code
 
 
-def _crash(error: Exception) -> str:
+def _crash(error: BaseException) -> str:
     """Keep the traceback in a file; the sentence that says so."""
-    with tempfile.NamedTemporaryFile("w", prefix="ragtrial-crash-", suffix=".log", delete=False) as log:
-        log.write(f"ragtrial {__version__}, Python {sys.version}\n{' '.join(sys.argv)}\n\n")
-        traceback.print_exception(error, file=log)
+    details = "".join(traceback.format_exception(error))
     summary = traceback.format_exception_only(error)[-1].strip()
-    return (
-        f"ragtrial failed in a way it should not ({summary}). Everything that was finished is kept. "
-        f"The details are in {Path(log.name)}; please report them."
-    )
+    message = f"ragtrial failed in a way it should not ({summary}). Everything that was finished is kept."
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="ragtrial-crash-", suffix=".log", delete=False,
+                                         encoding="utf-8", errors="backslashreplace") as log:  # fmt: skip
+            log.write(f"ragtrial {__version__}, Python {sys.version}\n{' '.join(sys.argv)}\n\n{details}")
+    except OSError:
+        return f"{message} Please report it."
+    return f"{message} The details are in {log.name}; please report them."

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
-from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.cli.terminal import Terminal, common_options, override_option, write
 
 
 @click.command("run")
 @click.argument("config", type=click.Path())
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key: retrievers.dense.top_k=20."
-)
+@override_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N queries.")
 @click.option("--strict", is_flag=True, help="Treat warnings about labels and documents as errors.")
 @common_options
@@ -31,7 +31,7 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], limit: 
     terminal.table(score_table(report, terminal.width))
     terminal.warn([Caution(warning.code, warning.message) for warning in report.warnings])
     for failure in report.failures:
-        click.echo(f"error: setting {failure.name!r} failed: {failure.error}", err=True)
+        write(f"error: setting {failure.name!r} failed: {failure.error}", sys.stderr)
     terminal.say(f"\nreport: {folder / 'report.json'}")
     terminal.say_json(
         {

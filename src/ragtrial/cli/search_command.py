@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import click
 
-from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.cli.terminal import Terminal, common_options, override_option
 
 
 @click.command("search")
 @click.argument("config", type=click.Path())
 @click.argument("text")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key: retrievers.dense.top_k=20."
-)
+@override_option
 @click.option("--setting", metavar="NAME", help="Only this setting (default: every one).")
 @common_options
 def command(terminal: Terminal, config: str, text: str, overrides: tuple[str, ...], setting: str | None) -> int:

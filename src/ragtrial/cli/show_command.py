@@ -49,11 +49,11 @@ def command(
             terminal.say(query_text(loaded, query, rankings, terminal.width))
             terminal.say_json([ranking.as_json() for ranking in rankings])
         return 0
+    names = table.named_metrics(loaded, metrics) if metrics not in (None, "all") else None
     terminal.say(table.header_line(loaded) + "\n")
     if metrics == "all":
         terminal.table(table.metric_table(loaded, chosen))
     else:
-        names = table.named_metrics(loaded, metrics) if metrics else None
         terminal.table(table.score_table(loaded, terminal.width, chosen, names))
     terminal.say("\n" + table.lowest_queries(loaded, chosen[0], terminal.width))
     terminal.warn([Caution(warning.code, warning.message) for warning in loaded.warnings])

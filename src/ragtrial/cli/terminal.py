@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import logging
@@ -10,7 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
@@ -26,10 +27,25 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def write(text: str, stream: TextIO) -> None:
+    """Print a line. Once the reader of a pipe has gone (``| head``) what follows goes nowhere; the work goes on."""
+    try:
+        print(text, file=stream, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def write_json(value: Any, stream: TextIO) -> None:
+    """Print one JSON document, in whatever encoding ``stream`` has."""
+    is_utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
+    write(json.dumps(value, ensure_ascii=not is_utf8, allow_nan=False, indent=1), stream)
+
+
 class Terminal:
     """The answer goes to stdout; progress, logs and warnings go to stderr."""
 
     def __init__(self, *, as_json: bool, quiet: bool, verbose: bool, no_color: bool) -> None:
+        self.out = sys.stdout
         self.as_json = as_json
         self.quiet = quiet
         self.no_color = no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
@@ -47,17 +63,17 @@ class Terminal:
 
     @property
     def styled(self) -> bool:
-        return sys.stdout.isatty() and not self.no_color
+        return self.out.isatty() and not self.no_color
 
     def say(self, text: str = "") -> None:
         """Print a line of the answer; nothing under ``--json``."""
         if not self.as_json:
-            print(text)
+            write(text, self.out)
 
     def say_json(self, value: Any) -> None:
         """Print the answer as one JSON document, under ``--json``."""
         if self.as_json:
-            print(json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1))
+            write_json(value, self.out)
 
     def table(self, rows: Sequence[Sequence[str]]) -> None:
         """Print a header and rows; the first column left, the others right."""
@@ -68,24 +84,22 @@ class Terminal:
             cells = [row[0].ljust(widths[0])]
             cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
             line = "  ".join(cells).rstrip()
-            print(click.style(line, bold=True) if self.styled and number == 0 else line)
+            write(click.style(line, bold=True) if self.styled and number == 0 else line, self.out)
 
     def warn(self, cautions: Sequence[Caution]) -> None:
         """All warnings in one place, on stderr; those of one kind are counted after the third."""
         if self.quiet or not cautions:
             return
-        print(f"\n{len(cautions)} warning{'s' if len(cautions) > 1 else ''}:", file=sys.stderr)
+        write(f"\n{len(cautions)} warning{'s' if len(cautions) > 1 else ''}:", sys.stderr)
         shown: dict[str, int] = {}
         for caution in cautions:
             shown[caution.code] = shown.get(caution.code, 0) + 1
             if shown[caution.code] <= _SHOWN_PER_KIND:
-                print(f"  {caution.message}", file=sys.stderr)
+                write(f"  {caution.message}", sys.stderr)
         for code, count in shown.items():
             if count > _SHOWN_PER_KIND:
-                print(
-                    f"  ... and {count - _SHOWN_PER_KIND} more of the kind {code} (all are in report.json)",
-                    file=sys.stderr,
-                )
+                rest = count - _SHOWN_PER_KIND
+                write(f"  ... and {rest} more of the kind {code} (--json shows all)", sys.stderr)
 
     def progress(self) -> Progress:
         """Bars in a terminal; one line per finished stage elsewhere; nothing when quiet."""
@@ -117,7 +131,8 @@ def common_options(function: F) -> F:
     @functools.wraps(function)
     def wrapped(*args: Any, as_json: bool, quiet: bool, verbose: bool, no_color: bool, **kwargs: Any) -> Any:
         terminal = Terminal(as_json=as_json, quiet=quiet, verbose=verbose, no_color=no_color)
-        return function(terminal, *args, **kwargs)
+        with contextlib.redirect_stdout(sys.stderr):  # what a user's function prints is not the answer
+            return function(terminal, *args, **kwargs)
 
     return wrapped  # type: ignore[return-value]  # click has replaced the signature
 
@@ -133,7 +148,7 @@ class _LineProgress:
 
     def finish(self, note: str) -> None:
         amount = f"{self._total:,} {self._unit}, " if self._total is not None else ""
-        print(f"{self._stage}: {amount}{time.monotonic() - self._start:.1f} s{note}", file=sys.stderr, flush=True)
+        write(f"{self._stage}: {amount}{time.monotonic() - self._start:.1f} s{note}", sys.stderr)
 
 
 class _BarProgress:

@@ -7,14 +7,12 @@ from collections import Counter
 
 import click
 
-from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.cli.terminal import Terminal, common_options, override_option
 
 
 @click.command("validate")
 @click.argument("config", type=click.Path())
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key: retrievers.dense.top_k=20."
-)
+@override_option
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @common_options
 def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, strict: bool) -> int:
@@ -25,6 +23,7 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     from ragtrial.errors import Fault, InputError, ModelNotFoundError
     from ragtrial.experiment import RetrievalEvaluator
     from ragtrial.records import Caution
+    from ragtrial.views.table import counted
 
     evaluator = RetrievalEvaluator(load_config(config, overrides), progress=terminal.progress())
     labels = evaluator.resolved.labels
@@ -45,7 +44,7 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     grades = Counter(judgment.relevance for query in labels.queries for judgment in query.relevant_docs)
     quotes = sum(bool(judgment.spans) for query in labels.queries for judgment in query.relevant_docs)
     library = evaluator.plan.library
-    terminal.say(f"config     {config} is right; {len(evaluator.settings)} settings")
+    terminal.say(f"config     {config} is right; {counted(len(evaluator.settings), 'setting')}")
     terminal.say(f"documents  {len(library):,}, {library.empty:,} of them empty")
     by_grade = ", ".join(f"{count:,} of grade {grade}" for grade, count in sorted(grades.items(), reverse=True))
     terminal.say(f"queries    {len(labels.queries):,} with {grades.total():,} judgments: {by_grade or 'none'}")

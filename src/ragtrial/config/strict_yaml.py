@@ -82,6 +82,9 @@ def parse_yaml(text: str, file: str, folder: Path, environment: Mapping[str, str
 def _syntax_fault(error: yaml.MarkedYAMLError, file: str, text: str) -> Fault:
     mark = error.problem_mark or error.context_mark
     problem = (error.problem or error.context or "is not YAML").rstrip(".")
+    problem = problem.replace("'<stream end>'", "the end of the file").replace("end of stream", "end of the file")
+    if mark and error.context_mark and error.context_mark.line < mark.line:
+        problem += f"; what is wrong may have begun in line {error.context_mark.line + 1}"
     if "\\t" in problem:
         problem += "; indent with spaces, YAML allows no tabs"
     elif "expected a single document" in str(error):

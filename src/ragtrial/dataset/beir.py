@@ -75,7 +75,7 @@ def _read_qrels(path: Path) -> dict[str, dict[str, Judgment]]:
             continue
         query, document, grade = (field.strip() for field in fields)
         try:
-            judgment = Judgment(normalised(document), int(grade))
+            judgment = Judgment(document, int(grade))
         except ValueError:
             if number > 1 or query.lower() not in _HEADER:
                 faults.append(Fault(str(path), number, 0, f"the grade {grade!r} must be a whole number."))

@@ -92,7 +92,7 @@ def _file_documents(corpus: Path, faults: list[Fault]) -> Iterator[Document]:
         text = normalised(text)
         if path.suffix.lower() in (".md", ".markdown"):
             title = _heading(text)
-        yield Document(normalised(name), text, normalised(title))
+        yield Document(name, text, normalised(title))
 
 
 def _heading(text: str) -> str:
@@ -124,7 +124,7 @@ def _row_documents(corpus: Path, faults: list[Fault]) -> Iterator[Document]:
         if not is_unicode(str(name)):
             faults.append(Fault(str(corpus), number, 0, f"document id {name!r} has half of a surrogate pair."))
             continue
-        document = Document(normalised(str(name)), normalised(text), normalised(title))
+        document = Document(str(name), normalised(text), normalised(title))
         if document.id in seen:
             faults.append(
                 Fault(str(corpus), number, 0, f"document {document.id!r} stands in line {seen[document.id]} already.")

@@ -138,5 +138,5 @@ def _faults(rows: LabelsFile) -> list[tuple[tuple[str | int, ...], str]]:
 
 
 def _query(row: QueryRow) -> Query:
-    judgments = tuple(Judgment(normalised(str(label.doc)), label.relevance, label.quote) for label in row.relevant_docs)
+    judgments = tuple(Judgment(str(label.doc), label.relevance, label.quote) for label in row.relevant_docs)
     return Query(str(row.id), normalised(row.text), judgments, tuple(row.tags), row.ordered)

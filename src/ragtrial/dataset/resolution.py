@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -56,7 +57,9 @@ def resolve(labels: PromptQueries, library: Library, match: Match, file: str = "
 def _by_id(
     query: Query, judgment: Judgment, library: Library, faults: list[str], cautions: list[Caution]
 ) -> list[Judgment]:
-    position = library.positions.get(judgment.doc)
+    # File names come in either Unicode form, depending on the system they were written on.
+    forms = (judgment.doc, *(unicodedata.normalize(form, judgment.doc) for form in ("NFC", "NFD")))
+    position = next((library.positions[form] for form in forms if form in library.positions), None)
     if position is None:
         near = did_you_mean(judgment.doc, library.positions) if len(faults) < _MOST_NEAREST else ""
         faults.append(
@@ -64,6 +67,7 @@ def _by_id(
             f"({len(library):,} documents).{near}"
         )
         return []
+    judgment = replace(judgment, doc=library.ids[position])
     if judgment.quote is None:
         return [judgment]
     spans = occurrences(normalised(judgment.quote), library.text(position))

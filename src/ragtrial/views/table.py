@@ -17,6 +17,18 @@ def header_line(report: Report) -> str:
     return f"{report.experiment}: {data.documents:,} documents, {data.queries:,} queries, run {report.run_id}"
 
 
+def summary_line(report: Report) -> str:
+    """One line that says what came of it: the best setting and its score."""
+    best = report.ranked_settings()[0]
+    name, score = report.primary_metric, _number(best.scores[report.primary_metric])
+    return f"{report.experiment}: {counted(len(report.settings), 'setting')}, {best.name} {name} {score}"
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 setting``, ``2 settings``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def score_table(
     report: Report, width: int, settings: Sequence[SettingPart] | None = None, metrics: Sequence[str] | None = None
 ) -> list[list[str]]:
@@ -45,6 +57,8 @@ def metric_table(report: Report, settings: Sequence[SettingPart]) -> list[list[s
 def named_metrics(report: Report, text: str) -> list[str]:
     """The metrics of ``report`` that a list like ``ndcg@10,MRR@10`` names. Raises ReportError, MetricError."""
     names = [str(parse_metric(part)) for part in text.split(",") if part.strip()]
+    if not names:
+        raise ReportError(f"{text!r} names no metric. Run {report.run_id} has: {', '.join(report.metrics)}.")
     for name in names:
         if name not in report.metrics:
             near = did_you_mean(name, report.metrics)

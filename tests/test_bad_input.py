@@ -1,0 +1,384 @@
+"""What is wrong with the files is told before anything is run: the place, what was found, what to do about it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from small_experiment import BROKEN, CONFIG, DOCUMENTS, HASHING, LABELS, Outcome, ragtrial, small_experiment
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def with_embedder(written: str) -> str:
+    old = '{kind: custom, function: "hashing:embed"}'
+    assert CONFIG.count(old) == 1
+    return CONFIG.replace(old, written)
+
+
+def refused(made: Outcome, *faults: str, code: int = 2) -> None:
+    """Nothing was run, and stderr says these faults and nothing else."""
+    assert made.out == ""
+    assert made.err.splitlines() == [f"error: {fault}" for fault in faults]
+    assert made.code == code
+    assert not Path("results").exists()
+
+
+# The config.
+
+
+@pytest.mark.parametrize("command", [["run"], ["validate"], ["search", "TEXT"]], ids=["run", "validate", "search"])
+def test_a_config_that_is_not_there(command: list[str], capsys: Capture) -> None:
+    refused(ragtrial(capsys, command[0], "nowhere.yaml", *command[1:]), "nowhere.yaml: there is no such file.")
+
+
+def test_a_config_that_is_a_folder(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "folder").mkdir()
+    refused(ragtrial(capsys, "run", "folder"), "folder: is a folder; a file is needed here.")
+
+
+def test_a_config_that_is_not_utf_8(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, config="# Versuch\nexperiment: M\u00fcnchen\n".encode("latin-1"))
+    refused(
+        ragtrial(capsys, "run", "experiment.yaml"),
+        "experiment.yaml:2: byte 0xfc is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8).",
+    )
+
+
+def test_a_config_that_is_broken_yaml(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, config="experiment: first\ndataset: {corpus: documents\nseed: 1\n")
+    refused(
+        ragtrial(capsys, "run", "experiment.yaml"),
+        "experiment.yaml:3:5: expected ',' or '}', but got ':'; what is wrong may have begun in line 2.",
+    )
+
+
+def test_a_config_that_is_empty(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, config="")
+    refused(
+        ragtrial(capsys, "run", "experiment.yaml"), "experiment.yaml: is empty; it must be a mapping of keys to values."
+    )
+
+
+def test_a_config_with_several_faults(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, config=CONFIG.replace("top_k: 3", "top_k: 0") + "evaluators: {unit: spam}\n")
+    refused(
+        ragtrial(capsys, "run", "experiment.yaml", "--set", "seed=x"),
+        "--set #1: seed is 'x'; it must be a whole number.",
+        "experiment.yaml:7:24: retrievers.dense.top_k is 0; it must be at least 1 (default 10).",
+        "experiment.yaml:9:14: evaluators.unit is 'spam'; it must be one of: document, span. Did you mean 'span'?",
+    )
+
+
+# The labels.
+
+
+def test_labels_that_are_not_there(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path)
+    (tmp_path / "prompt_queries.json").unlink()
+    refused(ragtrial(capsys, "run", "experiment.yaml"), f"{tmp_path / 'prompt_queries.json'}: there is no such file.")
+
+
+def test_labels_that_are_broken_json(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, labels='{"queries": [\n  {"id": "q1",}\n]}\n')
+    made = ragtrial(capsys, "run", "experiment.yaml")
+    assert made.code == 2
+    assert made.err.startswith(f"error: {tmp_path / 'prompt_queries.json'}:2:")
+    assert ": is not JSON: " in made.err
+    assert len(made.err.splitlines()) == 1
+
+
+def test_labels_with_faults_of_every_kind_are_told_at_once(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(
+        tmp_path,
+        labels='{"queries": [\n'
+        '  {"id": "q1", "text": "x", "relevant_docs": [{"doc": "a", "grade": 1}]},\n'
+        '  {"id": "q2", "relevant_docs": [{"doc": "a", "relevance": "high"}]}\n'
+        "]}\n",
+    )
+    place = tmp_path / "prompt_queries.json"
+    refused(
+        ragtrial(capsys, "run", "experiment.yaml"),
+        f"{place}:2:69: unknown key 'grade' in queries[0].relevant_docs[0]. Allowed here: doc, relevance, quote.",
+        f"{place}:3:3: queries[1].text is missing; it must be given.",
+        f"{place}:3:60: queries[1].relevant_docs[0].relevance is 'high'; it must be a whole number.",
+    )
+
+
+def test_labels_without_a_query(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, labels='{"queries": []}')
+    refused(
+        ragtrial(capsys, "run", "experiment.yaml"),
+        f"{tmp_path / 'prompt_queries.json'}:1:13: there is no query; an experiment needs at least one.",
+    )
+
+
+def test_labels_that_judge_documents_which_are_not_there(tmp_path: Path, capsys: Capture) -> None:
+    labels = {
+        "queries": [
+            {"id": "q1", "text": "x", "relevant_docs": [{"doc": "returns.md"}, {"doc": "waranty.md"}]},
+            {"id": "q2", "text": "x", "relevant_docs": [{"doc": "zebra"}]},
+        ]
+    }
+    small_experiment(tmp_path, labels=labels)
+    place = tmp_path / "prompt_queries.json"
+    for command in ("run", "validate"):
+        refused(
+            ragtrial(capsys, command, "experiment.yaml", "-q"),
+            f"{place}: query 'q1' judges 'waranty.md', which is not in the corpus (3 documents). "
+            "Did you mean 'warranty.md'?",
+            f"{place}: query 'q2' judges 'zebra', which is not in the corpus (3 documents).",
+        )
+
+
+def test_labels_with_two_grades_for_one_document(tmp_path: Path, capsys: Capture) -> None:
+    relevant = [{"doc": "returns.md", "relevance": 1}, {"doc": "returns.md", "relevance": 2}]
+    small_experiment(tmp_path, labels={"queries": [{"id": "q1", "text": "x", "relevant_docs": relevant}]})
+    refused(
+        ragtrial(capsys, "run", "experiment.yaml", "-q"),
+        f"{tmp_path / 'prompt_queries.json'}: query 'q1' gives 'returns.md' the grades 1 and 2; one document (or one "
+        "passage of it) has one grade.",
+    )
+
+
+def test_labels_of_another_data_set(tmp_path: Path, capsys: Capture) -> None:
+    queries = [{"id": str(number), "text": "x", "relevant_docs": [{"doc": f"MED-{number}"}]} for number in range(3)]
+    small_experiment(tmp_path, labels={"queries": queries})
+    refused(
+        ragtrial(capsys, "run", "experiment.yaml", "-q"),
+        f"{tmp_path / 'prompt_queries.json'}: none of the 3 judged documents is in the corpus (3 documents). Labels "
+        "have ids like 'MED-0', 'MED-1'; the corpus has ids like 'returns.md', 'shipping.txt'. Are these the labels of "
+        "another data set, or is `dataset.corpus` another folder?",
+    )
+
+
+def test_labels_that_hold_passages_where_ids_are_wanted(tmp_path: Path, capsys: Capture) -> None:
+    relevant = [{"doc": f"Return any item within {days} days, or so the document nearly says."} for days in range(9)]
+    small_experiment(tmp_path, labels={"queries": [{"id": "q1", "text": "x", "relevant_docs": relevant}]})
+    made = ragtrial(capsys, "run", "experiment.yaml", "-q")
+    assert made.code == 2
+    assert made.err.endswith("The labels hold passages: did you mean `match: content`?\n")
+
+
+# The documents.
+
+
+def test_a_corpus_that_is_not_there(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, config=CONFIG.replace("corpus: documents", "corpus: nowhere"))
+    refused(
+        ragtrial(capsys, "run", "experiment.yaml"),
+        f"{tmp_path / 'nowhere'}: there is no such folder or file; `dataset.corpus` names it.",
+    )
+
+
+def test_a_corpus_without_documents(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, documents={"picture.png": b"\x89PNG", ".hidden.md": "x"})
+    refused(
+        ragtrial(capsys, "run", "experiment.yaml"),
+        f"{tmp_path / 'documents'}: has no documents; files ending in .htm, .html, .markdown, .md, .txt are read.",
+    )
+
+
+def test_a_corpus_with_files_that_are_not_utf_8_names_all_of_them(tmp_path: Path, capsys: Capture) -> None:
+    bad = {"a.md": b"one\ncaf\xe9\n", "deep/b.txt": b"\xff\xfex\x00"}
+    small_experiment(tmp_path, documents={**DOCUMENTS, **bad})
+    told = "is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8)."
+    refused(
+        ragtrial(capsys, "run", "experiment.yaml", "-q"),
+        f"{tmp_path / 'documents' / 'a.md'}:2: byte 0xe9 {told}",
+        f"{tmp_path / 'documents' / 'deep' / 'b.txt'}:1: byte 0xff {told}",
+    )
+
+
+def test_a_corpus_file_with_rows_that_are_wrong(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, config=CONFIG.replace("corpus: documents", "corpus: corpus.jsonl"))
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text(
+        '{"_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}\n{"text": "z"}\n[]\n{"_id": "b"\n', encoding="utf-8"
+    )
+    made = ragtrial(capsys, "run", "experiment.yaml", "-q")
+    assert made.code == 2
+    assert [line.removeprefix(f"error: {corpus}:").split(":")[0] for line in made.err.splitlines()] == [
+        "2", "3", "4", "5"]  # fmt: skip
+    assert "document 'a' stands in line 1 already." in made.err
+
+
+# The embedder.
+
+
+def test_a_model_that_is_nowhere_says_all_that_was_tried(tmp_path: Path, capsys: Capture) -> None:
+    text = with_embedder("{kind: sentence-transformer, model: nobody/no-such-model}")
+    made = ragtrial(capsys, "run", small_experiment(tmp_path, config=text), "-q")
+    assert (made.code, made.out) == (2, "")
+    assert made.err.startswith(
+        "error: the model 'nobody/no-such-model' cannot be found. Tried the hub's cache on this machine: "
+    )
+    assert "; the hub: not asked, HF_HUB_OFFLINE is set. " in made.err
+    assert made.err.endswith(
+        "Check the name, connect to the network once, or give `model:` the path of a local folder.\n"
+    )
+    assert not Path("results").exists()
+
+
+def test_a_model_in_a_folder_that_is_not_there_or_holds_none(tmp_path: Path, capsys: Capture) -> None:
+    text = with_embedder("{kind: sentence-transformer, model: ./nowhere}")
+    refused(
+        ragtrial(capsys, "run", small_experiment(tmp_path, config=text), "-q"),
+        f"the model folder {tmp_path / 'nowhere'} is not there; `model:` takes a folder or a hub name.",
+    )
+    text = with_embedder("{kind: sentence-transformer, model: documents}")
+    refused(
+        ragtrial(capsys, "run", small_experiment(tmp_path, config=text), "-q"),
+        f"the folder {tmp_path / 'documents'} holds no model: it has neither modules.json nor config.json.",
+    )
+
+
+@pytest.mark.parametrize("command", ["run", "validate"])
+def test_a_function_whose_module_is_not_there(command: str, tmp_path: Path, capsys: Capture) -> None:
+    text = with_embedder('{kind: custom, function: "nowhere_to_be_found:embed"}')
+    refused(
+        ragtrial(capsys, command, small_experiment(tmp_path, config=text), "-q"),
+        "there is no module 'nowhere_to_be_found': neither installed nor a file "
+        f"{tmp_path / 'nowhere_to_be_found.py'}.",
+    )
+
+
+def test_a_function_that_its_module_has_not(tmp_path: Path, capsys: Capture) -> None:
+    refused(
+        ragtrial(capsys, "run", small_experiment(tmp_path, functions=HASHING.replace("def embed", "def embeds")), "-q"),
+        "hashing:embed: the module hashing has no function 'embed'. Did you mean 'embeds'?",
+    )
+    refused(
+        ragtrial(capsys, "run", small_experiment(tmp_path / "other", functions="embed = 3\n"), "-q"),
+        "hashing:embed: the module hashing has no function 'embed'.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [("import nowhere_to_be_found\n", "needs 'nowhere_to_be_found', which is not installed."),
+     ("1 / 0\n", "cannot be imported: ZeroDivisionError: division by zero"),
+     ("raise SystemExit(1)\n", "cannot be imported: SystemExit: 1"),
+     ("def embed(:\n", "cannot be imported: SyntaxError: invalid syntax (hashing.py, line 1)")],
+    ids=["needs another", "raises", "exits", "is no Python"],
+)  # fmt: skip
+def test_a_module_that_cannot_be_imported(code: str, told: str, tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, functions=code)
+    for command in ("run", "validate"):
+        refused(ragtrial(capsys, command, "experiment.yaml", "-q"), f"the module 'hashing' {told}")
+
+
+MODULE = """\
+import numpy as np
+
+calls = 0
+
+
+def embed(texts):
+    global calls
+    calls += 1
+    return {}
+"""
+
+
+SHAPE = (
+    "hashing:embed returned the shape {} for 3 texts; it must be (3, dimension): one vector per text, in their order."
+)
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [("np.zeros((1, 3))", SHAPE.format((1, 3))), ("np.zeros(3)", SHAPE.format((3,))),
+     ("np.zeros((3, 0))", SHAPE.format((3, 0))), ("None", SHAPE.format(())),
+     ("['x'] * len(texts)", "hashing:embed returned list, not an array of numbers: could not convert string to float: "
+      "'x'.")],
+)  # fmt: skip
+def test_a_function_that_returns_something_else_than_vectors(
+    returned: str, told: str, tmp_path: Path, capsys: Capture
+) -> None:
+    small_experiment(tmp_path, functions=MODULE.format(returned))
+    refused(ragtrial(capsys, "run", "experiment.yaml", "-q"), f"setting 'dense': {told}", code=3)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_a_function_that_returns_what_is_no_number(value: str, tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, functions=MODULE.format(f"np.full((len(texts), 3), np.{value})"))
+    made = ragtrial(capsys, "run", "experiment.yaml", "-q")
+    assert (made.code, made.out) == (3, "")
+    assert made.err.startswith(
+        "error: setting 'dense': hashing:embed returned NaN or infinity for 3 of 3 texts; the first begins '"
+    )
+
+
+def test_a_function_whose_vectors_change_their_dimension_between_calls(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, functions=MODULE.format("np.ones((len(texts), 2 + calls))"))
+    made = ragtrial(capsys, "run", "experiment.yaml", "-q")
+    assert (made.code, made.out) == (3, "")
+    assert made.err.startswith("error: setting 'dense': ")
+    assert "returned vectors of dimension 4; before they had 3." in made.err
+
+
+def test_a_function_that_raises(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, functions=BROKEN)
+    refused(
+        ragtrial(capsys, "run", "experiment.yaml", "-q"),
+        "setting 'dense': hashing:embed raised RuntimeError for 3 texts: no key",
+        code=3,
+    )
+    refused(
+        ragtrial(capsys, "search", "experiment.yaml", "x", "-q"),
+        "hashing:embed raised RuntimeError for 3 texts: no key",
+        code=3,
+    )
+
+
+# Where nothing can be written.
+
+
+def test_a_results_folder_that_cannot_be_written_keeps_what_was_computed(tmp_path: Path, capsys: Capture) -> None:
+    """It broke while running; with another folder the same command does nothing twice."""
+    small_experiment(tmp_path, config=CONFIG + "output: {directory: taken}\n")
+    (tmp_path / "taken").write_text("a file", encoding="utf-8")
+    made = ragtrial(capsys, "run", "experiment.yaml", "-q")
+    assert (made.code, made.out) == (3, "")
+    assert made.err.startswith(f"error: {tmp_path / 'taken' / 'small'}{os.sep}")
+    assert made.err.endswith(
+        ": cannot be written: Not a directory. What was computed is kept; free space or set output.directory, and run "
+        "the same command again.\n"
+    )
+    again = ragtrial(capsys, "run", "experiment.yaml", "--set", "output.directory=free")
+    assert (again.code, again.err) == (0, "")
+
+
+def test_a_workspace_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    small_experiment(tmp_path)
+    (tmp_path / "taken").write_text("a file", encoding="utf-8")
+    advice = "Free space, mend permissions, or name another folder with `workspace:` or RAGTRIAL_WORKSPACE."
+    told = f"the workspace {tmp_path / 'taken'} cannot be used: File exists. {advice}"
+    refused(ragtrial(capsys, "run", "experiment.yaml", "--set", "workspace=taken"), told, code=3)
+    monkeypatch.setenv("RAGTRIAL_WORKSPACE", str(tmp_path / "taken"))
+    refused(ragtrial(capsys, "run", "experiment.yaml"), told, code=3)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows knows no folder modes")
+def test_a_read_only_folder(tmp_path: Path, capsys: Capture) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("the superuser may write everywhere")
+    small_experiment(tmp_path, config=CONFIG + "workspace: elsewhere\noutput: {directory: locked/results}\n")
+    (tmp_path / "locked").mkdir(mode=0o500)
+    made = ragtrial(capsys, "run", "experiment.yaml", "-q")
+    assert made.code == 3
+    assert "cannot be written: Permission denied. What was computed is kept" in made.err
+
+
+def test_the_labels_that_every_test_here_spoils_are_right_as_they_are(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, labels=LABELS)
+    assert ragtrial(capsys, "validate", "experiment.yaml", "--strict", "-q").code == 0

@@ -1,0 +1,437 @@
+"""The command line: the answer on stdout, everything else on stderr, and an exit code that means one thing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ragtrial.cli.group import COMMANDS
+from ragtrial.report import load_report
+from small_experiment import BROKEN, CONFIG, HASHING, LABELS, Outcome, ragtrial, small_experiment
+
+Capture = pytest.CaptureFixture[str]
+
+TWO_SETTINGS = CONFIG.replace(
+    "latency: false",
+    '  broken: {kind: dense, top_k: 3, embedder: {kind: custom, function: "broken:embed"}}\nlatency: false',
+)
+SLOW = """\
+import pathlib
+import time
+
+import numpy as np
+
+
+def embed(texts):
+    pathlib.Path(__file__).with_name("started").touch()
+    time.sleep(60)
+    return np.ones((len(texts), 2))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))  # where the details of a crash go
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    small_experiment(tmp_path)
+    return Path("experiment.yaml")
+
+
+def process(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """The command line in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "ragtrial", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": "", **environment},
+    )
+
+
+def finished(*arguments: str, **environment: str) -> Outcome:
+    made = process(*arguments, **environment)
+    out, err = made.communicate(timeout=60)
+    return Outcome(made.returncode, out, err)
+
+
+# Every command.
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, capsys: Capture) -> None:
+    for option in ("--help", "-h"):
+        made = ragtrial(capsys, command, option)
+        assert (made.code, made.err) == (0, "")
+        assert made.out.startswith(f"Usage: ragtrial {command} ")
+        for common in ("--json", "--quiet", "--verbose", "--no-color"):
+            assert common in made.out
+
+
+def test_help_names_every_command_and_every_exit_code(capsys: Capture) -> None:
+    made = ragtrial(capsys, "--help")
+    assert made.code == 0
+    for command in COMMANDS:
+        assert f"\n  {command} " in made.out
+    assert "Exit codes: 0 done; 2 nothing was run" in made.out
+    assert "130" in made.out
+
+
+def test_no_command_at_all_is_a_misuse_and_shows_the_help_on_stderr(capsys: Capture) -> None:
+    made = ragtrial(capsys)
+    assert (made.code, made.out) == (2, "")
+    assert made.err.startswith("Usage: ragtrial ")
+
+
+def test_the_version_is_told(capsys: Capture) -> None:
+    made = ragtrial(capsys, "--version")
+    assert made.code == 0
+    assert made.out.startswith("ragtrial, version 0.")
+
+
+# run
+
+
+def test_a_run_writes_a_report_and_says_where(config: Path, capsys: Capture) -> None:
+    made = ragtrial(capsys, "run", config)
+    assert made.code == 0
+    header, _, columns, row, _, last = made.out.splitlines()
+    assert header.startswith("small: 3 documents, 2 queries, run ")
+    assert columns.split()[:2] == ["setting", "ndcg@3"]
+    assert row.split() == ["dense", "1.0000", "1.0000", "0.3333", "1.0000", "1.0000", "1.0000", "0.3333", "2"]
+    report = Path(last.removeprefix("report: "))
+    assert load_report(report.parent).run_id == header.rpartition(" ")[2] == report.parent.name
+    assert (report.parent / "config.yaml").read_text(encoding="utf-8") == CONFIG
+
+
+def test_progress_goes_to_stderr_one_line_a_finished_stage(config: Path, capsys: Capture) -> None:
+    made = ragtrial(capsys, "run", config)
+    names = [line.partition(":")[0] for line in made.err.splitlines()]
+    assert names == ["documents", "chunks", "embeddings", "index", "retrieval (dense)"]
+
+
+def test_a_second_run_does_nothing_twice_and_gives_the_same_numbers(config: Path, capsys: Capture) -> None:
+    first, second = ragtrial(capsys, "run", config), ragtrial(capsys, "run", config)
+    assert second.code == 0
+    assert second.err == ""
+    assert second.out.splitlines()[1:-1] == first.out.splitlines()[1:-1]
+
+
+def test_quiet_leaves_only_the_answer(config: Path, capsys: Capture, tmp_path: Path) -> None:
+    labels = {"queries": [*LABELS["queries"], {"id": "q3", "text": "nothing", "relevant_docs": []}]}
+    small_experiment(tmp_path, labels=labels)
+    quiet = ragtrial(capsys, "run", config, "-q")
+    assert (quiet.code, quiet.err) == (0, "")
+    assert "report: " in quiet.out
+    loud = ragtrial(capsys, "run", config)
+    assert loud.err == "\n1 warning:\n  query 'q3' has no relevant documents.\n"
+
+
+def test_strict_makes_a_warning_an_error(config: Path, capsys: Capture, tmp_path: Path) -> None:
+    labels = {"queries": [*LABELS["queries"], {"id": "q3", "text": "nothing", "relevant_docs": []}]}
+    small_experiment(tmp_path, labels=labels)
+    for command in ("run", "validate"):
+        made = ragtrial(capsys, command, config, "--strict", "-q")
+        assert (made.code, made.out) == (2, "")
+        assert "query 'q3' has no relevant documents." in made.err
+    assert not (tmp_path / "results").exists()
+
+
+def test_many_warnings_of_one_kind_are_counted_after_the_third(config: Path, capsys: Capture, tmp_path: Path) -> None:
+    unanswered = [{"id": f"u{number}", "text": "nothing", "relevant_docs": []} for number in range(5)]
+    small_experiment(tmp_path, labels={"queries": [*LABELS["queries"], *unanswered]})
+    warnings = ragtrial(capsys, "validate", config).err.partition("5 warnings:\n")[2]
+    assert warnings.splitlines() == [
+        *(f"  query 'u{number}' has no relevant documents." for number in range(3)),
+        "  ... and 2 more of the kind no-relevant (--json shows all)",
+    ]
+
+
+def test_a_limit_runs_only_the_first_queries_and_says_so(config: Path, capsys: Capture) -> None:
+    made = ragtrial(capsys, "run", config, "--limit", "1", "--json")
+    assert made.code == 0
+    assert made.json["warnings"] == [{"code": "limit", "message": "only the first 1 of 2 queries were run."}]
+    assert [query.id for query in load_report(Path(made.json["report"]).parent).queries] == ["q1"]
+
+
+def test_an_override_is_run_and_reported(config: Path, capsys: Capture) -> None:
+    made = ragtrial(capsys, "run", config, "--set", "retrievers.dense.top_k=1", "--set", "experiment=other", "--json")
+    assert made.json["primary_metric"] == "ndcg@1"
+    assert load_report(Path(made.json["report"]).parent).config["experiment"] == "other"
+
+
+def test_the_answer_of_a_run_is_one_json_document(config: Path, capsys: Capture) -> None:
+    made = ragtrial(capsys, "run", config, "--json")
+    answer = made.json
+    assert answer["exit_code"] == made.code == 0
+    assert answer["failures"] == answer["warnings"] == []
+    (setting,) = answer["settings"]
+    assert setting["name"] == "dense"
+    assert setting["scores"]["ndcg@3"] == {"mean": 1.0, "n": 2}
+    assert load_report(Path(answer["report"]).parent).run_id == answer["run_id"]
+
+
+# Exit codes.
+
+
+def test_some_settings_that_fail_are_four_and_the_others_are_written(tmp_path: Path, capsys: Capture) -> None:
+    config = small_experiment(tmp_path, config=TWO_SETTINGS)
+    (tmp_path / "broken.py").write_text(BROKEN, encoding="utf-8")
+    made = ragtrial(capsys, "run", config, "-q")
+    assert made.code == 4
+    assert made.err == "error: setting 'broken' failed: broken:embed raised RuntimeError for 3 texts: no key\n"
+    assert made.out.splitlines()[3].startswith("dense ")
+    again = ragtrial(capsys, "run", config, "--json")
+    assert again.json["exit_code"] == again.code == 4
+    assert [setting["name"] for setting in again.json["settings"]] == ["dense"]
+    assert again.json["failures"] == [
+        {"name": "broken", "error": "broken:embed raised RuntimeError for 3 texts: no key"}
+    ]
+
+
+def test_all_settings_that_fail_are_three_and_no_report_is_written(tmp_path: Path, capsys: Capture) -> None:
+    config = small_experiment(tmp_path, functions=BROKEN)
+    made = ragtrial(capsys, "run", config, "-q")
+    assert (made.code, made.out) == (3, "")
+    assert made.err == "error: setting 'dense': hashing:embed raised RuntimeError for 3 texts: no key\n"
+    assert not (tmp_path / "results").exists()
+
+
+def test_what_was_finished_before_a_failure_is_not_done_again(tmp_path: Path, capsys: Capture) -> None:
+    config = small_experiment(tmp_path, functions=BROKEN)
+    assert ragtrial(capsys, "run", config).code == 3
+    fixed = small_experiment(tmp_path, functions=HASHING, config=CONFIG.replace("hashing:", "mended:"))
+    (tmp_path / "mended.py").write_text(HASHING, encoding="utf-8")
+    made = ragtrial(capsys, "run", fixed)
+    assert made.code == 0
+    assert [line.partition(":")[0] for line in made.err.splitlines()] == ["embeddings", "index", "retrieval (dense)"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_an_interrupted_run_is_one_hundred_and_thirty_and_says_how_to_go_on(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    small_experiment(tmp_path, functions=SLOW)
+    running = process("run", "experiment.yaml", "--json")
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "started").exists() and time.monotonic() < deadline and running.poll() is None:
+        time.sleep(0.02)
+    running.send_signal(number)
+    out, err = running.communicate(timeout=30)
+    told = "interrupted. Everything that was finished is kept; run the same command again to go on."
+    assert running.returncode == 130
+    assert json.loads(out) == {
+        "exit_code": 130,
+        "errors": [{"file": "", "line": 0, "column": 0, "message": told}],
+    }
+    assert err.splitlines()[-1] == told
+    assert "Traceback" not in err
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    "crash",
+    ["import sys\n\n\ndef embed(texts):\n    sys.exit(1)\n",
+     "def embed(texts):\n    raise SystemExit\n"],
+    ids=["exit 1", "exit without a code"],
+)  # fmt: skip
+def test_a_function_that_ends_the_program_is_a_crash_and_never_one_or_zero(
+    crash: str, tmp_path: Path, capsys: Capture
+) -> None:
+    """The traceback is kept in a file, and only there."""
+    made = ragtrial(capsys, "run", small_experiment(tmp_path, functions=crash), "-q")
+    (log,) = (tmp_path / "temporary").iterdir()
+    assert made.code == 3
+    assert made.err.startswith("error: ragtrial failed in a way it should not (SystemExit")
+    assert made.err.endswith(f"The details are in {log}; please report them.\n")
+    assert "Traceback" not in made.out + made.err
+    assert "Traceback" in log.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("damage", ["", "junk"], ids=["empty", "junk"])
+def test_a_workspace_that_was_spoiled_is_three_and_no_interruption(
+    damage: str, config: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    """An empty file raises what the end of the input raises, too."""
+    assert ragtrial(capsys, "run", config).code == 0
+    for path in (tmp_path / ".ragtrial" / "documents").glob("*/*.npy"):
+        path.write_text(damage, encoding="utf-8")
+    made = ragtrial(capsys, "run", config, "--json", "-q")
+    assert made.code == made.json["exit_code"] == 3
+    assert "Traceback" not in made.out + made.err
+    assert "interrupted" not in made.out + made.err
+
+
+def test_a_crash_when_no_file_can_be_written_is_still_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    made = ragtrial(capsys, "run", small_experiment(tmp_path, functions="def embed(texts):\n    raise SystemExit(7)\n"))
+    assert made.code == 3
+    assert "ragtrial failed in a way it should not (SystemExit: 7)." in made.err
+
+
+def test_the_exit_code_of_a_process_is_that_of_the_command(config: Path) -> None:
+    assert finished("run", str(config), "-q").code == 0
+    wrong = finished("run", "nowhere.yaml")
+    assert (wrong.code, wrong.out, wrong.err) == (2, "", "error: nowhere.yaml: there is no such file.\n")
+
+
+# Misuse.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(["rum", "x.yaml"], f"there is no command 'rum'. Did you mean 'run'? Commands: {', '.join(COMMANDS)}. "
+      "Try 'ragtrial --help'."),
+     (["zebra"], f"there is no command 'zebra'. Commands: {', '.join(COMMANDS)}. Try 'ragtrial --help'."),
+     (["run"], "Missing argument 'CONFIG'. Try 'ragtrial run --help'."),
+     (["run", "a.yaml", "b.yaml"], "Got unexpected extra argument (b.yaml). Try 'ragtrial run --help'."),
+     (["run", "a.yaml", "--limit", "0"], "Invalid value for '--limit': 0 is not in the range x>=1. "
+      "Try 'ragtrial run --help'."),
+     (["search", "a.yaml"], "Missing argument 'TEXT'. Try 'ragtrial search --help'."),
+     (["schema", "zebra"], "Invalid value for '[WHAT]': 'zebra' is not one of 'config', 'labels', 'report'. "
+      "Try 'ragtrial schema --help'."),
+     (["show", "--prompt"], "--prompt needs --query ID. Try 'ragtrial show --help'."),
+     (["run", "a.yaml", "--set"], "Option '--set' requires an argument.")],
+)  # fmt: skip
+def test_a_misuse_is_two_and_says_what_is_right(arguments: list[str], told: str, capsys: Capture) -> None:
+    made = ragtrial(capsys, *arguments)
+    assert (made.code, made.out, made.err) == (2, "", f"error: {told}\n")
+
+
+def test_an_unknown_option_is_two_with_the_nearest(capsys: Capture) -> None:
+    made = ragtrial(capsys, "run", "a.yaml", "--strikt")
+    assert (made.code, made.out) == (2, "")
+    assert made.err.startswith("error: No such option '--strikt'")
+    assert "'--strict'" in made.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["run"], ["zebra"], ["run", "nowhere.yaml"], ["run", "--zebra"], ["show", "nowhere"], ["list", "zebra"],
+     ["validate", "nowhere.yaml"], ["search", "nowhere.yaml", "x"], ["schema", "zebra"]],
+)  # fmt: skip
+def test_an_error_is_one_json_document_and_the_same_is_told_on_stderr(arguments: list[str], capsys: Capture) -> None:
+    made = ragtrial(capsys, *arguments, "--json")
+    assert made.json["exit_code"] == made.code == 2
+    (error,) = made.json["errors"]
+    assert set(error) == {"file", "line", "column", "message"}
+    assert made.err == f"error: {error['file']}{': ' if error['file'] else ''}{error['message']}\n"
+
+
+# Nothing but the answer on stdout.
+
+NOISY = "print('imported')\n" + HASHING.replace("    vectors =", "    print('called')\n    vectors =")
+
+
+def test_what_a_function_prints_is_not_part_of_the_answer(tmp_path: Path, capsys: Capture) -> None:
+    made = ragtrial(capsys, "run", small_experiment(tmp_path, functions=NOISY), "--json")
+    assert made.json["exit_code"] == 0
+    assert "imported\n" in made.err
+    assert "called\n" in made.err
+
+
+def test_what_a_function_logs_is_not_part_of_the_answer(tmp_path: Path) -> None:
+    noisy = "import logging\nimport warnings\n\nlogging.basicConfig()\nlogging.warning('logged')\n"
+    small_experiment(tmp_path, functions=noisy + "warnings.warn('warned')\n" + HASHING)
+    made = finished("run", "experiment.yaml", "--json")
+    assert made.json["exit_code"] == 0
+    assert "logged" in made.err
+    assert "warned" in made.err
+
+
+COLOR = "\x1b["
+
+
+def test_a_pipe_gets_no_colours_and_no_boxes(config: Path) -> None:
+    for made in (finished("run", str(config)), finished("show"), finished("run", "nowhere.yaml")):
+        assert COLOR not in made.out + made.err
+        assert not any("\u2500" <= character <= "\u259f" for character in made.out + made.err)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are a thing of POSIX")
+def test_a_terminal_gets_a_bold_header_unless_colours_are_not_wanted(config: Path, capsys: Capture) -> None:
+    import pty
+
+    assert ragtrial(capsys, "run", config).code == 0
+
+    def shown(*options: str, **environment: str) -> str:
+        reader, writer = pty.openpty()
+        clean = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "TERM")}
+        subprocess.run(
+            [sys.executable, "-m", "ragtrial", "show", *options],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            env={**clean, "TERM": "xterm", **environment},
+            check=True,
+        )
+        os.close(writer)
+        text = os.read(reader, 100_000).decode()
+        os.close(reader)
+        return text
+
+    assert f"{COLOR}1msetting" in shown()
+    for options, environment in ((["--no-color"], {}), ([], {"NO_COLOR": "1"}), ([], {"TERM": "dumb"})):
+        text = shown(*options, **environment)
+        assert "setting" in text
+        assert COLOR not in text
+
+
+# Pipes whose reader goes.
+
+
+def shell(line: str) -> list[int]:
+    """The exit codes of a pipe's parts."""
+    made = subprocess.run(
+        ["bash", "-c", f"{line}; echo ${{PIPESTATUS[@]}}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHON": sys.executable},
+    )
+    assert "Traceback" not in made.stderr
+    assert "Exception ignored" not in made.stderr
+    return [int(code) for code in made.stdout.split()[-2:]]
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("show --json | true", 0), ("show | head -1", 0), ("--help | true", 0), ("schema | true", 0),
+     ("list metrics | true", 0),
+     ("run experiment.yaml 2>&1 | true", 0), ("run nowhere.yaml 2>&1 | true", 2),
+     ("run nowhere.yaml --json 2>&1 | true", 2)],
+)  # fmt: skip
+def test_a_reader_that_goes_away_changes_no_exit_code(command: str, code: int, config: Path, capsys: Capture) -> None:
+    assert ragtrial(capsys, "run", config).code == 0
+    assert shell(f"$PYTHON -m ragtrial {command}")[0] == code
+
+
+def test_a_run_goes_on_when_nobody_reads_its_progress(config: Path, capsys: Capture) -> None:
+    assert shell(f"$PYTHON -m ragtrial run {config} 2>&1 >/dev/null | true")[0] == 0
+    assert ragtrial(capsys, "list", "--json").json[0]["description"].startswith("small: 1 setting, dense ndcg@3 1.0000")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names need not be text on Linux alone")
+def test_a_name_that_is_no_text_and_a_terminal_that_knows_no_umlauts_are_no_crash() -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "ragtrial", "run", b"M\xc3\xbcnchen-\xff.yaml", "--json"],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1"},
+    )
+    assert made.returncode == 2
+    assert json.loads(made.stdout)["errors"][0]["message"] == "there is no such file."
+    assert made.stderr.endswith(b": there is no such file.\n")

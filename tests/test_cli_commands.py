@@ -1,0 +1,391 @@
+"""What the commands beside ``run`` answer: init, validate, show, search, list, schema."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ragtrial.embedders import EMBEDDERS
+from ragtrial.metrics import METRICS
+from ragtrial.report import load_report
+from small_experiment import BROKEN, CONFIG, LABELS, ragtrial, small_experiment
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    small_experiment(tmp_path)
+    return Path("experiment.yaml")
+
+
+# init
+
+
+def test_init_gives_an_experiment_that_validates_and_runs_as_it_is(tmp_path: Path, capsys: Capture) -> None:
+    """With the real model, twice: with chunks and with whole documents."""
+    made = ragtrial(capsys, "init", "trial")
+    assert (made.code, made.err) == (0, "")
+    lines = made.out.splitlines()
+    written = [line.removeprefix("wrote ") for line in lines if line.startswith("wrote ")]
+    assert sorted(written) == sorted(
+        path.relative_to(tmp_path).as_posix() for path in (tmp_path / "trial").rglob("*") if path.is_file()
+    )
+    assert lines[-1] == "Now: cd trial && ragtrial run experiment.yaml"
+    assert ragtrial(capsys, "validate", "trial/experiment.yaml", "--strict").code == 0
+    ran = ragtrial(capsys, "run", "trial/experiment.yaml", "--json")
+    assert ran.code == 0
+    settings = {setting["name"]: setting["scores"] for setting in ran.json["settings"]}
+    assert settings.keys() == {"dense", "whole-documents"}
+    for scores in settings.values():
+        assert scores["ndcg@10"]["n"] == 2
+        assert scores["ndcg@10"]["mean"] > 0.9
+        assert scores["hit_rate@1"]["mean"] == 1.0
+    found = ragtrial(capsys, "search", "trial/experiment.yaml", "how long is my battery covered", "--json")
+    assert [setting["hits"][0]["doc"] for setting in found.json] == ["warranty.md", "warranty.md"]
+    prompts = ragtrial(
+        capsys, "show", "--results", "trial/results", "--query", "q1", "--prompt", "--setting", "dense", "--json"
+    )
+    assert prompts.json[0]["tokens"] > 20
+    assert prompts.json[0]["tokenizer"] == "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def test_init_writes_here_unless_told_where(tmp_path: Path, capsys: Capture) -> None:
+    made = ragtrial(capsys, "init", "--json")
+    assert made.json["exit_code"] == 0
+    assert all((tmp_path / name).is_file() for name in made.json["wrote"])
+    assert "experiment.yaml" in made.json["wrote"]
+
+
+def test_init_overwrites_nothing_and_writes_nothing_where_something_is(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "trial").mkdir()
+    (tmp_path / "trial" / "prompt_queries.json").write_text("mine", encoding="utf-8")
+    made = ragtrial(capsys, "init", "trial")
+    assert (made.code, made.out) == (2, "")
+    assert made.err == "error: trial/prompt_queries.json: is there already; init overwrites nothing.\n"
+    assert [path.name for path in (tmp_path / "trial").iterdir()] == ["prompt_queries.json"]
+    assert (tmp_path / "trial" / "prompt_queries.json").read_text(encoding="utf-8") == "mine"
+
+
+# validate
+
+
+def test_validate_says_what_there_is_and_runs_nothing(config: Path, capsys: Capture, tmp_path: Path) -> None:
+    made = ragtrial(capsys, "validate", config)
+    assert made.code == 0
+    assert made.out.splitlines() == [
+        "config     experiment.yaml is right; 1 setting",
+        "documents  3, 0 of them empty",
+        "queries    2 with 2 judgments: 1 of grade 2, 1 of grade 1",
+        "quotes     0 located",
+        "chunks     dense: 3",
+    ]
+    assert not (tmp_path / "results").exists()
+    assert not list((tmp_path / ".ragtrial").glob("embeddings/*"))
+    answer = ragtrial(capsys, "validate", config, "--json").json
+    assert answer == {
+        "exit_code": 0, "documents": 3, "empty_documents": 0, "queries": 2, "judgments": {"1": 1, "2": 1},
+        "quotes_located": 0, "settings": [{"name": "dense", "chunks": 3}], "warnings": [],
+    }  # fmt: skip
+
+
+def test_validate_finds_every_fault_of_the_labels(tmp_path: Path, capsys: Capture) -> None:
+    labels = {
+        "queries": [
+            {"id": "q1", "text": "x", "relevant_docs": [{"doc": "returns.md", "quote": "within sixty days"}]},
+            {"id": "q2", "text": "x", "relevant_docs": [{"doc": "waranty.md"}]},
+        ]
+    }
+    made = ragtrial(capsys, "validate", small_experiment(tmp_path, labels=labels), "-q")
+    assert (made.code, made.out) == (2, "")
+    assert [line.split("prompt_queries.json: ")[1] for line in made.err.splitlines()] == [
+        "query 'q1' quotes 'within sixty days', which is not in 'returns.md'. "
+        "The nearest is in 'returns.md': 'within thirty days.'.",
+        "query 'q2' judges 'waranty.md', which is not in the corpus (3 documents). Did you mean 'warranty.md'?",
+    ]
+
+
+def test_validate_needs_no_model_and_says_what_it_could_not_check(tmp_path: Path, capsys: Capture) -> None:
+    text = CONFIG.replace('{kind: custom, function: "hashing:embed"}', "{kind: sentence-transformer, model: no/model}")
+    made = ragtrial(capsys, "validate", small_experiment(tmp_path, config=text), "--json")
+    assert made.json["exit_code"] == made.code == 0
+    assert made.json["settings"] == [{"name": "dense", "chunks": None}]
+    (warning,) = made.json["warnings"]
+    assert warning["code"] == "model-not-here"
+    assert warning["message"].startswith("dense: chunks were not checked. the model 'no/model' cannot be found.")
+
+
+def test_validate_calls_no_function_of_the_users(tmp_path: Path, capsys: Capture) -> None:
+    made = ragtrial(capsys, "validate", small_experiment(tmp_path, functions=BROKEN))
+    assert made.code == 0
+
+
+# show
+
+
+@pytest.fixture
+def two_runs(config: Path, capsys: Capture) -> list[str]:
+    """The ids of two runs, oldest first; most often of the same second."""
+    return [ragtrial(capsys, "run", config, "--json", "-q").json["run_id"] for _ in range(2)]
+
+
+def test_show_gives_the_newest_report_even_of_two_in_one_second(two_runs: list[str], capsys: Capture) -> None:
+    for reference in ([], ["latest"], ["small/latest"], ["results/small/latest"]):
+        made = ragtrial(capsys, "show", *reference)
+        assert made.code == 0
+        assert made.out.splitlines()[0] == f"small: 3 documents, 2 queries, run {two_runs[1]}"
+
+
+def test_show_takes_an_id_a_folder_a_file_and_the_beginning_of_an_id(two_runs: list[str], capsys: Capture) -> None:
+    folder = Path("results") / "small" / two_runs[0]
+    for reference in (two_runs[0], two_runs[0][:-1], str(folder), f"{folder}/", str(folder / "report.json")):
+        made = ragtrial(capsys, "show", reference, "--json")
+        assert made.code == 0
+        assert made.json["run_id"] == two_runs[0]
+
+
+def test_show_shows_a_report_wherever_it_was_moved(two_runs: list[str], capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "results" / "small" / two_runs[0]).rename(tmp_path / "kept")
+    assert ragtrial(capsys, "show", "kept").code == 0
+    assert ragtrial(capsys, "show", "kept", "--query", "q1").code == 0
+
+
+def test_show_refuses_an_id_that_is_unknown_or_may_be_several(two_runs: list[str], capsys: Capture) -> None:
+    made = ragtrial(capsys, "show", "nowhere")
+    assert (made.code, made.out) == (2, "")
+    assert made.err == (
+        "error: 'nowhere' is no report: neither a folder with report.json nor the id of one of 2 runs in results. "
+        "`ragtrial list runs` shows them.\n"
+    )
+    made = ragtrial(capsys, "show", "2")
+    assert made.code == 2
+    assert made.err == f"error: '2' may be any of: {', '.join(two_runs)}. Write more of the id.\n"
+    near = two_runs[1][:-1] + "z"
+    assert f"Did you mean '{two_runs[1][:8]}" in ragtrial(capsys, "show", near).err
+
+
+def test_show_says_what_there_is_when_an_experiment_or_all_are_missing(config: Path, capsys: Capture) -> None:
+    made = ragtrial(capsys, "show")
+    assert made.code == 2
+    assert made.err == "error: there is no report in results yet; `ragtrial run CONFIG` makes one.\n"
+    assert ragtrial(capsys, "run", config).code == 0
+    made = ragtrial(capsys, "show", "smal/latest")
+    assert made.code == 2
+    assert made.err == "error: there is no experiment 'smal' in results. Did you mean 'small'? It has: small.\n"
+
+
+def test_show_gives_the_hits_of_a_query_with_ranks_grades_and_texts(two_runs: list[str], capsys: Capture) -> None:
+    made = ragtrial(capsys, "show", "--query", "q1")
+    assert made.code == 0
+    lines = made.out.splitlines()
+    assert lines[0] == "query q1: thirty days to return an item"
+    assert lines[2] == "dense: ndcg@3 1.0000"
+    assert lines[3].startswith("  1  grade 2  ")
+    assert lines[3].endswith("  returns.md [0:46]")
+    assert lines[4].strip() == "# Returns Return any item within thirty days."
+    assert lines[5].startswith("  2  grade -  ")
+    answer = ragtrial(capsys, "show", "--query", "q1", "--json").json
+    best = answer[0]["hits"][0]
+    assert (best["doc"], best["rank"], best["grade"]) == ("returns.md", 1, 2)
+    assert best["text"] == "# Returns\n\nReturn any item within thirty days."
+
+
+def test_show_names_the_relevant_documents_that_were_not_found(tmp_path: Path, capsys: Capture) -> None:
+    labels = {
+        "queries": [{"id": "q1", "text": "thirty days", "relevant_docs": [{"doc": "warranty.md", "relevance": 3}]}]
+    }
+    config = small_experiment(tmp_path, labels=labels)
+    assert ragtrial(capsys, "run", config, "--set", "retrievers.dense.top_k=1").code == 0
+    assert "  not found: grade 3  warranty.md" in ragtrial(capsys, "show", "--query", "q1").out.splitlines()
+
+
+def test_show_refuses_a_query_that_was_not_run(two_runs: list[str], capsys: Capture) -> None:
+    made = ragtrial(capsys, "show", "--query", "q9")
+    assert (made.code, made.out) == (2, "")
+    assert made.err == f"error: run {two_runs[1]} has no query 'q9'. It has 2: q1, q2.\n"
+
+
+def test_show_refuses_a_setting_that_was_not_run(two_runs: list[str], capsys: Capture) -> None:
+    made = ragtrial(capsys, "show", "--setting", "dens")
+    assert (made.code, made.out) == (2, "")
+    assert made.err == f"error: run {two_runs[1]} has no setting 'dens'. Did you mean 'dense'? It has: dense.\n"
+
+
+def test_show_fills_the_prompt_with_what_was_found(two_runs: list[str], capsys: Capture) -> None:
+    made = ragtrial(capsys, "show", "--query", "q2", "--prompt", "--json")
+    (filled,) = made.json
+    texts = [hit["text"] for hit in ragtrial(capsys, "show", "--query", "q2", "--json").json[0]["hits"]]
+    wanted = "Answer which batteries are covered from " + "\n\n".join(texts) + ' as {"json": true}'
+    assert filled == {"setting": "dense", "query": "q2", "prompt": wanted, "tokens": None, "tokenizer": ""}
+    shown = ragtrial(capsys, "show", "--query", "q2", "--prompt").out
+    assert shown == f"{wanted}\n\n(dense, query q2: {len(wanted)} characters)\n"
+
+
+def test_show_says_when_the_labels_have_no_prompt(tmp_path: Path, capsys: Capture) -> None:
+    assert ragtrial(capsys, "run", small_experiment(tmp_path, labels={"queries": LABELS["queries"]})).code == 0
+    made = ragtrial(capsys, "show", "--query", "q1", "--prompt")
+    assert (made.code, made.out) == (2, "")
+    assert made.err == (
+        'error: the labels have no "prompt"; add a template with {query} and {contexts} to them, and run again.\n'
+    )
+
+
+def test_show_gives_the_metrics_that_are_asked_for_in_any_spelling(two_runs: list[str], capsys: Capture) -> None:
+    made = ragtrial(capsys, "show", "--metrics", "MRR@3, P@1")
+    assert made.code == 0
+    assert made.out.splitlines()[2].split() == ["setting", "rr@3", "precision@1", "n"]
+    every = ragtrial(capsys, "show", "--metrics", "all").out.splitlines()[3:]
+    names = {line.split()[0] for line in every[: every.index("")]}
+    assert names == set(load_report(Path("results") / "small" / two_runs[1]).metrics)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [("ndcg@9", "has no 'ndcg@9'. Did you mean 'ndcg@3'? It has: precision@1, "),
+     (" , ", "' , ' names no metric. Run "),
+     ("zebra", "'zebra': there is no metric 'zebra'. Known: ")],
+)  # fmt: skip
+def test_show_refuses_a_metric_that_is_not_there(asked: str, told: str, two_runs: list[str], capsys: Capture) -> None:
+    made = ragtrial(capsys, "show", "--metrics", asked)
+    assert (made.code, made.out) == (2, "")
+    assert told in made.err
+    assert len(made.err.splitlines()) == 1
+
+
+def test_show_names_the_queries_that_scored_lowest(two_runs: list[str], capsys: Capture) -> None:
+    lines = ragtrial(capsys, "show").out.splitlines()
+    start = lines.index(f"lowest ndcg@3 of dense (ragtrial show {two_runs[1]} --query ID):")
+    assert lines[start + 1 : start + 3] == [
+        "  q1  1.0000  thirty days to return an item",
+        "  q2  1.0000  which batteries are covered",
+    ]
+
+
+def spoil_texts(folder: Path) -> None:
+    (folder / "texts.jsonl.gz").unlink()
+
+
+def spoil_rankings(folder: Path) -> None:
+    (folder / "rankings" / "dense.jsonl.gz").write_bytes(b"junk")
+
+
+def empty_rankings(folder: Path) -> None:
+    (folder / "rankings" / "dense.jsonl.gz").write_bytes(gzip.compress(b'{"query": "other"}\n'))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [(spoil_texts, "texts.jsonl.gz: cannot be read: No such file or directory."),
+     (spoil_rankings, "rankings/dense.jsonl.gz: cannot be read: Not a gzipped file (b'ju')."),
+     (empty_rankings, ": is damaged: rankings/ and texts.jsonl.gz lack what report.json names; "
+      "run the experiment again.")],
+)  # fmt: skip
+def test_show_says_which_file_of_a_report_is_damaged(
+    spoil: Callable[[Path], None], told: str, two_runs: list[str], capsys: Capture
+) -> None:
+    spoil(Path("results") / "small" / two_runs[1])
+    made = ragtrial(capsys, "show", "--query", "q1")
+    assert (made.code, made.out) == (2, "")
+    assert made.err.startswith(f"error: results/small/{two_runs[1]}")
+    assert made.err.endswith(told + "\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [("{", "is damaged, or not a report: Invalid JSON: EOF while parsing an object at line 1 column 1."),
+     ('{"schema_version": 1}', "is damaged, or not a report: experiment: Field required."),
+     ('{"schema_version": 99}', "has schema version 99; this ragtrial reads up to 1. Update it.")],
+)  # fmt: skip
+def test_a_report_that_cannot_be_read_is_told_and_hides_no_other(
+    content: str, told: str, two_runs: list[str], capsys: Capture
+) -> None:
+    path = Path("results") / "small" / two_runs[1] / "report.json"
+    path.write_text(content, encoding="utf-8")
+    made = ragtrial(capsys, "show", two_runs[1])
+    assert (made.code, made.out, made.err) == (2, "", f"error: {path}: {told}\n")
+    listed = ragtrial(capsys, "list")
+    assert listed.code == 0
+    by_name = dict(line.split("  ", 1) for line in listed.out.splitlines())
+    assert by_name[two_runs[0]] == "small: 1 setting, dense ndcg@3 1.0000"
+    assert by_name[two_runs[1]] == f"{path}: {told}"
+
+
+# search, list, schema
+
+
+def test_search_gives_what_a_setting_returns(config: Path, capsys: Capture, tmp_path: Path) -> None:
+    made = ragtrial(capsys, "search", config, "batteries covered", "--setting", "dense", "-q")
+    assert (made.code, made.err) == (0, "")
+    lines = made.out.splitlines()
+    assert lines[0] == "dense:"
+    assert lines[1].startswith("  1  grade -  ")
+    assert lines[1].endswith("  warranty.md [0:49]")
+    answer = ragtrial(capsys, "search", config, "batteries covered", "--json").json
+    assert answer[0]["setting"] == "dense"
+    assert [hit["rank"] for hit in answer[0]["hits"]] == [1, 2, 3]
+    assert answer[0]["hits"][0]["title"] == "Warranty"
+    assert not (tmp_path / "results").exists()
+
+
+def test_search_needs_no_labels(config: Path, capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "prompt_queries.json").unlink()
+    assert ragtrial(capsys, "search", config, "batteries", "-q").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(["  "], "the text to search for is empty."),
+     (["x", "--setting", "dens"], "there is no setting 'dens'. Did you mean 'dense'? Known: dense.")],
+)  # fmt: skip
+def test_search_refuses_an_empty_text_and_an_unknown_setting(
+    arguments: list[str], told: str, config: Path, capsys: Capture
+) -> None:
+    made = ragtrial(capsys, "search", config, *arguments)
+    assert (made.code, made.out, made.err) == (2, "", f"error: {told}\n")
+
+
+def test_list_gives_the_runs_oldest_first(two_runs: list[str], capsys: Capture) -> None:
+    made = ragtrial(capsys, "list")
+    assert (made.code, made.err) == (0, "")
+    assert made.out.splitlines() == [f"{name}  small: 1 setting, dense ndcg@3 1.0000" for name in two_runs]
+    assert [row["name"] for row in ragtrial(capsys, "list", "runs", "--json").json] == two_runs
+
+
+def test_list_says_how_to_make_a_run_when_there_is_none(capsys: Capture) -> None:
+    made = ragtrial(capsys, "list", "--results", "nowhere")
+    assert (made.code, made.out) == (0, "no reports in nowhere; `ragtrial run CONFIG` makes one.\n")
+    assert ragtrial(capsys, "list", "--results", "nowhere", "--json").json == []
+
+
+def test_list_gives_every_metric_and_every_kind_with_a_sentence(capsys: Capture) -> None:
+    metrics = ragtrial(capsys, "list", "metrics", "--json").json
+    assert [row["name"] for row in metrics] == METRICS.names()
+    embedders = ragtrial(capsys, "list", "embedders", "--json").json
+    assert [row["name"] for row in embedders] == EMBEDDERS.names()
+    assert all(row["description"] for row in metrics + embedders)
+    for what in ("retrievers", "chunkers", "stores"):
+        assert ragtrial(capsys, "list", what).code == 0
+
+
+def test_schema_writes_a_file_where_it_is_told_to(tmp_path: Path, capsys: Capture) -> None:
+    printed = ragtrial(capsys, "schema", "labels")
+    made = ragtrial(capsys, "schema", "labels", "-o", "new/labels.schema.json")
+    assert (made.code, made.out) == (0, "new/labels.schema.json\n")
+    assert (tmp_path / "new" / "labels.schema.json").read_text(encoding="utf-8") == printed.out
+    assert ragtrial(capsys, "schema", "-o", "x.json", "--json").json == {"exit_code": 0, "wrote": ["x.json"]}
+
+
+def test_schema_says_when_a_file_cannot_be_written(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "file").touch()
+    made = ragtrial(capsys, "schema", "-o", "file/x.json")
+    assert (made.code, made.out) == (2, "")
+    assert made.err.startswith("error: file/x.json: cannot be written: ")

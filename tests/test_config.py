@@ -1,0 +1,593 @@
+"""A config is read whole or refused with every fault: file, line and column, what was found, what is expected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrial import ExperimentConfig, RetrievalEvaluator, load_config
+from ragtrial.chunkers import CHUNKERS
+from ragtrial.chunkers.recursive import RecursiveChunker
+from ragtrial.config.metric_choice import choose_metrics
+from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.errors import ConfigError
+from ragtrial.metrics import METRICS
+from ragtrial.retrievers import RETRIEVERS
+from ragtrial.retrievers.dense import DenseRetriever
+from ragtrial.stores import STORES
+from ragtrial.stores.chroma import ChromaStore
+from small_experiment import CONFIG
+
+REFERENCE = """\
+experiment: quickstart
+dataset:
+  corpus: ../data/support          # a folder of documents, or a corpus.jsonl; paths are relative to this file
+  queries: ../prompt_queries.json
+  match: id                        # what a label's `doc` holds: id | content (a verbatim passage)
+  # or: {beir: path/to/folder, split: test}
+chunker: {kind: recursive, size: 200, overlap: 40, unit: tokens}       # unit: tokens | characters; or {kind: document}
+embedder: {kind: sentence-transformer, model: sentence-transformers/all-MiniLM-L6-v2}
+store: {kind: chroma, space: cosine}                                   # or {kind: exact}
+retrievers:                        # named; each may override chunker, embedder, store
+  dense: {kind: dense, top_k: 10}
+evaluators:
+  unit: document                   # what is found: document | span (section 4)
+  relevance_threshold: 1           # grade that counts as relevant in binary metrics
+  no_relevant: skip                # queries without relevant documents: skip | zero
+  primary_metric: ndcg@10          # sorts tables, decides verdicts and gates
+  order_unaware: {k: [1, 3, 5, 10]}
+  order_aware: {k: [10], metrics: ["rbp(p=0.8)@10"]}                   # more metrics, in the one spelling
+  graded: {k: [5, 10]}
+output: {directory: ../results}
+seed: 0
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def load(text: str, *overrides: str, **files: str) -> ExperimentConfig:
+    """The config of ``text``, beside other configs by name."""
+    for name, content in {**files, "config": text}.items():
+        path = Path(f"{name}.yaml")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    return load_config("config.yaml", overrides)
+
+
+def faults_of(text: str, *overrides: str, **files: str) -> list[str]:
+    """What is wrong with ``text``, one line a fault, without the file's own name."""
+    with pytest.raises(ConfigError) as caught:
+        load(text, *overrides, **files)
+    return [line.removeprefix("config.yaml:") for line in str(caught.value).splitlines()]
+
+
+def with_(old: str, new: str) -> str:
+    assert CONFIG.count(old) == 1
+    return CONFIG.replace(old, new)
+
+
+KINDS = ", ".join
+TOP_LEVEL = "experiment, dataset, chunker, embedder, store, retrievers, evaluators, output, workspace, latency, seed"
+EVALUATORS = "unit, relevance_threshold, no_relevant, primary_metric, order_unaware, order_aware, graded"
+
+
+# What is read.
+
+
+def test_the_reference_config_is_read_as_it_is_printed(tmp_path: Path) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "quickstart.yaml").write_text(REFERENCE, encoding="utf-8")
+    config = load_config(tmp_path / "configs" / "quickstart.yaml")
+    assert config.experiment == "quickstart"
+    assert config.dataset.corpus == str(tmp_path / "data" / "support")
+    assert config.dataset.queries == str(tmp_path / "prompt_queries.json")
+    assert config.dataset.match == "id"
+    assert config.chunker == RecursiveChunker(size=200, overlap=40, unit="tokens")
+    assert config.embedder == SentenceTransformerEmbedder(model="sentence-transformers/all-MiniLM-L6-v2")
+    assert config.store == ChromaStore(space="cosine")
+    assert config.retrievers == {"dense": DenseRetriever(top_k=10)}
+    assert config.output.directory == str(tmp_path / "results")
+    assert config.seed == 0
+    choice, faults = choose_metrics(config, ordered=False)
+    assert not faults
+    assert str(choice.primary) == "ndcg@10"
+    assert {str(metric) for metric in choice.metrics} == {
+        *(f"{name}@{k}" for name in ("precision", "recall", "f1", "hit_rate") for k in (1, 3, 5, 10)),
+        *("rr@10", "ap@10", "rbp(p=0.8)@10"),
+        *(f"{name}@{k}" for name in ("dcg", "ndcg", "judged") for k in (5, 10)),
+    }
+
+
+def test_the_shipped_quickstart_is_the_reference_config(root: Path) -> None:
+    shipped = load_config(root / "configs" / "quickstart.yaml")
+    assert shipped.as_written == load(REFERENCE).as_written
+    assert shipped.dataset.corpus == str(root / "data" / "support")
+    assert Path(str(shipped.dataset.queries)).is_file()
+
+
+@pytest.mark.parametrize("name", ["sentence-transformers/all-MiniLM-L6-v2", "all-MiniLM-L6-v2"])
+def test_the_name_of_a_model_on_the_hub_is_not_taken_for_a_path(name: str) -> None:
+    text = with_('{kind: custom, function: "hashing:embed"}', f"{{kind: sentence-transformer, model: {name}}}")
+    embedder = load(text).embedder
+    assert isinstance(embedder, SentenceTransformerEmbedder)
+    assert embedder.model == name
+
+
+def test_a_model_in_a_folder_is_relative_to_the_config(tmp_path: Path) -> None:
+    (tmp_path / "models" / "own").mkdir(parents=True)
+    for written in ("models/own", "./models/own"):
+        text = with_('{kind: custom, function: "hashing:embed"}', f"{{kind: sentence-transformer, model: {written}}}")
+        embedder = load(text).embedder
+        assert isinstance(embedder, SentenceTransformerEmbedder)
+        assert embedder.model == str(tmp_path / "models" / "own")
+
+
+def test_the_users_home_may_be_written_as_a_tilde(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert load(with_("corpus: documents", "corpus: ~/documents")).dataset.corpus == "/home/somebody/documents"
+
+
+def test_a_config_does_not_change() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load(CONFIG).seed = 3  # type: ignore[misc]  # this is what must fail
+
+
+def test_the_default_cutoffs_are_those_that_every_setting_can_serve() -> None:
+    """The lowest top_k decides, since all settings are scored by the same metrics."""
+    text = with_("  dense: {kind: dense, top_k: 3}", "  a: {kind: dense, top_k: 20}\n  b: {kind: dense, top_k: 4}")
+    choice, faults = choose_metrics(load(text), ordered=False)
+    assert not faults
+    assert str(choice.primary) == "ndcg@4"
+    assert {metric.k for metric in choice.metrics if metric.name == "recall"} == {1, 3}
+    assert {metric.k for metric in choice.metrics if metric.name == "ap"} == {4}
+
+
+def test_rank_biased_overlap_is_a_standard_metric_where_labels_are_an_order() -> None:
+    config = load(CONFIG)
+    for ordered in (False, True):
+        choice, _ = choose_metrics(config, ordered=ordered)
+        assert ("rbo" in {metric.name for metric in choice.metrics}) is ordered
+
+
+def test_a_metric_without_a_cutoff_is_cut_at_top_k_and_one_asked_for_twice_is_there_once() -> None:
+    text = CONFIG + "evaluators: {order_aware: {k: [3], metrics: [RR, mrr@3, rr@3, rbp]}, primary_metric: NDCG}\n"
+    choice, faults = choose_metrics(load(text), ordered=False)
+    assert not faults
+    assert [str(metric) for metric in choice.metrics if metric.definition.family == "order_aware"] == [
+        "rr@3", "ap@3", "rbp(p=0.8)@3"]  # fmt: skip
+    assert str(choice.primary) == "ndcg@3"
+
+
+def test_an_empty_list_of_cutoffs_leaves_a_familys_standard_metrics_out() -> None:
+    choice, _ = choose_metrics(load(CONFIG + "evaluators: {order_unaware: {k: []}}\n"), ordered=False)
+    assert {metric.definition.family for metric in choice.metrics} == {"order_aware", "graded"}
+
+
+# What is refused: one fault, one sentence, its place.
+
+WRONG = [
+    ("unknown key", CONFIG + "retreivers: {}\n",
+     f"9:1: unknown key 'retreivers'. Did you mean 'retrievers'? Allowed here: {TOP_LEVEL}."),
+    ("unknown key that is near to none", CONFIG + "zebra: 1\n",
+     f"9:1: unknown key 'zebra'. Allowed here: {TOP_LEVEL}."),
+    ("unknown key deeper down", CONFIG + "evaluators:\n  ordr_aware: {}\n",
+     f"10:3: unknown key 'ordr_aware' in evaluators. Did you mean 'order_aware'? Allowed here: {EVALUATORS}."),
+    ("unknown key of a kind", with_("{kind: exact}", "{kind: chroma, hnsw: {ef_serach: 3}}"),
+     "5:30: unknown key 'ef_serach' in store.hnsw. Did you mean 'ef_search'? "
+     "Allowed here: ef_construction, max_neighbors, ef_search, num_threads."),
+    ("a key of another kind", with_("{kind: exact}", "{kind: exact, hnsw: {}}"),
+     "5:22: unknown key 'hnsw' in store. Allowed here: kind, space."),
+    ("missing key", with_("experiment: small\n", ""), "1:1: experiment is missing; it must be given."),
+    ("missing key of a kind", with_(', function: "hashing:embed"', ""),
+     "4:1: embedder.function is missing; it must be given."),
+    ("no dataset", with_("{corpus: documents, queries: prompt_queries.json}", "{}"),
+     "2:1: dataset: corpus and queries must be given (or beir: a BEIR folder)."),
+    ("half a dataset", with_(", queries: prompt_queries.json", ""),
+     "2:1: dataset: queries must be given (or beir: a BEIR folder)."),
+    ("empty where a value must be", with_("experiment: small", "experiment:"),
+     "1:1: experiment is empty; it must be a text (put it in quotes)."),
+    ("empty where there is a default", with_("top_k: 3", "top_k:"),
+     "7:24: retrievers.dense.top_k is empty; it must be a whole number. Leave the key out for its default."),
+    ("empty retrievers", with_("  dense: {kind: dense, top_k: 3}\n", ""),
+     "6:1: retrievers is empty; it must be a mapping of names to values."),
+    ("no retriever", with_("\n  dense: {kind: dense, top_k: 3}\n", " {}\n"),
+     "6:1: retrievers has 0 entries; it must have at least 1."),
+    ("empty path", with_("corpus: documents", "corpus: ''"), "2:11: dataset.corpus: a path must not be empty."),
+    ("number for a text", with_("experiment: small", "experiment: 3"),
+     "1:1: experiment is 3; it must be a text (put it in quotes)."),
+    ("text for a number", with_("top_k: 3", "top_k: ten"),
+     "7:24: retrievers.dense.top_k is 'ten'; it must be a whole number."),
+    ("quoted number", with_("top_k: 3", "top_k: '3'"),
+     "7:24: retrievers.dense.top_k is '3'; it must be a whole number."),
+    ("fraction for a whole number", with_("top_k: 3", "top_k: 3.0"),
+     "7:24: retrievers.dense.top_k is 3.0; it must be a whole number."),
+    ("boolean for a number", with_("top_k: 3", "top_k: true"),
+     "7:24: retrievers.dense.top_k is true; it must be a whole number."),
+    ("yes for true", with_("latency: false", "latency: yes"), "8:1: latency is 'yes'; it must be true or false."),
+    ("number for a boolean", with_("latency: false", "latency: 0"), "8:1: latency is 0; it must be true or false."),
+    ("list for a number", with_("top_k: 3", "top_k: [3]"),
+     "7:24: retrievers.dense.top_k is a list; it must be a whole number."),
+    ("number for a list", CONFIG + "evaluators: {order_aware: {k: 3}}\n",
+     "9:28: evaluators.order_aware.k is 3; it must be a list."),
+    ("text for a mapping", CONFIG + "output: results\n",
+     "9:1: output is 'results'; it must be a mapping of keys to values."),
+    ("list for a mapping", with_("{kind: exact}", "[]"),
+     "5:1: store is a list; it must be a mapping of keys to values."),
+    ("a kind by its name alone", with_("{kind: exact}", "exact"),
+     f"5:1: store is 'exact'; it must be a mapping of keys to values, like {{kind: {STORES.names()[0]}}}."),
+    ("no kind", with_("{kind: exact}", "{space: l2}"),
+     f"5:1: store.kind is missing; it must be one of: {KINDS(STORES.names())}."),
+    ("unknown kind", with_("{kind: exact}", "{kind: exakt}"),
+     f"5:1: store.kind is 'exakt'; it must be one of: {KINDS(STORES.names())}. Did you mean 'exact'?"),
+    ("unknown kind of a retriever", with_("kind: dense", "kind: dens"),
+     f"7:11: retrievers.dense.kind is 'dens'; it must be one of: {KINDS(RETRIEVERS.names())}. Did you mean 'dense'?"),
+    ("unknown kind in a retriever", with_("top_k: 3", "chunker: {kind: fxed}"),
+     f"7:24: retrievers.dense.chunker.kind is 'fxed'; it must be one of: {KINDS(CHUNKERS.names())}. "
+     "Did you mean 'fixed'?"),
+    ("a kind that is a number", with_("{kind: exact}", "{kind: 7}"),
+     f"5:1: store.kind is 7; it must be one of: {KINDS(STORES.names())}."),
+    ("unknown word", with_("{kind: exact}", "{kind: exact, space: cosin}"),
+     "5:22: store.space is 'cosin'; it must be one of: cosine, ip, l2. Did you mean 'cosine'?"),
+    ("below the least", with_("top_k: 3", "top_k: 0"),
+     "7:24: retrievers.dense.top_k is 0; it must be at least 1 (default 10)."),
+    ("below the least, without a default", CONFIG + "evaluators: {graded: {k: [1, 0]}}\n",
+     "9:30: evaluators.graded.k[1] is 0; it must be at least 1."),
+    ("a name with a slash", with_("experiment: small", "experiment: ../small"),
+     "1:1: experiment is '../small'; it must be made of letters, digits, - and _, a letter or digit first."),
+    ("a retriever's name with a space", with_("  dense: {", "  a b: {"),
+     "7:3: retrievers has the name 'a b'; a name must be made of letters, digits, - and _, a letter or digit first."),
+    ("overlap as long as a chunk", with_("{kind: document}", "{kind: fixed, size: 9, overlap: 9, unit: characters}"),
+     "3:1: chunker: overlap is 9; it must be below size (9)."),
+    ("default overlap longer than a chunk", with_("top_k: 3", "chunker: {kind: fixed, size: 9, unit: characters}"),
+     "7:24: retrievers.dense.chunker: overlap is 40; it must be below size (9)."),
+    ("tokens without a tokenizer", with_("{kind: document}", "{kind: recursive, unit: tokens}"),
+     "3:28: chunker.unit is tokens, but the custom embedder has no tokenizer to count them; set unit: characters, or "
+     "give the embedder a tokenizer_model."),
+    ("tokens without a tokenizer, for one retriever", with_("top_k: 3", "chunker: {kind: recursive}"),
+     "7:24: retrievers.dense.chunker.unit is tokens, but the custom embedder has no tokenizer to count them; set unit: "
+     "characters, or give the embedder a tokenizer_model."),
+    ("a function without a module", with_("hashing:embed", "embed"),
+     "4:26: embedder.function: 'embed' must be written package.module:function."),
+    ("a function by its file", with_("hashing:embed", "hashing.py:em-bed"),
+     "4:26: embedder.function: 'hashing.py:em-bed' must be written package.module:function."),
+    ("span", CONFIG + "evaluators: {unit: span}\n",
+     "9:14: evaluators.unit is span, which is not supported yet; it must be document."),
+    ("k above top_k", CONFIG + "evaluators:\n  order_unaware: {k: [1, 5]}\n",
+     "10:26: evaluators.order_unaware.k[1] is 5, above the top_k of 3; only that many documents are kept. Lower k, or "
+     "raise every retriever's top_k."),
+    ("a named metric above top_k", CONFIG + "evaluators: {order_aware: {metrics: ['rbp(p=0.8)@9']}}\n",
+     "9:38: evaluators.order_aware.metrics[0] is rbp(p=0.8)@9, cut above the top_k of 3; only that many documents are "
+     "kept. Lower k, or raise every retriever's top_k."),
+    ("the primary metric above top_k", CONFIG + "evaluators:\n  primary_metric: ndcg@7\n",
+     "10:3: evaluators.primary_metric is ndcg@7, cut above the top_k of 3; only that many documents are kept. Lower k, "
+     "or raise every retriever's top_k."),
+    ("a metric of another family", CONFIG + "evaluators: {order_aware: {metrics: [ndcg@3]}}\n",
+     "9:38: evaluators.order_aware.metrics[0] is ndcg@3, which is graded; list it in evaluators.graded."),
+    ("an unknown metric", CONFIG + "evaluators: {primary_metric: ndgc@3}\n",
+     "9:14: evaluators.primary_metric: 'ndgc@3': there is no metric 'ndgc'. Did you mean 'ndcg'? "
+     f"Known: {KINDS(sorted(METRICS.names()))}."),
+    ("a parameter out of range", CONFIG + "evaluators: {order_aware: {metrics: ['rbp(p=2)']}}\n",
+     "9:38: evaluators.order_aware.metrics[0]: 'rbp(p=2)': p is 2; it must be above 0 and below 1."),
+    ("a whole metric that is no text", CONFIG + "evaluators: {order_aware: {metrics: [3]}}\n",
+     "9:38: evaluators.order_aware.metrics[0] is 3; it must be a text (put it in quotes)."),
+    ("beir and corpus", with_("{corpus", "{beir: b, corpus"),
+     "2:1: dataset: give either beir, or corpus and queries; not both."),
+    ("a split of a folder", with_("{corpus", "{split: test, corpus"),
+     "2:1: dataset: split belongs to beir; corpus and queries have none."),
+    ("a list of settings", "- 1\n", "1:1: must be a mapping of keys to values, like `experiment: first`."),
+    ("a text", "experiment\n", "1:1: must be a mapping of keys to values, like `experiment: first`."),
+    ("null", "null\n", "1:1: must be a mapping of keys to values, like `experiment: first`."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "fault"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
+def test_a_config_that_is_wrong_is_refused_with_the_place_and_what_is_right(text: str, fault: str) -> None:
+    assert faults_of(text) == [fault]
+
+
+def test_all_faults_are_told_at_once_in_the_order_of_the_file() -> None:
+    text = with_("top_k: 3", "topk: 3, store: {kind: exakt}") + (
+        "sead: 1\nevaluators:\n  unit: spam\n  relevance_threshold: 0\n  graded: {k: [x, 1, -1]}\n"
+    )
+    assert faults_of(text) == [
+        "7:24: unknown key 'topk' in retrievers.dense. Did you mean 'top_k'? "
+        f"Allowed here: {KINDS(DenseRetriever.model_fields)}.",
+        f"7:33: retrievers.dense.store.kind is 'exakt'; it must be one of: {KINDS(STORES.names())}. "
+        "Did you mean 'exact'?",
+        f"9:1: unknown key 'sead'. Did you mean 'seed'? Allowed here: {TOP_LEVEL}.",
+        "11:3: evaluators.unit is 'spam'; it must be one of: document, span. Did you mean 'span'?",
+        "12:3: evaluators.relevance_threshold is 0; it must be at least 1 (default 1).",
+        "13:16: evaluators.graded.k[0] is 'x'; it must be a whole number.",
+        "13:22: evaluators.graded.k[2] is -1; it must be at least 1.",
+    ]
+
+
+def test_all_faults_between_parts_are_told_at_once() -> None:
+    text = with_("{kind: document}", "{kind: recursive}") + (
+        "evaluators:\n  unit: span\n  graded: {k: [4, 2, 5], metrics: [rr@3]}\n  primary_metric: foo\n"
+    )
+    assert [line.partition(" ")[0] for line in faults_of(text)] == [
+        "10:3:",
+        "11:16:",
+        "11:22:",
+        "11:36:",
+        "12:3:",
+        "3:1:",
+    ]
+
+
+def test_a_config_made_in_python_is_checked_as_one_from_a_file_is() -> None:
+    values: dict[str, Any] = {
+        "experiment": "made",
+        "dataset": {"corpus": "documents", "queries": "labels.json"},
+        "retrievers": {"dense": {"kind": "dense", "top_k": 3}},
+        "evaluators": {"graded": {"k": [4]}},
+    }
+    config = ExperimentConfig.model_validate(values)
+    with pytest.raises(ConfigError) as caught:
+        RetrievalEvaluator(config)
+    assert str(caught.value) == (
+        "evaluators.graded.k[0] is 4, above the top_k of 3; only that many documents are kept. Lower k, or raise every "
+        "retriever's top_k."
+    )
+
+
+# The file itself.
+
+
+def test_a_file_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^nowhere\.yaml: there is no such file\.$"):
+        load_config("nowhere.yaml")
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ConfigError, match=r"^folder: is a folder; a file is needed here\.$"):
+        load_config("folder")
+
+
+def test_a_file_in_another_encoding_is_refused_with_the_line(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_bytes("# eins\nexperiment: M\u00fcnchen\n".encode("latin-1"))
+    with pytest.raises(ConfigError) as caught:
+        load_config("config.yaml")
+    assert str(caught.value) == (
+        "config.yaml:2: byte 0xfc is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8)."
+    )
+
+
+def test_a_byte_order_mark_and_other_line_ends_change_nothing(tmp_path: Path) -> None:
+    plain = load(CONFIG)
+    (tmp_path / "config.yaml").write_bytes(b"\xef\xbb\xbf" + CONFIG.replace("\n", "\r\n").encode())
+    assert load_config("config.yaml") == plain
+
+
+# extends.
+
+
+def test_a_config_is_laid_upon_its_base_mapping_by_mapping() -> None:
+    config = load(
+        "extends: base.yaml\nseed: 7\nretrievers:\n  dense: {top_k: 2}\n  second: {kind: dense, top_k: 5}\n",
+        base=CONFIG + "evaluators: {graded: {k: [1, 2]}, no_relevant: zero}\n",
+    )
+    assert config.seed == 7
+    assert {name: one.top_k for name, one in config.retrievers.items()} == {"dense": 2, "second": 5}
+    assert config.evaluators.graded.k == [1, 2]
+    assert config.evaluators.no_relevant == "zero"
+    assert config.latency is False
+
+
+def test_a_list_is_replaced_whole() -> None:
+    config = load(
+        "extends: base.yaml\nevaluators: {graded: {k: [3]}}\n", base=CONFIG + "evaluators: {graded: {k: [1, 2]}}\n"
+    )
+    assert config.evaluators.graded.k == [3]
+
+
+def test_another_kind_replaces_the_whole_part_and_the_same_kind_is_merged() -> None:
+    base = CONFIG.replace("{kind: exact}", "{kind: chroma, space: l2, hnsw: {ef_search: 7}}")
+    other = load("extends: base.yaml\nstore: {kind: exact}\n", base=base).store
+    assert (other.kind, other.space) == ("exact", "cosine")
+    same = load("extends: base.yaml\nstore: {kind: chroma, hnsw: {max_neighbors: 5}}\n", base=base).store
+    assert isinstance(same, ChromaStore)
+    assert (same.space, same.hnsw.ef_search, same.hnsw.max_neighbors) == ("l2", 7, 5)
+    without = load("extends: base.yaml\nstore: {space: ip}\n", base=base).store
+    assert isinstance(without, ChromaStore)
+    assert (without.space, without.hnsw.ef_search) == ("ip", 7)
+
+
+def test_of_several_bases_the_later_lies_on_the_earlier_and_the_file_on_all() -> None:
+    config = load(
+        "extends: [one.yaml, two.yaml]\nexperiment: three\n",
+        one=CONFIG + "seed: 1\nevaluators: {relevance_threshold: 2}\n",
+        two="experiment: two\nseed: 2\n",
+    )
+    assert (config.experiment, config.seed, config.evaluators.relevance_threshold) == ("three", 2, 2)
+
+
+def test_a_base_may_have_a_base() -> None:
+    config = load("extends: two.yaml\n", two="extends: one.yaml\nseed: 2\n", one=CONFIG + "seed: 1\n")
+    assert (config.experiment, config.seed) == ("small", 2)
+
+
+def test_one_base_may_be_reached_on_two_ways() -> None:
+    config = load(
+        "extends: [two.yaml, three.yaml]\n",
+        two="extends: one.yaml\nseed: 2\n",
+        three="extends: one.yaml\nexperiment: three\n",
+        one=CONFIG + "seed: 1\n",
+    )
+    assert (config.experiment, config.seed) == ("three", 1)
+
+
+def test_paths_are_relative_to_the_file_that_they_are_written_in(tmp_path: Path) -> None:
+    base = CONFIG.replace("corpus: documents", "corpus: ../documents") + "output: {directory: out}\n"
+    config = load("extends: shared/deep/base.yaml\ndataset: {queries: own.json}\n", **{"shared/deep/base": base})
+    assert config.dataset.corpus == str(tmp_path / "shared" / "documents")
+    assert config.dataset.queries == str(tmp_path / "own.json")
+    assert config.output.directory == str(tmp_path / "shared" / "deep" / "out")
+
+
+def test_the_base_of_a_base_is_relative_to_that_base() -> None:
+    config = load("extends: shared/two.yaml\n", **{"shared/two": "extends: one.yaml\n", "shared/one": CONFIG})
+    assert config.experiment == "small"
+
+
+def test_a_fault_is_placed_in_the_file_that_it_is_written_in(tmp_path: Path) -> None:
+    assert faults_of("extends: base.yaml\nsead: 1\n", base=CONFIG + "evaluators: {unit: spam}\n") == [
+        f"{tmp_path / 'base.yaml'}:9:14: evaluators.unit is 'spam'; it must be one of: document, span. "
+        "Did you mean 'span'?",
+        f"2:1: unknown key 'sead'. Did you mean 'seed'? Allowed here: {TOP_LEVEL}.",
+    ]
+
+
+def test_what_breaks_a_base_is_told_with_its_place(tmp_path: Path) -> None:
+    place = tmp_path / "base.yaml"
+    assert faults_of("extends: base.yaml\n", base="a: 1\na: 2\n") == [
+        f"{place}:2:1: key 'a' stands twice (first in line 1)."
+    ]
+    assert faults_of("extends: base.yaml\n", base="[1]\n") == [
+        f"{place}:1:1: must be a mapping of keys to values, like `experiment: first`."
+    ]
+
+
+def test_a_config_that_extends_itself_is_refused_with_the_ring(tmp_path: Path) -> None:
+    config, one = tmp_path / "config.yaml", tmp_path / "one.yaml"
+    assert faults_of("seed: 1\nextends: config.yaml\n") == [f"2:1: extends itself: {config} -> {config}."]
+    assert faults_of("extends: [one.yaml]\n", one="seed: 1\nextends: config.yaml\n") == [
+        f"{one}:2:1: extends itself: {config} -> {one} -> {config}."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [("extends: nowhere.yaml", "1:1: extends 'nowhere.yaml', but there is no file {}/nowhere.yaml."),
+     ("extends: [base.yaml, nowhere.yaml]", "1:22: extends 'nowhere.yaml', but there is no file {}/nowhere.yaml."),
+     ("extends: 3", "1:1: extends is 3; it must be a path, or a list of paths."),
+     ("extends: {a: b}", "1:1: extends is a mapping; it must be a path, or a list of paths."),
+     ("extends: [base.yaml, [a]]", "1:22: extends is a list; it must be a path, or a list of paths.")],
+)  # fmt: skip
+def test_a_base_that_is_not_there_is_refused_where_it_is_named(line: str, fault: str, tmp_path: Path) -> None:
+    assert faults_of(line + "\n", base=CONFIG) == [fault.format(tmp_path)]
+
+
+# --set.
+
+
+@pytest.mark.parametrize(
+    ("override", "path", "expected"),
+    [("seed=7", "seed", 7), ("seed = 7", "seed", 7), ("latency=true", "latency", True),
+     ("experiment=no", "experiment", "no"), ("experiment='7'", "experiment", "7"),
+     ("evaluators.graded.k=[1, 2]", "evaluators.graded.k", [1, 2]),
+     ("evaluators.graded={k: [2]}", "evaluators.graded.k", [2]),
+     ("embedder.query_prefix=", "embedder.query_prefix", ""),
+     ("embedder.query_prefix='a=b'", "embedder.query_prefix", "a=b"),
+     ("embedder.query_prefix=a=b", "embedder.query_prefix", "a=b")],
+)  # fmt: skip
+def test_an_override_is_read_as_yaml_and_lies_on_the_config(override: str, path: str, expected: object) -> None:
+    found: Any = load(CONFIG, override)
+    for name in path.split("."):
+        found = getattr(found, name)
+    assert found == expected
+
+
+def test_of_two_overrides_the_later_holds() -> None:
+    assert load(CONFIG, "seed=7", "seed=8").seed == 8
+
+
+def test_an_override_of_one_key_keeps_the_others() -> None:
+    config = load(CONFIG, "retrievers.dense.top_k=2", "store.space=l2")
+    assert config.retrievers["dense"].top_k == 2
+    assert (config.store.kind, config.store.space) == ("exact", "l2")
+
+
+def test_an_override_with_another_kind_replaces_the_part() -> None:
+    chunker = load(CONFIG, "chunker={kind: fixed, size: 50, unit: characters}").chunker
+    assert chunker.model_dump() == {"kind": "fixed", "size": 50, "overlap": 40, "unit": "characters"}
+
+
+def test_a_whole_retriever_can_be_added_by_an_override() -> None:
+    config = load(CONFIG, "retrievers.second={kind: dense, top_k: 4}")
+    assert {name: one.top_k for name, one in config.retrievers.items()} == {"dense": 3, "second": 4}
+
+
+def test_the_path_of_an_override_is_relative_to_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(CONFIG)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    config = load_config(tmp_path / "config.yaml", ["dataset.queries=own.json"])
+    assert config.dataset.queries == str(tmp_path / "elsewhere" / "own.json")
+    assert config.dataset.corpus == str(tmp_path / "documents")
+
+
+@pytest.mark.parametrize(
+    ("override", "fault"),
+    [("seed", "'seed' must be written KEY=VALUE, like retrievers.dense.top_k=20."),
+     ("=3", "'=3' must be written KEY=VALUE, like retrievers.dense.top_k=20."),
+     ("a..b=3", "'a..b=3' must be written KEY=VALUE, like retrievers.dense.top_k=20."),
+     ("seed=#x", "'seed=#x': a value that begins with # must stand in quotes."),
+     ("seed=x", "seed is 'x'; it must be a whole number."),
+     ("seed=", "seed is ''; it must be a whole number."),
+     ("sead=1", f"unknown key 'sead'. Did you mean 'seed'? Allowed here: {TOP_LEVEL}."),
+     ("extends=base.yaml", "extends can only be written in a file; set the keys themselves."),
+     ("retrievers.dens.top_k=9", "there is no retriever 'dens'. Did you mean 'dense'? Known: dense."),
+     ("chunker.size=9", "unknown key 'size' in chunker. Allowed here: kind."),
+     ("evaluators.graded.k=[1, 9]",
+      "evaluators.graded.k[1] is 9, above the top_k of 3; only that many documents are kept. Lower k, or raise every "
+      "retriever's top_k.")],
+)  # fmt: skip
+def test_a_wrong_override_is_refused_by_its_number(override: str, fault: str) -> None:
+    assert faults_of(CONFIG, "latency=true", override) == [f"--set #2: {fault}"]
+
+
+def test_an_override_that_is_no_yaml_is_refused_with_the_column_in_its_value() -> None:
+    assert faults_of(CONFIG, "evaluators.graded.k=[1") == [
+        "--set #1:1:3: expected ',' or ']', but got the end of the file."
+    ]
+
+
+# Variables, and what the report will hold.
+
+
+def test_as_written_keeps_variables_unresolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOP_K", "2")
+    monkeypatch.setenv("SECRET", "classified")
+    text = (
+        with_("{kind: dense, top_k: 3}", "\n    kind: dense\n    top_k: ${TOP_K}")
+        + "output: {directory: '${SECRET}'}\n"
+    )
+    config = load(text, "embedder.query_prefix=${SECRET}")
+    assert config.retrievers["dense"].top_k == 2
+    assert config.output.directory.endswith("/classified")
+    assert config.as_written["retrievers"] == {"dense": {"kind": "dense", "top_k": "${TOP_K}"}}
+    assert config.as_written["output"] == {"directory": "${SECRET}"}
+    assert config.as_written["embedder"]["query_prefix"] == "${SECRET}"
+    assert config.text == text
+    assert "classified" not in str(config.as_written)
+
+
+def test_as_written_is_the_whole_after_bases_and_overrides() -> None:
+    config = load("extends: base.yaml\nseed: 2\n", "retrievers.dense.top_k=2", base=CONFIG)
+    assert config.as_written == {
+        "experiment": "small",
+        "dataset": {"corpus": "documents", "queries": "prompt_queries.json"},
+        "chunker": {"kind": "document"},
+        "embedder": {"kind": "custom", "function": "hashing:embed"},
+        "store": {"kind": "exact"},
+        "retrievers": {"dense": {"kind": "dense", "top_k": 2}},
+        "latency": False,
+        "seed": 2,
+    }
+
+
+def test_a_variable_that_is_not_set_is_refused_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOCUMENTS", raising=False)
+    assert faults_of(with_("corpus: documents", 'corpus: "${DOCUMENTS}"')) == [
+        "2:19: the environment variable DOCUMENTS is not set; set it, or write ${DOCUMENTS:-a default}."
+    ]

@@ -1,0 +1,142 @@
+"""The JSON Schemas that editors use are valid, say what the loaders say, and are the ones that are shipped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from ragtrial.config import load_config
+from ragtrial.config.schema import config_schema, labels_schema
+from ragtrial.dataset.labels import load_prompt_queries
+from ragtrial.errors import InputError
+from ragtrial.report import report_schema
+from small_experiment import CONFIG, LABELS, ragtrial, small_experiment
+
+SCHEMAS = {"config": config_schema, "labels": labels_schema, "report": report_schema}
+CONFIGS = sorted(path.name for path in (Path(__file__).parents[1] / "configs").glob("*.yaml"))
+
+
+def faults(schema: dict[str, Any], value: object) -> list[str]:
+    """Where ``value`` is not as ``schema`` says, as an editor would tell."""
+    found = jsonschema.Draft202012Validator(schema).iter_errors(value)
+    return sorted(error.json_path for error in found)
+
+
+def config_faults(text: str) -> list[str]:
+    return faults(config_schema(), yaml.safe_load(text))
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_schema_is_valid_json_schema_of_2020_12(name: str) -> None:
+    schema = SCHEMAS[name]()
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_shipped_schema_is_what_the_command_prints(
+    name: str, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shipped = root / "schemas" / f"{name}.schema.json"
+    printed = ragtrial(capsys, "schema", name)
+    assert printed.code == 0
+    assert shipped.read_text(encoding="utf-8") == printed.out, (
+        f"{shipped.name} is out of date; regenerate it: ragtrial schema {name} -o schemas/{name}.schema.json"
+    )
+
+
+@pytest.mark.parametrize("name", ["config", "labels"])
+def test_every_key_of_a_schema_that_people_write_has_a_description(name: str) -> None:
+    schema = SCHEMAS[name]()
+    bare = [
+        f"{title}.{key}"
+        for title, part in {"": schema, **schema["$defs"]}.items()
+        for key, value in part.get("properties", {}).items()
+        if not value.get("description") and "$ref" not in value
+    ]
+    assert bare == []
+    assert all(part["description"] for part in schema["$defs"].values())
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_shipped_config_fits_the_schema_and_names_it(name: str, root: Path) -> None:
+    text = (root / "configs" / name).read_text(encoding="utf-8")
+    assert config_faults(text) == []
+    modeline = text.partition("\n")[0].removeprefix("# yaml-language-server: $schema=")
+    assert (root / "configs" / modeline).resolve() == root / "schemas" / "config.schema.json"
+
+
+def test_the_shipped_labels_fit_the_schema(root: Path) -> None:
+    assert faults(labels_schema(), json.loads((root / "prompt_queries.json").read_text(encoding="utf-8"))) == []
+
+
+def test_a_report_that_was_written_fits_the_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = ragtrial(capsys, "run", small_experiment(tmp_path), "--json")
+    report = json.loads(Path(made.json["report"]).read_text(encoding="utf-8"))
+    assert faults(report_schema(), report) == []
+
+
+@pytest.mark.parametrize(
+    ("added", "where"),
+    [("sead: 1\n", "$"), ("seed: x\n", "$.seed"), ("seed: 1.5\n", "$.seed"), ("workspace: 3\n", "$.workspace"),
+     ("evaluators: {unit: spam}\n", "$.evaluators.unit"), ("evaluators: {relevance_threshold: 0}\n",
+     "$.evaluators.relevance_threshold"), ("evaluators: {graded: {k: [0]}}\n", "$.evaluators.graded.k"),
+     ("evaluators: {graded: {cut: 3}}\n", "$.evaluators.graded"), ("output: {dir: x}\n", "$.output")],
+)  # fmt: skip
+def test_what_the_loader_refuses_the_schema_marks(added: str, where: str, tmp_path: Path) -> None:
+    assert config_faults(CONFIG) == []
+    assert any(place.startswith(where) for place in config_faults(CONFIG + added))
+    with pytest.raises(InputError):
+        load_config(small_experiment(tmp_path, config=CONFIG + added))
+
+
+@pytest.mark.parametrize(
+    "replaced",
+    [("top_k: 3", "top_k: 0"), ("top_k: 3", "topk: 3"), ("  dense:", "  a b:"), ("{kind: exact}", "{kind: exakt}"),
+     ("{kind: exact}", "exact"), ("experiment: small\n", ""), ("experiment: small", "experiment: a/b")],
+)  # fmt: skip
+def test_what_the_loader_refuses_in_a_part_the_schema_marks(replaced: tuple[str, str], tmp_path: Path) -> None:
+    text = CONFIG.replace(*replaced)
+    assert config_faults(text) != []
+    with pytest.raises(InputError):
+        load_config(small_experiment(tmp_path, config=text))
+
+
+def test_the_schema_lets_a_config_with_a_base_leave_out_what_the_base_has(tmp_path: Path) -> None:
+    small_experiment(tmp_path)
+    for text in ("extends: experiment.yaml\nseed: 3\n", "extends: [experiment.yaml]\nlatency: true\n"):
+        (tmp_path / "other.yaml").write_text(text, encoding="utf-8")
+        assert config_faults(text) == []
+        assert load_config(tmp_path / "other.yaml").experiment == "small"
+
+
+@pytest.mark.parametrize("key", ["seed", "latency"])
+def test_the_schema_lets_a_number_come_from_a_variable_and_no_other_text(key: str, tmp_path: Path) -> None:
+    base = CONFIG.replace("latency: false\n", "")
+    text = f"{base}{key}: ${{NOT_SET:-{'7' if key == 'seed' else 'true'}}}\n"
+    assert config_faults(text) == []
+    load_config(small_experiment(tmp_path, config=text))
+    assert config_faults(f"{base}{key}: seven\n") == [f"$.{key}"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"id": "q", "text": "x", "relevant_docs": [{"doc": "a", "grade": 1}]}, {"id": "q", "text": "x"},
+     {"id": 1.5, "text": "x", "relevant_docs": []}, {"id": "q", "text": 3, "relevant_docs": []},
+     {"id": "q", "text": "x", "relevant_docs": [{"doc": "a", "relevance": "2"}]}],
+)  # fmt: skip
+def test_labels_that_the_loader_refuses_the_schema_marks(query: object, tmp_path: Path) -> None:
+    assert faults(labels_schema(), LABELS) == []
+    labels = {"queries": [query]}
+    assert faults(labels_schema(), labels) != []
+    small_experiment(tmp_path, labels=labels)
+    with pytest.raises(InputError):
+        load_prompt_queries(tmp_path / "prompt_queries.json")

@@ -1,0 +1,89 @@
+"""What ``from ragtrial import ...`` offers, and that neither it nor ``--help`` loads anything heavy."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ragtrial
+from ragtrial.cli.group import COMMANDS
+
+PUBLIC = [
+    "ExperimentConfig", "ExperimentResults", "Hit", "Judgment", "PromptQueries", "Query", "QueryResult",
+    "RagtrialError", "Report", "RetrievalEvaluator", "load_config", "load_prompt_queries", "load_report",
+    "run_experiment",
+]  # fmt: skip
+HEAVY = {"torch", "chromadb", "scipy", "pandas", "sentence_transformers", "transformers"}
+MORE_THAN_HELP_NEEDS = HEAVY | {"numpy", "pydantic", "yaml", "rich", "huggingface_hub", "tokenizers"}
+
+
+def imported_by(code: str, tmp_path: Path) -> set[str]:
+    """The top-level packages that a fresh Python has loaded after ``code``."""
+    ending = "import sys; print('LOADED', *{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
+    wrapped = f"try:\n    {code}\nfinally:\n    {ending}\n"
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    made = subprocess.run(
+        [sys.executable, "-c", wrapped], capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
+    )
+    (line,) = [line for line in made.stderr.splitlines() if line.startswith("LOADED ")]
+    return set(line.split()[1:])
+
+
+def test_the_public_names_are_exactly_these_and_few() -> None:
+    assert ragtrial.__all__ == PUBLIC
+    assert len(PUBLIC) <= 15
+
+
+def test_no_public_name_is_the_name_of_a_module() -> None:
+    """The import system would overwrite the one by the other."""
+    modules = {module.name for module in pkgutil.iter_modules(ragtrial.__path__)}
+    assert modules >= {"config", "experiment", "report"}
+    assert modules.isdisjoint(PUBLIC)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_can_be_imported_and_says_what_it_is(name: str) -> None:
+    assert getattr(ragtrial, name).__doc__
+
+
+def test_a_name_that_is_not_public_is_refused_as_by_any_module() -> None:
+    with pytest.raises(AttributeError, match="module 'ragtrial' has no attribute 'nothing'"):
+        _ = ragtrial.nothing
+
+
+def test_importing_ragtrial_imports_nothing_else(tmp_path: Path) -> None:
+    assert MORE_THAN_HELP_NEEDS.isdisjoint(imported_by("import ragtrial", tmp_path))
+
+
+def test_importing_every_public_name_imports_nothing_heavy(tmp_path: Path) -> None:
+    loaded = imported_by(f"from ragtrial import {', '.join(PUBLIC)}", tmp_path)
+    assert loaded >= {"numpy", "pydantic"}
+    assert HEAVY.isdisjoint(loaded)
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_imports_next_to_nothing(command: str, tmp_path: Path) -> None:
+    arguments = [*command.split(), "--help"]
+    loaded = imported_by(
+        f"from ragtrial.__main__ import main; import sys; sys.argv[1:] = {arguments}; main()", tmp_path
+    )
+    assert "click" in loaded
+    assert MORE_THAN_HELP_NEEDS.isdisjoint(loaded)
+
+
+def test_the_version_is_told_without_importing_anything_heavy(tmp_path: Path) -> None:
+    code = "from ragtrial.__main__ import main; import sys; sys.argv[1:] = ['--version']; main()"
+    assert MORE_THAN_HELP_NEEDS.isdisjoint(imported_by(code, tmp_path))
+
+
+@pytest.mark.parametrize("arguments", [["list", "metrics"], ["list", "stores"], ["schema"], ["show", "nowhere"]])
+def test_commands_that_compute_nothing_import_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:
+    loaded = imported_by(
+        f"from ragtrial.__main__ import main; import sys; sys.argv[1:] = {arguments}; main()", tmp_path
+    )
+    assert HEAVY.isdisjoint(loaded)

@@ -1,0 +1,365 @@
+"""YAML is read as it is written: no value is guessed, every fault has its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrial.config.strict_yaml import YamlText, parse_yaml
+from ragtrial.errors import ConfigError, Fault
+from ragtrial.options import LocatedText
+
+FOLDER = Path("/where/the/config/is")
+
+
+def read(text: str, **environment: str) -> YamlText:
+    return parse_yaml(text, "config.yaml", FOLDER, environment)
+
+
+def value_of(scalar: str, **environment: str) -> Any:
+    return read(f"key: {scalar}\n", **environment).value["key"]
+
+
+def faults_of(text: str, **environment: str) -> list[str]:
+    """What is wrong, each with its line and column, without the name of the file."""
+    with pytest.raises(ConfigError) as caught:
+        read(text, **environment)
+    lines = str(caught.value).splitlines()
+    assert all(line.startswith("config.yaml:") for line in lines)
+    return [line.removeprefix("config.yaml:") for line in lines]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["no", "No", "NO", "yes", "Yes", "on", "On", "off", "OFF", "y", "n", "tRUE", "nULL",
+     "010", "00", "0o10", "0x10", "0b1", "1_000", "12:30", "190:20:30", "2024-01-31", "2024-01-31T10:00:00Z",
+     "1.2.3", ".", "e3", "1e", "+", "--1", "1-1", "inf", ".inf", "-.inf", "nan", ".nan", "=", "１", "٣"],
+)  # fmt: skip
+def test_what_only_yaml_1_1_or_a_slip_takes_for_something_else_is_a_text(text: str) -> None:
+    assert value_of(text) == text
+    assert isinstance(value_of(text), str)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("0", 0), ("7", 7), ("-1", -1), ("+1", 1), ("-0", 0),
+     ("1.5", 1.5), (".5", 0.5), ("-.5", -0.5), ("5.", 5.0), ("1e-3", 0.001), ("1e3", 1000.0), ("1E+3", 1000.0),
+     ("2.5e3", 2500.0), ("1.0", 1.0),
+     ("true", True), ("True", True), ("TRUE", True), ("false", False), ("False", False), ("FALSE", False),
+     ("null", None), ("Null", None), ("NULL", None), ("~", None), ("", None)],
+)  # fmt: skip
+def test_numbers_booleans_and_nothing_are_what_they_look_like(text: str, expected: object) -> None:
+    assert value_of(text) == expected
+    assert type(value_of(text)) is type(expected)
+
+
+@pytest.mark.parametrize("text", ["1", "1e-3", "true", "null", "~", "", "no", "010"])
+@pytest.mark.parametrize("quote", ["'", '"'])
+def test_what_is_quoted_is_a_text(text: str, quote: str) -> None:
+    assert value_of(f"{quote}{text}{quote}") == text
+
+
+def test_a_block_of_text_is_a_text() -> None:
+    assert read("key: |\n  12\nother: >\n  true\n").value == {"key": "12\n", "other": "true\n"}
+
+
+@pytest.mark.parametrize("key", ["no", "on", "true", "null", "~", "010", "1.5", "12:30", "2024-01-31"])
+def test_a_key_is_always_a_text(key: str) -> None:
+    assert read(f"{key}: 1\n").value == {key: 1}
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "9" * 400, "9" * 5000])
+def test_a_number_beyond_all_numbers_is_refused(number: str) -> None:
+    assert faults_of(f"key: {number}\n") == ["1:6: is too large for a number; put it in quotes if it is a text."]
+    assert value_of(f"'{number}'") == number
+
+
+@given(st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none())
+def test_a_scalar_that_yaml_writes_is_read_back(value: object) -> None:
+    written = yaml.safe_dump({"key": value})
+    assert read(written).value == {"key": value}
+
+
+@given(st.dictionaries(st.text(), st.recursive(st.text(), lambda inner: st.lists(inner), max_leaves=5), max_size=5))
+def test_texts_that_yaml_quotes_where_it_must_are_read_back(value: dict[str, object]) -> None:
+    """Keys that YAML 1.1 would not quote and that mean something else there, too."""
+    written = yaml.safe_dump(value, default_style='"', allow_unicode=True)
+    if "<<" not in value:
+        assert read(written).value == value
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
+    faults: tuple[Fault, ...] = ()
+    try:
+        read(text)
+    except ConfigError as error:
+        faults = error.faults
+    assert all(fault.file == "config.yaml" and fault.message for fault in faults)
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [("a: 1\nb: 2\na: 3\n", "3:1: key 'a' stands twice (first in line 1)."),
+     ("a:\n  b: 1\n  c: 2\n  b: 3\n", "4:3: key 'b' stands twice (first in line 2)."),
+     ("a: {b: 1, b: 2}\n", "1:11: key 'b' stands twice (first in line 1)."),
+     ("a: 1\n'a': 2\n", "2:1: key 'a' stands twice (first in line 1)."),
+     ("1: a\n'1': b\n", "2:1: key '1' stands twice (first in line 1).")],
+)  # fmt: skip
+def test_a_key_that_stands_twice_is_refused_with_both_lines(text: str, fault: str) -> None:
+    assert faults_of(text) == [fault]
+
+
+def test_all_faults_of_a_text_are_told_at_once() -> None:
+    assert faults_of("a: 1\na: 2\nb: !x 3\nc: ${NOT_SET}\n") == [
+        "2:1: key 'a' stands twice (first in line 1).",
+        "3:4: the tag '!x' is not allowed; write plain values.",
+        "4:4: the environment variable NOT_SET is not set; set it, or write ${NOT_SET:-a default}.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "tag",
+    ["!!python/object:os.system", "!!python/object/apply:os.system", "!!python/name:os.system", "!!python/tuple",
+     "!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp", "!!binary", "!own"],
+)  # fmt: skip
+def test_a_tag_is_refused(tag: str) -> None:
+    assert faults_of(f"key: {tag} 'x'\n") == [f"1:6: the tag '{tag}' is not allowed; write plain values."]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [("!!python/object/apply:os.system [x]\n", "1:1: the tag '!!python/object/apply:os.system' is not allowed"),
+     ("a: !!set {b}\n", "1:4: the tag '!!set' is not allowed"),
+     ("a: !!omap [b: 1]\n", "1:4: the tag '!!omap' is not allowed"),
+     ("!!int a: 1\n", "1:1: the tag '!!int' is not allowed")],
+)  # fmt: skip
+def test_a_tag_of_a_collection_or_of_a_key_is_refused(text: str, fault: str) -> None:
+    assert faults_of(text) == [f"{fault}; write plain values."]
+
+
+def test_a_tag_runs_nothing(tmp_path: Path) -> None:
+    proof = tmp_path / "proof"
+    with pytest.raises(ConfigError):
+        read(f"a: !!python/object/apply:pathlib.Path.touch [!!python/object/apply:pathlib.Path ['{proof}']]\n")
+    assert not proof.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("a:\n\tb: 1\n", "2:1"), ("\ta: 1\n", "1:1"), ("a: {\tb: 1}\n", "1:5")],
+)  # fmt: skip
+def test_a_tab_is_refused_with_the_advice_to_use_spaces(text: str, place: str) -> None:
+    fault = f"{place}: found character '\\t' that cannot start any token; indent with spaces, YAML allows no tabs."
+    assert faults_of(text) == [fault]
+
+
+def test_a_second_document_is_refused_where_it_begins() -> None:
+    assert faults_of("a: 1\n---\nb: 2\n") == [
+        "2:1: a second document begins here ('---'); one file is one config.",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n"])
+def test_a_text_without_content_is_refused(text: str) -> None:
+    assert faults_of(text) == [" is empty; it must be a mapping of keys to values."]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [("a: 1\nb: \x00\n", "2:4: has the character U+0000, which YAML forbids; remove it."),
+     ("a: x\x1b[0m\n", "1:5: has the character U+001B, which YAML forbids; remove it.")],
+)  # fmt: skip
+def test_a_control_character_is_refused_with_its_place(text: str, fault: str) -> None:
+    assert faults_of(text) == [fault]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [("a: b: c\n", "1:5: mapping values are not allowed here."),
+     ("a: *nowhere\n", "1:4: found undefined alias 'nowhere'."),
+     ("a:\n  - [1, 2\nb: 3\n", "3:2: expected ',' or ']', but got ':'; what is wrong may have begun in line 2."),
+     ("a: [1, 2\n", "2:1: expected ',' or ']', but got the end of the file; what is wrong may have begun in line 1."),
+     ("a: 'x\n\n", "3:1: found unexpected end of the file; what is wrong may have begun in line 1."),
+     ("? [1, 2]\n: 3\n", "1:3: a key must be a plain name."),
+     ("{a: 1}: 3\n", "1:1: a key must be a plain name.")],
+)  # fmt: skip
+def test_broken_yaml_is_refused_with_the_place_where_it_breaks(text: str, fault: str) -> None:
+    assert faults_of(text) == [fault]
+
+
+@pytest.mark.parametrize("text", ["[" * 5_000, "{a: " * 5_000])
+def test_nesting_without_end_is_refused(text: str) -> None:
+    assert faults_of(text) == [" is nested too deeply to be a config."]
+
+
+def test_nesting_beyond_fifty_levels_is_refused() -> None:
+    assert faults_of("a: " + "[" * 60 + "]" * 60 + "\n") == [
+        "1:54: is an alias of what it stands in, or more than 50 levels deep; no config needs it."
+    ]
+
+
+# Aliases and merge keys.
+
+
+def test_an_alias_is_the_value_that_it_names() -> None:
+    assert read("a: &x {b: 1}\nc: *x\n").value == {"a": {"b": 1}, "c": {"b": 1}}
+
+
+@pytest.mark.parametrize(
+    "link", ["[{0},{0},{0},{0},{0},{0},{0},{0},{0},{0}]", "{{<<: [{0},{0},{0},{0},{0},{0},{0},{0},{0},{0}]}}"]
+)
+def test_aliases_that_expand_without_measure_are_refused(link: str) -> None:
+    """Nine lines, a thousand million values."""
+    lines = ["a0: &a0 {x: 1}"] + [f"a{level}: &a{level} {link.format(f'*a{level - 1}')}" for level in range(1, 10)]
+    (fault,) = faults_of("\n".join(lines) + "\n")
+    assert fault.endswith(": aliases expand to more than 20,000 values; write fewer.")
+
+
+@pytest.mark.parametrize("text", ["a: &x [*x]\n", "a: &x {b: *x}\n", "a: &x {<<: *x}\n", "a: &x {<<: [*x, *x]}\n"])
+def test_an_alias_of_what_it_stands_in_is_refused(text: str) -> None:
+    assert faults_of(text) == [
+        "1:4: is an alias of what it stands in, or more than 50 levels deep; no config needs it."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("merge", "expected"),
+    [("{<<: *b, x: 3}", {"x": 3, "y": 2}),
+     ("{x: 3, <<: *b}", {"x": 3, "y": 2}),
+     ("{<<: [*c, *b]}", {"x": 9, "y": 2, "z": 8}),
+     ("{<<: [*b, *c]}", {"x": 1, "y": 2, "z": 8}),
+     ("{<<: *d}", {"x": 1, "y": 7})],
+)  # fmt: skip
+def test_a_merge_key_adds_what_is_not_there_the_first_source_first(merge: str, expected: dict[str, int]) -> None:
+    text = f"b: &b {{x: 1, y: 2}}\nc: &c {{x: 9, z: 8}}\nd: &d {{<<: *b, y: 7}}\na: {merge}\n"
+    assert read(text).value["a"] == expected
+
+
+@pytest.mark.parametrize("source", ["3", "[3]", "x"])
+def test_a_merge_key_of_something_else_than_a_mapping_is_refused(source: str) -> None:
+    (fault,) = faults_of(f"a: {{<<: {source}}}\n")
+    assert fault.endswith(": << must name a mapping (an alias like *base).")
+
+
+def test_a_fault_in_a_merged_mapping_is_told_once_where_it_stands() -> None:
+    assert faults_of("b: &b {x: 1, x: 2}\na: {<<: *b}\n") == ["1:14: key 'x' stands twice (first in line 1)."]
+
+
+# Bytes and lines.
+
+
+def test_a_byte_order_mark_and_other_line_ends_change_nothing() -> None:
+    plain = read("a: 1\nb:\n  c: x\n")
+    for text in ("\ufeffa: 1\nb:\n  c: x\n", "a: 1\r\nb:\r\n  c: x\r\n"):
+        other = read(text)
+        assert other.value == plain.value
+        assert {path: fault.line for path, fault in other.places.items()} == {
+            path: fault.line for path, fault in plain.places.items()
+        }
+
+
+# Variables.
+
+
+@pytest.mark.parametrize(
+    ("scalar", "expected"),
+    [("${N}", 5), ("'${N}'", "5"), ('"${N}"', "5"), ("${T}", True), ("${S}", "hello world"), ("${N}${N}", 55),
+     ("model-${N}", "model-5"), ("${ABSENT:-7}", 7), ("'${ABSENT:-7}'", "7"), ("${ABSENT:-a b}", "a b"),
+     ("${ABSENT:-http://host:80/x}", "http://host:80/x"), ("${N:-7}", 5), ("${EMPTY:-7}", 7), ("${ABSENT:-}", None),
+     ("'${ABSENT:-}'", ""), ("${EMPTY}", None), ("'${EMPTY}'", ""), ("x${EMPTY}y", "xy")],
+)  # fmt: skip
+def test_a_variable_is_read_as_if_its_value_were_written(scalar: str, expected: object) -> None:
+    """A plain one may be a number; a quoted one is a text; an empty one has no better value than its default."""
+    found = value_of(scalar, N="5", T="true", S="hello world", EMPTY="")
+    assert found == expected
+    assert isinstance(found, type(expected))
+
+
+@pytest.mark.parametrize("scalar", ["$N", "${N", "${}", "${1}", "${N-7}", "${ N }"])
+def test_what_is_not_quite_a_variable_is_a_text(scalar: str) -> None:
+    assert value_of(f"'{scalar}'", N="5") == scalar
+
+
+def test_the_value_of_a_variable_is_not_searched_for_variables() -> None:
+    assert value_of("${A}", A="${B}", B="secret") == "${B}"
+
+
+def test_variables_that_are_not_set_are_told_all_with_their_places() -> None:
+    assert faults_of("a: ${ONE}\nb:\n  c: '${TWO} ${THREE}'\n") == [
+        "1:4: the environment variable ONE is not set; set it, or write ${ONE:-a default}.",
+        "3:6: the environment variable TWO is not set; set it, or write ${TWO:-a default}.",
+        "3:6: the environment variable THREE is not set; set it, or write ${THREE:-a default}.",
+    ]
+
+
+@pytest.mark.parametrize(("text", "place"), [("a: {b: ${N}}\n", "1:9"), ("a: [${N}]\n", "1:6")])
+def test_a_plain_variable_in_brackets_which_yaml_cannot_read_is_refused_with_the_way_out(text: str, place: str) -> None:
+    assert faults_of(text, N="5") == [
+        f'{place}: a variable inside {{...}} or [...] must stand in quotes, like "${{NAME}}".'
+    ]
+    assert read('a: {b: "${N}"}\n', N="5").value == {"a": {"b": "5"}}
+
+
+def test_a_key_holds_no_variable() -> None:
+    assert read("${N}: 1\n", N="5").value == {"${N}": 1}
+
+
+def test_what_was_written_keeps_variables_and_their_values_stay_out() -> None:
+    text = read("a: ${KEY}\nb: ['${KEY:-x}', 1]\nc: plain\n", KEY="secret")
+    assert text.written == {"a": "${KEY}", "b": ["${KEY:-x}", 1], "c": "plain"}
+    assert "secret" not in str(text.written)
+
+
+def test_the_environment_of_the_process_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTRIAL_TEST_NUMBER", "12")
+    assert parse_yaml("a: ${RAGTRIAL_TEST_NUMBER}\n", "config.yaml", FOLDER).value == {"a": 12}
+
+
+# Places.
+
+PLACED = """\
+name: x
+list:
+  - one
+  - {two: 2,
+     three: 3}
+base: &base
+  deep: {inner: 1}
+other:
+  <<: *base
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "column"),
+    [((), 1, 1), (("name",), 1, 1), (("list",), 2, 1), (("list", 0), 3, 5), (("list", 1), 4, 5),
+     (("list", 1, "two"), 4, 6), (("list", 1, "three"), 5, 6), (("base", "deep", "inner"), 7, 10),
+     (("other",), 8, 1), (("other", "deep"), 7, 3)],
+)  # fmt: skip
+def test_every_value_is_placed_at_its_key_or_in_a_list_where_it_begins(
+    path: tuple[str | int, ...], line: int, column: int
+) -> None:
+    fault = read(PLACED).fault_at(path, "wrong")
+    assert (fault.file, fault.line, fault.column, fault.message) == ("config.yaml", line, column, "wrong")
+
+
+def test_what_is_not_there_is_placed_at_the_nearest_thing_above_it() -> None:
+    text = read(PLACED)
+    assert str(text.fault_at(("list", 1, "four", "five"), "missing")) == "config.yaml:4:5: missing"
+    assert str(text.fault_at(("absent",), "missing")) == "config.yaml:1:1: missing"
+
+
+def test_every_text_knows_the_folder_that_it_was_written_in() -> None:
+    text = read("a: docs\nb: [x, {c: '${V}'}]\n", V="y").value
+    for found in (text["a"], text["b"][0], text["b"][1]["c"]):
+        assert isinstance(found, LocatedText)
+        assert found.folder == FOLDER
