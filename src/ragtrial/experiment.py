@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -36,6 +37,8 @@ class RetrievalEvaluator:
     """The hub: runs the settings of a config over labelled queries, and scores results from any source.
 
     ``prompt_queries`` are labels as ``load_prompt_queries`` gives them; by default those that the config names.
+    ``limit`` keeps only the first queries.
+
     Raises ConfigError if the config's parts do not fit together, LabelsError and CorpusError as labels and documents
     are looked up, which happens when they are first needed.
     """
@@ -46,6 +49,7 @@ class RetrievalEvaluator:
         prompt_queries: PromptQueries | None = None,
         *,
         progress: Progress | None = None,
+        limit: int | None = None,
         strict: bool = False,
     ) -> None:
         faults = check_config(config)
@@ -53,13 +57,19 @@ class RetrievalEvaluator:
             raise ConfigError(*(message for _, message in faults))
         self.config = config
         self._progress = progress or Silent()
+        self._limit = limit
         self._strict = strict
         self._given = prompt_queries
         self.settings, self._cautions = settings_of(config)
 
     @cached_property
     def dataset(self) -> Dataset:
-        """Where the documents are, and the labels as written."""
+        """Where the documents are, and the labels as written; of these the first, if there is a limit."""
+        queries = self._whole_dataset.labels.queries[: self._limit]
+        return replace(self._whole_dataset, labels=replace(self._whole_dataset.labels, queries=queries))
+
+    @cached_property
+    def _whole_dataset(self) -> Dataset:
         if self._given is None:
             return load_dataset(self.config.dataset)
         return Dataset(corpus_of(self.config.dataset), self._given, "the given labels")
@@ -90,7 +100,13 @@ class RetrievalEvaluator:
     def cautions(self) -> list[Caution]:
         """What was noticed about the settings and the labels."""
         notes = {note for setting in self.settings for note in setting.embedder.notes()}
-        return [*self._cautions, *(Caution("model-source", note) for note in sorted(notes)), *self.resolved.cautions]
+        sources = [Caution("model-source", note) for note in sorted(notes)]
+        return [*self._limit_cautions(), *self._cautions, *sources, *self.resolved.cautions]
+
+    def _limit_cautions(self) -> Iterator[Caution]:
+        run, labelled = len(self.dataset.labels.queries), len(self._whole_dataset.labels.queries)
+        if run < labelled:
+            yield Caution("limit", f"only the first {run} of {labelled} queries were run.")
 
     def prepare(self) -> None:
         """Find everything that the config names, before any work is done: models, functions, documents, labels.
@@ -119,7 +135,7 @@ class RetrievalEvaluator:
 
         Results are matched to queries by id; a query without results scores as one that found nothing. A document
         ranked twice counts once, at its first rank. Evaluations that are there already are kept as they are. Nothing
-        that is given is changed. Raises LabelsError for results of queries that are not labelled.
+        that is given is changed. Raises LabelsError for results of queries that are not labelled, or given twice.
         """
         return [self._evaluated(one) for one in results]
 
@@ -171,6 +187,9 @@ class RetrievalEvaluator:
             raise LabelsError(
                 f"results of {results.name!r} have {len(unknown)} queries without labels: {unknown[0]!r} first."
             )
+        if len(by_id) < len(results.results):
+            twice = next(name for name, count in Counter(one.id for one in results.results).items() if count > 1)
+            raise LabelsError(f"results of {results.name!r} have the query {twice!r} more than once; keep one of them.")
         documents: dict[str, int] = {}
         rows = [
             [documents.setdefault(hit.doc, len(documents)) for hit in by_id[query.id].hits] if query.id in by_id else []
@@ -203,12 +222,7 @@ def run_experiment(
     ``limit`` runs only the first queries; ``strict`` makes warnings about the input errors. A setting that fails is
     noted in the report and the others go on. Raises InputError before anything is run, RunError if all settings fail.
     """
-    labels = load_dataset(config.dataset).labels
-    cautions = []
-    if limit is not None and limit < len(labels.queries):
-        cautions.append(Caution("limit", f"only the first {limit} of {len(labels.queries)} queries were run."))
-        labels = replace(labels, queries=labels.queries[:limit])
-    evaluator = RetrievalEvaluator(config, labels, progress=progress, strict=strict)
+    evaluator = RetrievalEvaluator(config, progress=progress, limit=limit, strict=strict)
     evaluator.prepare()
     scored, failures = _score_all(evaluator)
     run = Run(
@@ -217,7 +231,7 @@ def run_experiment(
         documents_fingerprint=evaluator.plan.documents,
         metrics=evaluator.metrics,
         failures=failures,
-        cautions=[*cautions, *evaluator.cautions],
+        cautions=evaluator.cautions,
     )
     report = build_report(config, run, scored)
     rankings = {one.rankings.setting.name: ranking_rows(one) for one in scored}

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -126,9 +126,11 @@ class Opened:
         return self._search(queries, self.embedder.embed_queries)
 
     def retrieve_alone(self, query: str) -> Retrieved:
-        """The ranked documents of one query, embedded by the model itself: nothing is read from a cache."""
+        """The ranked documents of one query, embedded by the model itself: nothing is read from the disk's cache."""
         prefix = self.embedder.query_prefix
-        return self._search([query], lambda texts: self.embedder.embed_now([prefix + text for text in texts]))
+        # Once, however often more chunks are asked for: a system at work would keep the vector, too.
+        embed_once = cache(lambda texts: self.embedder.embed_now([prefix + text for text in texts]))
+        return self._search([query], lambda texts: embed_once(tuple(texts)))
 
     def _search(self, queries: Sequence[str], embed: Callable[[Sequence[str]], Floats]) -> Retrieved:
         retriever = self.setting.retriever.open(_Materials(self.index, embed))

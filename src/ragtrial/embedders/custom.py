@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from ragtrial.embedders.base import EMBEDDERS, Embedder, Encode, checked
 from ragtrial.embedders.model_files import find_model
 from ragtrial.errors import EmbedderError, ModelNotFoundError
 from ragtrial.functions import FunctionName, function_source, import_function
 from ragtrial.options import ModelName
+from ragtrial.rankings import Floats
 from ragtrial.storage.fingerprints import file_digest
 from ragtrial.tokenizers import Tokenizer
 
@@ -40,7 +42,7 @@ class CustomEmbedder(Embedder):
     tokenizer_model: ModelName | None = None
     """A hub name, a folder or a tokenizer.json whose tokens chunk sizes are counted in."""
 
-    max_length: int | None = None
+    max_length: Annotated[int, Field(ge=1)] | None = None
     """How many tokens of a text the model reads; longer ones are counted and warned about."""
 
     def prefixes(self) -> tuple[str, str]:
@@ -72,16 +74,16 @@ class CustomEmbedder(Embedder):
         function = import_function(self.function)
 
         def encode(texts: Sequence[str]) -> npt.NDArray[Any]:
-            parts = []
+            parts: list[Floats] = []
             for start in range(0, len(texts), self.batch_size):
                 batch = list(texts[start : start + self.batch_size])
                 try:
                     vectors = function(batch)
                 except Exception as error:
-                    raise EmbedderError(
-                        f"{self.function} raised {type(error).__name__} for {len(batch)} texts: {error}"
-                    ) from error
-                parts.append(checked(vectors, batch, None, self.function))
+                    said = " ".join(str(error).split())
+                    message = f"{self.function} raised {type(error).__name__} for {len(batch)} texts: {said}"
+                    raise EmbedderError(message) from error
+                parts.append(checked(vectors, batch, parts[0].shape[1] if parts else None, self.function))
             return np.concatenate(parts)
 
         return encode

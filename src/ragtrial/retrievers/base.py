@@ -76,13 +76,14 @@ def retrieve_documents(retriever: OpenRetriever, queries: Sequence[str], top_k: 
     ``document_of`` maps a chunk's code to its document's. A query whose first ``top_k`` chunks hold fewer documents is
     asked again for twice as many chunks, until it has ``top_k`` documents or there are no more chunks.
     """
-    documents = np.full((len(queries), top_k), PADDING, dtype=np.int32)
-    chunks = np.full((len(queries), top_k), PADDING, dtype=np.int32)
-    scores = np.full((len(queries), top_k), np.nan, dtype=np.float32)
+    shape = (len(queries), min(top_k, len(document_of)))
+    documents = np.full(shape, PADDING, dtype=np.int32)
+    chunks = np.full(shape, PADDING, dtype=np.int32)
+    scores = np.full(shape, np.nan, dtype=np.float32)
     dropped = np.zeros(len(queries), dtype=np.int64)
     read = np.zeros(len(queries), dtype=np.int64)
     pending = np.arange(len(queries))
-    depth = top_k
+    depth = max(shape[1], 1)
     while len(pending):
         found = retriever.search([queries[index] for index in pending.tolist()], depth)
         collapsed = collapse(found, document_of)

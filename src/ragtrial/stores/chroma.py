@@ -56,29 +56,27 @@ class ChromaStore(Store):
     def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
         # Set when the collection is made: changing ef_search on a loaded one has no effect in this process.
         options = {key: value for key, value in self.hnsw.model_dump().items() if value is not None}
-        client = _client(folder)
+        hnsw = cast("CreateHNSWConfiguration", {"space": self.space, **options})
         try:
-            hnsw = cast("CreateHNSWConfiguration", {"space": self.space, **options})
-            collection = client.create_collection(_COLLECTION, configuration={"hnsw": hnsw}, embedding_function=None)
-            for start in range(0, len(vectors.ids), _ADD_BATCH):
-                ids = vectors.ids[start : start + _ADD_BATCH]
-                collection.add(ids=ids, embeddings=np.asarray(vectors.matrix[start : start + _ADD_BATCH]))
-                advance(len(ids))
-            if collection.count() != len(vectors.ids):
-                raise StoreError(f"Chroma kept {collection.count()} of {len(vectors.ids)} vectors in {folder}.")
+            with _client(folder) as client:
+                collection = client.create_collection(
+                    _COLLECTION, configuration={"hnsw": hnsw}, embedding_function=None
+                )
+                for start in range(0, len(vectors.ids), _ADD_BATCH):
+                    ids = vectors.ids[start : start + _ADD_BATCH]
+                    collection.add(ids=ids, embeddings=np.asarray(vectors.matrix[start : start + _ADD_BATCH]))
+                    advance(len(ids))
+                if collection.count() != len(vectors.ids):
+                    raise StoreError(f"Chroma kept {collection.count()} of {len(vectors.ids)} vectors in {folder}.")
         except StoreError:
             raise
         except Exception as error:  # Chroma's own errors share no base with its Rust core's
             raise StoreError(f"Chroma could not build the index in {folder}: {error}") from error
-        finally:
-            client.close()
-        (folder / _FINISHED).write_text(json.dumps({"id": uuid.uuid4().hex, "vectors": len(vectors.ids)}))
+        finished = {"id": uuid.uuid4().hex, "vectors": len(vectors.ids), "files": _sizes(folder)}
+        (folder / _FINISHED).write_text(json.dumps(finished))
 
     def built_id(self, folder: Path) -> str:
-        try:
-            return str(json.loads((folder / _FINISHED).read_text())["id"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{folder / _FINISHED} cannot be read: {error}") from error
+        return str(_finished(folder)["id"])
 
     def open(self, vectors: Vectors, folder: Path) -> Index:
         return ChromaIndex(self, vectors, folder)
@@ -92,16 +90,20 @@ class ChromaIndex:
         self._codes = {name: code for code, name in enumerate(vectors.ids)}
         self._folder = folder
         self._id = store.built_id(folder)
-        self._client = _client(folder)
+        _check_files(folder)
+        try:
+            self._client = _client(folder)
+        except Exception as error:
+            raise _damaged(folder, error) from error
         try:
             self._collection: Collection = self._client.get_collection(_COLLECTION, embedding_function=None)
             count = self._collection.count()
         except Exception as error:
             self.close()
-            raise self._damaged(error) from error
+            raise _damaged(folder, error) from error
         if count != len(vectors.ids):
             self.close()
-            raise self._damaged(f"it has {count} of {len(vectors.ids)} vectors")
+            raise _damaged(folder, f"it has {count} of {len(vectors.ids)} vectors")
 
     def search(self, queries: Floats, depth: int) -> Rankings:
         depth = min(depth, len(self._codes))
@@ -114,7 +116,7 @@ class ChromaIndex:
             try:
                 found = self._collection.query(query_embeddings=batch, n_results=depth, include=["distances"])
             except Exception as error:
-                raise self._damaged(error) from error
+                raise _damaged(self._folder, error) from error
             for row, (ids, distances) in enumerate(zip(found["ids"], found["distances"] or [], strict=True), start):
                 codes[row, : len(ids)] = [self._codes[name] for name in ids]
                 scores[row, : len(ids)] = _score(np.asarray(distances, dtype=np.float32), self._store.space)
@@ -128,16 +130,37 @@ class ChromaIndex:
             "space": self._store.space,
             "vectors": len(self._codes),
             "hnsw": options,
-            "bytes": sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file()),
+            "bytes": sum(_sizes(self._folder).values()),
         }
 
     def close(self) -> None:
         self._client.close()
 
-    def _damaged(self, why: object) -> StoreError:
-        return StoreError(
-            f"the Chroma index in {self._folder} cannot be read ({why}); delete the folder: it is built again."
-        )
+
+def _damaged(folder: Path, why: object) -> StoreError:
+    return StoreError(f"the Chroma index in {folder} cannot be read ({why}); delete the folder: it is built again.")
+
+
+def _finished(folder: Path) -> dict[str, Any]:
+    """What was noted of the index in ``folder`` when it was finished: its id, and the sizes of its files."""
+    try:
+        finished = json.loads((folder / _FINISHED).read_text())
+        return {"id": finished["id"], "files": dict(finished["files"])}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _damaged(folder, f"{_FINISHED}: {error}") from error
+
+
+def _check_files(folder: Path) -> None:
+    """Raise StoreError if a file is missing or cut short: Chroma answers from what is left, and says nothing."""
+    sizes = _sizes(folder)
+    for name, size in _finished(folder)["files"].items():
+        if sizes.get(name, -1) < size:
+            raise _damaged(folder, f"{name} is missing or cut short")
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """The bytes of every file in ``folder``."""
+    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
 
 
 def _score(distances: Floats, space: Space) -> Floats:
@@ -145,9 +168,15 @@ def _score(distances: Floats, space: Space) -> Floats:
 
 
 def _client(folder: Path) -> Client:
-    """A client of one directory, deaf to the .env file of the working directory and to telemetry settings."""
+    """A client of one directory, deaf to what the environment and the .env file of the working directory say."""
     import chromadb
+    from chromadb.api.shared_system_client import SharedSystemClient
     from chromadb.config import Settings
 
-    settings = Settings(_env_file=None, anonymized_telemetry=False)
-    return cast("Client", chromadb.PersistentClient(path=str(folder), settings=settings))
+    settings = Settings.model_construct(anonymized_telemetry=False)
+    try:
+        return cast("Client", chromadb.PersistentClient(path=str(folder), settings=settings))
+    except Exception:
+        # Chroma keeps a client that failed to start, and would hand it out when the path is opened again.
+        SharedSystemClient._identifier_to_system.pop(str(folder), None)  # noqa: SLF001
+        raise

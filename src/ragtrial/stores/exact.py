@@ -47,6 +47,8 @@ class ExactIndex:
     def __init__(self, vectors: Vectors, space: Space) -> None:
         self._vectors = vectors
         self._space = space
+        starts = range(0, len(vectors.ids), _UNIT_BLOCK)
+        self._lengths = [np.linalg.norm(vectors.matrix[start : start + _UNIT_BLOCK], axis=1) for start in starts]
 
     def search(self, queries: Floats, depth: int) -> Rankings:
         units = len(self._vectors.ids)
@@ -79,9 +81,9 @@ class ExactIndex:
         # The score that surely belongs to the nearest ``depth``, seen so far.
         floor = np.full(len(queries), -np.inf, dtype=np.float32)
         parts: list[tuple[Counts, Counts]] = []
-        for start in range(0, len(self._vectors.ids), _UNIT_BLOCK):
-            block = self._vectors.matrix[start : start + _UNIT_BLOCK]
-            near, slack = self._near(queries, block)
+        for number, lengths in enumerate(self._lengths):
+            start = number * _UNIT_BLOCK
+            near, slack = self._near(queries, self._vectors.matrix[start : start + _UNIT_BLOCK], lengths)
             if near.shape[1] >= depth:
                 cut = near.shape[1] - depth
                 floor = np.maximum(floor, np.partition(near, cut, axis=1)[:, cut] - slack)
@@ -90,11 +92,10 @@ class ExactIndex:
         rows = np.concatenate([part[0] for part in parts])
         return rows, np.concatenate([part[1] for part in parts])
 
-    def _near(self, queries: Floats, block: Floats) -> tuple[Floats, Floats]:
+    def _near(self, queries: Floats, block: Floats, lengths: Floats) -> tuple[Floats, Floats]:
         """Approximate scores (queries, units of the block), and how far they may be off for each query."""
         # The error of a float32 product is at most dimension x epsilon, relative to the lengths of the vectors.
         rounding = (block.shape[1] + _ROUNDINGS) * _EPSILON
-        lengths = np.linalg.norm(block, axis=1)
         query_lengths = np.linalg.norm(queries, axis=1)
         product = queries @ block.T
         if self._space == "cosine":

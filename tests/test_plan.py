@@ -1,0 +1,469 @@
+"""The plan: what each stage depends on, that nothing finished is made again, and that nothing finished is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments import DOCUMENTS, QUERIES, RUN, Experiment, python, write_experiment
+from ragtrial.dataset.dataset import corpus_of
+from ragtrial.errors import EmbedderError
+from ragtrial.experiment import run_experiment, workspace_folder
+from ragtrial.plan import Plan, Setting, SettingRankings, settings_of
+from ragtrial.progress import Silent
+from ragtrial.rankings import PADDING
+from ragtrial.report import Report, SettingPart, load_report
+from ragtrial.storage.workspace import Workspace
+
+EVERYTHING = {"documents", "chunks", "embeddings", "indexes", "rankings"}
+
+
+def run(experiment: Experiment, *overrides: str) -> Report:
+    return run_experiment(experiment.config(*overrides))[0]
+
+
+def plan_of(experiment: Experiment, *overrides: str, latency: bool = False) -> tuple[Plan, list[Setting]]:
+    config = experiment.config(*overrides)
+    workspace = Workspace(workspace_folder(config))
+    return Plan(workspace, corpus_of(config.dataset), Silent(), latency=latency), settings_of(config)[0]
+
+
+def rankings(experiment: Experiment, queries: Sequence[str], *overrides: str, latency: bool = False) -> SettingRankings:
+    plan, (setting, *_) = plan_of(experiment, *overrides, latency=latency)
+    return plan.rankings(setting, queries)
+
+
+def numbers(part: SettingPart) -> dict[str, Any]:
+    """All that a setting found and scored, without how long that took."""
+    return part.model_dump(exclude={"name", "timings", "latency", "index"})
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    return write_experiment(tmp_path / "first")
+
+
+# What each stage depends on.
+
+
+def move_the_corpus(experiment: Experiment) -> None:
+    shutil.move(experiment.folder / "documents", experiment.folder / "moved")
+    text = experiment.file.read_text()
+    experiment.file.write_text(text.replace('"corpus": "documents"', '"corpus": "moved"'))
+
+
+def touch_a_document(experiment: Experiment) -> None:
+    file = experiment.folder / "documents" / "oven.txt"
+    os.utime(file, (1, 1))
+    file.chmod(0o600)
+
+
+def edit(name: str, old: str, new: str) -> Callable[[Experiment], None]:
+    def change(experiment: Experiment) -> None:
+        file = experiment.folder / name
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new))
+
+    return change
+
+
+def rename_a_document(experiment: Experiment) -> None:
+    shutil.move(experiment.folder / "documents" / "oven.txt", experiment.folder / "documents" / "cleaning.txt")
+
+
+@pytest.mark.parametrize(
+    ("change", "made_again"),
+    [
+        pytest.param(edit("config.yaml", '"batch_size": 4', '"batch_size": 3'), set(), id="batch size"),
+        pytest.param(edit("config.yaml", '"dense": {', '"other": {'), set(), id="name of the setting"),
+        pytest.param(edit("config.yaml", '"kitchen"', '"pantry"'), set(), id="name of the experiment"),
+        pytest.param(edit("config.yaml", '"results"', '"reports"'), set(), id="folder of the reports"),
+        pytest.param(edit("config.yaml", '"latency": false', '"seed": 9, "latency": true'), set(), id="latency, seed"),
+        pytest.param(move_the_corpus, set(), id="place of the corpus"),
+        pytest.param(touch_a_document, set(), id="a touched document of equal bytes"),
+        pytest.param(edit("prompt_queries.json", '"relevance": 3', '"relevance": 1'), set(), id="a grade"),
+        pytest.param(edit("prompt_queries.json", '"keep"', '"fridge"'), set(), id="id of a query"),
+        pytest.param(edit("prompt_queries.json", "grow coffee", "grow tea"), {"rankings"}, id="text of a query"),
+        pytest.param(edit("config.yaml", '"top_k": 3', '"top_k": 4'), {"rankings"}, id="top_k"),
+        pytest.param(
+            edit("config.yaml", '"batch_size": 4', '"query_prefix": "q: "'), {"rankings"}, id="prefix of queries"
+        ),
+        pytest.param(edit("config.yaml", '"exact"', '"exact", "space": "l2"'), {"indexes", "rankings"}, id="space"),
+        pytest.param(edit("config.yaml", '"exact"', '"chroma"'), {"indexes", "rankings"}, id="kind of store"),
+        pytest.param(
+            edit("config.yaml", '"batch_size": 4', '"document_prefix": "d: "'),
+            {"embeddings", "indexes", "rankings"},
+            id="prefix of documents",
+        ),
+        pytest.param(
+            edit("config.yaml", '"batch_size": 4', '"normalize": false'),
+            {"embeddings", "indexes", "rankings"},
+            id="normalisation",
+        ),
+        pytest.param(
+            edit("config.yaml", '"batch_size": 4', '"version": "2"'),
+            {"embeddings", "indexes", "rankings"},
+            id="version of the model",
+        ),
+        pytest.param(edit("config.yaml", '"size": 90', '"size": 91'), EVERYTHING - {"documents"}, id="chunk size"),
+        pytest.param(edit("config.yaml", '"overlap": 0', '"overlap": 1'), EVERYTHING - {"documents"}, id="overlap"),
+        pytest.param(edit("documents/bread/rye.md", "# Rye bread", "# Rye loaf"), EVERYTHING, id="a title"),
+        pytest.param(edit("documents/oven.txt", "Leave", "Keep"), EVERYTHING, id="a text"),
+        pytest.param(rename_a_document, EVERYTHING, id="id of a document"),
+    ],
+)
+def test_a_change_makes_again_what_depends_on_it_and_nothing_else(
+    experiment: Experiment, change: Callable[[Experiment], None], made_again: set[str]
+) -> None:
+    (before,) = run(experiment).settings
+    stages = experiment.stages()
+    assert {kind for kind, _ in stages} == EVERYTHING
+    change(experiment)
+    (after,) = run(experiment).settings
+    assert {kind for kind, _ in experiment.stages() - stages} == made_again
+    assert stages < experiment.stages() or not made_again
+    texts_of_queries_alone = made_again == {"rankings"} and before.parameters == after.parameters
+    assert (before.fingerprint == after.fingerprint) == (not made_again or texts_of_queries_alone)
+
+
+@pytest.mark.parametrize("hnsw", ['{"ef_search": 50}', '{"ef_construction": 50}', '{"max_neighbors": 8}'])
+def test_every_option_of_the_graph_is_another_index(tmp_path: Path, hnsw: str) -> None:
+    experiment = write_experiment(tmp_path, store={"kind": "chroma"})
+    run(experiment)
+    stages = experiment.stages()
+    run(experiment, f"store.hnsw={hnsw}")
+    assert {kind for kind, _ in experiment.stages() - stages} == {"indexes", "rankings"}
+
+
+def test_another_tokenizer_cuts_other_chunks_and_another_model_with_the_same_one_does_not(
+    tmp_path: Path, minilm_folder: Path
+) -> None:
+    chunker = {"kind": "recursive", "size": 20, "overlap": 0, "unit": "tokens"}
+    tokenizer = tmp_path / "tokenizer.json"
+    shutil.copy(minilm_folder / "tokenizer.json", tokenizer)
+    experiment = write_experiment(
+        tmp_path / "tokens",
+        chunker=chunker,
+        embedder={"kind": "custom", "function": "embedding:embed", "tokenizer_model": str(tokenizer)},
+    )
+
+    def chunks() -> str:
+        plan, (setting,) = plan_of(experiment)
+        return plan.chunks(setting).name
+
+    before = chunks()
+    edit("config.yaml", "embedding:embed", "embedding:vector")(experiment)
+    assert chunks() == before
+    content = json.loads(tokenizer.read_text(encoding="utf-8"))
+    content["normalizer"]["lowercase"] = not content["normalizer"]["lowercase"]
+    tokenizer.write_text(json.dumps(content), encoding="utf-8")
+    assert chunks() != before
+
+
+def test_only_the_chunks_of_a_changed_document_are_embedded_again(experiment: Experiment) -> None:
+    run(experiment)
+    before = experiment.embedded()
+    edit("documents/bread/rye.md", "# Rye bread", "# Rye loaf")(experiment)
+    run(experiment)
+    again = experiment.embedded()[len(before) :]
+    assert again
+    assert all(text.startswith("Rye loaf ") for text in again)
+
+
+def test_a_title_is_embedded_before_every_chunk_of_its_document(experiment: Experiment) -> None:
+    found = rankings(experiment, ["rye"])
+    texts = list(found.chunks.indexed_texts())
+    assert set(experiment.embedded()) == {"rye", *texts}
+    titles = {"bread/rye.md": "Rye bread ", "storage.txt": ""}
+    for position, text in enumerate(texts):
+        title = titles.get(found.chunks.document_id(position))
+        if title is not None:
+            assert text == title + found.chunks.text(position)
+
+
+# What is finished is not made again.
+
+
+def test_the_same_experiment_again_embeds_nothing_and_finds_the_same(experiment: Experiment) -> None:
+    first = run(experiment)
+    embedded, stages = experiment.embedded(), experiment.stages()
+    second = run(experiment)
+    assert experiment.embedded() == embedded
+    assert experiment.stages() == stages
+    assert numbers(first.settings[0]) == numbers(second.settings[0])
+    assert first.settings[0].index == second.settings[0].index
+    assert first.run_id != second.run_id
+
+
+def test_a_finished_experiment_runs_again_without_loading_a_model_or_chroma(tmp_path: Path, tiny_model: Path) -> None:
+    experiment = write_experiment(
+        tmp_path,
+        chunker={"kind": "recursive", "size": 40, "overlap": 0},
+        embedder={"kind": "sentence-transformer", "model": str(tiny_model), "device": "cpu"},
+        store={"kind": "chroma"},
+        latency=True,
+    )
+    first = run(experiment)
+    stages = experiment.stages()
+    heavy = "print([name for name in ('torch', 'transformers', 'chromadb', 'scipy') if name in sys.modules])"
+    done = python(f"{RUN}; {heavy}", experiment.file)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+    assert experiment.stages() == stages
+    (other,) = (path for path in (experiment.folder / "results" / "kitchen").glob("2*") if path.name != first.run_id)
+    second = load_report(other)
+    assert numbers(second.settings[0]) == numbers(first.settings[0])
+    assert second.settings[0].latency == first.settings[0].latency
+
+
+def test_settings_that_share_chunks_and_embeddings_make_them_once(tmp_path: Path) -> None:
+    retrievers = {
+        "few": {"kind": "dense", "top_k": 3},
+        "more": {"kind": "dense", "top_k": 5},
+        "far": {"kind": "dense", "top_k": 3, "store": {"kind": "exact", "space": "l2"}},
+        "batched": {"kind": "dense", "top_k": 3, "embedder": embedder(batch_size=2)},
+    }
+    experiment = write_experiment(tmp_path, retrievers=retrievers)
+    report = run(experiment)
+    assert len(experiment.embedded()) == len(set(experiment.embedded()))
+    kinds = [kind for kind, _ in experiment.stages()]
+    counts = {kind: kinds.count(kind) for kind in EVERYTHING}
+    assert counts == {"documents": 1, "chunks": 1, "embeddings": 1, "indexes": 2, "rankings": 3}
+    assert [setting.name for setting in report.settings] == list(retrievers)
+
+
+def embedder(**options: object) -> dict[str, object]:
+    return {"kind": "custom", "function": "embedding:embed", **options}
+
+
+def test_equal_settings_are_run_once_and_that_is_said(tmp_path: Path) -> None:
+    retrievers = {
+        "plain": {"kind": "dense", "top_k": 3},
+        "same": {"kind": "dense", "top_k": 3, "store": {"kind": "exact", "space": "cosine"}},
+        "other": {"kind": "dense", "top_k": 4},
+        "again": {"kind": "dense", "top_k": 3},
+    }
+    experiment = write_experiment(tmp_path, retrievers=retrievers)
+    report = run(experiment)
+    assert [setting.name for setting in report.settings] == ["plain", "other"]
+    assert [warning.message for warning in report.warnings if warning.code == "equal-settings"] == [
+        "setting 'same' is the same as 'plain'; it is run and shown once, as 'plain'.",
+        "setting 'again' is the same as 'plain'; it is run and shown once, as 'plain'.",
+    ]
+
+
+def test_what_a_setting_does_not_say_comes_from_the_config(tmp_path: Path) -> None:
+    own = {
+        "chunker": {"kind": "document"},
+        "embedder": embedder(version="2"),
+        "store": {"kind": "exact", "space": "ip"},
+    }
+    retrievers = {"plain": {"kind": "dense"}, "own": {"kind": "dense", **own}}
+    config = write_experiment(tmp_path, retrievers=retrievers).config("evaluators={}")
+    plain, special = settings_of(config)[0]
+    assert (plain.chunker, plain.embedder, plain.store) == (config.chunker, config.embedder, config.store)
+    assert special.chunker.kind == "document"
+    assert special.embedder.fingerprint_parts()["version"] == "2"
+    assert special.store.space == "ip"
+
+
+# What is finished is not lost.
+
+
+def long_documents() -> dict[str, str]:
+    return {f"note-{number:03}.txt": f"Loaf {number} is number {number * 7} of the day." for number in range(120)}
+
+
+LOAVES = [{"id": "one", "text": "loaf 7", "relevant_docs": [{"doc": "note-007.txt"}]}]
+
+
+def killed_after(experiment: Experiment, texts: int) -> None:
+    """Run until the function kills its own process, with the signal that cannot be caught."""
+    experiment.trouble("kill", after=texts)
+    command = [sys.executable, "-c", RUN, str(experiment.file)]
+    assert subprocess.run(command, check=False, timeout=120).returncode == -signal.SIGKILL
+    experiment.no_trouble()
+
+
+def test_a_run_that_is_killed_while_it_embeds_goes_on_where_it_was(tmp_path: Path) -> None:
+    options = {"documents": long_documents(), "queries": LOAVES, "embedder": embedder(batch_size=1)}
+    experiment, control = (write_experiment(tmp_path / name, **options) for name in ("killed", "whole"))  # type: ignore[arg-type]  # mypy takes the values for one type
+    killed_after(experiment, 100)
+    tried = experiment.embedded()
+    assert len(tried) == 101
+    report = run(experiment)
+    again = experiment.embedded()[len(tried) :]
+    kept = set(tried) - set(again)
+    assert len(kept) >= 60
+    assert len(again) == len(set(again)) == len(control_texts(control)) - len(kept)
+    assert numbers(report.settings[0]) == numbers(run(control).settings[0])
+
+
+def control_texts(experiment: Experiment) -> list[str]:
+    """What is embedded when nothing goes wrong."""
+    run(experiment)
+    return experiment.embedded()
+
+
+def test_a_failure_while_embedding_leaves_no_stage_that_counts(experiment: Experiment) -> None:
+    experiment.trouble("raise", after=5)
+    with pytest.raises(EmbedderError, match=r"^embedding:embed raised ConnectionError for 4 texts: out of quota$"):
+        rankings(experiment, ["rye"])
+    assert {kind for kind, _ in experiment.stages()} == {"documents", "chunks"}
+    experiment.no_trouble()
+    assert rankings(experiment, ["rye"]).retrieved.collapsed.rankings.lengths.tolist() == [3]
+
+
+QUESTIONS = [query["text"] for query in QUERIES]
+
+
+def test_a_damaged_index_is_built_again_from_the_cached_embeddings(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    experiment = write_experiment(tmp_path, store={"kind": "chroma"})
+    first = rankings(experiment, QUESTIONS)
+    (index,) = (experiment.workspace / "indexes").glob("[!.]*")
+    for file in ("chroma.sqlite3", "finished.json"):
+        for content in (b"", b"\xff" * 1_000_000, None):
+            before = experiment.embedded()
+            if content is None:
+                (index / file).unlink()
+            else:
+                (index / file).write_bytes(content)
+            caplog.clear()
+            again = rankings(experiment, [*QUESTIONS, f"{file} {content is None} {content == b''}"])
+            message = caplog.messages[-1]
+            assert message.startswith(f"the Chroma index in {index} cannot be read (")
+            assert message.endswith("it is built again. Building it again from the cached embeddings.")
+            assert len(experiment.embedded()) == len(before) + 1
+            np.testing.assert_array_equal(
+                again.retrieved.collapsed.rankings.codes[:-1], first.retrieved.collapsed.rankings.codes
+            )
+            assert again.index["id"] != first.index["id"]
+
+
+def test_an_index_that_was_built_again_has_rankings_of_its_own(tmp_path: Path) -> None:
+    experiment = write_experiment(tmp_path, store={"kind": "chroma"})
+    before = rankings(experiment, QUESTIONS)
+    shutil.rmtree(experiment.workspace / "indexes")
+    after = rankings(experiment, QUESTIONS)
+    assert before.index["id"] != after.index["id"]
+    assert len(list((experiment.workspace / "rankings").glob("[!.]*"))) == 2
+    assert before.fingerprint == after.fingerprint
+
+
+@pytest.mark.parametrize("kind", ["documents", "chunks", "embeddings", "indexes", "rankings", "vectors", "locks"])
+def test_any_part_of_the_workspace_may_be_deleted(experiment: Experiment, kind: str) -> None:
+    first = run(experiment)
+    shutil.rmtree(experiment.workspace / kind)
+    assert numbers(run(experiment).settings[0]) == numbers(first.settings[0])
+
+
+@pytest.mark.parametrize("store", ["exact", "chroma"])
+def test_two_runs_at_once_share_the_work_and_find_the_same(tmp_path: Path, store: str) -> None:
+    experiment = write_experiment(tmp_path, long_documents(), LOAVES, store={"kind": store})
+    command = [sys.executable, "-c", RUN, str(experiment.file)]
+    both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=120)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert len(experiment.embedded()) == len(set(experiment.embedded())) == 121
+    first, second = (load_report(run).settings[0] for run in (experiment.folder / "results" / "kitchen").glob("2*"))
+    assert numbers(first) == numbers(second)
+    assert first.index == second.index
+
+
+# What is found.
+
+
+def test_the_nearest_chunks_are_found_and_collapsed_to_their_documents(experiment: Experiment) -> None:
+    found = rankings(experiment, QUESTIONS)
+    texts = list(found.chunks.indexed_texts())
+    module: dict[str, Any] = {"__file__": str(experiment.folder / "embedding.py")}
+    exec((experiment.folder / "embedding.py").read_text(), module)
+    matrix = np.array([module["vector"](text) for text in texts])
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    for index, question in enumerate(QUESTIONS):
+        vector = np.array(module["vector"](question))
+        cosines = (matrix @ vector / np.linalg.norm(vector)).astype(np.float32)
+        ids = [found.chunks.document_id(position) for position in range(len(texts))]
+        order = sorted(range(len(texts)), key=lambda position: (-cosines[position], ids[position], position))
+        expected = list(dict.fromkeys(ids[position] for position in order))[:3]
+        codes = found.retrieved.collapsed.rankings.codes[index]
+        assert [found.chunks.library.ids[code] for code in codes] == expected
+
+
+def test_documents_that_tie_are_ranked_by_id_whatever_order_they_are_read_in(tmp_path: Path) -> None:
+    names = ["b", "a", "d", "c"]
+    rows = "".join(json.dumps({"_id": name, "text": "the same text"}) + "\n" for name in names)
+    queries = [{"id": "1", "text": "the same text", "relevant_docs": [{"doc": "a"}]}]
+    experiment = write_experiment(tmp_path, {"corpus.jsonl": rows}, queries)
+    found = rankings(experiment, ["the same text"], "dataset.corpus=" + str(tmp_path / "documents" / "corpus.jsonl"))
+    assert [found.chunks.library.ids[code] for code in found.retrieved.collapsed.rankings.codes[0]] == ["a", "b", "c"]
+
+
+def test_a_corpus_without_any_text_finds_nothing(tmp_path: Path) -> None:
+    experiment = write_experiment(tmp_path, {"empty.txt": "", "white.txt": " \n\n "})
+    for store in ("exact", "chroma"):
+        found = rankings(experiment, ["rye", "soup"], f"store.kind={store}")
+        assert (found.retrieved.collapsed.rankings.codes == PADDING).all()
+        assert found.retrieved.read.tolist() == [0, 0]
+
+
+def test_search_finds_for_one_text_what_a_run_finds_for_it(experiment: Experiment) -> None:
+    plan, (setting,) = plan_of(experiment)
+    hits = plan.search(setting, QUESTIONS[0])
+    found = plan.rankings(setting, QUESTIONS)
+    units = found.retrieved.collapsed.units[0].tolist()
+    assert [hit.rank for hit in hits] == [1, 2, 3]
+    assert [hit.doc for hit in hits] == [found.chunks.document_id(unit) for unit in units]
+    for hit in hits:
+        assert DOCUMENTS[hit.doc][hit.start : hit.end] == hit.text != ""
+    assert [hit.score for hit in hits] == found.retrieved.collapsed.rankings.scores[0].tolist()
+
+
+def test_long_texts_are_counted_without_embedding_any(experiment: Experiment, minilm_folder: Path) -> None:
+    limits = (f"embedder.tokenizer_model={minilm_folder}", "embedder.max_length=11")
+    plan, (setting,) = plan_of(experiment, *limits)
+    counted = plan.too_long(setting, QUESTIONS)
+    assert experiment.embedded() == []
+    assert plan.rankings(setting, QUESTIONS).too_long == counted
+    assert counted["queries"] == 1  # "How many days does soup keep in the fridge?" with its two special tokens
+    assert counted["chunks"] not in (None, 0)
+
+
+# How long it takes.
+
+
+def test_latency_is_not_measured_unless_it_is_asked_for(experiment: Experiment) -> None:
+    assert rankings(experiment, QUESTIONS).latency is None
+
+
+def test_latency_asks_the_model_for_each_query_alone_and_after_warming_up(experiment: Experiment) -> None:
+    rankings(experiment, QUESTIONS, "retrievers.dense.top_k=2")
+    before = len(experiment.embedded())
+    latency = rankings(experiment, QUESTIONS, latency=True).latency
+    asked = experiment.embedded()[before:]
+    assert latency is not None
+    assert latency["n"] == len(QUESTIONS)
+    assert 0 < latency["p50"] <= latency["p95"]
+    assert sorted(asked[3:]) == sorted(QUESTIONS)
+    assert asked[:3] == asked[3:6]
+
+
+def test_latency_is_taken_of_at_most_fifty_queries(experiment: Experiment) -> None:
+    queries = [f"loaf {number}" for number in range(70)]
+    latency = rankings(experiment, queries, latency=True).latency
+    assert latency is not None
+    assert latency["n"] == 50
+    asked = experiment.embedded()[-53:]
+    assert set(asked) < set(queries)
+    assert len(set(asked)) == 50

@@ -1,0 +1,97 @@
+"""Public data sets: the numbers of the literature's own tools, and documents that are odd."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import pytrec_eval
+
+from ragtrial.config.models import ExperimentConfig
+from ragtrial.dataset.beir import beir_corpus, load_beir_labels
+from ragtrial.dataset.library import Library
+from ragtrial.experiment import run_experiment
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+MEASURES = {"ndcg@10": "ndcg_cut_10", "recall@10": "recall_10", "ap@10": "map_cut_10", "rr@10": "recip_rank"}
+
+
+def texts_of(file: Path) -> dict[str, str]:
+    rows = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
+    return {row["_id"]: row["text"] for row in rows}
+
+
+@pytest.fixture(scope="module")
+def reference(shared_data: Path, minilm: SentenceTransformer) -> dict[str, float]:
+    """XQuAD in English scored without this project: the library embeds, NumPy ranks, trec_eval scores."""
+    folder = shared_data / "xquad_en"
+    documents, queries = texts_of(folder / "corpus.jsonl"), texts_of(folder / "queries.jsonl")
+    lines = (folder / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    qrels: dict[str, dict[str, int]] = {}
+    for query, document, grade in (line.split("\t") for line in lines):
+        qrels.setdefault(query, {})[document] = int(grade)
+    ids = list(documents)
+    texts = minilm.encode(list(documents.values()), normalize_embeddings=True)
+    asked = minilm.encode([queries[query] for query in qrels], normalize_embeddings=True)
+    run = {}
+    for query, cosines in zip(qrels, asked @ texts.T, strict=True):
+        best = np.argsort(-cosines)[:10]
+        run[query] = {ids[place]: float(cosines[place]) for place in best}
+    scores = pytrec_eval.RelevanceEvaluator(qrels, set(MEASURES.values())).evaluate(run)
+    return {
+        metric: float(np.mean([values[measure] for values in scores.values()])) for metric, measure in MEASURES.items()
+    }
+
+
+def test_xquad_scores_are_those_of_sentence_transformers_numpy_and_trec_eval(
+    shared_data: Path, reference: dict[str, float], minilm_folder: Path, tmp_path: Path
+) -> None:
+    config = ExperimentConfig.model_validate(
+        {
+            "experiment": "xquad",
+            "dataset": {"beir": str(shared_data / "xquad_en")},
+            "chunker": {"kind": "document"},
+            "embedder": {"kind": "sentence-transformer", "model": str(minilm_folder), "device": "cpu"},
+            "store": {"kind": "exact"},
+            "retrievers": {"dense": {"kind": "dense", "top_k": 10}},
+            "output": {"directory": str(tmp_path / "results")},
+            "workspace": str(tmp_path / "workspace"),
+            "latency": False,
+        }
+    )
+    report, _ = run_experiment(config)
+    (setting,) = report.settings
+    assert {metric: setting.scores[metric].n for metric in MEASURES} == dict.fromkeys(MEASURES, 1185)
+    made = {metric: setting.scores[metric].mean for metric in MEASURES}
+    assert made == pytest.approx(reference, abs=1e-4)
+    known = {"ndcg@10": 0.9436, "recall@10": 0.9899, "ap@10": 0.9281}
+    assert {metric: made[metric] for metric in known} == pytest.approx(known, abs=1e-4)
+
+
+def test_empty_documents_of_cranfield_are_kept_and_have_no_chunk_of_text(shared_data: Path, tmp_path: Path) -> None:
+    from ragtrial.chunkers import CHUNKERS
+    from ragtrial.chunkers.cutting import cut
+    from ragtrial.dataset.chunks import Chunks
+
+    folder = shared_data / "cranfield"
+    Library.write(beir_corpus(folder), tmp_path)
+    library = Library(tmp_path)
+    assert (len(library), library.empty) == (1400, 2)
+    empty = [library.positions[name] for name in ("471", "995")]
+    assert [library[place].text for place in empty] == ["", ""]
+    for kind in ("document", "recursive"):
+        options = {} if kind == "document" else {"unit": "characters", "size": 500}
+        (tmp_path / kind).mkdir()
+        cut(library, CHUNKERS[kind](kind=kind, **options), None, lambda count: None).write(tmp_path / kind)
+        chunks = Chunks(library, tmp_path / kind)
+        titled = {place for place in range(len(library)) if library[place].text or library[place].title}
+        assert set(chunks.document.tolist()) == titled
+        for position in np.flatnonzero(np.isin(chunks.document, empty)).tolist():
+            assert chunks.text(position) == ""
+    labelled = {judgment.doc for query in load_beir_labels(folder, "test").queries for judgment in query.relevant_docs}
+    assert labelled <= set(library.ids)

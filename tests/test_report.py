@@ -1,0 +1,395 @@
+"""The report of an experiment: all of it, unrounded, whole, and without secrets."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
+from golden_report import GOLDEN, PROMPT, fixed_report
+from ragtrial.dataset.documents import read_documents
+from ragtrial.errors import ReportError, RunError
+from ragtrial.experiment import run_experiment
+from ragtrial.report import Report, load_report, read_lines, report_schema, write_report
+
+RECIPES = {
+    **DOCUMENTS,
+    **{
+        f"more/{number:02}.md": f"# Recipe {number}\nServe soup {number} with bread.\n\nKeep it warm for {number}."
+        for number in range(24)
+    },
+}
+TOP_K = 25
+
+
+@dataclass(frozen=True)
+class Written:
+    """A report's folder, and the experiment that it is of."""
+
+    experiment: Experiment
+    folder: Path
+
+    @cached_property
+    def report(self) -> dict[str, Any]:
+        return dict(json.loads((self.folder / "report.json").read_text(encoding="utf-8")))
+
+    def settings(self) -> Iterator[dict[str, Any]]:
+        yield from self.report["settings"]
+
+    def rankings(self, setting: str) -> dict[str, dict[str, Any]]:
+        return {row["query"]: row for row in read_lines(self.folder / "rankings" / f"{setting}.jsonl.gz")}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    experiment = write_experiment(
+        tmp_path_factory.mktemp("report"),
+        {**RECIPES, "empty.txt": "  "},
+        retrievers={
+            "small": {"kind": "dense", "top_k": TOP_K},
+            "whole": {"kind": "dense", "top_k": TOP_K, "chunker": {"kind": "document"}},
+            "graph": {"kind": "dense", "top_k": 40, "store": {"kind": "chroma"}},
+        },
+        evaluators={"graded": {"k": [3, 25]}, "order_unaware": {"k": [3]}},
+        latency=True,
+    )
+    labels = {"prompt": PROMPT, "queries": QUERIES}
+    (experiment.folder / "prompt_queries.json").write_text(json.dumps(labels), encoding="utf-8")
+    return Written(experiment, run_experiment(experiment.config())[1])
+
+
+def test_a_report_is_a_folder_named_after_experiment_and_run(written: Written) -> None:
+    assert written.folder == written.experiment.folder / "results" / "kitchen" / written.report["run_id"]
+    files = {path.relative_to(written.folder).as_posix() for path in written.folder.rglob("*") if path.is_file()}
+    assert files == {
+        "report.json",
+        "config.yaml",
+        "texts.jsonl.gz",
+        "rankings/small.jsonl.gz",
+        "rankings/whole.jsonl.gz",
+        "rankings/graph.jsonl.gz",
+    }
+    assert (written.folder / "config.yaml").read_bytes() == written.experiment.file.read_bytes()
+
+
+def test_the_report_has_these_parts(written: Written) -> None:
+    assert list(written.report) == [
+        "schema_version",
+        "experiment",
+        "run_id",
+        "config",
+        "dataset",
+        "primary_metric",
+        "metrics",
+        "prompt",
+        "queries",
+        "settings",
+        "failures",
+        "warnings",
+        "environment",
+    ]
+    setting = written.report["settings"][0]
+    assert set(setting) == {
+        *("name", "fingerprint", "parameters", "scores", "counts", "index", "timings", "latency", "queries")
+    }
+    assert set(setting["parameters"]) == {"retriever", "chunker", "embedder", "store"}
+    assert set(setting["timings"]) == {"chunks", "embeddings", "index", "retrieval"}
+    assert set(setting["latency"]) == {"p50", "p95", "n", "machine", "date"}
+    assert set(setting["counts"]) == {
+        *("chunks", "chunks_too_long", "queries_too_long", "chunks_read", "chunks_collapsed"),
+        *("documents_kept", "queries_short", "queries_without_hits"),
+    }
+    assert set(setting["queries"][0]) == {"id", "evaluations", "hits", "short", "collapsed"}
+    assert set(setting["queries"][0]["hits"][0]) == {"doc", "chunk", "start", "end", "rank", "score", "grade"}
+
+
+def test_the_head_says_what_was_run_on_what(written: Written) -> None:
+    report = written.report
+    assert (report["schema_version"], report["experiment"], report["prompt"]) == (1, "kitchen", PROMPT)
+    assert report["config"] == json.loads(written.experiment.file.read_text(encoding="utf-8"))
+    dataset = report["dataset"]
+    assert (dataset["documents"], dataset["empty_documents"], dataset["queries"]) == (31, 1, 4)
+    assert report["primary_metric"] == "ndcg@10"
+    assert [query["id"] for query in report["queries"]] == ["rye", "keep", "smooth", "coffee"]
+    assert report["queries"][1]["relevant_docs"] == [
+        {"doc": "storage.txt", "relevance": 3, "spans": []},
+        {"doc": "soup/leek.md", "relevance": 0, "spans": []},
+    ]
+    assert [query["ordered"] for query in report["queries"]] == [False, False, True, False]
+    assert report["environment"]["packages"]["numpy"]
+
+
+def test_the_schema_describes_the_report(written: Written) -> None:
+    schema = report_schema()
+    Draft202012Validator.check_schema(schema)
+    Draft202012Validator(schema).validate(written.report)
+    assert not Draft202012Validator(schema).is_valid({**written.report, "colour": "blue"})
+
+
+def test_a_report_that_is_read_again_is_the_one_that_was_written(written: Written) -> None:
+    assert load_report(written.folder).model_dump(mode="json") == written.report
+
+
+def test_every_metric_that_is_scored_is_explained(written: Written) -> None:
+    explained = written.report["metrics"]
+    for setting in written.settings():
+        assert list(setting["scores"]) == list(explained)
+        for query in setting["queries"]:
+            assert list(query["evaluations"]) == list(explained)
+    for part in explained.values():
+        assert all(part[key] for key in ("formula", "family", "counted", "source"))
+
+
+def test_means_are_of_the_queries_that_have_a_value_and_n_counts_these(written: Written) -> None:
+    for setting in written.settings():
+        for metric, score in setting["scores"].items():
+            values = [query["evaluations"][metric] for query in setting["queries"]]
+            present = [value for value in values if value is not None]
+            assert score["n"] == len(present)
+            assert score["mean"] == pytest.approx(statistics.fmean(present), abs=1e-12)
+
+
+def test_a_query_without_relevant_documents_has_no_values_and_one_that_is_no_order_has_no_overlap(
+    written: Written,
+) -> None:
+    for setting in written.settings():
+        by_id = {query["id"]: query["evaluations"] for query in setting["queries"]}
+        assert set(by_id["coffee"].values()) == {None}
+        assert setting["scores"]["precision@3"]["n"] == 3
+        assert [name for name in by_id if by_id[name]["rbo(p=0.9)@10"] is not None] == ["smooth"]
+        assert setting["scores"]["rbo(p=0.9)@10"]["n"] == 1
+
+
+def test_scores_are_not_rounded(written: Written) -> None:
+    for setting in written.settings():
+        for query in setting["queries"]:
+            judged = {doc["doc"]: doc.get("relevance", 1) for doc in QUERIES_BY_ID[query["id"]]["relevant_docs"]}
+            if not any(judged.values()):
+                continue
+            top = [hit["doc"] for hit in query["hits"][:3]]
+            found = [doc for doc in top if judged.get(doc, 0) > 0]
+            relevant = sum(grade > 0 for grade in judged.values())
+            assert query["evaluations"]["precision@3"] == float(Fraction(len(found), 3))
+            assert query["evaluations"]["recall@3"] == len(found) / relevant
+            gains = [judged.get(doc, 0) / math.log2(rank + 1) for rank, doc in enumerate(top, 1)]
+            assert query["evaluations"]["dcg@3"] == pytest.approx(math.fsum(max(gain, 0) for gain in gains), rel=1e-15)
+    assert "0.3333333333333333" in (written.folder / "report.json").read_text(encoding="utf-8")
+
+
+QUERIES_BY_ID = {query["id"]: query for query in QUERIES}
+
+
+def test_a_hit_has_its_grade_and_null_where_its_document_is_not_judged(written: Written) -> None:
+    seen = set()
+    for setting in written.settings():
+        for query in setting["queries"]:
+            labels = {doc["doc"]: doc.get("relevance", 1) for doc in QUERIES_BY_ID[query["id"]]["relevant_docs"]}
+            for hit in query["hits"]:
+                assert hit["grade"] == labels.get(hit["doc"])
+                seen.add(hit["grade"])
+    assert {None, 0, 1, 2, 3} == seen
+
+
+def test_hits_are_ranked_and_the_report_shows_the_first_twenty(written: Written) -> None:
+    for setting in written.settings():
+        rows = written.rankings(setting["name"])
+        for query in setting["queries"]:
+            hits = query["hits"]
+            assert [hit["rank"] for hit in hits] == list(range(1, 21))
+            scores = [hit["score"] for hit in hits]
+            assert sorted(scores, reverse=True) == scores
+            row = rows[query["id"]]
+            columns = zip(row["docs"], row["chunks"], row["starts"], row["ends"], row["scores"], strict=True)
+            shown = [(hit["doc"], hit["chunk"], hit["start"], hit["end"], hit["score"]) for hit in hits]
+            assert shown == list(columns)[:20]
+
+
+def test_the_rankings_file_has_every_hit_of_every_query(written: Written) -> None:
+    for setting in written.settings():
+        rows = written.rankings(setting["name"])
+        assert list(rows) == [query["id"] for query in QUERIES]
+        top_k = setting["parameters"]["retriever"]["top_k"]
+        for row in rows.values():
+            assert len(set(row["docs"])) == len(row["docs"]) == min(top_k, len(RECIPES))
+        assert sum(len(row["docs"]) for row in rows.values()) == setting["counts"]["documents_kept"]
+
+
+def test_the_text_of_a_hit_is_that_part_of_its_document(written: Written) -> None:
+    documents = {document.id: document for document in read_documents(written.experiment.folder / "documents")}
+    for row in read_lines(written.folder / "texts.jsonl.gz"):
+        document = documents[row["doc"]]
+        assert document.text[row["start"] : row["end"]] == row["text"] != ""
+        assert row["title"] == document.title
+
+
+def test_the_texts_file_has_every_chunk_that_was_found_once_and_no_other(written: Written) -> None:
+    texts = list(read_lines(written.folder / "texts.jsonl.gz"))
+    found = {
+        (chunk, doc, start, end)
+        for setting in written.settings()
+        for row in written.rankings(setting["name"]).values()
+        for chunk, doc, start, end in zip(row["chunks"], row["docs"], row["starts"], row["ends"], strict=True)
+    }
+    assert len(texts) == len(found)
+    assert {(row["chunk"], row["doc"], row["start"], row["end"]) for row in texts} == found
+
+
+def test_what_was_read_is_what_was_kept_and_what_was_collapsed_and_what_was_cut(written: Written) -> None:
+    by_name = {setting["name"]: setting["counts"] for setting in written.settings()}
+    assert by_name["whole"]["chunks"] == len(RECIPES)
+    assert (by_name["whole"]["chunks_read"], by_name["whole"]["chunks_collapsed"]) == (4 * TOP_K, 0)
+    small = by_name["small"]
+    assert small["chunks"] > len(RECIPES)
+    assert small["chunks_collapsed"] == sum(query["collapsed"] for query in written.report["settings"][0]["queries"])
+    assert small["chunks_read"] >= small["documents_kept"] + small["chunks_collapsed"]
+    assert (small["chunks_too_long"], small["queries_too_long"]) == (None, None)
+
+
+def test_rankings_shorter_than_top_k_are_counted_and_said(written: Written) -> None:
+    graph = written.report["settings"][2]
+    assert (graph["counts"]["queries_short"], graph["counts"]["queries_without_hits"]) == (4, 0)
+    assert all(query["short"] for query in graph["queries"])
+    assert not any(query["short"] for query in written.report["settings"][0]["queries"])
+    messages = [warning["message"] for warning in written.report["warnings"]]
+    assert (
+        "graph: 4 of 4 queries have fewer than 40 documents; the places that are missing count as not relevant."
+        in messages
+    )
+    assert "1 documents have no text; they are kept, and cannot be found by it." in messages
+    assert len(messages) == len(set(messages))
+
+
+def test_the_index_is_described(written: Written) -> None:
+    small, _, graph = (setting["index"] for setting in written.settings())
+    assert small == {"kind": "exact", "space": "cosine", "vectors": written.report["settings"][0]["counts"]["chunks"]}
+    assert graph["hnsw"]["ef_search"] == 100
+    assert graph["bytes"] > 0
+
+
+def test_the_same_experiment_gives_the_golden_report(tmp_path: Path) -> None:
+    assert_close(fixed_report(tmp_path), json.loads(GOLDEN.read_text(encoding="utf-8")), "report")
+
+
+def assert_close(made: Any, golden: Any, place: str) -> None:
+    """Equal, but for floating-point numbers, which may differ by 1e-6."""
+    assert type(made) is type(golden), place
+    if isinstance(made, dict):
+        assert list(made) == list(golden), place
+        for key in made:
+            assert_close(made[key], golden[key], f"{place}.{key}")
+    elif isinstance(made, list):
+        assert len(made) == len(golden), place
+        for index, (one, other) in enumerate(zip(made, golden, strict=True)):
+            assert_close(one, other, f"{place}[{index}]")
+    elif isinstance(made, float):
+        assert made == pytest.approx(golden, abs=1e-6), place
+    else:
+        assert made == golden, place
+
+
+@pytest.fixture
+def report(written: Written) -> Report:
+    return load_report(written.folder)
+
+
+def test_a_failure_while_writing_leaves_nothing(report: Report, tmp_path: Path) -> None:
+    def rows() -> Iterator[dict[str, Any]]:
+        yield {"query": "rye"}
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_report(report, tmp_path, {"small": rows()}, [], "experiment: kitchen\n")
+    assert list((tmp_path / "kitchen").iterdir()) == []
+
+
+def test_a_failure_while_writing_leaves_the_report_before_it_and_its_place_as_the_latest(
+    report: Report, tmp_path: Path
+) -> None:
+    folder = write_report(report, tmp_path, {"small": [{"query": "rye"}]}, [], "experiment: kitchen\n")
+    later = report.model_copy(update={"run_id": "20990101T000000Z-000000"})
+    with pytest.raises(ValueError, match="Out of range float values are not JSON compliant"):
+        write_report(later, tmp_path, {"small": [{"score": math.nan}]}, [], "")
+    assert sorted(path.name for path in folder.parent.iterdir()) == sorted([folder.name, "latest"])
+    assert (folder.parent / "latest").read_text() == f"{folder.name}\n"
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_that_says_what_to_do(report: Report, tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file, not a folder")
+    with pytest.raises(RunError) as caught:
+        write_report(report, tmp_path / "results", {}, [], "")
+    assert str(caught.value) == (
+        f"{tmp_path / 'results' / 'kitchen' / report.run_id}: cannot be written: Not a directory. What was computed is "
+        "kept; free space or set output.directory, and run the same command again."
+    )
+
+
+def test_latest_names_the_newest_report(tmp_path: Path) -> None:
+    experiment = write_experiment(tmp_path)
+    latest = tmp_path / "results" / "kitchen" / "latest"
+    for _ in range(3):
+        report, folder = run_experiment(experiment.config())
+        assert latest.read_text() == f"{report.run_id}\n"
+        assert folder == latest.parent / report.run_id
+    assert len(list(latest.parent.glob("2*"))) == 3
+
+
+def test_a_report_of_a_newer_version_is_refused(written: Written, tmp_path: Path) -> None:
+    newer = {**written.report, "schema_version": 2, "something": "new"}
+    (tmp_path / "report.json").write_text(json.dumps(newer, indent=1), encoding="utf-8")
+    with pytest.raises(ReportError) as caught:
+        load_report(tmp_path)
+    message = "has schema version 2; this ragtrial reads up to 1. Update it."
+    assert str(caught.value) == f"{tmp_path / 'report.json'}: {message}"
+
+
+SECRET = "tell-no-one-c0ffee"
+
+
+def test_a_secret_from_the_environment_is_nowhere_in_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KITCHEN_KEY", SECRET)
+    monkeypatch.setenv("KITCHEN_FOLDER", SECRET)
+    own = {"kind": "custom", "function": "embedding:embed", "version": "2-${KITCHEN_KEY}"}
+    broken = {**own, "function": "embedding:no_vectors"}
+    experiment = write_experiment(
+        tmp_path,
+        embedder={
+            "kind": "custom",
+            "function": "embedding:embed",
+            "version": "${KITCHEN_KEY}",
+            "query_prefix": "${KITCHEN_KEY:-nothing} ",
+        },
+        retrievers={
+            "plain": {"kind": "dense", "top_k": 3},
+            "own": {"kind": "dense", "top_k": 3, "embedder": own},
+            "broken": {"kind": "dense", "top_k": 3, "embedder": broken},
+        },
+        workspace="${KITCHEN_FOLDER}",
+        output={"directory": "results"},
+    )
+    with (tmp_path / "embedding.py").open("a") as module:
+        module.write("\n\ndef no_vectors(texts):\n    return None\n")
+    report, folder = run_experiment(experiment.config("evaluators.primary_metric=${NO_SUCH_NAME:-ndcg@3}"))
+    assert (tmp_path / SECRET).is_dir()
+    assert [failure.name for failure in report.failures] == ["broken"]
+    assert report.settings[0].parameters["embedder"]["version"] == "${KITCHEN_KEY}"
+    assert report.settings[1].parameters["embedder"]["version"] == "2-${KITCHEN_KEY}"
+    assert report.config["workspace"] == "${KITCHEN_FOLDER}"
+    files = [path for path in folder.parent.rglob("*") if path.is_file()]
+    assert len(files) == 6
+    for path in files:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        assert SECRET.encode() not in content, path
+        assert SECRET not in str(path.relative_to(tmp_path))

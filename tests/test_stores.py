@@ -1,0 +1,469 @@
+"""Stores: what every kind owes; exact search is exact to the last tie; Chroma agrees with it and survives damage."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+
+from experiments import python
+from ragtrial.errors import StoreError
+from ragtrial.rankings import PADDING, Floats, Rankings
+from ragtrial.stores import STORES, Index, Store, Vectors, exact
+from ragtrial.stores.base import Space
+from ragtrial.stores.chroma import ChromaStore, HnswOptions
+from ragtrial.stores.exact import ExactStore
+
+SPACES: tuple[Space, ...] = get_args(Space)
+
+
+def vectors_of(matrix: npt.ArrayLike, order: Sequence[int] | None = None) -> Vectors:
+    """Vectors with ids of 24 hex digits; ties go by ``order``, by position without one."""
+    rows = np.asarray(matrix, dtype=np.float32)
+    places = np.arange(len(rows)) if order is None else np.asarray(order)
+    return Vectors(rows, [f"{number:024x}" for number in range(len(rows))], places.astype(np.int64))
+
+
+def like_embeddings(count: int, dimension: int, seed: int) -> Floats:
+    """Unit vectors as models make them: near a few dozen topics, and between two of them."""
+    random = np.random.default_rng(seed)
+    topics = random.normal(size=(60, dimension))
+    share = random.uniform(0, 1, size=(count, 1))
+    mixed = share * topics[random.integers(60, size=count)] + (1 - share) * topics[random.integers(60, size=count)]
+    mixed += 0.3 * random.normal(size=(count, dimension))
+    return np.asarray(mixed / np.linalg.norm(mixed, axis=1, keepdims=True), dtype=np.float32)
+
+
+def nothing(count: int) -> None:
+    """No one is told."""
+
+
+@contextmanager
+def opened(store: Store, vectors: Vectors, folder: Path) -> Iterator[Index]:
+    """The index, built if ``folder`` is empty."""
+    if not any(folder.iterdir()):
+        store.build(vectors, folder, nothing)
+    index = store.open(vectors, folder)
+    try:
+        yield index
+    finally:
+        index.close()
+
+
+def found_by(store: Store, vectors: Vectors, queries: npt.ArrayLike, depth: int, folder: Path) -> Rankings:
+    with opened(store, vectors, folder) as index:
+        return index.search(np.asarray(queries, dtype=np.float32), depth)
+
+
+def exactly(vectors: Vectors, queries: npt.ArrayLike, depth: int, space: Space) -> Rankings:
+    return ExactStore(space=space).open(vectors, Path()).search(np.asarray(queries, dtype=np.float32), depth)
+
+
+def assert_same(one: Rankings, other: Rankings) -> None:
+    np.testing.assert_array_equal(one.codes, other.codes)
+    np.testing.assert_array_equal(one.scores, other.scores)
+
+
+# What every store owes.
+
+
+@pytest.fixture(params=[(kind, space) for kind in STORES.names() for space in SPACES], ids="-".join)
+def store(request: pytest.FixtureRequest) -> Store:
+    kind, space = request.param
+    return STORES[kind](kind=kind, space=space)
+
+
+def test_every_store_is_registered_under_the_name_it_has_in_a_config(store: Store) -> None:
+    assert STORES[store.kind] is type(store)
+
+
+def test_rows_are_distinct_units_with_scores_that_fall(store: Store, tmp_path: Path) -> None:
+    vectors = vectors_of(like_embeddings(300, 24, seed=1))
+    found = found_by(store, vectors, like_embeddings(20, 24, seed=2), 15, tmp_path)
+    assert found.codes.shape == found.scores.shape == (20, 15)
+    assert found.codes.dtype == np.int32
+    assert found.scores.dtype == np.float32
+    assert all(len(set(row)) == 15 for row in found.codes.tolist())
+    assert (np.diff(found.scores, axis=1) <= 0).all()
+
+
+def test_a_vector_is_nearest_to_itself(store: Store, tmp_path: Path) -> None:
+    vectors = vectors_of(like_embeddings(200, 24, seed=3))
+    found = found_by(store, vectors, vectors.matrix, 1, tmp_path)
+    np.testing.assert_array_equal(found.codes[:, 0], np.arange(200))
+    np.testing.assert_allclose(found.scores, 0 if store.space == "l2" else 1, atol=1e-5)
+
+
+def test_more_units_than_there_are_is_all_of_them(store: Store, tmp_path: Path) -> None:
+    vectors = vectors_of(like_embeddings(7, 8, seed=4))
+    found = found_by(store, vectors, like_embeddings(3, 8, seed=5), 50, tmp_path)
+    assert found.depth == 7
+    assert all(sorted(row) == list(range(7)) for row in found.codes.tolist())
+
+
+@pytest.mark.parametrize(("units", "queries", "depth"), [(0, 2, 5), (0, 0, 5), (1, 2, 5), (3, 0, 5), (3, 2, 0)])
+def test_nothing_to_find_is_no_error(store: Store, tmp_path: Path, units: int, queries: int, depth: int) -> None:
+    vectors = vectors_of(np.ones((units, 4)))
+    found = found_by(store, vectors, np.ones((queries, 4)), depth, tmp_path)
+    assert found.codes.shape == (queries, min(units, depth))
+    assert (found.codes == 0).all() or units > 1
+
+
+def test_an_index_opened_again_finds_the_same(store: Store, tmp_path: Path) -> None:
+    vectors, queries = vectors_of(like_embeddings(1_200, 16, seed=6)), like_embeddings(30, 16, seed=7)
+    first = found_by(store, vectors, queries, 10, tmp_path)
+    name = store.built_id(tmp_path)
+    assert_same(found_by(store, vectors, queries, 10, tmp_path), first)
+    assert store.built_id(tmp_path) == name
+
+
+def test_queries_in_one_batch_or_one_by_one_find_the_same(store: Store, tmp_path: Path) -> None:
+    vectors, queries = vectors_of(like_embeddings(400, 16, seed=8)), like_embeddings(300, 16, seed=9)
+    with opened(store, vectors, tmp_path) as index:
+        together = index.search(queries, 10)
+        alone = [index.search(query[np.newaxis], 10) for query in queries[::25]]
+    np.testing.assert_array_equal(np.concatenate([one.codes for one in alone]), together.codes[::25])
+    np.testing.assert_array_equal(np.concatenate([one.scores for one in alone]), together.scores[::25])
+
+
+def test_a_description_is_json_that_names_kind_space_and_size(store: Store, tmp_path: Path) -> None:
+    with opened(store, vectors_of(np.eye(5)), tmp_path) as index:
+        about = index.describe()
+    assert json.loads(json.dumps(about)) == about
+    assert (about["kind"], about["space"], about["vectors"]) == (store.kind, store.space, 5)
+
+
+def test_the_progress_of_a_build_adds_up_to_all_vectors(store: Store, tmp_path: Path) -> None:
+    steps: list[int] = []
+    store.build(vectors_of(like_embeddings(11, 4, seed=10)), tmp_path, steps.append)
+    assert sum(steps) == 11
+
+
+def test_only_stores_that_call_themselves_exact_give_two_builds_one_name(store: Store, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name / "index").mkdir(parents=True)
+        store.build(vectors_of(np.eye(3)), tmp_path / name / "index", nothing)
+    first, second = (store.built_id(tmp_path / name / "index") for name in ("first", "second"))
+    assert (first == second) == store.is_exact
+
+
+# Exact search.
+
+
+def all_scores(matrix: npt.NDArray[Any], queries: npt.NDArray[Any], space: Space) -> npt.NDArray[np.float64]:
+    """The score of every pair in float64; a cosine with a vector of zeros is 0."""
+    rows, columns = queries.astype(np.float64), matrix.astype(np.float64)
+    if space == "l2":
+        return np.asarray(-cdist(rows, columns, "sqeuclidean"))
+    if space == "ip":
+        return np.asarray(rows @ columns.T)
+    zero = (rows == 0).all(axis=1, keepdims=True) | (columns == 0).all(axis=1, keepdims=True).T
+    with np.errstate(invalid="ignore"):
+        return np.where(zero, 0.0, 1 - cdist(rows, columns, "cosine"))
+
+
+def nearest(vectors: Vectors, queries: npt.NDArray[Any], depth: int, space: Space) -> list[list[int]]:
+    """Every unit compared with every query; equal scores, as the float32 they are reported as, by their order."""
+    scores = all_scores(vectors.matrix, queries, space).astype(np.float32)
+    return [
+        sorted(range(len(row)), key=lambda unit: (-row[unit], vectors.order[unit]))[:depth] for row in scores.tolist()
+    ]
+
+
+@dataclass(frozen=True)
+class World:
+    vectors: Vectors
+    queries: Floats
+    space: Space
+    depth: int
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    """Small whole numbers, scaled: duplicates, vectors of zeros, vectors of one direction, ties of every kind."""
+    dimension = draw(st.integers(1, 4))
+    whole = st.lists(st.integers(-3, 3), min_size=dimension, max_size=dimension)
+    scale = st.sampled_from([1.0, 1.0, 0.1, 3.0, 1e-3, 1e3])
+    row = st.builds(lambda numbers, factor: [number * factor for number in numbers], whole, scale)
+    rows = draw(st.lists(row, min_size=1, max_size=25))
+    queries = draw(st.lists(row, min_size=1, max_size=4))
+    order = draw(st.permutations(range(len(rows))))
+    return World(
+        vectors_of(rows, order),
+        np.array(queries, dtype=np.float32),
+        draw(st.sampled_from(SPACES)),
+        draw(st.integers(0, len(rows) + 2)),
+    )
+
+
+@given(worlds())
+def test_exact_search_ranks_as_comparing_everything_in_float64_does(world: World) -> None:
+    found = exactly(world.vectors, world.queries, world.depth, world.space)
+    assert found.codes.tolist() == nearest(world.vectors, world.queries, world.depth, world.space)
+    scores = all_scores(world.vectors.matrix, world.queries, world.space)
+    expected = np.take_along_axis(scores, found.codes.astype(np.int64), axis=1)
+    np.testing.assert_allclose(found.scores, expected, rtol=1e-6, atol=1e-7)
+
+
+@given(worlds(), st.integers(1, 30), st.integers(1, 5))
+def test_exact_search_does_not_depend_on_its_block_sizes(world: World, units: int, queries: int) -> None:
+    usual = exactly(world.vectors, world.queries, world.depth, world.space)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "_UNIT_BLOCK", units)
+        patch.setattr(exact, "_QUERY_BLOCK", queries)
+        assert_same(exactly(world.vectors, world.queries, world.depth, world.space), usual)
+
+
+@given(worlds(), st.randoms(use_true_random=False))
+def test_exact_search_does_not_depend_on_where_a_vector_stands(world: World, random: Any) -> None:
+    usual = exactly(world.vectors, world.queries, world.depth, world.space)
+    moved = list(range(len(world.vectors.ids)))
+    random.shuffle(moved)
+    shuffled = Vectors(
+        world.vectors.matrix[moved], [world.vectors.ids[unit] for unit in moved], world.vectors.order[moved]
+    )
+    found = exactly(shuffled, world.queries, world.depth, world.space)
+    assert [[shuffled.ids[unit] for unit in row] for row in found.codes] == [
+        [world.vectors.ids[unit] for unit in row] for row in usual.codes
+    ]
+    np.testing.assert_array_equal(found.scores, usual.scores)
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_exact_search_is_exact_where_its_first_float32_estimate_is_not(space: Space) -> None:
+    random = np.random.default_rng(11)
+    near = like_embeddings(40, 32, seed=12)
+    # Twenty copies of each, moved by about the rounding of a float32: an estimate cannot order these.
+    matrix = np.repeat(near, 20, axis=0) * (1 + random.integers(-2, 3, size=(800, 32)) * 6e-8)
+    vectors = vectors_of(matrix, random.permutation(800).tolist())
+    queries = near[:10] * np.float32(1.7)
+    found = exactly(vectors, queries, 30, space)
+    assert found.codes.tolist() == nearest(vectors, queries, 30, space)
+
+
+def test_long_vectors_in_one_block_do_not_hide_a_nearer_short_one_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "_UNIT_BLOCK", 20)
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        query = like_embeddings(1, 4, seed).astype(np.float64)
+        across = random.normal(size=(40, 4))
+        across -= (across @ query.T) * query
+        across *= np.where(np.arange(40) < 20, 1e4, 0)[:, np.newaxis]
+        # All have products of about 1; those of the long ones float32 knows to three digits only.
+        vectors = vectors_of(across + query * (1 + 1e-4 * random.normal(size=(40, 1))))
+        depth = 1 + seed % 10
+        found = exactly(vectors, query, depth, "ip")
+        assert found.codes.tolist() == nearest(vectors, query.astype(np.float32), depth, "ip")
+
+
+def test_vectors_of_one_direction_tie_in_cosine_whatever_their_length() -> None:
+    for seed in range(200):
+        random = np.random.default_rng(seed)
+        direction = random.normal(size=(1, 1 + seed % 3))
+        lengths = 10.0 ** random.uniform(-2, 2, size=(200, 1))
+        vectors = vectors_of(direction * lengths, random.permutation(200).tolist())
+        queries, depth = vectors.matrix[:2] * np.float32(1.7), 1 + seed % 10
+        found = exactly(vectors, queries, depth, "cosine")
+        assert found.codes.tolist() == nearest(vectors, queries, depth, "cosine")
+
+
+@given(worlds())
+@example(World(vectors_of([[0, 0], [1, 0], [0, 0]], [2, 1, 0]), np.zeros((1, 2), dtype=np.float32), "cosine", 3))
+def test_a_cosine_with_a_vector_of_zeros_is_zero(world: World) -> None:
+    found = exactly(world.vectors, world.queries, world.depth, "cosine")
+    zero_units = (world.vectors.matrix[found.codes] == 0).all(axis=2)
+    zero_queries = (world.queries == 0).all(axis=1, keepdims=True)
+    assert (found.scores[zero_units | zero_queries] == 0).all()
+
+
+# Chroma.
+
+
+@pytest.fixture(scope="module")
+def many() -> Vectors:
+    """More vectors than Chroma takes at once (5,461)."""
+    return vectors_of(like_embeddings(6_000, 32, seed=15))
+
+
+@pytest.fixture(scope="module", params=SPACES)
+def built(
+    request: pytest.FixtureRequest, many: Vectors, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[ChromaStore, Path]:
+    store, folder = ChromaStore(space=request.param), tmp_path_factory.mktemp("chroma")
+    store.build(many, folder, nothing)
+    return store, folder
+
+
+def test_chroma_finds_what_exact_search_finds_with_the_same_scores(
+    many: Vectors, built: tuple[ChromaStore, Path]
+) -> None:
+    store, folder = built
+    queries = like_embeddings(100, 32, seed=16)
+    found, true = found_by(store, many, queries, 10, folder), exactly(many, queries, 10, store.space)
+    overlap = [len(set(row) & set(other)) for row, other in zip(found.codes.tolist(), true.codes.tolist(), strict=True)]
+    assert np.mean(overlap) >= 9.5
+    scores = np.take_along_axis(all_scores(many.matrix, queries, store.space), found.codes.astype(np.int64), axis=1)
+    np.testing.assert_allclose(found.scores, scores, atol=1e-4)
+
+
+def test_the_options_of_the_graph_are_those_of_the_collection(tmp_path: Path) -> None:
+    options = {"ef_construction": 37, "max_neighbors": 11, "ef_search": 23}
+    ChromaStore(space="ip", hnsw=HnswOptions(**options)).build(vectors_of(np.eye(4)), tmp_path, nothing)
+    assert configuration_of(tmp_path).items() >= {"space": "ip", **options}.items()
+
+
+def test_options_that_are_not_given_are_the_documented_defaults(tmp_path: Path) -> None:
+    ChromaStore().build(vectors_of(np.eye(4)), tmp_path, nothing)
+    expected = {"space": "cosine", "ef_construction": 100, "max_neighbors": 16, "ef_search": 100}
+    assert configuration_of(tmp_path).items() >= expected.items()
+
+
+def configuration_of(folder: Path) -> dict[str, Any]:
+    """What Chroma says of the graph of its one collection, asked in another process."""
+    code = (
+        "import json, sys, chromadb; from chromadb.config import Settings\n"
+        "client = chromadb.PersistentClient(sys.argv[1], settings=Settings(anonymized_telemetry=False))\n"
+        "(collection,) = client.list_collections()\n"
+        "print(json.dumps(collection.configuration_json['hnsw']))"
+    )
+    return dict(json.loads(python(code, folder).stdout))
+
+
+def test_a_poorer_graph_finds_less(many: Vectors, tmp_path: Path) -> None:
+    queries = like_embeddings(50, 32, seed=17)
+    true = exactly(many, queries, 10, "cosine").codes
+    poor = ChromaStore(hnsw=HnswOptions(ef_construction=2, max_neighbors=2, ef_search=10))
+    found = found_by(poor, many, queries, 10, tmp_path).codes
+    overlap = [len(set(row) & set(other)) for row, other in zip(found.tolist(), true.tolist(), strict=True)]
+    assert np.mean(overlap) < 8
+
+
+@pytest.fixture(scope="module")
+def small() -> Vectors:
+    """Enough vectors for Chroma to write a graph of its own, beyond its log of 1,000."""
+    return vectors_of(like_embeddings(1_100, 8, seed=18))
+
+
+@pytest.fixture(scope="module")
+def sound(small: Vectors, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sound")
+    ChromaStore().build(small, folder, nothing)
+    return folder
+
+
+FILES = [
+    "chroma.sqlite3",
+    "finished.json",
+    "*/data_level0.bin",
+    "*/header.bin",
+    "*/index_metadata.pickle",
+    "*/length.bin",
+    "*/link_lists.bin",
+]
+
+
+def damage(file: Path, how: str) -> None:
+    if how == "deleted":
+        file.unlink()
+    elif how == "cut short":
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    else:
+        file.write_bytes(b"\xff" * file.stat().st_size)
+
+
+def test_chroma_writes_the_files_whose_damage_is_tried_below(sound: Path) -> None:
+    written = {path for path in sound.rglob("*") if path.is_file()}
+    assert written == {path for pattern in FILES for path in sound.glob(pattern)}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "how"),
+    [(file, how) for file in FILES for how in ("deleted", "cut short")]
+    + [("chroma.sqlite3", "overwritten"), ("finished.json", "overwritten")],
+)
+def test_a_damaged_index_is_an_error_that_names_its_folder_and_a_sound_one_in_its_place_is_opened(
+    small: Vectors, sound: Path, tmp_path: Path, pattern: str, how: str
+) -> None:
+    folder = shutil.copytree(sound, tmp_path / "index")
+    (file,) = folder.glob(pattern)
+    damage(file, how)
+    with pytest.raises(StoreError) as caught:
+        ChromaStore().open(small, folder)
+    message = str(caught.value)
+    assert message.startswith(f"the Chroma index in {folder} cannot be read (")
+    assert message.endswith("); delete the folder: it is built again.")
+    shutil.rmtree(folder)
+    shutil.copytree(sound, folder)
+    queries = like_embeddings(3, 8, seed=19)
+    assert_same(found_by(ChromaStore(), small, queries, 5, folder), found_by(ChromaStore(), small, queries, 5, sound))
+
+
+def test_an_index_of_other_vectors_is_an_error(small: Vectors, sound: Path) -> None:
+    fewer = Vectors(small.matrix[:-1], small.ids[:-1], small.order[:-1])
+    with pytest.raises(StoreError) as caught:
+        ChromaStore().open(fewer, sound)
+    why = "it has 1100 of 1099 vectors"
+    assert (
+        str(caught.value)
+        == f"the Chroma index in {sound} cannot be read ({why}); delete the folder: it is built again."
+    )
+
+
+def test_vectors_that_chroma_refuses_are_an_error_that_names_the_folder(tmp_path: Path) -> None:
+    vectors = vectors_of(np.array([[1, 2], [np.nan, 1]]))
+    with pytest.raises(StoreError) as caught:
+        ChromaStore().build(vectors, tmp_path, nothing)
+    assert str(caught.value).startswith(f"Chroma could not build the index in {tmp_path}: ")
+
+
+SERVER = {
+    "CHROMA_API_IMPL": "chromadb.api.fastapi.FastAPI",
+    "CHROMA_SERVER_HOST": "127.0.0.1",
+    "CHROMA_SERVER_HTTP_PORT": "1",
+    "ALLOW_RESET": "TRUE",
+}
+SEARCH = """
+import sys
+from pathlib import Path
+import numpy as np
+from ragtrial.stores import Vectors
+from ragtrial.stores.chroma import ChromaStore
+
+folder = Path(sys.argv[1])
+folder.mkdir()
+vectors = Vectors(np.eye(4, dtype=np.float32), list("abcd"), np.arange(4))
+ChromaStore().build(vectors, folder, lambda count: None)
+index = ChromaStore().open(vectors, folder)
+print(index.search(vectors.matrix, 1).codes.ravel().tolist())
+index.close()
+"""
+
+
+@pytest.mark.parametrize("where", ["the environment", "a .env file"])
+def test_neither_the_environment_nor_an_env_file_sends_vectors_to_a_server(tmp_path: Path, where: str) -> None:
+    if where == "a .env file":
+        (tmp_path / ".env").write_text("".join(f"{name}={value}\n" for name, value in SERVER.items()))
+    done = python(SEARCH, tmp_path / "index", folder=tmp_path, **(SERVER if where == "the environment" else {}))
+    assert (done.stdout, done.stderr) == ("[0, 1, 2, 3]\n", "")
+    assert (tmp_path / "index" / "chroma.sqlite3").is_file()
+
+
+def test_hits_that_chroma_does_not_find_are_padding(small: Vectors, sound: Path) -> None:
+    with opened(ChromaStore(), small, sound) as index:
+        found = index.search(like_embeddings(2, 8, seed=20), 1_100)
+    lengths = found.lengths.tolist()
+    for row, scores, length in zip(found.codes, found.scores, lengths, strict=True):
+        assert len(set(row[:length].tolist())) == length > 1_000
+        assert (row[length:] == PADDING).all()
+        assert np.isnan(scores[length:]).all()
