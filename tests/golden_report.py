@@ -32,7 +32,7 @@ def fixed_report(folder: Path) -> dict[str, Any]:
     )
     labels = {"prompt": PROMPT, "queries": QUERIES}
     (folder / "prompt_queries.json").write_text(json.dumps(labels), encoding="utf-8")
-    _, written = run_experiment(experiment.config())
+    written = run_experiment(experiment.config()).folder
     report: dict[str, Any] = json.loads((written / "report.json").read_text(encoding="utf-8"))
     del report["run_id"], report["environment"]
     report["warnings"] = [one for one in report["warnings"] if one["code"] != "model-source"]

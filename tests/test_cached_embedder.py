@@ -15,7 +15,7 @@ from experiments import Experiment, write_experiment
 from ragtrial.embedders.cached import CachedEmbedder, TextList
 from ragtrial.embedders.custom import CustomEmbedder
 from ragtrial.errors import EmbedderError
-from ragtrial.options import LocatedText
+from ragtrial.functions import FunctionReference
 from ragtrial.rankings import Floats
 
 WORDS = ["bread", "soup", "oven", "rye", "leek", "butter", "stock", "onion"]
@@ -27,7 +27,7 @@ def experiment(tmp_path: Path) -> Experiment:
 
 
 def custom(experiment: Experiment, **options: Any) -> CustomEmbedder:
-    return CustomEmbedder(function=LocatedText("embedding:embed", experiment.folder), **options)
+    return CustomEmbedder(function=FunctionReference("embedding:embed", experiment.folder), **options)
 
 
 def cached(experiment: Experiment, **options: Any) -> CachedEmbedder:

@@ -179,7 +179,7 @@ WRONG = [
      f"10:3: unknown key 'ordr_aware' in evaluators. Did you mean 'order_aware'? Allowed here: {EVALUATORS}."),
     ("unknown key of a kind", with_("{kind: exact}", "{kind: chroma, hnsw: {ef_serach: 3}}"),
      "5:30: unknown key 'ef_serach' in store.hnsw. Did you mean 'ef_search'? "
-     "Allowed here: ef_construction, max_neighbors, ef_search, num_threads."),
+     "Allowed here: ef_construction, max_neighbors, ef_search."),
     ("a key of another kind", with_("{kind: exact}", "{kind: exact, hnsw: {}}"),
      "5:22: unknown key 'hnsw' in store. Allowed here: kind, space."),
     ("missing key", with_("experiment: small\n", ""), "1:1: experiment is missing; it must be given."),

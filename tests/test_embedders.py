@@ -20,7 +20,7 @@ from ragtrial.embedders.cached import CachedEmbedder
 from ragtrial.embedders.custom import CustomEmbedder
 from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.errors import EmbedderError, ModelNotFoundError
-from ragtrial.options import LocatedText
+from ragtrial.functions import FunctionReference
 from ragtrial.storage.fingerprints import fingerprint
 from tiny_models import MOST_TOKENS, edit_json, write_tiny_model
 
@@ -37,7 +37,7 @@ def options_of(kind: str, folder: Path, tiny_model: Path) -> dict[str, Any]:
     """Options that make a working embedder of each kind."""
     if kind == "custom":
         experiment = write_experiment(folder)
-        return {"function": LocatedText("embedding:embed", experiment.folder)}
+        return {"function": FunctionReference("embedding:embed", experiment.folder)}
     return {"sentence-transformer": {"model": str(tiny_model), "device": "cpu"}}[kind]
 
 
@@ -122,7 +122,7 @@ def test_nothing_but_load_loads_a_model(tmp_path: Path, tiny_model: Path) -> Non
         "print([name for name in ('torch', 'transformers', 'sentence_transformers') if name in sys.modules])"
     )
     options = {kind: options_of(kind, tmp_path, tiny_model) for kind in EMBEDDERS.names()}
-    done = python(code, json.dumps(options), folder=tmp_path)
+    done = python(code, json.dumps(options, default=str), folder=tmp_path)
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
@@ -350,7 +350,7 @@ def test_a_custom_function_is_known_by_its_file_or_by_the_version_that_is_given(
     (kinds["other"].folder / "embedding.py").write_text("def embed(texts):\n    return [[1.0] for _ in texts]\n")
 
     def parts(name: str, **options: Any) -> dict[str, Any]:
-        function = LocatedText("embedding:embed", kinds[name].folder)
+        function = FunctionReference("embedding:embed", kinds[name].folder)
         return CustomEmbedder(function=function, **options).fingerprint_parts()
 
     assert parts("first") == parts("same")
@@ -364,7 +364,7 @@ def test_a_custom_function_is_known_by_its_file_or_by_the_version_that_is_given(
 )
 def test_a_custom_function_must_return_one_vector_per_text(tmp_path: Path, returned: str, shape: str) -> None:
     (tmp_path / "plain.py").write_text(f"def embed(texts):\n    return {returned}\n")
-    embedder = CustomEmbedder(function=LocatedText("plain:embed", tmp_path))
+    embedder = CustomEmbedder(function=FunctionReference("plain:embed", tmp_path))
     with pytest.raises(EmbedderError) as caught:
         cached(embedder, tmp_path).embed_now(["bread", "soup"])
     assert str(caught.value) == (
@@ -385,7 +385,7 @@ def test_a_custom_function_must_return_one_vector_per_text(tmp_path: Path, retur
 )
 def test_what_a_custom_function_returns_is_checked(tmp_path: Path, returned: str, message: str) -> None:
     (tmp_path / "plain.py").write_text(f"def embed(texts):\n    return {returned}\n")
-    embedder = CustomEmbedder(function=LocatedText("plain:embed", tmp_path))
+    embedder = CustomEmbedder(function=FunctionReference("plain:embed", tmp_path))
     with pytest.raises(EmbedderError) as caught:
         cached(embedder, tmp_path).embed_now(["bread", "soup"])
     assert str(caught.value) == message
@@ -393,7 +393,7 @@ def test_what_a_custom_function_returns_is_checked(tmp_path: Path, returned: str
 
 def test_a_custom_function_is_given_at_most_a_batch(tmp_path: Path) -> None:
     experiment = write_experiment(tmp_path)
-    embedder = CustomEmbedder(function=LocatedText("embedding:embed", tmp_path), batch_size=2)
+    embedder = CustomEmbedder(function=FunctionReference("embedding:embed", tmp_path), batch_size=2)
     embedder.load()(TEXTS)
     calls = [json.loads(line) for line in (experiment.folder / "calls.jsonl").read_text("utf-8").splitlines()]
     assert calls == [TEXTS[:2], TEXTS[2:4], TEXTS[4:]]
@@ -402,3 +402,24 @@ def test_a_custom_function_is_given_at_most_a_batch(tmp_path: Path) -> None:
 def test_a_vector_of_zeros_cannot_be_scaled_and_stays() -> None:
     vectors = np.array([[0, 0], [3, 4]], dtype=np.float32)
     np.testing.assert_allclose(normalized(vectors), np.array([[0, 0], [0.6, 0.8]]), atol=1e-7)
+
+
+def test_two_functions_of_one_name_in_two_folders_stay_apart(tmp_path: Path) -> None:
+    kinds = {}
+    for number in (1, 2):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "plain.py").write_text(f"def embed(texts):\n    return [[{number}.0]] * len(texts)\n")
+        function = FunctionReference("plain:embed", tmp_path / str(number))
+        kinds[number] = CustomEmbedder(function=function, normalize=False)
+    assert [float(kinds[number].load()(["soup"])[0, 0]) for number in (1, 2)] == [1.0, 2.0]
+    assert kinds[1].fingerprint_parts() != kinds[2].fingerprint_parts()
+
+
+def test_a_function_that_was_edited_meanwhile_is_read_again(tmp_path: Path) -> None:
+    embedder = CustomEmbedder(function=FunctionReference("plain:embed", tmp_path), normalize=False)
+    found = []
+    for number in (1, 2):
+        (tmp_path / "plain.py").write_text(f"def embed(texts):\n    return [[{number}.0]] * len(texts)\n")
+        found.append((float(embedder.load()(["soup"])[0, 0]), embedder.fingerprint_parts()["file"]))
+    assert [value for value, _ in found] == [1.0, 2.0]
+    assert found[0][1] != found[1][1]

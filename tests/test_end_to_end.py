@@ -31,7 +31,6 @@ def load(root: Path, workspace: Path) -> Load:
 @dataclass(frozen=True)
 class Outcome:
     report: Report
-    folder: Path
 
     @property
     def chroma(self) -> SettingPart:
@@ -45,7 +44,7 @@ class Outcome:
 @pytest.fixture(scope="module")
 def outcome(load: Load) -> Outcome:
     """The sample experiment, and the same with exact search beside it."""
-    return Outcome(*run_experiment(load("retrievers.exact={kind: dense, top_k: 10, store: {kind: exact}}")))
+    return Outcome(run_experiment(load("retrievers.exact={kind: dense, top_k: 10, store: {kind: exact}}")))
 
 
 def test_the_sample_experiment_scores_as_a_small_model_should(outcome: Outcome) -> None:
@@ -92,7 +91,7 @@ def test_only_queries_without_relevant_documents_are_left_out(outcome: Outcome) 
 
 def test_chroma_and_exact_search_agree(outcome: Outcome) -> None:
     rankings = {
-        name: {row["query"]: row for row in read_lines(outcome.folder / "rankings" / f"{name}.jsonl.gz")}
+        name: {row["query"]: row for row in read_lines(outcome.report.folder / "rankings" / f"{name}.jsonl.gz")}
         for name in ("dense", "exact")
     }
     same = [len(set(row["docs"]) & set(rankings["exact"][query]["docs"])) for query, row in rankings["dense"].items()]
@@ -139,7 +138,7 @@ def test_another_chunk_size_is_another_experiment(outcome: Outcome, load: Load, 
         "latency=false",
         "retrievers.small={kind: dense, chunker: {kind: recursive, size: 64, overlap: 0}}",
     )
-    report, _ = run_experiment(config)
+    report = run_experiment(config)
     usual, small = report.setting("dense"), report.setting("small")
     assert (small.counts["chunks"] or 0) > 2 * (usual.counts["chunks"] or 0)
     assert small.fingerprint != usual.fingerprint

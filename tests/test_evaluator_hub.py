@@ -46,7 +46,7 @@ def evaluations_of(results: ExperimentResults, query: str) -> dict[str, float | 
 def test_retrieving_and_then_running_gives_the_scores_of_a_whole_experiment(tmp_path: Path) -> None:
     retrievers = {"few": {"kind": "dense", "top_k": 3}, "many": {"kind": "dense", "top_k": 5}}
     experiment = write_experiment(tmp_path, evaluators=METRICS, retrievers=retrievers)
-    report, _ = run_experiment(experiment.config())
+    report = run_experiment(experiment.config())
     evaluator = evaluator_of(experiment)
     evaluated = evaluator.run(evaluator.retrieve())
     assert [results.name for results in evaluated] == ["few", "many"]
@@ -235,11 +235,11 @@ def test_a_wrong_label_of_a_file_is_reported_with_the_file(experiment: Experimen
 
 
 def test_only_the_first_queries_are_run_under_a_limit_and_that_is_said(experiment: Experiment) -> None:
-    report, _ = run_experiment(experiment.config(), limit=2)
+    report = run_experiment(experiment.config(), limit=2)
     assert [query.id for query in report.queries] == ["rye", "keep"]
     said = [one.message for one in report.warnings if one.code == "limit"]
     assert said == ["only the first 2 of 4 queries were run."]
-    whole, _ = run_experiment(experiment.config(), limit=9)
+    whole = run_experiment(experiment.config(), limit=9)
     assert len(whole.queries) == 4
     assert not [one for one in whole.warnings if one.code == "limit"]
 
@@ -276,7 +276,7 @@ def test_a_setting_that_fails_is_reported_and_the_others_are_scored(tmp_path: Pa
     retrievers = {"broken": {"kind": "dense", "top_k": 3, "embedder": broken}, "sound": {"kind": "dense", "top_k": 3}}
     experiment = write_experiment(tmp_path, retrievers=retrievers)
     (tmp_path / "broken.py").write_text("def embed(texts):\n    raise ConnectionError('no network')\n")
-    report, _ = run_experiment(experiment.config())
+    report = run_experiment(experiment.config())
     assert [setting.name for setting in report.settings] == ["sound"]
     message = "broken:embed raised ConnectionError for 7 texts: no network"
     assert [(failure.name, failure.error) for failure in report.failures] == [("broken", message)]

@@ -29,7 +29,7 @@ EVERYTHING = {"documents", "chunks", "embeddings", "indexes", "rankings"}
 
 
 def run(experiment: Experiment, *overrides: str) -> Report:
-    return run_experiment(experiment.config(*overrides))[0]
+    return run_experiment(experiment.config(*overrides))
 
 
 def plan_of(experiment: Experiment, *overrides: str, latency: bool = False) -> tuple[Plan, list[Setting]]:

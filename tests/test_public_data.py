@@ -64,7 +64,7 @@ def test_xquad_scores_are_those_of_sentence_transformers_numpy_and_trec_eval(
             "latency": False,
         }
     )
-    report, _ = run_experiment(config)
+    report = run_experiment(config)
     (setting,) = report.settings
     assert {metric: setting.scores[metric].n for metric in MEASURES} == dict.fromkeys(MEASURES, 1185)
     made = {metric: setting.scores[metric].mean for metric in MEASURES}

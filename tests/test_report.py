@@ -66,7 +66,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     )
     labels = {"prompt": PROMPT, "queries": QUERIES}
     (experiment.folder / "prompt_queries.json").write_text(json.dumps(labels), encoding="utf-8")
-    return Written(experiment, run_experiment(experiment.config())[1])
+    return Written(experiment, run_experiment(experiment.config()).folder)
 
 
 def test_a_report_is_a_folder_named_after_experiment_and_run(written: Written) -> None:
@@ -316,7 +316,7 @@ def test_a_failure_while_writing_leaves_nothing(report: Report, tmp_path: Path) 
 def test_a_failure_while_writing_leaves_the_report_before_it_and_its_place_as_the_latest(
     report: Report, tmp_path: Path
 ) -> None:
-    folder = write_report(report, tmp_path, {"small": [{"query": "rye"}]}, [], "experiment: kitchen\n")
+    folder = write_report(report, tmp_path, {"small": [{"query": "rye"}]}, [], "experiment: kitchen\n").folder
     later = report.model_copy(update={"run_id": "20990101T000000Z-000000"})
     with pytest.raises(ValueError, match="Out of range float values are not JSON compliant"):
         write_report(later, tmp_path, {"small": [{"score": math.nan}]}, [], "")
@@ -338,9 +338,9 @@ def test_latest_names_the_newest_report(tmp_path: Path) -> None:
     experiment = write_experiment(tmp_path)
     latest = tmp_path / "results" / "kitchen" / "latest"
     for _ in range(3):
-        report, folder = run_experiment(experiment.config())
+        report = run_experiment(experiment.config())
         assert latest.read_text() == f"{report.run_id}\n"
-        assert folder == latest.parent / report.run_id
+        assert report.folder == latest.parent / report.run_id
     assert len(list(latest.parent.glob("2*"))) == 3
 
 
@@ -381,13 +381,13 @@ def test_a_secret_from_the_environment_is_nowhere_in_the_report(
     )
     with (tmp_path / "embedding.py").open("a") as module:
         module.write("\n\ndef no_vectors(texts):\n    return None\n")
-    report, folder = run_experiment(experiment.config("evaluators.primary_metric=${NO_SUCH_NAME:-ndcg@3}"))
+    report = run_experiment(experiment.config("evaluators.primary_metric=${NO_SUCH_NAME:-ndcg@3}"))
     assert (tmp_path / SECRET).is_dir()
     assert [failure.name for failure in report.failures] == ["broken"]
     assert report.settings[0].parameters["embedder"]["version"] == "${KITCHEN_KEY}"
     assert report.settings[1].parameters["embedder"]["version"] == "2-${KITCHEN_KEY}"
     assert report.config["workspace"] == "${KITCHEN_FOLDER}"
-    files = [path for path in folder.parent.rglob("*") if path.is_file()]
+    files = [path for path in report.folder.parent.rglob("*") if path.is_file()]
     assert len(files) == 6
     for path in files:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()

@@ -2,7 +2,8 @@
 
 from ragtrial import load_config, run_experiment
 
-report, folder = run_experiment(load_config("configs/quickstart.yaml"))
+report = run_experiment(load_config("configs/quickstart.yaml"))
+    print(report.folder, report.settings[0].scores["ndcg@10"].mean)
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class FilledPrompt:
     tokenizer: str
 
 
-def load_query(report: Report, folder: Path, settings: Sequence[SettingPart], name: str) -> list[QueryRanking]:
+def load_query(report: Report, settings: Sequence[SettingPart], name: str) -> list[QueryRanking]:
     """All hits of one query with their texts, for each setting. Raises ReportError."""
     query = next((one for one in report.queries if one.id == name), None)
     if query is None:
@@ -65,10 +65,10 @@ def load_query(report: Report, folder: Path, settings: Sequence[SettingPart], na
         near = did_you_mean(name, names)
         raise ReportError(f"run {report.run_id} has no query {name!r}.{near} It has {len(names)}: {listed(names)}.")
     try:
-        return _rankings(folder, settings, query)
+        return _rankings(report.folder, settings, query)
     except (LookupError, TypeError) as error:
         message = "is damaged: rankings/ and texts.jsonl.gz lack what report.json names; run the experiment again."
-        raise ReportError(Fault(str(folder), message=message)) from error
+        raise ReportError(Fault(str(report.folder), message=message)) from error
 
 
 def _rankings(folder: Path, settings: Sequence[SettingPart], query: QueryPart) -> list[QueryRanking]:

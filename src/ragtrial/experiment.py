@@ -216,8 +216,8 @@ class RetrievalEvaluator:
 
 def run_experiment(
     config: ExperimentConfig, *, progress: Progress | None = None, limit: int | None = None, strict: bool = False
-) -> tuple[Report, Path]:
-    """Run every setting of ``config``, score it, and write the report; the report and its folder.
+) -> Report:
+    """Run every setting of ``config``, score it, and write the report.
 
     ``limit`` runs only the first queries; ``strict`` makes warnings about the input errors. A setting that fails is
     noted in the report and the others go on. Raises InputError before anything is run, RunError if all settings fail.
@@ -236,8 +236,7 @@ def run_experiment(
     report = build_report(config, run, scored)
     rankings = {one.rankings.setting.name: ranking_rows(one) for one in scored}
     config_text = config.text or json.dumps(config.as_written, indent=1)
-    folder = write_report(report, Path(config.output.directory), rankings, text_rows(scored), config_text)
-    return report, folder
+    return write_report(report, Path(config.output.directory), rankings, text_rows(scored), config_text)
 
 
 def search_settings(

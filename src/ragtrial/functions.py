@@ -7,42 +7,56 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from ragtrial.errors import ModelNotFoundError, did_you_mean
 from ragtrial.options import LocatedText
-
-_folders: dict[str, Path] = {}
-
-
-def _noted(value: object) -> object:
-    """Remember which folder a name was written in, since a module beside the config may be meant."""
-    if isinstance(value, str):
-        module, colon, function = value.partition(":")
-        if not (colon and function.isidentifier() and all(part.isidentifier() for part in module.split("."))):
-            raise ValueError(f"{value!r} must be written package.module:function.")
-        if isinstance(value, LocatedText):
-            _folders[str(value)] = value.folder
-    return value
+from ragtrial.storage.fingerprints import file_digest, fingerprint
 
 
-FunctionName = Annotated[str, BeforeValidator(_noted)]
+@dataclass(frozen=True)
+class FunctionReference:
+    """A function by name, ``package.module:function``, and the folder where a file of that module may stand."""
+
+    name: str
+    folder: Path
+
+    def __str__(self) -> str:
+        return self.name
 
 
-def import_function(name: str) -> Callable[..., Any]:
-    """The function called ``package.module:function``: an installed module's, or a file's beside the config.
+def _parsed(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    module, colon, function = value.partition(":")
+    if not (colon and function.isidentifier() and all(part.isidentifier() for part in module.split("."))):
+        raise ValueError(f"{value!r} must be written package.module:function.")
+    return FunctionReference(str(value), value.folder if isinstance(value, LocatedText) else Path.cwd())
+
+
+FunctionName = Annotated[
+    FunctionReference,
+    BeforeValidator(_parsed),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^[\w.]+:\w+$"}),
+]
+
+
+def import_function(reference: FunctionReference) -> Callable[..., Any]:
+    """The function that is meant: an installed module's, or a file's beside the config.
 
     Raises ModelNotFoundError if there is no such module or function, or if the module raises on import.
     """
-    module_name, _, function_name = name.partition(":")
-    module = _module(module_name, _folders.get(name, Path.cwd()))
+    module_name, _, function_name = reference.name.partition(":")
+    module = _module(module_name, reference.folder)
     function = getattr(module, function_name, None)
     if not callable(function):
         near = did_you_mean(function_name, [key for key, value in vars(module).items() if callable(value)])
-        raise ModelNotFoundError(f"{name}: the module {module_name} has no function {function_name!r}.{near}")
+        raise ModelNotFoundError(f"{reference}: the module {module_name} has no function {function_name!r}.{near}")
     return function  # type: ignore[no-any-return]  # anything callable will do; what it returns is checked
 
 
@@ -69,7 +83,8 @@ def _module(name: str, folder: Path) -> Any:
 
 def _from_file(name: str, path: Path) -> Any:
     """The module in ``path``, loaded from its place: a folder on sys.path would let its files shadow installed ones."""
-    key = f"ragtrial_user_{name.replace('.', '_')}_{abs(hash(str(path)))}"
+    # By content: a file that was edited meanwhile is another module, as it is to the embedding cache.
+    key = f"ragtrial_user_{name.replace('.', '_')}_{fingerprint([str(path), file_digest(path)])}"
     if key in sys.modules:
         return sys.modules[key]
     spec = importlib.util.spec_from_file_location(key, path)

@@ -47,21 +47,12 @@ class Setting:
     embedder: Embedder
     store: Store
 
-    def parameters(self) -> dict[str, Any]:
-        """Everything that makes the setting, as JSON values."""
-        return {
-            "retriever": self.retriever.identity(),
-            "chunker": self.chunker.model_dump(mode="json"),
-            "embedder": self.embedder.model_dump(mode="json"),
-            "store": self.store.model_dump(mode="json"),
-        }
-
 
 def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[Caution]]:
     """The settings of a config, in its order; of equal ones the first stands for all, and that is said."""
     settings: list[Setting] = []
     cautions: list[Caution] = []
-    seen: dict[str, str] = {}
+    seen: dict[tuple[object, ...], str] = {}
     for name, retriever in config.retrievers.items():
         setting = Setting(
             name,
@@ -70,7 +61,7 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[Caution]]
             retriever.embedder or config.embedder,
             retriever.store or config.store,
         )
-        key = fingerprint(setting.parameters())
+        key = (fingerprint(retriever.identity()), setting.chunker, setting.embedder, setting.store)
         if key in seen:
             message = f"setting {name!r} is the same as {seen[key]!r}; it is run and shown once, as {seen[key]!r}."
             cautions.append(Caution("equal-settings", message))
@@ -147,7 +138,7 @@ class Plan:
         self._progress = progress
         self._latency = latency
         self._seed = seed
-        self._embedders: dict[str, CachedEmbedder] = {}
+        self._embedders: dict[Embedder, CachedEmbedder] = {}
         self.documents = fingerprint(["documents", corpus_fingerprint(corpus)])
 
         def build(folder: Path) -> None:
@@ -285,10 +276,9 @@ class Plan:
 
     def _embedder(self, embedder: Embedder) -> CachedEmbedder:
         """One for all settings with this embedder, so that its model is loaded once."""
-        key = embedder.model_dump_json()
-        if key not in self._embedders:
-            self._embedders[key] = CachedEmbedder(embedder, self._workspace.root / "vectors")
-        return self._embedders[key]
+        if embedder not in self._embedders:
+            self._embedders[embedder] = CachedEmbedder(embedder, self._workspace.root / "vectors")
+        return self._embedders[embedder]
 
     def _query_side(self, setting: Setting) -> list[Any]:
         return [setting.retriever.identity(), self._embedder(setting.embedder).query_prefix, "document"]

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from ragtrial.errors import Fault, ReportError, RunError, did_you_mean, listed
 from ragtrial.storage.atomic import new_folder, write_text
@@ -170,6 +170,15 @@ class Report(_Part):
     warnings: list[WarningPart]
     environment: dict[str, Any]
 
+    _folder: Path | None = PrivateAttr(default=None)
+
+    @property
+    def folder(self) -> Path:
+        """Where the report stands, once it is written or if it was read. Raises ReportError before."""
+        if self._folder is None:
+            raise ReportError(f"run {self.run_id} is not written yet; it has no folder.")
+        return self._folder
+
     def setting(self, name: str) -> SettingPart:
         """The setting called ``name``. Raises ReportError with those that there are."""
         for setting in self.settings:
@@ -206,11 +215,11 @@ def write_report(
     rankings: Mapping[str, Iterable[dict[str, Any]]],
     texts: Iterable[dict[str, Any]],
     config_text: str,
-) -> Path:
+) -> Report:
     """Write a report's folder, ``directory/<experiment>/<run id>``, whole or not at all, and point ``latest`` to it.
 
-    ``rankings`` has for each setting one row per query, ``texts`` one row per retrieved chunk. Returns the folder.
-    Raises RunError if it cannot be written.
+    ``rankings`` has for each setting one row per query, ``texts`` one row per retrieved chunk. Returns the
+    report, which now knows its folder. Raises RunError if it cannot be written.
     """
     folder = directory / report.experiment / report.run_id
     try:
@@ -227,7 +236,7 @@ def write_report(
             Fault(str(folder), message=f"cannot be written: {error.strerror or error}. What was computed is kept; "
                   "free space or set output.directory, and run the same command again.")
         ) from error  # fmt: skip
-    return folder
+    return _placed(report, folder)
 
 
 def find_report(reference: str, directory: Path) -> Path:
@@ -280,9 +289,13 @@ def _age(folder: Path) -> tuple[str, int, str]:
     return folder.name.partition("-")[0], (folder / "report.json").stat().st_mtime_ns, folder.name
 
 
-def load_report(folder: str | Path) -> Report:
-    """The report in a folder. Raises ReportError if it is not there, damaged, or of a newer version."""
-    path = Path(folder) / "report.json"
+def load_report(reference: str | Path, directory: str | Path = "results") -> Report:
+    """The report that ``reference`` means: a folder, a run id, or ``latest``, looked for in ``directory``.
+
+    Raises ReportError if it is not there, damaged, or of a newer version.
+    """
+    folder = find_report(str(reference), Path(directory))
+    path = folder / "report.json"
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -296,12 +309,18 @@ def load_report(folder: str | Path) -> Report:
             )
         )
     try:
-        return Report.model_validate_json(text)
+        return _placed(Report.model_validate_json(text), folder)
     except ValidationError as error:
         first = error.errors()[0]
         place = "".join(f"{part}." for part in first["loc"])[:-1]
         message = f"is damaged, or not a report: {place}{': ' if place else ''}{first['msg']}."
         raise ReportError(Fault(str(path), message=message)) from None
+
+
+def _placed(report: Report, folder: Path) -> Report:
+    placed = report.model_copy()
+    placed._folder = folder  # noqa: SLF001 - set once, here
+    return placed
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -109,14 +109,14 @@ def setting_cautions(scored: Scored) -> Iterator[Caution]:
 
 
 def setting_parameters(config: ExperimentConfig, setting: Setting) -> dict[str, Any]:
-    """Everything that makes a setting, defaults too; what came from a variable stands as it was written."""
+    """Everything that makes a setting, defaults too; texts (names, paths, variables) stand as they were written."""
     written = config.as_written
     own = (written.get("retrievers") or {}).get(setting.name) or {}
     return {
-        "retriever": _unresolved(setting.retriever.identity(), own),
-        "chunker": _unresolved(_dumped(setting.chunker), own.get("chunker") or written.get("chunker")),
-        "embedder": _unresolved(_dumped(setting.embedder), own.get("embedder") or written.get("embedder")),
-        "store": _unresolved(_dumped(setting.store), own.get("store") or written.get("store")),
+        "retriever": _as_written(setting.retriever.identity(), own),
+        "chunker": _as_written(_dumped(setting.chunker), own.get("chunker") or written.get("chunker")),
+        "embedder": _as_written(_dumped(setting.embedder), own.get("embedder") or written.get("embedder")),
+        "store": _as_written(_dumped(setting.store), own.get("store") or written.get("store")),
     }
 
 
@@ -246,7 +246,7 @@ def _dumped(options: Options) -> dict[str, Any]:
     return options.model_dump(mode="json")
 
 
-def _unresolved(value: Any, written: Any) -> Any:
+def _as_written(value: Any, written: Any) -> Any:
     if isinstance(value, dict) and isinstance(written, dict):
-        return {key: _unresolved(one, written.get(key)) for key, one in value.items()}
-    return written if isinstance(written, str) and "${" in written else value
+        return {key: _as_written(one, written.get(key)) for key, one in value.items()}
+    return str(written) if isinstance(written, str) else value

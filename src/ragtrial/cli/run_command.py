@@ -26,17 +26,17 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], limit: 
     from ragtrial.views.table import header_line, score_table
 
     experiment = load_config(config, overrides)
-    report, folder = run_experiment(experiment, progress=terminal.progress(), limit=limit, strict=strict)
+    report = run_experiment(experiment, progress=terminal.progress(), limit=limit, strict=strict)
     terminal.say(header_line(report) + "\n")
     terminal.table(score_table(report, terminal.width))
     terminal.warn([Caution(warning.code, warning.message) for warning in report.warnings])
     for failure in report.failures:
         write(f"error: setting {failure.name!r} failed: {failure.error}", sys.stderr)
-    terminal.say(f"\nreport: {folder / 'report.json'}")
+    terminal.say(f"\nreport: {report.folder / 'report.json'}")
     terminal.say_json(
         {
             "exit_code": 4 if report.failures else 0,
-            "report": str(folder / "report.json"),
+            "report": str(report.folder / "report.json"),
             "run_id": report.run_id,
             "primary_metric": report.primary_metric,
             "settings": [

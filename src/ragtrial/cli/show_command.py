@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
@@ -30,17 +28,16 @@ def command(
     """Show a REPORT: a folder, a run id, or `latest`."""
     from ragtrial.drilldown import filled_prompt, load_query
     from ragtrial.records import Caution
-    from ragtrial.report import find_report, load_report
+    from ragtrial.report import load_report
     from ragtrial.views import table
     from ragtrial.views.query import prompt_text, query_text
 
     if prompt and query is None:
         raise click.UsageError("--prompt needs --query ID.")
-    folder = find_report(report, Path(results))
-    loaded = load_report(folder)
+    loaded = load_report(report, results)
     chosen = [loaded.setting(setting)] if setting else loaded.ranked_settings()
     if query is not None:
-        rankings = load_query(loaded, folder, chosen, query)
+        rankings = load_query(loaded, chosen, query)
         if prompt:
             filled = [filled_prompt(loaded, ranking) for ranking in rankings]
             terminal.say("\n\n".join(map(prompt_text, filled)))
@@ -57,6 +54,6 @@ def command(
         terminal.table(table.score_table(loaded, terminal.width, chosen, names))
     terminal.say("\n" + table.lowest_queries(loaded, chosen[0], terminal.width))
     terminal.warn([Caution(warning.code, warning.message) for warning in loaded.warnings])
-    terminal.say(f"\nreport: {folder / 'report.json'}")
+    terminal.say(f"\nreport: {loaded.folder / 'report.json'}")
     terminal.say_json(loaded.model_dump(mode="json"))
     return 0

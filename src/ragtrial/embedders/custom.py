@@ -83,7 +83,7 @@ class CustomEmbedder(Embedder):
                     said = " ".join(str(error).split())
                     message = f"{self.function} raised {type(error).__name__} for {len(batch)} texts: {said}"
                     raise EmbedderError(message) from error
-                parts.append(checked(vectors, batch, parts[0].shape[1] if parts else None, self.function))
+                parts.append(checked(vectors, batch, parts[0].shape[1] if parts else None, str(self.function)))
             return np.concatenate(parts)
 
         return encode

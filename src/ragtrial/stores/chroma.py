@@ -39,9 +39,6 @@ class HnswOptions(Options):
     ef_search: Annotated[int, Field(ge=1)] = 100
     """Candidates considered while searching; more is slower and more exact. Never below the hits asked for."""
 
-    num_threads: Annotated[int, Field(ge=1)] | None = None
-    """Threads that build the graph (default: Chroma's choice); one thread adds vectors in a fixed order."""
-
 
 @STORES.register("chroma")
 class ChromaStore(Store):
@@ -55,8 +52,7 @@ class ChromaStore(Store):
 
     def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
         # Set when the collection is made: changing ef_search on a loaded one has no effect in this process.
-        options = {key: value for key, value in self.hnsw.model_dump().items() if value is not None}
-        hnsw = cast("CreateHNSWConfiguration", {"space": self.space, **options})
+        hnsw = cast("CreateHNSWConfiguration", {"space": self.space, **self.hnsw.model_dump()})
         try:
             with _client(folder) as client:
                 collection = client.create_collection(
