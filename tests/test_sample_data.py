@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial import ExperimentConfig, PromptQueries, load_config, load_prompt_queries
+from ragtrial import ExperimentConfig, PromptQueries, load_config, load_prompt_queries, load_report
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 
@@ -82,3 +82,11 @@ def test_every_shipped_config_loads(root: Path, name: str) -> None:
 
 def test_no_config_is_shipped_untested(root: Path) -> None:
     assert tuple(sorted(path.stem for path in (root / "configs").glob("*.yaml"))) == CONFIGS
+
+
+def test_the_sample_report_is_one_of_the_quickstart_on_the_sample_data(root: Path, resolved: ResolvedLabels) -> None:
+    report = load_report(root / "results" / "sample")
+    assert report.experiment == "quickstart"
+    assert report.config == load_config(root / "configs" / "quickstart.yaml").as_written
+    assert [query.id for query in report.queries] == [query.id for query in resolved.labels.queries]
+    assert str(root) not in (report.folder / "report.json").read_text(encoding="utf-8")
