@@ -44,7 +44,8 @@ def embed(embedder: CachedEmbedder, texts: Sequence[str], prefix: str = "") -> t
         made.append(np.full((count, dimension), np.nan, dtype=np.float32))
         return made[-1]
 
-    too_long = embedder.embed(TextList(texts), prefix, out, steps.append)
+    embedder.embed(TextList(texts), prefix, out, steps.append)
+    too_long = embedder.count_too_long(TextList(texts), prefix)
     (vectors,) = made
     return vectors, too_long, sum(steps)
 

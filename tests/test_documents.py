@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corpora import write_files, write_rows
-from ragtrial.dataset.documents import corpus_files, corpus_fingerprint, read_documents
+from ragtrial.dataset.documents import corpus_files, corpus_fingerprint, passed_over, read_documents
 from ragtrial.errors import CorpusError
 from ragtrial.records import Document
 
@@ -224,7 +224,27 @@ def test_the_fingerprint_of_a_missing_corpus_is_an_input_error(tmp_path: Path) -
         corpus_fingerprint(tmp_path / "absent")
 
 
-def test_a_file_and_a_folder_with_the_same_bytes_differ_in_fingerprint(tmp_path: Path) -> None:
-    content = '{"_id": "a", "text": "x"}'
-    folder = write_files(tmp_path / "folder", {"corpus.txt": content})
-    assert corpus_fingerprint(folder) != corpus_fingerprint(folder / "corpus.txt")
+def test_one_file_that_is_no_jsonl_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "folder", {"one.md": "# Title"})
+    with pytest.raises(CorpusError) as caught:
+        corpus_fingerprint(folder / "one.md")
+    message = "a corpus that is one file must be a .jsonl or .jsonl.gz; for documents name their folder."
+    assert str(caught.value) == f"{folder / 'one.md'}: {message}"
+
+
+def test_files_of_other_kinds_are_counted_by_the_end_of_their_names(tmp_path: Path) -> None:
+    names = ("a.md", "b.PDF", "c.pdf", "sub/d.rst", ".hidden/e.pdf", "LICENSE")
+    assert passed_over(write_files(tmp_path, dict.fromkeys(names, "x"))) == {".pdf": 2, ".rst": 1, "LICENSE": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("```sh\n# remove the old version\n```\n# Update\n", "Update"),
+        ("~~~\n# a comment\n~~~\n", ""),
+        ("---\n# internal\ntitle: x\n---\n# Returns\n", "Returns"),
+    ],
+)
+def test_a_comment_in_code_or_front_matter_is_no_title(tmp_path: Path, text: str, title: str) -> None:
+    (document,) = read_documents(write_files(tmp_path, {"page.md": text}))
+    assert (document.title, document.text) == (title, text)

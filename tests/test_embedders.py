@@ -420,6 +420,48 @@ def test_a_function_that_was_edited_meanwhile_is_read_again(tmp_path: Path) -> N
     found = []
     for number in (1, 2):
         (tmp_path / "plain.py").write_text(f"def embed(texts):\n    return [[{number}.0]] * len(texts)\n")
-        found.append((float(embedder.load()(["soup"])[0, 0]), embedder.fingerprint_parts()["file"]))
+        found.append((float(embedder.load()(["soup"])[0, 0]), embedder.fingerprint_parts()["files"]))
     assert [value for value, _ in found] == [1.0, 2.0]
     assert found[0][1] != found[1][1]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from functools import partial\ndef _embed(texts, value):\n    return [[value]] * len(texts)\n"
+        "embed = partial(_embed, value={value})\n",
+        "class Model:\n    def __call__(self, texts):\n        return [[{value}]] * len(texts)\nembed = Model()\n",
+        "def bare(function):\n    return lambda texts: function(texts)\n"
+        "@bare\ndef embed(texts):\n    return [[{value}]] * len(texts)\n",
+    ],
+    ids=["partial", "object", "decorated"],
+)
+def test_an_edit_of_whatever_can_be_called_gives_another_fingerprint(tmp_path: Path, source: str) -> None:
+    embedder = CustomEmbedder(function=FunctionReference("plain:embed", tmp_path))
+    prints = []
+    for value in (1.0, 2.0):
+        (tmp_path / "plain.py").write_text(source.replace("{value}", str(value)))
+        prints.append(embedder.fingerprint_parts())
+    assert prints[0] != prints[1]
+
+
+def test_weights_beside_safetensors_in_another_folder_are_part_of_the_model(tiny_model: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(tiny_model, model)
+    (model / "2_Dense").mkdir()
+    prints = []
+    for weights in (b"one", b"two"):
+        (model / "2_Dense" / "pytorch_model.bin").write_bytes(weights)
+        prints.append(SentenceTransformerEmbedder(model=str(model)).fingerprint_parts())
+    assert prints[0] != prints[1]
+
+
+def test_a_model_that_leaves_its_prompt_out_of_the_pool_is_refused_with_a_prefix(
+    tiny_model: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(tiny_model, model)
+    edit_json(model / "1_Pooling" / "config.json", include_prompt=False)
+    SentenceTransformerEmbedder(model=str(model), device="cpu").load()
+    with pytest.raises(EmbedderError, match="leaves its prompt out when it pools"):
+        SentenceTransformerEmbedder(model=str(model), device="cpu", query_prefix="query: ").load()

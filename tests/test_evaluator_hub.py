@@ -14,7 +14,7 @@ import pytest
 
 from experiments import DOCUMENTS, QUERIES, Experiment, python, write_experiment
 from ragtrial import ExperimentResults, Hit, Judgment, PromptQueries, Query, QueryResult, RetrievalEvaluator
-from ragtrial.errors import ConfigError, LabelsError, RunError
+from ragtrial.errors import ConfigError, InputError, LabelsError, RunError
 from ragtrial.experiment import run_experiment
 from ragtrial.records import Mean
 
@@ -307,3 +307,42 @@ def test_results_of_other_systems_are_scored_without_loading_a_model_or_chroma(e
         "print(scored.evaluations['recall@3'].n, [name for name in ('torch', 'chromadb') if name in sys.modules])"
     )
     assert python(code, experiment.file).stdout == "3 []\n"
+
+
+def test_a_secret_in_what_a_function_raises_is_not_written(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KITCHEN_API_KEY", "sk-c0ffee-42")
+    monkeypatch.chdir(experiment.folder)
+    source = "import os\ndef embed(texts):\n    raise OSError('401 for key=' + os.environ['KITCHEN_API_KEY'])\n"
+    (experiment.folder / "broken.py").write_text(source)
+    broken = "retrievers.broken={kind: dense, embedder: {kind: custom, function: 'broken:embed'}}"
+    report = run_experiment(experiment.config(f"{broken}"))
+    (failure,) = report.failures
+    assert failure.error == "broken:embed raised OSError for 7 texts: 401 for key=${KITCHEN_API_KEY}"
+    for path in report.folder.rglob("*.json"):
+        assert "sk-c0ffee-42" not in path.read_text(encoding="utf-8")
+
+
+def test_all_that_cannot_be_found_is_told_at_once(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(experiment.folder)
+    experiment.write_queries([{"id": "q", "text": "rye", "relevant_docs": [{"doc": "bread/rie.md"}]}])
+    config = experiment.config(
+        "retrievers.a={kind: dense, embedder: {kind: custom, function: 'absent:embed'}}",
+        "retrievers.b={kind: dense, embedder: {kind: custom, function: 'embedding:absent'}}",
+    )
+    with pytest.raises(InputError) as caught:
+        run_experiment(config)
+    assert [fault.message.split(".")[0][:40] for fault in caught.value.faults] == [
+        "there is no module 'absent': neither ins",
+        "embedding:absent: the module embedding h",
+        "query 'q' judges 'bread/rie",
+    ]
+
+
+def test_a_config_that_was_changed_in_python_is_reported_as_it_is(experiment: Experiment) -> None:
+    config = experiment.config()
+    changed = config.model_copy(update={"experiment": "other"})
+    assert config.as_written["experiment"] == "kitchen"
+    assert changed.as_written["experiment"] == "other"
+    assert run_experiment(changed).config["experiment"] == "other"

@@ -90,3 +90,8 @@ def test_any_bytes_at_all_are_read_without_an_error(page: str) -> None:
 def test_every_word_of_nested_blocks_is_kept_in_order(found: list[str]) -> None:
     page = "".join(f"<div><p>{word}</p><ul><li>{word}" for word in found)
     assert page_text(page)[1].split() == [word for word in found for _ in range(2)]
+
+
+def test_the_blocks_of_a_folded_answer_stand_apart() -> None:
+    html = "<details><summary>Can I return it?</summary>Yes, in 30 days.</details>"
+    assert page_text(html)[1].split("\n") == ["Can I return it?", "Yes, in 30 days."]

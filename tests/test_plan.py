@@ -17,7 +17,8 @@ import pytest
 
 from experiments import DOCUMENTS, QUERIES, RUN, Experiment, python, write_experiment
 from ragtrial.dataset.dataset import corpus_of
-from ragtrial.errors import EmbedderError
+from ragtrial.dataset.library import Library
+from ragtrial.errors import EmbedderError, ModelNotFoundError, RunError
 from ragtrial.experiment import run_experiment, workspace_folder
 from ragtrial.plan import Plan, Setting, SettingRankings, settings_of
 from ragtrial.progress import Silent
@@ -467,3 +468,60 @@ def test_latency_is_taken_of_at_most_fifty_queries(experiment: Experiment) -> No
     asked = experiment.embedded()[-53:]
     assert set(asked) < set(queries)
     assert len(set(asked)) == 50
+
+
+def test_tokens_cannot_be_asked_of_a_model_without_a_tokenizer(tiny_model: Path, tmp_path: Path) -> None:
+    """Counting characters in their place would cut everything five times too small, without a word."""
+    model = tmp_path / "model"
+    shutil.copytree(tiny_model, model)
+    (model / "tokenizer.json").unlink()
+    experiment = write_experiment(tmp_path / "kitchen")
+    embedder = f"embedder={{kind: sentence-transformer, model: {model}}}"
+    with pytest.raises(ModelNotFoundError) as caught:
+        run_experiment(experiment.config(embedder, "chunker={kind: recursive, size: 50, overlap: 0, unit: tokens}"))
+    message = "its embedder has no tokenizer.json, so tokens cannot be counted; set chunker.unit: characters."
+    assert str(caught.value) == f"setting 'dense': {message}"
+
+
+def test_latency_is_measured_when_it_is_asked_for_later_and_nothing_is_retrieved_again(tmp_path: Path) -> None:
+    experiment = write_experiment(tmp_path)
+    before = run_experiment(experiment.config("latency=false")).settings[0]
+    made = experiment.stages()
+    after = run_experiment(experiment.config("latency=true")).settings[0]
+    assert (before.latency, after.latency is not None) == (None, True)
+    assert experiment.stages() == made
+    assert len(list((experiment.workspace / "latency").iterdir())) == 1
+
+
+def test_how_many_texts_are_too_long_follows_the_limit_that_is_set_now(tiny_model: Path, tmp_path: Path) -> None:
+    experiment = write_experiment(tmp_path)
+    tokenizer = f"embedder.tokenizer_model={tiny_model}"
+    limits = (f"{tokenizer}", "embedder.max_length=5"), (f"{tokenizer}",), (f"{tokenizer}", "embedder.max_length=4000")
+    counts = [run_experiment(experiment.config(*limit)).settings[0].counts["chunks_too_long"] for limit in limits]
+    assert counts[0]
+    assert counts[1:] == [None, 0]
+
+
+def test_what_a_killed_run_left_half_made_is_gone_after_the_next(tmp_path: Path) -> None:
+    experiment = write_experiment(tmp_path)
+    experiment.trouble("kill", after=2)
+    python("import sys; from ragtrial import *; run_experiment(load_config(sys.argv[1]))", experiment.file)
+    assert list(experiment.workspace.rglob(".partial-*"))
+    experiment.no_trouble()
+    run_experiment(experiment.config())
+    assert not list(experiment.workspace.rglob(".partial-*"))
+
+
+def test_a_corpus_that_changes_while_it_is_read_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = write_experiment(tmp_path)
+    corpus = Path(experiment.config().dataset.corpus or "")
+    read = Library.write
+
+    def write(folder: Path, made: Path) -> None:
+        read(folder, made)
+        (corpus / "late.md").write_text("# Late\n")
+
+    monkeypatch.setattr(Library, "write", write)
+    with pytest.raises(RunError, match=r"changed while they were read; run the same command again\.$"):
+        run_experiment(experiment.config())
+    assert not [kind for kind, _ in experiment.stages() if kind == "documents"]

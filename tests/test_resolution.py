@@ -103,12 +103,13 @@ def test_an_unknown_document_is_refused_with_the_nearest_id(library: Library) ->
     ]
 
 
-def test_a_hundred_unknown_documents_are_all_named(library: Library) -> None:
+def test_of_a_hundred_unknown_documents_twenty_are_named_and_the_rest_counted(library: Library) -> None:
     wanted = labels(Judgment("faq.md"), *(Judgment(f"faq{number}.md") for number in range(100)))
     faults = faults_of(wanted, library)
-    assert len(faults) == 100
+    assert len(faults) == 21
     assert faults[0].endswith("Did you mean 'faq.md'?")
-    assert faults[99] == "query 'q1' judges 'faq99.md', which is not in the corpus (3 documents)."
+    assert faults[19] == "query 'q1' judges 'faq19.md', which is not in the corpus (3 documents)."
+    assert faults[20] == "and 80 more faults like these."
 
 
 def test_a_passage_becomes_one_judgment_for_each_document_that_holds_it(library: Library) -> None:
@@ -248,3 +249,27 @@ def test_a_file_name_is_found_in_either_unicode_form(tmp_path: Path, written: st
     library = library_of(tmp_path, {written: "Text."})
     ((judgment,),) = [query.relevant_docs for query in resolve(labels(Judgment(named)), library, "id").labels.queries]
     assert judgment.doc == written
+
+
+def test_a_grade_of_the_whole_document_conflicts_with_another_of_a_passage_of_it(library: Library) -> None:
+    quoted = Judgment("faq.md", 3, "Returns take five days.")
+    assert faults_of(labels(quoted, Judgment("faq.md", 0)), library) == [
+        "query 'q1' gives 'faq.md' the grades 0 and 3; one document (or one passage of it) has one grade."
+    ]
+
+
+def test_two_passages_of_one_document_may_have_two_grades(library: Library) -> None:
+    first, second = Judgment("hub/reset.md", 3, "Hold the reset button"), Judgment("hub/reset.md", 1, "blinks red")
+    assert len(resolve(labels(first, second), library, "id").labels.queries[0].relevant_docs) == 2
+
+
+def test_under_a_threshold_of_two_a_query_with_grades_of_one_has_no_relevant_documents(library: Library) -> None:
+    wanted = labels(Judgment("faq.md", 1))
+    assert resolve(wanted, library, "id", threshold=1).cautions == ()
+    assert [caution.code for caution in resolve(wanted, library, "id", threshold=2).cautions] == ["no-relevant"]
+
+
+def test_labels_that_fit_only_in_the_other_unicode_form_are_not_taken_for_another_data_set(tmp_path: Path) -> None:
+    library = library_of(tmp_path, {"e\u0301.txt": "One.", "u\u0308.txt": "Two."})
+    resolved = resolve(labels(Judgment("\u00e9.txt"), Judgment("\u00fc.txt")), library, "id")
+    assert [judgment.doc for judgment in resolved.labels.queries[0].relevant_docs] == ["e\u0301.txt", "u\u0308.txt"]

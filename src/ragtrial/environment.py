@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 _PACKAGES = ("ragtrial", "chromadb", "numpy", "sentence-transformers", "tokenizers", "torch", "transformers")
+
+
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+_SHORTEST_SECRET = 6
+
+
+def without_secrets(text: str) -> str:
+    """``text`` with the values of environment variables that are named like secrets put back as ``${NAME}``."""
+    for name, value in os.environ.items():
+        if _SECRET.search(name) and len(value) >= _SHORTEST_SECRET:
+            text = text.replace(value, f"${{{name}}}")
+    return text
 
 
 def environment() -> dict[str, Any]:

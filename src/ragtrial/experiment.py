@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.loading import check_config
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
 from ragtrial.dataset.dataset import Dataset, corpus_of, load_dataset
+from ragtrial.dataset.documents import passed_over
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 from ragtrial.drilldown import FoundText
-from ragtrial.errors import ConfigError, Fault, LabelsError, RunError, did_you_mean, listed
+from ragtrial.environment import without_secrets
+from ragtrial.errors import ConfigError, Fault, InputError, LabelsError, RunError, did_you_mean, listed
 from ragtrial.evaluators import EVALUATORS, Evaluation
 from ragtrial.grading import GradedRankings, grade
 from ragtrial.plan import Plan, Setting, SettingRankings, settings_of, too_long_cautions
@@ -83,7 +85,13 @@ class RetrievalEvaluator:
     def resolved(self) -> ResolvedLabels:
         """The labels, looked up in the documents."""
         dataset = self.dataset
-        return resolve(dataset.labels, self.plan.library, self.config.dataset.match, dataset.labels_file)
+        return resolve(
+            dataset.labels,
+            self.plan.library,
+            self.config.dataset.match,
+            dataset.labels_file,
+            self.config.evaluators.relevance_threshold,
+        )
 
     @cached_property
     def metrics(self) -> MetricChoice:
@@ -101,21 +109,37 @@ class RetrievalEvaluator:
         """What was noticed about the settings and the labels."""
         notes = {note for setting in self.settings for note in setting.embedder.notes()}
         sources = [Caution("model-source", note) for note in sorted(notes)]
-        return [*self._limit_cautions(), *self._cautions, *sources, *self.resolved.cautions]
+        return [*self._limit_cautions(), *self._cautions, *sources, *self._passed_over(), *self.resolved.cautions]
 
     def _limit_cautions(self) -> Iterator[Caution]:
         run, labelled = len(self.dataset.labels.queries), len(self._whole_dataset.labels.queries)
         if run < labelled:
             yield Caution("limit", f"only the first {run} of {labelled} queries were run.")
 
+    def _passed_over(self) -> Iterator[Caution]:
+        kinds = passed_over(self.dataset.corpus)
+        if kinds:
+            shown = listed(f"{count} {kind}" for kind, count in kinds.most_common())
+            yield Caution("passed-over", f"{kinds.total()} files of the corpus are of no kind that is read: {shown}.")
+
     def prepare(self) -> None:
         """Find everything that the config names, before any work is done: models, functions, documents, labels.
 
         Raises InputError for what cannot be found or does not fit; under ``strict`` for warnings, too.
         """
-        for setting in self.settings:
-            self.plan.prepare(setting)
-        cautions = list(self.resolved.cautions)
+        errors: list[InputError] = []
+        steps: list[Callable[[], object]] = [partial(self.plan.prepare, setting) for setting in self.settings]
+        steps.append(partial(getattr, self, "resolved"))
+        for step in steps:
+            try:
+                step()
+            except InputError as error:
+                errors.append(error)
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            raise InputError(*dict.fromkeys(fault for error in errors for fault in error.faults))
+        cautions = [*self._cautions, *self.resolved.cautions]
         if self._strict:
             cautions += [caution for setting in self.settings for caution in self.too_long(setting)]
             if cautions:
@@ -178,9 +202,9 @@ class RetrievalEvaluator:
         return ExperimentResults(found.setting.name, tuple(results), setting_parameters(self.config, found.setting))
 
     def _evaluated(self, results: ExperimentResults) -> ExperimentResults:
-        # Passages become documents only through the library; ids are compared as they are, without reading it.
-        by_content = self.config.dataset.match == "content"
-        queries = (self.resolved.labels if by_content else self.dataset.labels).queries
+        # Passages become documents only through the library; ids are compared as they are, unless it is there anyway.
+        looked_up = self.config.dataset.match == "content" or "resolved" in vars(self)
+        queries = (self.resolved.labels if looked_up else self.dataset.labels).queries
         by_id = {result.id: result for result in results.results}
         unknown = sorted(by_id.keys() - {query.id for query in queries})
         if unknown:
@@ -266,7 +290,7 @@ def _score_all(evaluator: RetrievalEvaluator) -> tuple[list[Scored], list[Failur
         try:
             scored.append(evaluator.score(evaluator.rankings(setting)))
         except RunError as error:
-            failures.append(FailurePart(name=setting.name, error=str(error)))
+            failures.append(FailurePart(name=setting.name, error=without_secrets(str(error))))
             faults += (replace(fault, message=f"setting {setting.name!r}: {fault.message}") for fault in error.faults)
     if not scored:
         raise RunError(*faults)

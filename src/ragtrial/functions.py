@@ -60,13 +60,16 @@ def import_function(reference: FunctionReference) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]  # anything callable will do; what it returns is checked
 
 
-def function_source(function: Callable[..., Any]) -> Path | None:
-    """The file that a function is written in, None where there is none (a builtin)."""
+def function_sources(reference: FunctionReference) -> list[Path]:
+    """The files that a function is written in: that of the module that is named, and the function's own."""
+    function = import_function(reference)
+    module = _module(reference.name.partition(":")[0], reference.folder)
     try:
-        source = inspect.getsourcefile(inspect.unwrap(function))
-    except TypeError:
-        return None
-    return Path(source) if source and Path(source).is_file() else None
+        own = inspect.getsourcefile(inspect.unwrap(function))
+    except TypeError:  # a callable object, or a builtin
+        own = None
+    named = getattr(module, "__file__", None)
+    return sorted({Path(file) for file in (own, named) if file and Path(file).is_file()})
 
 
 def _module(name: str, folder: Path) -> Any:

@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.drilldown import FoundText
 from ragtrial.embedders import Embedder
 from ragtrial.embedders.cached import CachedEmbedder, TextList
-from ragtrial.errors import StoreError
+from ragtrial.errors import ModelNotFoundError, RunError, StoreError
 from ragtrial.latency import measure_latency
 from ragtrial.progress import Progress, stage
 from ragtrial.rankings import PADDING, Collapsed, Floats, Rankings
@@ -139,11 +139,14 @@ class Plan:
         self._latency = latency
         self._seed = seed
         self._embedders: dict[Embedder, CachedEmbedder] = {}
-        self.documents = fingerprint(["documents", corpus_fingerprint(corpus)])
+        content = corpus_fingerprint(corpus)
+        self.documents = fingerprint(["documents", content])
 
         def build(folder: Path) -> None:
             with stage(progress, "documents"):
                 Library.write(corpus, folder)
+            if corpus_fingerprint(corpus) != content:
+                raise RunError(f"the documents in {corpus} changed while they were read; run the same command again.")
 
         self.library = Library(workspace.stage("documents", self.documents, build))
 
@@ -167,28 +170,38 @@ class Plan:
         with _timed(timings, "index"):
             index = self._index(setting, chunks, embeddings)
         with _timed(timings, "retrieval"):
-            folder = self._workspace.path("rankings", self._ranking_name(setting, index, queries))
-            if not folder.is_dir():
+            name = self._ranking_name(setting, index, queries)
+            wanted = ("rankings", "latency") if self._latency else ("rankings",)
+            if not all(self._workspace.has(kind, name) for kind in wanted):
                 with self.open(setting, chunks) as opened:
                     # Opening may have built a damaged index again: its rankings go by another name.
                     name = self._ranking_name(setting, index, queries)
-                    folder = self._workspace.stage("rankings", name, partial(self._retrieve, opened, queries))
-        found, about = _load_rankings(folder)
-        too_long = json.loads((embeddings / "about.json").read_text())["too_long"]
+                    self._workspace.stage("rankings", name, partial(self._retrieve, opened, queries))
+                    if self._latency:
+                        self._workspace.stage("latency", name, partial(self._measure, opened, queries))
+        found, description = _load_rankings(self._workspace.path("rankings", name))
+        latency = None
+        if self._latency:
+            latency = json.loads((self._workspace.path("latency", name) / "latency.json").read_text())
         return SettingRankings(
             setting=setting,
             fingerprint=fingerprint(["setting", index.name, self._query_side(setting)]),
             chunks=chunks,
             retrieved=found,
-            index=about["index"],
-            too_long={"chunks": too_long, "queries": about["queries_too_long"]},
+            index=description,
+            too_long=self.too_long(setting, queries),
             timings=timings,
-            latency=about["latency"],
+            latency=latency,
         )
 
     def chunks(self, setting: Setting) -> Chunks:
         """The chunks of ``setting``."""
         tokenizer = self._embedder(setting.embedder).tokenizer if setting.chunker.unit_is_tokens else None
+        if setting.chunker.unit_is_tokens and tokenizer is None:
+            raise ModelNotFoundError(
+                f"setting {setting.name!r}: its embedder has no tokenizer.json, so tokens cannot be counted; "
+                "set chunker.unit: characters."
+            )
         counted = [tokenizer.fingerprint, tokenizer.special_tokens] if tokenizer else None
         name = fingerprint(["chunks", self.documents, setting.chunker.identity(), counted])
 
@@ -200,9 +213,18 @@ class Plan:
 
     def too_long(self, setting: Setting, queries: Sequence[str]) -> dict[str, int | None]:
         """How many chunks and queries are longer than the model reads (None: not known); loads no model."""
-        embedder = self._embedder(setting.embedder)
+        embedder, chunks = self._embedder(setting.embedder), self.chunks(setting)
+        counted_by = embedder.tokenizer.fingerprint if embedder.tokenizer else None
+        limit = setting.embedder.max_tokens()
+
+        def build(folder: Path) -> None:
+            count = embedder.count_too_long(chunks, embedder.document_prefix)
+            write_text(folder / "too_long.json", json.dumps(count))
+
+        name = fingerprint(["too_long", chunks.name, embedder.document_prefix, counted_by, limit])
+        folder = self._workspace.stage("lengths", name, build)
         return {
-            "chunks": embedder.count_too_long(self.chunks(setting), embedder.document_prefix),
+            "chunks": json.loads((folder / "too_long.json").read_text()),
             "queries": embedder.count_too_long(TextList(queries), embedder.query_prefix),
         }
 
@@ -226,7 +248,8 @@ class Plan:
         embeddings = self._embeddings(setting, chunks)
         folder = self._index(setting, chunks, embeddings)
         vectors = self._vectors(chunks, embeddings)
-        with self._workspace.lock(f"the index {folder.name}"):
+        alone = nullcontext() if setting.store.is_exact else self._workspace.lock(f"the index {folder.name}")
+        with alone:
             try:
                 index = setting.store.open(vectors, folder)
             except StoreError as error:
@@ -250,8 +273,7 @@ class Plan:
                 return cast("Floats", made)
 
             with stage(self._progress, "embeddings", len(chunks), "chunks") as progress:
-                too_long = embedder.embed(chunks, embedder.document_prefix, out, progress.advance)
-            write_text(folder / "about.json", json.dumps({"too_long": too_long}))
+                embedder.embed(chunks, embedder.document_prefix, out, progress.advance)
 
         return self._workspace.stage("embeddings", name, build)
 
@@ -295,16 +317,12 @@ class Plan:
         with stage(self._progress, f"retrieval ({name})", len(queries), "queries") as progress:
             found = opened.retrieve(queries)
             progress.advance(len(queries))
-        latency = None
-        if self._latency:
-            with stage(self._progress, f"latency ({name})"):
-                latency = measure_latency(opened.retrieve_alone, queries, self._seed)
-        about = {
-            "index": opened.index.describe(),
-            "latency": latency,
-            "queries_too_long": opened.embedder.count_too_long(TextList(queries), opened.embedder.query_prefix),
-        }
-        _save_rankings(folder, found, about)
+        _save_rankings(folder, found, opened.index.describe())
+
+    def _measure(self, opened: Opened, queries: Sequence[str], folder: Path) -> None:
+        with stage(self._progress, f"latency ({opened.setting.name})"):
+            latency = measure_latency(opened.retrieve_alone, queries, self._seed)
+        write_text(folder / "latency.json", json.dumps(latency))
 
 
 def too_long_cautions(setting: Setting, too_long: Mapping[str, int | None]) -> Iterator[Caution]:
@@ -319,7 +337,7 @@ def too_long_cautions(setting: Setting, too_long: Mapping[str, int | None]) -> I
             )
 
 
-def _save_rankings(folder: Path, found: Retrieved, about: dict[str, Any]) -> None:
+def _save_rankings(folder: Path, found: Retrieved, index: dict[str, Any]) -> None:
     np.savez(
         folder / "rankings.npz",
         documents=found.collapsed.rankings.codes,
@@ -328,14 +346,14 @@ def _save_rankings(folder: Path, found: Retrieved, about: dict[str, Any]) -> Non
         dropped=found.collapsed.dropped,
         read=found.read,
     )
-    write_text(folder / "about.json", json.dumps(about))
+    write_text(folder / "index.json", json.dumps(index))
 
 
 def _load_rankings(folder: Path) -> tuple[Retrieved, dict[str, Any]]:
     columns = np.load(folder / "rankings.npz")
     rankings = Rankings(columns["documents"], columns["scores"])
-    about: dict[str, Any] = json.loads((folder / "about.json").read_text())
-    return Retrieved(Collapsed(rankings, columns["chunks"], columns["dropped"]), columns["read"]), about
+    index: dict[str, Any] = json.loads((folder / "index.json").read_text())
+    return Retrieved(Collapsed(rankings, columns["chunks"], columns["dropped"]), columns["read"]), index
 
 
 @contextmanager

@@ -8,13 +8,15 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Told of each stage once (``begin``), of every step (``advance``), and of its end (``finish``)."""
+    """Told of each stage once (``begin``), of every step (``advance``), and of its end (``finish``, ``abandon``)."""
 
     def begin(self, stage: str, total: int | None, unit: str) -> None: ...
 
     def advance(self, count: int) -> None: ...
 
-    def finish(self, note: str) -> None: ...
+    def finish(self) -> None: ...
+
+    def abandon(self) -> None: ...
 
 
 class Silent:
@@ -26,7 +28,10 @@ class Silent:
     def advance(self, count: int) -> None:
         pass
 
-    def finish(self, note: str) -> None:
+    def finish(self) -> None:
+        pass
+
+    def abandon(self) -> None:
         pass
 
 
@@ -34,5 +39,9 @@ class Silent:
 def stage(progress: Progress, name: str, total: int | None = None, unit: str = "") -> Iterator[Progress]:
     """Announce a stage around a block; a block that raises leaves it unfinished."""
     progress.begin(name, total, unit)
-    yield progress
-    progress.finish("")
+    try:
+        yield progress
+    except BaseException:
+        progress.abandon()
+        raise
+    progress.finish()

@@ -97,7 +97,11 @@ def setting_cautions(scored: Scored) -> Iterator[Caution]:
     setting = scored.rankings.setting
     yield from too_long_cautions(setting, scored.rankings.too_long)
     short = int((scored.graded.lengths < scored.graded.depth).sum())
-    if short:
+    documents = len(scored.rankings.chunks.library)
+    if documents < scored.graded.depth:
+        message = f"there are only {documents} documents, fewer than the {scored.graded.depth} that are scored (top_k)."
+        yield Caution("few-documents", message)
+    elif short:
         yield Caution(
             "short",
             f"{setting.name}: {short} of {len(scored.graded):,} queries have fewer than {scored.graded.depth} "
@@ -113,7 +117,7 @@ def setting_parameters(config: ExperimentConfig, setting: Setting) -> dict[str, 
     written = config.as_written
     own = (written.get("retrievers") or {}).get(setting.name) or {}
     return {
-        "retriever": _as_written(setting.retriever.identity(), own),
+        "retriever": _as_written(_dumped(setting.retriever, {"chunker", "embedder", "store"}), own),
         "chunker": _as_written(_dumped(setting.chunker), own.get("chunker") or written.get("chunker")),
         "embedder": _as_written(_dumped(setting.embedder), own.get("embedder") or written.get("embedder")),
         "store": _as_written(_dumped(setting.store), own.get("store") or written.get("store")),
@@ -242,8 +246,8 @@ def _metric_part(metric: Metric, config: ExperimentConfig) -> MetricPart:
     )
 
 
-def _dumped(options: Options) -> dict[str, Any]:
-    return options.model_dump(mode="json")
+def _dumped(options: Options, without: set[str] | None = None) -> dict[str, Any]:
+    return options.model_dump(mode="json", exclude=without)
 
 
 def _as_written(value: Any, written: Any) -> Any:

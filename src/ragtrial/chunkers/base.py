@@ -6,7 +6,7 @@ from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -28,6 +28,8 @@ class Ruler:
 
     def length(self, start: int, end: int) -> int:
         """Units that start in characters ``start`` to ``end``."""
+        if isinstance(self.starts, range):
+            return end - start  # every character is one
         return bisect_left(self.starts, end) - bisect_left(self.starts, start)
 
 
@@ -38,7 +40,13 @@ class Chunker(Options):
     and together cover every character that is not white space. A text of white space alone has none.
     """
 
+    version: ClassVar[int] = 1
+    """Part of the chunks' fingerprint: raise it whenever the same options would cut elsewhere."""
+
     kind: str
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "version": self.version}
 
     @property
     def unit_is_tokens(self) -> bool:

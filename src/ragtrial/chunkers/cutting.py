@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ragtrial.chunkers.base import Chunker, Ruler
 from ragtrial.dataset.chunks import ChunksWriter
@@ -10,7 +10,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.records import Span
 from ragtrial.tokenizers import Tokenizer
 
-_BATCH = 256
+_BATCH_BYTES = 2_000_000  # tokens of as much text at once take some hundred megabytes
 
 
 def cut(
@@ -22,8 +22,7 @@ def cut(
     without either has none. ``advance`` is told of every batch of documents.
     """
     writer = ChunksWriter()
-    for start in range(0, len(library), _BATCH):
-        positions = range(start, min(start + _BATCH, len(library)))
+    for positions in _batches(library):
         texts = [library.text(position) for position in positions]
         rulers = _rulers(texts, [library.titles[position] for position in positions], tokenizer)
         for position, text, ruler in zip(positions, texts, rulers, strict=True):
@@ -34,6 +33,18 @@ def cut(
                 writer.add(position, library.ids[position], text, span)
         advance(len(positions))
     return writer
+
+
+def _batches(library: Library) -> Iterator[range]:
+    """Positions of neighbouring documents that together are not too long, at least one at a time."""
+    start, held = 0, 0
+    for position, size in enumerate(library.sizes.tolist()):
+        if position > start and held + size > _BATCH_BYTES:
+            yield range(start, position)
+            start, held = position, 0
+        held += size
+    if start < len(library):
+        yield range(start, len(library))
 
 
 def _rulers(texts: Sequence[str], titles: Sequence[str], tokenizer: Tokenizer | None) -> list[Ruler]:

@@ -146,9 +146,12 @@ class _LineProgress:
     def advance(self, count: int) -> None:
         pass
 
-    def finish(self, note: str) -> None:
+    def abandon(self) -> None:
+        pass
+
+    def finish(self) -> None:
         amount = f"{self._total:,} {self._unit}, " if self._total is not None else ""
-        write(f"{self._stage}: {amount}{time.monotonic() - self._start:.1f} s{note}", sys.stderr)
+        write(f"{self._stage}: {amount}{time.monotonic() - self._start:.1f} s", sys.stderr)
 
 
 class _BarProgress:
@@ -178,7 +181,10 @@ class _BarProgress:
         if self._bars:
             self._bars.advance(self._task, count)
 
-    def finish(self, note: str) -> None:
+    def abandon(self) -> None:
+        self.finish()
+
+    def finish(self) -> None:
         if self._bars:
             self._bars.stop()
             self._bars = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
@@ -41,7 +41,7 @@ class EvaluatorOptions(Options):
     """The grade from which a document is relevant, for metrics that know only relevant and not."""
 
     no_relevant: Literal["skip", "zero"] = "skip"
-    """Queries without relevant documents: left out of the means, or counted as 0."""
+    """Queries without relevant documents: left out of the means, or counted with what the formula gives (0)."""
 
     primary_metric: str | None = None
     """Sorts tables, decides verdicts and gates (default ndcg@10, or at top_k when that is lower)."""
@@ -102,6 +102,13 @@ class ExperimentConfig(Options):
     _file: str | None = PrivateAttr(default=None)
     _written: Mapping[str, Any] | None = PrivateAttr(default=None)
     _text: str | None = PrivateAttr(default=None)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy; one that was changed is no longer what the file says, and is reported as it is."""
+        copy = super().model_copy(update=update, deep=deep)
+        if update:
+            copy._written = copy._text = None  # noqa: SLF001 - its own
+        return copy
 
     @property
     def file(self) -> str | None:

@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,8 @@ READER_VERSION = 1
 SUFFIXES = {".md", ".markdown", ".txt", ".html", ".htm"}
 _MOST_FAULTS = 20
 _FIRST_HEADING = re.compile(r"^#[ \t]+(\S.*)$", re.MULTILINE)
+_NO_PROSE = re.compile(r"\A---\n.*?\n---$|^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+"""Front matter and fenced code, where a number sign begins a comment."""
 
 
 def corpus_files(corpus: Path) -> list[Path]:
@@ -29,6 +32,9 @@ def corpus_files(corpus: Path) -> list[Path]:
     Raises CorpusError if there is no such path, or no file of a kind that can be read.
     """
     if corpus.is_file():
+        if not corpus.name.lower().endswith((".jsonl", ".jsonl.gz")):
+            message = "a corpus that is one file must be a .jsonl or .jsonl.gz; for documents name their folder."
+            raise CorpusError(Fault(str(corpus), message=message))
         return [corpus]
     if not corpus.is_dir():
         raise CorpusError(Fault(str(corpus), message="there is no such folder or file; `dataset.corpus` names it."))
@@ -44,6 +50,15 @@ def corpus_files(corpus: Path) -> list[Path]:
             Fault(str(corpus), message=f"has no documents; files ending in {', '.join(sorted(SUFFIXES))} are read.")
         )
     return sorted(files, key=lambda path: path.relative_to(corpus).as_posix())
+
+
+def passed_over(corpus: Path) -> Counter[str]:
+    """How many files of a folder are not read, by the end of their names; hidden ones are not counted."""
+    if not corpus.is_dir():
+        return Counter()
+    paths = (path for path in corpus.rglob("*") if path.suffix.lower() not in SUFFIXES and path.is_file())
+    visible = (path for path in paths if not any(part.startswith(".") for part in path.relative_to(corpus).parts))
+    return Counter(path.suffix.lower() or path.name for path in visible)
 
 
 def corpus_fingerprint(corpus: Path) -> str:
@@ -97,7 +112,7 @@ def _file_documents(corpus: Path, faults: list[Fault]) -> Iterator[Document]:
 
 def _heading(text: str) -> str:
     """The first Markdown heading of the top level, without the number signs that may close it."""
-    found = _FIRST_HEADING.search(text)
+    found = _FIRST_HEADING.search(_NO_PROSE.sub("", text))
     if not found:
         return ""
     heading = found.group(1).rstrip()

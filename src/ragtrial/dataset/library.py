@@ -57,6 +57,11 @@ class Library:
         start, end = self._offsets[position], self._offsets[position + 1]
         return self._bytes[start:end].decode("utf-8")
 
+    @property
+    def sizes(self) -> Counts:
+        """The bytes of each text, shape (documents,)."""
+        return np.diff(self._offsets)
+
     @cached_property
     def positions(self) -> dict[str, int]:
         """Where each document stands, by id."""

@@ -8,7 +8,8 @@ from html.parser import HTMLParser
 _UNSEEN = {"script", "style", "template", "noscript", "svg"}
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BLOCKS = _HEADINGS.keys() | {
-    *("address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "figcaption", "figure", "footer"),
+    *("address", "article", "aside", "blockquote", "br", "caption", "dd", "details", "div", "dl", "dt", "fieldset"),
+    *("figcaption", "figure", "footer", "legend", "option", "summary"),
     *("form", "header", "hr", "li", "main", "nav", "ol", "p", "pre", "section", "table", "td", "th", "tr", "ul"),
 }
 

@@ -39,10 +39,12 @@ def occurrences(passage: str, text: str) -> tuple[Span, ...]:
 def locate(passages: Iterable[str], library: Library) -> Mapping[str, dict[int, tuple[Span, ...]]]:
     """For each passage the documents (by position) that hold it, and where; empty for one that is nowhere."""
     wanted = {passage: normalised(passage) for passage in passages}
+    # A passage without its longest word in the document need not be looked for at length.
+    longest = {passage: max(text.split(), key=len, default="") for passage, text in wanted.items()}
     found: dict[str, dict[int, tuple[Span, ...]]] = {passage: {} for passage in wanted}
     for position, document in enumerate(library):
         for passage, text in wanted.items():
-            spans = occurrences(text, document.text)
+            spans = occurrences(text, document.text) if longest[passage] in document.text else ()
             if spans:
                 found[passage][position] = spans
     return found

@@ -15,6 +15,7 @@ from ragtrial.records import Caution, Judgment, PromptQueries, Query
 
 Match = Literal["id", "content"]
 _FEW = 2  # one label that does not fit is a slip, not the labels of another data set
+_MOST_FAULTS = 20
 _MOST_NEAREST = 5  # a search for the nearest passage is slow, and nobody reads a hundred
 
 
@@ -26,7 +27,9 @@ class ResolvedLabels:
     cautions: tuple[Caution, ...]
 
 
-def resolve(labels: PromptQueries, library: Library, match: Match, file: str = "") -> ResolvedLabels:
+def resolve(
+    labels: PromptQueries, library: Library, match: Match, file: str = "", threshold: int = 1
+) -> ResolvedLabels:
     """Look every judgment of ``labels`` up in ``library``.
 
     Under ``match: id`` a judgment's ``doc`` is a document id and its quote is searched in that document. Under
@@ -46,11 +49,14 @@ def resolve(labels: PromptQueries, library: Library, match: Match, file: str = "
             else:
                 judgments += _by_id(query, judgment, library, faults, cautions)
         queries.append(replace(query, relevant_docs=_merged(query, judgments, faults, cautions)))
-        if all(judgment.relevance <= 0 for judgment in query.relevant_docs):
+        if all(judgment.relevance < threshold for judgment in query.relevant_docs):
             cautions.append(Caution("no-relevant", f"query {query.id!r} has no relevant documents."))
-    _refuse_labels_of_another_data_set(labels, library, match, faults)
+    if match == "id" and not any(query.relevant_docs for query in queries):
+        _refuse_labels_of_another_data_set(labels, library, faults)
     if faults:
-        raise LabelsError(*(Fault(file, message=fault) for fault in faults))
+        rest = len(faults) - _MOST_FAULTS
+        more = [f"and {rest} more faults like these."] if rest > 0 else []
+        raise LabelsError(*(Fault(file, message=fault) for fault in [*faults[:_MOST_FAULTS], *more]))
     return ResolvedLabels(replace(labels, queries=tuple(queries)), tuple(cautions))
 
 
@@ -119,27 +125,28 @@ def _merged(
     query: Query, judgments: list[Judgment], faults: list[str], cautions: list[Caution]
 ) -> tuple[Judgment, ...]:
     """The judgments without repetitions; two grades for one document and passage are a fault."""
-    kept: dict[tuple[object, ...], Judgment] = {}
+    kept: dict[str, list[Judgment]] = {}
     for judgment in judgments:
-        key = (judgment.doc, judgment.spans)
-        if key not in kept:
-            kept[key] = judgment
-        elif kept[key].relevance != judgment.relevance:
+        of_document = kept.setdefault(judgment.doc, [])
+        # A label without a passage speaks of the whole document, and so of every passage of it.
+        rivals = [one for one in of_document if one.spans == judgment.spans or not one.spans or not judgment.spans]
+        grades = sorted({one.relevance for one in rivals} | {judgment.relevance})
+        if len(grades) > 1:
             faults.append(
-                f"query {query.id!r} gives {judgment.doc!r} the grades {kept[key].relevance} and {judgment.relevance}; "
+                f"query {query.id!r} gives {judgment.doc!r} the grades {' and '.join(map(str, grades))}; "
                 "one document (or one passage of it) has one grade."
             )
-        else:
+        elif any(one.spans == judgment.spans for one in rivals):
             cautions.append(Caution("same-label", f"query {query.id!r} judges {judgment.doc!r} twice, with one grade."))
-    return tuple(kept.values())
+            continue
+        of_document.append(judgment)
+    return tuple(judgment for of_document in kept.values() for judgment in of_document)
 
 
-def _refuse_labels_of_another_data_set(
-    labels: PromptQueries, library: Library, match: Match, faults: list[str]
-) -> None:
+def _refuse_labels_of_another_data_set(labels: PromptQueries, library: Library, faults: list[str]) -> None:
     """One sentence in place of a thousand when not a single label fits: the files do not belong together."""
     docs = {judgment.doc for query in labels.queries for judgment in query.relevant_docs}
-    if match != "id" or len(docs) < _FEW or not docs.isdisjoint(library.positions):
+    if len(docs) < _FEW:
         return
     passages = sum(len(doc.split()) > 8 for doc in docs)
     hint = (

@@ -76,17 +76,14 @@ class CachedEmbedder:
 
     def embed(
         self, source: TextSource, prefix: str, out: Callable[[int, int], Floats], advance: Callable[[int], None]
-    ) -> int | None:
+    ) -> None:
         """Embed every text of ``source`` behind ``prefix`` and put the vectors into the array that ``out`` makes.
 
         ``out(texts, dimension)`` must give a float32 array of that shape. Equal texts are embedded once; texts that
         the cache has are not embedded again; each finished shard is kept before the next begins. ``advance`` is told
-        of every text that is done.
-
-        Gives the number of texts longer than the model reads, None if that is not known. Raises EmbedderError and
-        WorkspaceError.
+        of every text that is done. Raises EmbedderError and WorkspaceError.
         """
-        keys, lengths, too_long = self._keys(source, prefix)
+        keys, lengths = self._keys(source, prefix)
         with VectorCache(self.folder / f"{self.fingerprint}.sqlite") as cache:
             absent = cache.missing(keys)
             first_of = {key: position for position, key in reversed(list(enumerate(keys))) if key in absent}
@@ -101,24 +98,23 @@ class CachedEmbedder:
                 cache.write([keys[position] for position in positions], vectors)
                 advance(len(positions))
             self._fill(cache, keys, out)
-        return too_long
 
-    def _keys(self, source: TextSource, prefix: str) -> tuple[list[bytes], Counts, int | None]:
-        """The key and the length of every text, and how many are longer than the model reads (None: not known)."""
+    def count_too_long(self, source: TextSource, prefix: str) -> int | None:
+        """How many texts are longer than the model reads; None if that is not known."""
         limit = self.embedder.max_tokens()
+        if self.tokenizer is None or limit is None:
+            return None
+        return int(np.count_nonzero(self._keys(source, prefix)[1] > limit))
+
+    def _keys(self, source: TextSource, prefix: str) -> tuple[list[bytes], Counts]:
+        """The key and the length of every text."""
         keys: list[bytes] = []
         lengths: list[Counts] = []
         for texts in _batches(source.indexed_texts(), 1_024):
             prefixed = [prefix + text for text in texts]
             keys += map(text_key, prefixed)
             lengths.append(self._lengths(prefixed))
-        counts = np.concatenate(lengths) if lengths else np.empty(0, dtype=np.int64)
-        known = self.tokenizer is not None and limit is not None
-        return keys, counts, int(np.count_nonzero(counts > (limit or 0))) if known else None
-
-    def count_too_long(self, source: TextSource, prefix: str) -> int | None:
-        """How many texts are longer than the model reads; None if that is not known."""
-        return self._keys(source, prefix)[2]
+        return keys, np.concatenate(lengths) if lengths else np.empty(0, dtype=np.int64)
 
     def _lengths(self, texts: Sequence[str]) -> Counts:
         """Tokens of each text, characters where there is no tokenizer."""

@@ -13,7 +13,7 @@ from pydantic import Field
 from ragtrial.embedders.base import EMBEDDERS, Embedder, Encode, checked
 from ragtrial.embedders.model_files import find_model
 from ragtrial.errors import EmbedderError, ModelNotFoundError
-from ragtrial.functions import FunctionName, function_source, import_function
+from ragtrial.functions import FunctionName, function_sources, import_function
 from ragtrial.options import ModelName
 from ragtrial.rankings import Floats
 from ragtrial.storage.fingerprints import file_digest
@@ -49,12 +49,12 @@ class CustomEmbedder(Embedder):
         return self.query_prefix, self.document_prefix
 
     def fingerprint_parts(self) -> dict[str, Any]:
-        function = import_function(self.function)
-        source = function_source(function)
+        sources = function_sources(self.function)
+        identity: dict[str, Any] = {"files": [file_digest(source) for source in sources]}
         if self.version is not None:
             identity = {"version": self.version}
-        else:
-            identity = {"file": file_digest(source) if source else ""}
+        elif not sources:
+            raise ModelNotFoundError(f"{self.function} has no source file to tell its versions apart; give `version:`.")
         return {"backend": "custom", "function": str(self.function), "normalize": self.normalize, **identity}
 
     def tokenizer(self) -> Tokenizer | None:

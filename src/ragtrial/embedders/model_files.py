@@ -31,8 +31,8 @@ class ModelFiles:
 def model_fingerprint(folder: Path) -> str:
     """The hash of all that makes the model in ``folder``: configuration, tokenizer, weights."""
     kept = [path for path in folder.rglob("*") if path.is_file() and _matters(path.relative_to(folder))]
-    if any(path.suffix == ".safetensors" for path in kept):
-        kept = [path for path in kept if path.suffix != ".bin"]
+    safe = {path.parent for path in kept if path.suffix == ".safetensors"}
+    kept = [path for path in kept if path.suffix != ".bin" or path.parent not in safe]
     return files_digest(folder, kept)
 
 

@@ -93,6 +93,11 @@ class SentenceTransformerEmbedder(Embedder):
                 model: SentenceTransformer = SentenceTransformer(str(folder), device=self.device, model_kwargs=kwargs)
         except Exception as error:
             raise EmbedderError(f"the model in {folder} cannot be loaded: {error}") from error
+        if any(self.prefixes()) and not all(getattr(module, "include_prompt", True) for module in model):
+            raise EmbedderError(
+                f"the model {self.model!r} leaves its prompt out when it pools, which is not supported; "
+                "set query_prefix and document_prefix to '' if it works without."
+            )
         length = self.max_tokens()
         if length is not None:
             model.max_seq_length = length

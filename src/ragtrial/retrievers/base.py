@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
 from pydantic import Field
@@ -30,12 +30,15 @@ class OpenRetriever(Protocol):
     """A retriever at work."""
 
     def search(self, queries: Sequence[str], depth: int) -> Rankings:
-        """Chunks for each query, at most ``depth``, best first. Fewer only when there are no more."""
+        """Chunks for each query, at most ``depth``, best first; fewer when no more are found."""
         ...
 
 
 class Retriever(Options):
     """A way from queries to rankings, and what reaches it when it differs from the rest of the config."""
+
+    version: ClassVar[int] = 1
+    """Part of the rankings' fingerprint: raise it whenever the same options would rank otherwise."""
 
     kind: str
 
@@ -56,7 +59,7 @@ class Retriever(Options):
         """The retriever, ready to search."""
 
     def identity(self) -> dict[str, Any]:
-        return self.model_dump(mode="json", exclude={"chunker", "embedder", "store"})
+        return {**self.model_dump(mode="json", exclude={"chunker", "embedder", "store"}), "version": self.version}
 
 
 RETRIEVERS: Registry[type[Retriever]] = Registry("retriever")
@@ -74,9 +77,10 @@ def retrieve_documents(retriever: OpenRetriever, queries: Sequence[str], top_k: 
     """The best ``top_k`` documents of each query: chunks collapsed to their documents, first one wins.
 
     ``document_of`` maps a chunk's code to its document's. A query whose first ``top_k`` chunks hold fewer documents is
-    asked again for twice as many chunks, until it has ``top_k`` documents or there are no more chunks.
+    asked again for twice as many chunks, until it has ``top_k`` documents, all there are, or no more chunks come.
     """
-    shape = (len(queries), min(top_k, len(document_of)))
+    wanted = min(top_k, len(np.unique(document_of)))
+    shape = (len(queries), wanted)
     documents = np.full(shape, PADDING, dtype=np.int32)
     chunks = np.full(shape, PADDING, dtype=np.int32)
     scores = np.full(shape, np.nan, dtype=np.float32)
@@ -87,9 +91,10 @@ def retrieve_documents(retriever: OpenRetriever, queries: Sequence[str], top_k: 
     while len(pending):
         found = retriever.search([queries[index] for index in pending.tolist()], depth)
         collapsed = collapse(found, document_of)
+        before = read[pending]
         read[pending], dropped[pending] = found.lengths, collapsed.dropped
-        done = (collapsed.rankings.lengths >= top_k) | (found.lengths < depth) | (depth >= len(document_of))
-        kept = collapsed.cut(top_k)
+        done = (collapsed.rankings.lengths >= wanted) | (found.lengths <= before) | (depth >= len(document_of))
+        kept = collapsed.cut(wanted)
         rows, width = pending[done], kept.rankings.depth
         documents[rows, :width] = kept.rankings.codes[done]
         chunks[rows, :width] = kept.units[done]

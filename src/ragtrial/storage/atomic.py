@@ -19,7 +19,7 @@ def new_folder(target: Path) -> Iterator[Path]:
     Raises FileExistsError if ``target`` is already there when the block ends.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=target.parent))
+    temporary = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY_PREFIX}{target.name}-", dir=target.parent))
     try:
         yield temporary
         for path in temporary.rglob("*"):

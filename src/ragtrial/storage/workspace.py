@@ -11,7 +11,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ragtrial.errors import WorkspaceError
-from ragtrial.storage.atomic import new_folder, write_text
+from ragtrial.storage.atomic import TEMPORARY_PREFIX, new_folder, write_text
 from ragtrial.storage.fingerprints import fingerprint
 
 LAYOUT = "1"
@@ -60,6 +60,8 @@ class Workspace:
             return target
         with self.lock(f"{kind}-{name}"):
             if not target.is_dir():
+                for left_behind in target.parent.glob(f"{TEMPORARY_PREFIX}{name}-*"):  # by a run that was killed
+                    shutil.rmtree(left_behind, ignore_errors=True)
                 with self._errors(f"{target} cannot be written"), new_folder(target) as folder:
                     build(folder)
         return target
