@@ -319,7 +319,7 @@ def test_a_secret_in_what_a_function_raises_is_not_written(
     broken = "retrievers.broken={kind: dense, embedder: {kind: custom, function: 'broken:embed'}}"
     report = run_experiment(experiment.config(f"{broken}"))
     (failure,) = report.failures
-    assert failure.error == "broken:embed raised OSError for 7 texts: 401 for key=${KITCHEN_API_KEY}"
+    assert failure.error == "broken:embed raised OSError for 16 texts: 401 for key=${KITCHEN_API_KEY}"
     for path in report.folder.rglob("*.json"):
         assert "sk-c0ffee-42" not in path.read_text(encoding="utf-8")
 

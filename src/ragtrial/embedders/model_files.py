@@ -57,6 +57,8 @@ def find_model(name: str, revision: str | None = None) -> ModelFiles:
         if not only_local and os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
             tried.append(f"{place}: not asked, HF_HUB_OFFLINE is set")
             continue
+        if not only_local:
+            logger.warning("looking for the model %s on the hub; if it is there, it is fetched now", hub_name)
         try:
             return ModelFiles(_snapshot(hub_name, revision, only_local=only_local))
         except Exception as error:  # noqa: BLE001 - the hub raises many kinds; each means that it is not there
