@@ -309,7 +309,7 @@ def test_all_faults_are_told_at_once_in_the_order_of_the_file() -> None:
 
 def test_all_faults_between_parts_are_told_at_once() -> None:
     text = with_("{kind: document}", "{kind: recursive}") + (
-        "evaluators:\n  unit: span\n  graded: {k: [4, 2, 5], metrics: [rr@3]}\n  primary_metric: foo\n"
+        "evaluators:\n  unit: span\n  graded: {k: [4, 2, 5], metrics: [rr@3]}\n  primary_metric: rr@9\n"
     )
     assert [line.partition(" ")[0] for line in faults_of(text)] == [
         "10:3:",

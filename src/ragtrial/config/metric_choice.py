@@ -8,7 +8,6 @@ from typing import get_args
 
 from ragtrial.config.models import ExperimentConfig, FamilyOptions
 from ragtrial.config.strict_yaml import KeyPath
-from ragtrial.errors import MetricError
 from ragtrial.metrics import METRICS, Metric, parse_metric
 from ragtrial.metrics.base import Family
 from ragtrial.validation import dotted
@@ -81,11 +80,7 @@ _RAISE = "only that many documents are kept. Lower k, or raise every retriever's
 
 
 def _parsed(text: str, depth: int, where: KeyPath, faults: list[tuple[KeyPath, str]]) -> Metric | None:
-    try:
-        metric = parse_metric(text)
-    except MetricError as error:
-        faults.append((where, f"{dotted(where)}: {error}"))
-        return None
+    metric = parse_metric(text)
     if metric.k is None:
         return metric.at(depth)
     if metric.k > depth:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr
+from pydantic import AfterValidator, Field, PrivateAttr
 
 from ragtrial.chunkers import AnyChunker
 from ragtrial.chunkers.recursive import RecursiveChunker
 from ragtrial.dataset.dataset import DatasetOptions
 from ragtrial.embedders import AnyEmbedder
 from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.errors import MetricError
+from ragtrial.metrics import parse_metric
 from ragtrial.options import Options, PathText
 from ragtrial.retrievers import AnyRetriever
 from ragtrial.stores import AnyStore
@@ -21,13 +23,24 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
 Cutoff = Annotated[int, Field(ge=1)]
 
 
+def _a_metric(text: str) -> str:
+    try:
+        parse_metric(text)
+    except MetricError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+MetricText = Annotated[str, AfterValidator(_a_metric)]
+
+
 class FamilyOptions(Options):
     """Where the standard metrics of a family are cut, and which others are wanted."""
 
     k: list[Cutoff] | None = None
     """Every metric of the family is reported at each of these (default: those of 1, 3, 5, 10 up to top_k, or 10)."""
 
-    metrics: list[str] = Field(default=[])
+    metrics: list[MetricText] = Field(default=[])
     """More metrics of the family, like `rbp(p=0.8)@10`; without a cutoff they are cut at top_k."""
 
 
@@ -43,7 +56,7 @@ class EvaluatorOptions(Options):
     no_relevant: Literal["skip", "zero"] = "skip"
     """Queries without relevant documents: left out of the means, or counted with what the formula gives (0)."""
 
-    primary_metric: str | None = None
+    primary_metric: MetricText | None = None
     """Sorts tables, decides verdicts and gates (default ndcg@10, or at top_k when that is lower)."""
 
     order_unaware: FamilyOptions = FamilyOptions()
