@@ -346,3 +346,10 @@ def test_a_config_that_was_changed_in_python_is_reported_as_it_is(experiment: Ex
     assert config.as_written["experiment"] == "kitchen"
     assert changed.as_written["experiment"] == "other"
     assert run_experiment(changed).config["experiment"] == "other"
+
+
+def test_a_model_leaves_the_memory_when_no_later_setting_needs_it(experiment: Experiment) -> None:
+    evaluator = RetrievalEvaluator(experiment.config())
+    evaluator.retrieve()
+    assert experiment.embedded()
+    assert [evaluator.plan._embedder(setting.embedder)._encode for setting in evaluator.settings] == [None]

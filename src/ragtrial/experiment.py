@@ -152,7 +152,14 @@ class RetrievalEvaluator:
 
     def retrieve(self) -> list[ExperimentResults]:
         """The results of every setting, in the order of the config, not evaluated."""
-        return [self._results(self.rankings(setting)) for setting in self.settings]
+        return [self._results(self.rankings(setting)) for setting in self.one_by_one()]
+
+    def one_by_one(self) -> Iterator[Setting]:
+        """The settings in the order of the config; a model leaves the memory after the last setting that needs it."""
+        for position, setting in enumerate(self.settings, 1):
+            yield setting
+            if all(setting.embedder != later.embedder for later in self.settings[position:]):
+                self.plan.release(setting.embedder)
 
     def run(self, results: Sequence[ExperimentResults]) -> list[ExperimentResults]:
         """``results``, from any source, with evaluations added, per query and as means.
@@ -286,7 +293,7 @@ def _score_all(evaluator: RetrievalEvaluator) -> tuple[list[Scored], list[Failur
     scored: list[Scored] = []
     failures: list[FailurePart] = []
     faults: list[Fault] = []
-    for setting in evaluator.settings:
+    for setting in evaluator.one_by_one():
         try:
             scored.append(evaluator.score(evaluator.rankings(setting)))
         except RunError as error:

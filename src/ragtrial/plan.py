@@ -157,6 +157,10 @@ class Plan:
         """
         self._embedder(setting.embedder)
 
+    def release(self, embedder: Embedder) -> None:
+        """Let go of the model of ``embedder``: no later setting needs it."""
+        self._embedder(embedder).release()
+
     def rankings(self, setting: Setting, queries: Sequence[str]) -> SettingRankings:
         """The ranked documents of ``setting`` for the texts of ``queries``.
 

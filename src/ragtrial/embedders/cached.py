@@ -62,6 +62,10 @@ class CachedEmbedder:
         self._dimension = vectors.shape[1]
         return normalized(vectors) if self.embedder.normalize else vectors
 
+    def release(self) -> None:
+        """Let go of the model, and of the memory it takes; it is loaded again when it is needed."""
+        self._encode = None
+
     def embed_queries(self, texts: Sequence[str]) -> Floats:
         """The vectors of queries, float32 (texts, dimension), from the cache or else from the model."""
         made = np.empty((0, 0), dtype=np.float32)
