@@ -24,7 +24,7 @@ def with_embedder(written: str) -> str:
     return CONFIG.replace(old, written)
 
 
-def refused(made: Outcome, *faults: str, code: int = 2) -> None:
+def assert_refused(made: Outcome, *faults: str, code: int = 2) -> None:
     """Nothing was run, and stderr says these faults and nothing else."""
     assert made.out == ""
     assert made.err.splitlines() == [f"error: {fault}" for fault in faults]
@@ -36,18 +36,18 @@ def refused(made: Outcome, *faults: str, code: int = 2) -> None:
 
 
 @pytest.mark.parametrize("command", [["run"], ["validate"], ["search", "TEXT"]], ids=["run", "validate", "search"])
-def test_a_config_that_is_not_there(command: list[str], capsys: Capture) -> None:
-    refused(ragtrial(capsys, command[0], "nowhere.yaml", *command[1:]), "nowhere.yaml: there is no such file.")
+def test_a_config_that_is_not_there_is_refused(command: list[str], capsys: Capture) -> None:
+    assert_refused(ragtrial(capsys, command[0], "nowhere.yaml", *command[1:]), "nowhere.yaml: there is no such file.")
 
 
-def test_a_config_that_is_a_folder(tmp_path: Path, capsys: Capture) -> None:
+def test_a_config_that_is_a_folder_is_refused(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "folder").mkdir()
-    refused(ragtrial(capsys, "run", "folder"), "folder: is a folder; a file is needed here.")
+    assert_refused(ragtrial(capsys, "run", "folder"), "folder: is a folder; a file is needed here.")
 
 
-def test_a_config_that_is_not_utf_8(tmp_path: Path, capsys: Capture) -> None:
+def test_a_config_that_is_not_utf_8_is_refused(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, config="# Versuch\nexperiment: M\u00fcnchen\n".encode("latin-1"))
-    refused(
+    assert_refused(
         ragtrial(capsys, "run", "experiment.yaml"),
         "experiment.yaml:2: byte 0xfc is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8).",
     )
@@ -55,22 +55,22 @@ def test_a_config_that_is_not_utf_8(tmp_path: Path, capsys: Capture) -> None:
 
 def test_a_config_that_is_broken_yaml(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, config="experiment: first\ndataset: {corpus: documents\nseed: 1\n")
-    refused(
+    assert_refused(
         ragtrial(capsys, "run", "experiment.yaml"),
         "experiment.yaml:3:5: expected ',' or '}', but got ':'; what is wrong may have begun in line 2.",
     )
 
 
-def test_a_config_that_is_empty(tmp_path: Path, capsys: Capture) -> None:
+def test_a_config_that_is_empty_is_refused(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, config="")
-    refused(
+    assert_refused(
         ragtrial(capsys, "run", "experiment.yaml"), "experiment.yaml: is empty; it must be a mapping of keys to values."
     )
 
 
 def test_a_config_with_several_faults(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, config=CONFIG.replace("top_k: 3", "top_k: 0") + "evaluators: {unit: spam}\n")
-    refused(
+    assert_refused(
         ragtrial(capsys, "run", "experiment.yaml", "--set", "seed=x"),
         "--set #1: seed is 'x'; it must be a whole number.",
         "experiment.yaml:7:24: retrievers.dense.top_k is 0; it must be at least 1 (default 10).",
@@ -81,10 +81,12 @@ def test_a_config_with_several_faults(tmp_path: Path, capsys: Capture) -> None:
 # The labels.
 
 
-def test_labels_that_are_not_there(tmp_path: Path, capsys: Capture) -> None:
+def test_labels_that_are_not_there_are_refused(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path)
     (tmp_path / "prompt_queries.json").unlink()
-    refused(ragtrial(capsys, "run", "experiment.yaml"), f"{tmp_path / 'prompt_queries.json'}: there is no such file.")
+    assert_refused(
+        ragtrial(capsys, "run", "experiment.yaml"), f"{tmp_path / 'prompt_queries.json'}: there is no such file."
+    )
 
 
 def test_labels_that_are_broken_json(tmp_path: Path, capsys: Capture) -> None:
@@ -105,7 +107,7 @@ def test_labels_with_faults_of_every_kind_are_told_at_once(tmp_path: Path, capsy
         "]}\n",
     )
     place = tmp_path / "prompt_queries.json"
-    refused(
+    assert_refused(
         ragtrial(capsys, "run", "experiment.yaml"),
         f"{place}:2:69: unknown key 'grade' in queries[0].relevant_docs[0]. Allowed here: doc, relevance, quote.",
         f"{place}:3:3: queries[1].text is missing; it must be given.",
@@ -113,15 +115,15 @@ def test_labels_with_faults_of_every_kind_are_told_at_once(tmp_path: Path, capsy
     )
 
 
-def test_labels_without_a_query(tmp_path: Path, capsys: Capture) -> None:
+def test_labels_without_a_query_are_refused(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, labels='{"queries": []}')
-    refused(
+    assert_refused(
         ragtrial(capsys, "run", "experiment.yaml"),
         f"{tmp_path / 'prompt_queries.json'}:1:13: there is no query; an experiment needs at least one.",
     )
 
 
-def test_labels_that_judge_documents_which_are_not_there(tmp_path: Path, capsys: Capture) -> None:
+def test_labels_that_judge_documents_which_are_not_there_are_refused(tmp_path: Path, capsys: Capture) -> None:
     labels = {
         "queries": [
             {"id": "q1", "text": "x", "relevant_docs": [{"doc": "returns.md"}, {"doc": "waranty.md"}]},
@@ -131,7 +133,7 @@ def test_labels_that_judge_documents_which_are_not_there(tmp_path: Path, capsys:
     small_experiment(tmp_path, labels=labels)
     place = tmp_path / "prompt_queries.json"
     for command in ("run", "validate"):
-        refused(
+        assert_refused(
             ragtrial(capsys, command, "experiment.yaml", "-q"),
             f"{place}: query 'q1' judges 'waranty.md', which is not in the corpus (3 documents). "
             "Did you mean 'warranty.md'?",
@@ -139,20 +141,20 @@ def test_labels_that_judge_documents_which_are_not_there(tmp_path: Path, capsys:
         )
 
 
-def test_labels_with_two_grades_for_one_document(tmp_path: Path, capsys: Capture) -> None:
+def test_labels_with_two_grades_for_one_document_are_refused(tmp_path: Path, capsys: Capture) -> None:
     relevant = [{"doc": "returns.md", "relevance": 1}, {"doc": "returns.md", "relevance": 2}]
     small_experiment(tmp_path, labels={"queries": [{"id": "q1", "text": "x", "relevant_docs": relevant}]})
-    refused(
+    assert_refused(
         ragtrial(capsys, "run", "experiment.yaml", "-q"),
         f"{tmp_path / 'prompt_queries.json'}: query 'q1' gives 'returns.md' the grades 1 and 2; one document (or one "
         "passage of it) has one grade.",
     )
 
 
-def test_labels_of_another_data_set(tmp_path: Path, capsys: Capture) -> None:
+def test_labels_of_another_data_set_are_refused(tmp_path: Path, capsys: Capture) -> None:
     queries = [{"id": str(number), "text": "x", "relevant_docs": [{"doc": f"MED-{number}"}]} for number in range(3)]
     small_experiment(tmp_path, labels={"queries": queries})
-    refused(
+    assert_refused(
         ragtrial(capsys, "run", "experiment.yaml", "-q"),
         f"{tmp_path / 'prompt_queries.json'}: none of the 3 judged documents is in the corpus (3 documents). Labels "
         "have ids like 'MED-0', 'MED-1'; the corpus has ids like 'returns.md', 'shipping.txt'. Are these the labels of "
@@ -171,17 +173,17 @@ def test_labels_that_hold_passages_where_ids_are_wanted(tmp_path: Path, capsys: 
 # The documents.
 
 
-def test_a_corpus_that_is_not_there(tmp_path: Path, capsys: Capture) -> None:
+def test_a_corpus_that_is_not_there_is_refused(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, config=CONFIG.replace("corpus: documents", "corpus: nowhere"))
-    refused(
+    assert_refused(
         ragtrial(capsys, "run", "experiment.yaml"),
         f"{tmp_path / 'nowhere'}: there is no such folder or file; `dataset.corpus` names it.",
     )
 
 
-def test_a_corpus_without_documents(tmp_path: Path, capsys: Capture) -> None:
+def test_a_corpus_without_documents_is_refused(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, documents={"picture.png": b"\x89PNG", ".hidden.md": "x"})
-    refused(
+    assert_refused(
         ragtrial(capsys, "run", "experiment.yaml"),
         f"{tmp_path / 'documents'}: has no documents; files ending in .htm, .html, .markdown, .md, .txt are read.",
     )
@@ -191,7 +193,7 @@ def test_a_corpus_with_files_that_are_not_utf_8_names_all_of_them(tmp_path: Path
     bad = {"a.md": b"one\ncaf\xe9\n", "deep/b.txt": b"\xff\xfex\x00"}
     small_experiment(tmp_path, documents={**DOCUMENTS, **bad})
     told = "is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8)."
-    refused(
+    assert_refused(
         ragtrial(capsys, "run", "experiment.yaml", "-q"),
         f"{tmp_path / 'documents' / 'a.md'}:2: byte 0xe9 {told}",
         f"{tmp_path / 'documents' / 'deep' / 'b.txt'}:1: byte 0xff {told}",
@@ -230,33 +232,33 @@ def test_a_model_that_is_nowhere_says_all_that_was_tried(tmp_path: Path, capsys:
 
 def test_a_model_in_a_folder_that_is_not_there_or_holds_none(tmp_path: Path, capsys: Capture) -> None:
     text = with_embedder("{kind: sentence-transformer, model: ./nowhere}")
-    refused(
+    assert_refused(
         ragtrial(capsys, "run", small_experiment(tmp_path, config=text), "-q"),
         f"the model folder {tmp_path / 'nowhere'} is not there; `model:` takes a folder or a hub name.",
     )
     text = with_embedder("{kind: sentence-transformer, model: documents}")
-    refused(
+    assert_refused(
         ragtrial(capsys, "run", small_experiment(tmp_path, config=text), "-q"),
         f"the folder {tmp_path / 'documents'} holds no model: it has neither modules.json nor config.json.",
     )
 
 
 @pytest.mark.parametrize("command", ["run", "validate"])
-def test_a_function_whose_module_is_not_there(command: str, tmp_path: Path, capsys: Capture) -> None:
+def test_a_function_whose_module_is_not_there_is_refused(command: str, tmp_path: Path, capsys: Capture) -> None:
     text = with_embedder('{kind: custom, function: "nowhere_to_be_found:embed"}')
-    refused(
+    assert_refused(
         ragtrial(capsys, command, small_experiment(tmp_path, config=text), "-q"),
         "there is no module 'nowhere_to_be_found': neither installed nor a file "
         f"{tmp_path / 'nowhere_to_be_found.py'}.",
     )
 
 
-def test_a_function_that_its_module_has_not(tmp_path: Path, capsys: Capture) -> None:
-    refused(
+def test_a_function_that_its_module_has_not_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    assert_refused(
         ragtrial(capsys, "run", small_experiment(tmp_path, functions=HASHING.replace("def embed", "def embeds")), "-q"),
         "hashing:embed: the module hashing has no function 'embed'. Did you mean 'embeds'?",
     )
-    refused(
+    assert_refused(
         ragtrial(capsys, "run", small_experiment(tmp_path / "other", functions="embed = 3\n"), "-q"),
         "hashing:embed: the module hashing has no function 'embed'.",
     )
@@ -273,7 +275,7 @@ def test_a_function_that_its_module_has_not(tmp_path: Path, capsys: Capture) -> 
 def test_a_module_that_cannot_be_imported(code: str, told: str, tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, functions=code)
     for command in ("run", "validate"):
-        refused(ragtrial(capsys, command, "experiment.yaml", "-q"), f"the module 'hashing' {told}")
+        assert_refused(ragtrial(capsys, command, "experiment.yaml", "-q"), f"the module 'hashing' {told}")
 
 
 MODULE = """\
@@ -305,7 +307,7 @@ def test_a_function_that_returns_something_else_than_vectors(
     returned: str, told: str, tmp_path: Path, capsys: Capture
 ) -> None:
     small_experiment(tmp_path, functions=MODULE.format(returned))
-    refused(ragtrial(capsys, "run", "experiment.yaml", "-q"), f"setting 'dense': {told}", code=3)
+    assert_refused(ragtrial(capsys, "run", "experiment.yaml", "-q"), f"setting 'dense': {told}", code=3)
 
 
 @pytest.mark.parametrize("value", ["nan", "inf"])
@@ -328,12 +330,12 @@ def test_a_function_whose_vectors_change_their_dimension_between_calls(tmp_path:
 
 def test_a_function_that_raises(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, functions=BROKEN)
-    refused(
+    assert_refused(
         ragtrial(capsys, "run", "experiment.yaml", "-q"),
         "setting 'dense': hashing:embed raised RuntimeError for 3 texts: no key",
         code=3,
     )
-    refused(
+    assert_refused(
         ragtrial(capsys, "search", "experiment.yaml", "x", "-q"),
         "hashing:embed raised RuntimeError for 3 texts: no key",
         code=3,
@@ -358,14 +360,16 @@ def test_a_results_folder_that_cannot_be_written_keeps_what_was_computed(tmp_pat
     assert (again.code, again.err) == (0, "")
 
 
-def test_a_workspace_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_a_workspace_that_cannot_be_made_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
     small_experiment(tmp_path)
     (tmp_path / "taken").write_text("a file", encoding="utf-8")
     advice = "Free space, mend permissions, or name another folder with `workspace:` or RAGTRIAL_WORKSPACE."
     told = f"the workspace {tmp_path / 'taken'} cannot be used: File exists. {advice}"
-    refused(ragtrial(capsys, "run", "experiment.yaml", "--set", "workspace=taken"), told, code=3)
+    assert_refused(ragtrial(capsys, "run", "experiment.yaml", "--set", "workspace=taken"), told, code=3)
     monkeypatch.setenv("RAGTRIAL_WORKSPACE", str(tmp_path / "taken"))
-    refused(ragtrial(capsys, "run", "experiment.yaml"), told, code=3)
+    assert_refused(ragtrial(capsys, "run", "experiment.yaml"), told, code=3)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows knows no folder modes")
