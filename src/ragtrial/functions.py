@@ -8,8 +8,9 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
@@ -84,13 +85,20 @@ def _module(name: str, folder: Path) -> Any:
         raise ModelNotFoundError(f"the module {name!r} cannot be imported: {type(error).__name__}: {error}") from error
 
 
+class _SourceLoader(SourceFileLoader):
+    """Always reads the source: cached bytecode is told apart by the second, and an edit may be quicker than that."""
+
+    def path_stats(self, path: Any) -> NoReturn:
+        raise OSError("cached bytecode is not used")
+
+
 def _from_file(name: str, path: Path) -> Any:
     """The module in ``path``, loaded from its place: a folder on sys.path would let its files shadow installed ones."""
     # By content: a file that was edited meanwhile is another module, as it is to the embedding cache.
     key = f"ragtrial_user_{name.replace('.', '_')}_{fingerprint([str(path), file_digest(path)])}"
     if key in sys.modules:
         return sys.modules[key]
-    spec = importlib.util.spec_from_file_location(key, path)
+    spec = importlib.util.spec_from_file_location(key, path, loader=_SourceLoader(key, str(path)))
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python module")
     module = importlib.util.module_from_spec(spec)
