@@ -483,6 +483,19 @@ def test_tokens_cannot_be_asked_of_a_model_without_a_tokenizer(tiny_model: Path,
     assert str(caught.value) == f"setting 'dense': {message}"
 
 
+def test_a_later_setting_that_cannot_count_tokens_is_refused_before_the_first_is_run(
+    tiny_model: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(tiny_model, model)
+    (model / "tokenizer.json").unlink()
+    experiment = write_experiment(tmp_path / "kitchen")
+    own = f"embedder: {{kind: sentence-transformer, model: {model}}}, chunker: {{kind: fixed, size: 9, overlap: 0}}"
+    with pytest.raises(ModelNotFoundError, match="tokens cannot be counted"):
+        run_experiment(experiment.config(f"retrievers.later={{kind: dense, {own}}}"))
+    assert experiment.embedded() == []
+
+
 def test_latency_is_measured_when_it_is_asked_for_later_and_nothing_is_retrieved_again(tmp_path: Path) -> None:
     experiment = write_experiment(tmp_path)
     before = run_experiment(experiment.config("latency=false")).settings[0]

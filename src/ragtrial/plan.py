@@ -33,6 +33,7 @@ from ragtrial.storage.atomic import write_text
 from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.storage.workspace import Workspace
 from ragtrial.stores import Index, Store, Vectors
+from ragtrial.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -153,9 +154,9 @@ class Plan:
     def prepare(self, setting: Setting) -> None:
         """Find everything that ``setting`` names (model, tokenizer, function) before any work is done.
 
-        Raises ModelNotFoundError.
+        Raises ModelNotFoundError, also for sizes in tokens that no tokenizer is there to count.
         """
-        self._embedder(setting.embedder)
+        self._unit_tokenizer(setting)
 
     def release(self, embedder: Embedder) -> None:
         """Let go of the model of ``embedder``: no later setting needs it."""
@@ -200,12 +201,7 @@ class Plan:
 
     def chunks(self, setting: Setting) -> Chunks:
         """The chunks of ``setting``."""
-        tokenizer = self._embedder(setting.embedder).tokenizer if setting.chunker.unit_is_tokens else None
-        if setting.chunker.unit_is_tokens and tokenizer is None:
-            raise ModelNotFoundError(
-                f"setting {setting.name!r}: its embedder has no tokenizer.json, so tokens cannot be counted; "
-                "set chunker.unit: characters."
-            )
+        tokenizer = self._unit_tokenizer(setting)
         counted = [tokenizer.fingerprint, tokenizer.special_tokens] if tokenizer else None
         name = fingerprint(["chunks", self.documents, setting.chunker.identity(), counted])
 
@@ -305,6 +301,18 @@ class Plan:
         if embedder not in self._embedders:
             self._embedders[embedder] = CachedEmbedder(embedder, self._workspace.root / "vectors")
         return self._embedders[embedder]
+
+    def _unit_tokenizer(self, setting: Setting) -> Tokenizer | None:
+        """What counts the chunker's sizes; None for characters."""
+        tokenizer = self._embedder(setting.embedder).tokenizer
+        if not setting.chunker.unit_is_tokens:
+            return None
+        if tokenizer is None:
+            raise ModelNotFoundError(
+                f"setting {setting.name!r}: its embedder has no tokenizer.json, so tokens cannot be counted; "
+                "set chunker.unit: characters."
+            )
+        return tokenizer
 
     def _query_side(self, setting: Setting) -> list[Any]:
         return [setting.retriever.identity(), self._embedder(setting.embedder).query_prefix, "document"]

@@ -51,6 +51,12 @@ class Rankings:
         return int(self.codes.shape[0])
 
 
+def unfilled(queries: int, depth: int) -> Rankings:
+    """Rankings that are all padding: arrays of the right shape and type, to be written into."""
+    shape = (queries, depth)
+    return Rankings(np.full(shape, PADDING, dtype=np.int32), np.full(shape, np.nan, dtype=np.float32))
+
+
 @dataclass(frozen=True, eq=False)
 class Collapsed:
     """Rankings in which every owner stands once, at the rank of its first unit.
