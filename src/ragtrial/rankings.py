@@ -88,25 +88,21 @@ def collapse(rankings: Rankings, owner: Codes) -> Collapsed:
     kept_per_row = np.bincount(kept_rows, minlength=len(rankings))
     starts = np.concatenate(([0], np.cumsum(kept_per_row)[:-1]))
     kept_columns = np.arange(len(first)) - starts[kept_rows]
-    shape = (len(rankings), int(kept_per_row.max(initial=0)))
-    codes = np.full(shape, PADDING, dtype=np.int32)
-    kept_units = np.full(shape, PADDING, dtype=np.int32)
-    scores = np.full(shape, np.nan, dtype=np.float32)
-    codes[kept_rows, kept_columns] = owners[first]
+    made = unfilled(len(rankings), int(kept_per_row.max(initial=0)))
+    kept_units = made.codes.copy()
+    made.codes[kept_rows, kept_columns] = owners[first]
+    made.scores[kept_rows, kept_columns] = rankings.scores[rows, columns][first]
     kept_units[kept_rows, kept_columns] = units[first]
-    scores[kept_rows, kept_columns] = rankings.scores[rows, columns][first]
-    return Collapsed(Rankings(codes, scores), kept_units, rankings.lengths - kept_per_row)
+    return Collapsed(made, kept_units, rankings.lengths - kept_per_row)
 
 
 def from_rows(rows: Sequence[Sequence[int]], scores: Sequence[Sequence[float]] | None = None) -> Rankings:
     """Rankings from one sequence of codes per query (best first), and of scores where they are known."""
-    depth = max((len(row) for row in rows), default=0)
-    codes = np.full((len(rows), depth), PADDING, dtype=np.int32)
-    values = np.full((len(rows), depth), np.nan, dtype=np.float32)
+    made = unfilled(len(rows), max((len(row) for row in rows), default=0))
     for index, row in enumerate(rows):
-        codes[index, : len(row)] = row
+        made.codes[index, : len(row)] = row
         if scores is not None:
             if len(scores[index]) != len(row):
                 raise ValueError(f"row {index} has {len(row)} codes and {len(scores[index])} scores")
-            values[index, : len(row)] = scores[index]
-    return Rankings(codes, values)
+            made.scores[index, : len(row)] = scores[index]
+    return made

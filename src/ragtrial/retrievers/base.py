@@ -13,7 +13,7 @@ from pydantic import Field
 from ragtrial.chunkers import AnyChunker
 from ragtrial.embedders import AnyEmbedder
 from ragtrial.options import Options
-from ragtrial.rankings import PADDING, Codes, Collapsed, Counts, Floats, Rankings, collapse
+from ragtrial.rankings import Codes, Collapsed, Counts, Floats, Rankings, collapse, unfilled
 from ragtrial.registry import Registry
 from ragtrial.stores import AnyStore, Index
 
@@ -80,14 +80,12 @@ def retrieve_documents(retriever: OpenRetriever, queries: Sequence[str], top_k: 
     asked again for twice as many chunks, until it has ``top_k`` documents, all there are, or no more chunks come.
     """
     wanted = min(top_k, len(np.unique(document_of)))
-    shape = (len(queries), wanted)
-    documents = np.full(shape, PADDING, dtype=np.int32)
-    chunks = np.full(shape, PADDING, dtype=np.int32)
-    scores = np.full(shape, np.nan, dtype=np.float32)
+    documents = unfilled(len(queries), wanted)
+    chunks = documents.codes.copy()
     dropped = np.zeros(len(queries), dtype=np.int64)
     read = np.zeros(len(queries), dtype=np.int64)
     pending = np.arange(len(queries))
-    depth = max(shape[1], 1)
+    depth = max(wanted, 1)
     while len(pending):
         found = retriever.search([queries[index] for index in pending.tolist()], depth)
         collapsed = collapse(found, document_of)
@@ -96,9 +94,9 @@ def retrieve_documents(retriever: OpenRetriever, queries: Sequence[str], top_k: 
         done = (collapsed.rankings.lengths >= wanted) | (found.lengths <= before) | (depth >= len(document_of))
         kept = collapsed.cut(wanted)
         rows, width = pending[done], kept.rankings.depth
-        documents[rows, :width] = kept.rankings.codes[done]
+        documents.codes[rows, :width] = kept.rankings.codes[done]
         chunks[rows, :width] = kept.units[done]
-        scores[rows, :width] = kept.rankings.scores[done]
+        documents.scores[rows, :width] = kept.rankings.scores[done]
         pending = pending[~done]
         depth = min(2 * depth, max(len(document_of), 1))
-    return Retrieved(Collapsed(Rankings(documents, scores), chunks, dropped), read)
+    return Retrieved(Collapsed(documents, chunks, dropped), read)

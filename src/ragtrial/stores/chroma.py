@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ragtrial.errors import StoreError
 from ragtrial.options import Options
-from ragtrial.rankings import PADDING, Floats, Rankings
+from ragtrial.rankings import Floats, Rankings, unfilled
 from ragtrial.stores.base import STORES, Index, Space, Store, Vectors
 
 if TYPE_CHECKING:
@@ -103,10 +103,9 @@ class ChromaIndex:
 
     def search(self, queries: Floats, depth: int) -> Rankings:
         depth = min(depth, len(self._codes))
-        codes = np.full((len(queries), depth), PADDING, dtype=np.int32)
-        scores = np.full((len(queries), depth), np.nan, dtype=np.float32)
+        made = unfilled(len(queries), depth)
         if not depth:
-            return Rankings(codes, scores)
+            return made
         for start in range(0, len(queries), _QUERY_BATCH):
             batch = np.asarray(queries[start : start + _QUERY_BATCH], dtype=np.float32)
             try:
@@ -114,9 +113,9 @@ class ChromaIndex:
             except Exception as error:
                 raise _damaged(self._folder, error) from error
             for row, (ids, distances) in enumerate(zip(found["ids"], found["distances"] or [], strict=True), start):
-                codes[row, : len(ids)] = [self._codes[name] for name in ids]
-                scores[row, : len(ids)] = _score(np.asarray(distances, dtype=np.float32), self._store.space)
-        return Rankings(codes, scores)
+                made.codes[row, : len(ids)] = [self._codes[name] for name in ids]
+                made.scores[row, : len(ids)] = _score(np.asarray(distances, dtype=np.float32), self._store.space)
+        return made
 
     def describe(self) -> dict[str, Any]:
         options = self._store.hnsw.model_dump()

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.rankings import PADDING, Counts, Floats, Rankings
+from ragtrial.rankings import Counts, Floats, Rankings, unfilled
 from ragtrial.stores.base import STORES, Index, Space, Store, Vectors
 
 _QUERY_BLOCK = 128
@@ -53,10 +53,9 @@ class ExactIndex:
     def search(self, queries: Floats, depth: int) -> Rankings:
         units = len(self._vectors.ids)
         depth = min(depth, units)
-        codes = np.full((len(queries), depth), PADDING, dtype=np.int32)
-        scores = np.full((len(queries), depth), np.nan, dtype=np.float32)
+        made = unfilled(len(queries), depth)
         if not depth:
-            return Rankings(codes, scores)
+            return made
         for start in range(0, len(queries), _QUERY_BLOCK):
             block = np.ascontiguousarray(queries[start : start + _QUERY_BLOCK], dtype=np.float32)
             rows, found = self._candidates(block, depth)
@@ -66,9 +65,9 @@ class ExactIndex:
             first = np.searchsorted(rows, np.arange(len(block)))
             columns = np.arange(len(rows)) - first[rows]
             kept = columns < depth
-            codes[start + rows[kept], columns[kept]] = found[kept]
-            scores[start + rows[kept], columns[kept]] = values[kept]
-        return Rankings(codes, scores)
+            made.codes[start + rows[kept], columns[kept]] = found[kept]
+            made.scores[start + rows[kept], columns[kept]] = values[kept]
+        return made
 
     def describe(self) -> dict[str, Any]:
         return {"kind": "exact", "space": self._space, "vectors": len(self._vectors.ids)}
