@@ -1,0 +1,46 @@
+"""The table says over how many queries each mean is, and shows what fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragtrial import Report, load_report
+from ragtrial.views.table import metric_table, named_metrics, score_table
+
+
+@pytest.fixture(scope="module")
+def report(root: Path) -> Report:
+    return load_report(root / "results" / "sample")
+
+
+def test_a_mean_over_other_queries_than_the_first_shows_its_own_n(report: Report) -> None:
+    header, row = score_table(report, width=200)
+    scores = report.settings[0].scores
+    assert (scores["ndcg@10"].n, scores["rbo(p=0.9)@10"].n) == (59, 5)
+    assert row[header.index("rbo(p=0.9)@10")] == f"{scores['rbo(p=0.9)@10'].mean:.4f} (5)"
+    assert row[header.index("ndcg@10")] == f"{scores['ndcg@10'].mean:.4f}"
+    assert (header[-1], row[-1]) == ("n", "59")
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_narrow_table_keeps_the_primary_metric_and_n_and_fits(report: Report, width: int) -> None:
+    rows = score_table(report, width)
+    assert (rows[0][1], rows[0][-1]) == ("ndcg@10", "n")
+    assert sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) - 2 <= width
+
+
+def test_metrics_that_are_asked_for_are_shown_whatever_the_width(report: Report) -> None:
+    names = named_metrics(report, "MRR@10, recall@1,rbp(p=0.8)@10")
+    assert names == ["rr@10", "recall@1", "rbp(p=0.8)@10"]
+    assert score_table(report, 10, metrics=names)[0] == ["setting", *names, "n"]
+
+
+def test_the_table_of_all_metrics_has_a_row_for_each(report: Report) -> None:
+    rows = metric_table(report, report.settings)
+    assert [row[0] for row in rows[1:]] == list(report.metrics)
+    assert rows[1:] == [
+        [name, f"{report.settings[0].scores[name].mean:.4f}", str(report.settings[0].scores[name].n)]
+        for name in report.metrics
+    ]
