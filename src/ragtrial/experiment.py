@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ragtrial.audit import audit
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.loading import check_config
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
@@ -25,12 +26,13 @@ from ragtrial.environment import without_secrets
 from ragtrial.errors import ConfigError, Fault, InputError, LabelsError, RunError, did_you_mean, listed
 from ragtrial.evaluators import EVALUATORS, Evaluation
 from ragtrial.grading import GradedRankings, grade
-from ragtrial.plan import Plan, Setting, SettingRankings, settings_of, too_long_cautions
+from ragtrial.plan import Plan, SettingRankings
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, collapse, from_rows
 from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQueries, QueryResult
 from ragtrial.report import FailurePart, Report, new_run_id, write_report
 from ragtrial.reporting import Run, Scored, build_report, ranking_rows, setting_parameters, text_rows
+from ragtrial.setting import Setting, settings_of, too_long_cautions
 from ragtrial.storage.atomic import write_text
 from ragtrial.storage.workspace import Workspace
 
@@ -39,7 +41,8 @@ class RetrievalEvaluator:
     """The hub: runs the settings of a config over labelled queries, and scores results from any source.
 
     ``prompt_queries`` are labels as ``load_prompt_queries`` gives them; by default those that the config names.
-    ``limit`` keeps only the first queries.
+    ``limit`` keeps only the first queries; ``audit`` compares every index with exact search, however many vectors it
+    has (those of fewer than 100,000 always are).
 
     Raises ConfigError if the config's parts do not fit together, LabelsError and CorpusError as labels and documents
     are looked up, which happens when they are first needed.
@@ -53,6 +56,7 @@ class RetrievalEvaluator:
         progress: Progress | None = None,
         limit: int | None = None,
         strict: bool = False,
+        audit: bool = False,
     ) -> None:
         faults = check_config(config)
         if faults:
@@ -61,6 +65,7 @@ class RetrievalEvaluator:
         self._progress = progress or Silent()
         self._limit = limit
         self._strict = strict
+        self._audit = audit
         self._given = prompt_queries
         self.settings, self._cautions = settings_of(config)
 
@@ -78,8 +83,14 @@ class RetrievalEvaluator:
 
     @cached_property
     def plan(self) -> Plan:
-        workspace = Workspace(workspace_folder(self.config))
-        return Plan(workspace, self.dataset.corpus, self._progress, latency=self.config.latency, seed=self.config.seed)
+        return Plan(
+            Workspace(workspace_folder(self.config), self.config.experiment),
+            self.dataset.corpus,
+            self._progress,
+            latency=self.config.latency,
+            audit=self._audit,
+            seed=self.config.seed,
+        )
 
     @cached_property
     def resolved(self) -> ResolvedLabels:
@@ -107,9 +118,8 @@ class RetrievalEvaluator:
     @property
     def cautions(self) -> list[Caution]:
         """What was noticed about the settings and the labels."""
-        notes = {note for setting in self.settings for note in setting.embedder.notes()}
-        sources = [Caution("model-source", note) for note in sorted(notes)]
-        return [*self._limit_cautions(), *self._cautions, *sources, *self._passed_over(), *self.resolved.cautions]
+        repaired = [Caution("repaired", without_secrets(message)) for message in self.plan.workspace.repaired]
+        return [*self._limit_cautions(), *self._cautions, *repaired, *self._passed_over(), *self.resolved.cautions]
 
     def _limit_cautions(self) -> Iterator[Caution]:
         run, labelled = len(self.dataset.labels.queries), len(self._whole_dataset.labels.queries)
@@ -185,8 +195,13 @@ class RetrievalEvaluator:
         documents = rankings.chunks.library.ids
         threshold = self.config.evaluators.relevance_threshold
         ranked = rankings.retrieved.collapsed.rankings
-        graded = grade(ranked, documents, queries, rankings.setting.retriever.top_k, threshold)
-        return Scored(tuple(query.id for query in queries), rankings, graded, self._evaluations(graded))
+        top_k = rankings.setting.retriever.top_k
+        graded = grade(ranked, documents, queries, top_k, threshold)
+        evaluations, audited, part = self._evaluations(graded), rankings.audited, None
+        if audited:
+            exact = grade(audited.exact.collapsed.rankings, documents, queries, top_k, threshold)
+            part = audit(rankings.retrieved, audited, evaluations, self._evaluations(exact))
+        return Scored(tuple(query.id for query in queries), rankings, graded, evaluations, part)
 
     def _evaluations(self, graded: GradedRankings) -> dict[str, Evaluation]:
         made: dict[str, Evaluation] = {}
@@ -246,14 +261,20 @@ class RetrievalEvaluator:
 
 
 def run_experiment(
-    config: ExperimentConfig, *, progress: Progress | None = None, limit: int | None = None, strict: bool = False
+    config: ExperimentConfig,
+    *,
+    progress: Progress | None = None,
+    limit: int | None = None,
+    strict: bool = False,
+    audit: bool = False,
 ) -> Report:
     """Run every setting of ``config``, score it, and write the report.
 
-    ``limit`` runs only the first queries; ``strict`` makes warnings about the input errors. A setting that fails is
-    noted in the report and the others go on. Raises InputError before anything is run, RunError if all settings fail.
+    ``limit`` runs only the first queries; ``strict`` makes warnings about the input errors; ``audit`` compares every
+    index with exact search, also those of 100,000 vectors and more. A setting that fails is noted in the report and
+    the others go on. Raises InputError before anything is run, RunError if all settings fail.
     """
-    evaluator = RetrievalEvaluator(config, progress=progress, limit=limit, strict=strict)
+    evaluator = RetrievalEvaluator(config, progress=progress, limit=limit, strict=strict, audit=audit)
     evaluator.prepare()
     scored, failures = _score_all(evaluator)
     run = Run(
@@ -265,6 +286,7 @@ def run_experiment(
         cautions=evaluator.cautions,
     )
     report = build_report(config, run, scored)
+    evaluator.plan.workspace.finish()
     rankings = {one.rankings.setting.name: ranking_rows(one) for one in scored}
     config_text = config.text or json.dumps(config.as_written, indent=1)
     return write_report(report, Path(config.output.directory), rankings, text_rows(scored), config_text)
@@ -278,7 +300,7 @@ def search_settings(
     if only is not None and only not in settings:
         near = did_you_mean(only, settings)
         raise ConfigError(f"there is no setting {only!r}.{near} Known: {listed(settings)}.")
-    plan = Plan(Workspace(workspace_folder(config)), corpus_of(config.dataset), progress or Silent())
+    plan = Plan(Workspace(workspace_folder(config), config.experiment), corpus_of(config.dataset), progress or Silent())
     return {name: plan.search(setting, text) for name, setting in settings.items() if only in (None, name)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Self, Union
+from typing import Annotated, Any, ClassVar, Self, Union
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -16,9 +16,20 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
+    named_by: ClassVar[tuple[str, ...]] = ()
+    """What ``summary`` tells, chosen or not."""
+
     def identity(self) -> dict[str, Any]:
         """What changes the outcome, as JSON values: the part of the options that is hashed."""
         return self.model_dump(mode="json")
+
+    def summary(self) -> str:
+        """One line that tells these options from others of their kind: the kind, and what was chosen."""
+        kind = str(getattr(self, "kind", ""))
+        named = (self.model_fields_set | set(self.named_by)) - {"kind"}
+        values = self.model_dump(include=named)
+        chosen = [f"{name}={value}" for name, value in values.items()]
+        return " ".join([kind, *chosen]).strip()
 
 
 class LocatedText(str):

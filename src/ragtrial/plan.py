@@ -1,22 +1,19 @@
-"""Settings, and the stages that make their rankings: each stage under the fingerprint of all that changes it."""
+"""The stages that make a setting's rankings: each under the fingerprint of all that changes it."""
 
 from __future__ import annotations
 
 import json
-import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
-from ragtrial.chunkers import Chunker
 from ragtrial.chunkers.cutting import cut
-from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.documents import corpus_fingerprint
 from ragtrial.dataset.library import Library
@@ -24,52 +21,33 @@ from ragtrial.drilldown import FoundText
 from ragtrial.embedders import Embedder
 from ragtrial.embedders.cached import CachedEmbedder, TextList
 from ragtrial.errors import ModelNotFoundError, RunError, StoreError
+from ragtrial.health import LengthWatch, VectorHealth
 from ragtrial.latency import measure_latency
+from ragtrial.opened import Opened
 from ragtrial.progress import Progress, stage
-from ragtrial.rankings import PADDING, Collapsed, Floats, Rankings
-from ragtrial.records import Caution
-from ragtrial.retrievers import Retrieved, Retriever, retrieve_documents
+from ragtrial.rankings import PADDING, Counts, Floats
+from ragtrial.retrievers import Retrieved
+from ragtrial.setting import Setting
+from ragtrial.storage.arrays import read_array, write_array, write_rows
 from ragtrial.storage.atomic import write_text
 from ragtrial.storage.fingerprints import fingerprint
-from ragtrial.storage.workspace import Workspace
-from ragtrial.stores import Index, Store, Vectors
+from ragtrial.storage.workspace import DAMAGE, Workspace
+from ragtrial.stores import Vectors
+from ragtrial.stores.exact import ExactStore
 from ragtrial.tokenizers import Tokenizer
 
-logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+AUDITED_BELOW = 100_000
+"""Indexes of fewer vectors are always compared with exact search; it takes a second or two per thousand queries."""
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One retriever with everything that reaches it."""
+@dataclass(frozen=True, eq=False)
+class Audited:
+    """What exact search finds over the vectors of an index, and how many of them the index cannot return at all."""
 
-    name: str
-    retriever: Retriever
-    chunker: Chunker
-    embedder: Embedder
-    store: Store
-
-
-def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[Caution]]:
-    """The settings of a config, in its order; of equal ones the first stands for all, and that is said."""
-    settings: list[Setting] = []
-    cautions: list[Caution] = []
-    seen: dict[tuple[object, ...], str] = {}
-    for name, retriever in config.retrievers.items():
-        setting = Setting(
-            name,
-            retriever,
-            retriever.chunker or config.chunker,
-            retriever.embedder or config.embedder,
-            retriever.store or config.store,
-        )
-        key = (fingerprint(retriever.identity()), setting.chunker, setting.embedder, setting.store)
-        if key in seen:
-            message = f"setting {name!r} is the same as {seen[key]!r}; it is run and shown once, as {seen[key]!r}."
-            cautions.append(Caution("equal-settings", message))
-        else:
-            seen[key] = name
-            settings.append(setting)
-    return settings, cautions
+    exact: Retrieved
+    unreachable: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +55,8 @@ class SettingRankings:
     """What a setting found: ranked documents and the chunks that brought them, and what there is to say about it.
 
     ``index`` describes the index; ``too_long`` counts chunks and queries beyond what the model reads (None: unknown);
-    ``timings`` are seconds per stage, of this run; ``latency`` is of the run that retrieved.
+    ``timings`` are seconds per stage, of this run; ``latency`` is of the run that retrieved; ``audited`` is there
+    where the index is not exact.
     """
 
     setting: Setting
@@ -85,71 +64,68 @@ class SettingRankings:
     chunks: Chunks
     retrieved: Retrieved
     index: dict[str, Any]
+    health: VectorHealth
     too_long: dict[str, int | None]
     timings: dict[str, float]
     latency: dict[str, Any] | None
+    audited: Audited | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Embeddings:
+    """The vectors of all chunks, mapped from their file, and how healthy they are."""
+
+    name: str
+    matrix: Floats
+    health: VectorHealth
+
+    @classmethod
+    def read(cls, folder: Path) -> _Embeddings:
+        health = VectorHealth(**json.loads((folder / "health.json").read_text()))
+        return cls(folder.name, read_array(folder / "vectors.npy"), health)
 
 
 @dataclass(frozen=True)
-class _Materials:
-    """What the plan hands to a retriever."""
+class _Built:
+    """A built index. ``id`` is that of this build; empty where every build finds the same."""
 
-    opened: Index
-    embed: Callable[[Sequence[str]], Floats]
-
-    def index(self) -> Index:
-        return self.opened
-
-    def embed_queries(self, texts: Sequence[str]) -> Floats:
-        return self.embed(texts)
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A setting at work."""
-
-    setting: Setting
-    chunks: Chunks
-    index: Index
-    embedder: CachedEmbedder
-
-    def retrieve(self, queries: Sequence[str]) -> Retrieved:
-        """The ranked documents of many queries."""
-        return self._search(queries, self.embedder.embed_queries)
-
-    def retrieve_alone(self, query: str) -> Retrieved:
-        """The ranked documents of one query, embedded by the model itself: nothing is read from the disk's cache."""
-        prefix = self.embedder.query_prefix
-        # Once, however often more chunks are asked for: a system at work would keep the vector, too.
-        embed_once = cache(lambda texts: self.embedder.embed_now([prefix + text for text in texts]))
-        return self._search([query], lambda texts: embed_once(tuple(texts)))
-
-    def _search(self, queries: Sequence[str], embed: Callable[[Sequence[str]], Floats]) -> Retrieved:
-        retriever = self.setting.retriever.open(_Materials(self.index, embed))
-        return retrieve_documents(retriever, queries, self.setting.retriever.top_k, self.chunks.document)
+    folder: Path
+    id: str
+    description: dict[str, Any]
 
 
 class Plan:
-    """Makes stages and keeps them: what is finished is never made again, here or in another run."""
+    """Makes stages and keeps them: what is finished is never made again, here or in another run.
+
+    ``latency`` measures single queries; ``audit`` compares with exact search also indexes of many vectors.
+    """
 
     def __init__(
-        self, workspace: Workspace, corpus: Path, progress: Progress, *, latency: bool = False, seed: int = 0
+        self,
+        workspace: Workspace,
+        corpus: Path,
+        progress: Progress,
+        *,
+        latency: bool = False,
+        audit: bool = False,
+        seed: int = 0,
     ) -> None:
-        self._workspace = workspace
+        self.workspace = workspace
         self._progress = progress
         self._latency = latency
+        self._audit = audit
         self._seed = seed
         self._embedders: dict[Embedder, CachedEmbedder] = {}
-        content = corpus_fingerprint(corpus)
+        content = corpus_fingerprint(corpus, workspace.digests.digest)
         self.documents = fingerprint(["documents", content])
 
         def build(folder: Path) -> None:
             with stage(progress, "documents"):
                 Library.write(corpus, folder)
-            if corpus_fingerprint(corpus) != content:
+            if corpus_fingerprint(corpus, workspace.digests.digest) != content:
                 raise RunError(f"the documents in {corpus} changed while they were read; run the same command again.")
 
-        self.library = Library(workspace.stage("documents", self.documents, build))
+        self.library = workspace.load("documents", self.documents, f"documents of {corpus.name}", build, Library)
 
     def prepare(self, setting: Setting) -> None:
         """Find everything that ``setting`` names (model, tokenizer, function) before any work is done.
@@ -170,33 +146,31 @@ class Plan:
         timings: dict[str, float] = {}
         with _timed(timings, "chunks"):
             chunks = self.chunks(setting)
+            too_long = self.too_long(setting, queries)
         with _timed(timings, "embeddings"):
-            embeddings = self._embeddings(setting, chunks)
+            health = self._embeddings(setting, chunks).health
         with _timed(timings, "index"):
-            index = self._index(setting, chunks, embeddings)
+            index = self._index(setting, chunks)
         with _timed(timings, "retrieval"):
-            name = self._ranking_name(setting, index, queries)
-            wanted = ("rankings", "latency") if self._latency else ("rankings",)
-            if not all(self._workspace.has(kind, name) for kind in wanted):
-                with self.open(setting, chunks) as opened:
-                    # Opening may have built a damaged index again: its rankings go by another name.
-                    name = self._ranking_name(setting, index, queries)
-                    self._workspace.stage("rankings", name, partial(self._retrieve, opened, queries))
-                    if self._latency:
-                        self._workspace.stage("latency", name, partial(self._measure, opened, queries))
-        found, description = _load_rankings(self._workspace.path("rankings", name))
-        latency = None
+            retrieved = self._found(setting, chunks, queries)
+        latency, audited = None, None
         if self._latency:
-            latency = json.loads((self._workspace.path("latency", name) / "latency.json").read_text())
+            with _timed(timings, "latency"):
+                latency = self._measured(setting, chunks, queries)
+        if not setting.store.is_exact and (self._audit or len(chunks) < AUDITED_BELOW):
+            with _timed(timings, "audit"):
+                audited = self._audited(setting, chunks, queries)
         return SettingRankings(
             setting=setting,
-            fingerprint=fingerprint(["setting", index.name, self._query_side(setting)]),
+            fingerprint=fingerprint(["setting", index.folder.name, self._query_side(setting)]),
             chunks=chunks,
-            retrieved=found,
-            index=description,
-            too_long=self.too_long(setting, queries),
+            retrieved=retrieved,
+            index=self._index(setting, chunks).description,
+            health=health,
+            too_long=too_long,
             timings=timings,
             latency=latency,
+            audited=audited,
         )
 
     def chunks(self, setting: Setting) -> Chunks:
@@ -209,29 +183,21 @@ class Plan:
             with stage(self._progress, "chunks", len(self.library), "documents") as progress:
                 cut(self.library, setting.chunker, tokenizer, progress.advance).write(folder)
 
-        return Chunks(self.library, self._workspace.stage("chunks", name, build))
+        what = f"chunks ({setting.chunker.summary()})"
+        return self.workspace.load("chunks", name, what, build, partial(Chunks, self.library))
 
     def too_long(self, setting: Setting, queries: Sequence[str]) -> dict[str, int | None]:
         """How many chunks and queries are longer than the model reads (None: not known); loads no model."""
-        embedder, chunks = self._embedder(setting.embedder), self.chunks(setting)
-        counted_by = embedder.tokenizer.fingerprint if embedder.tokenizer else None
-        limit = setting.embedder.max_tokens()
-
-        def build(folder: Path) -> None:
-            count = embedder.count_too_long(chunks, embedder.document_prefix)
-            write_text(folder / "too_long.json", json.dumps(count))
-
-        name = fingerprint(["too_long", chunks.name, embedder.document_prefix, counted_by, limit])
-        folder = self._workspace.stage("lengths", name, build)
+        embedder, texts = self._embedder(setting.embedder), TextList(queries)
         return {
-            "chunks": json.loads((folder / "too_long.json").read_text()),
-            "queries": embedder.count_too_long(TextList(queries), embedder.query_prefix),
+            "chunks": embedder.count_too_long(self._lengths(setting, self.chunks(setting))),
+            "queries": embedder.count_too_long(embedder.lengths(texts, embedder.query_prefix)),
         }
 
     def search(self, setting: Setting, text: str) -> list[FoundText]:
         """What ``setting`` finds for one text that no label knows."""
         chunks = self.chunks(setting)
-        with self.open(setting, chunks) as opened:
+        with self._alone(setting, chunks), self._opened(setting, chunks) as opened:
             found = opened.retrieve([text]).collapsed
         scores = found.rankings.scores[0].tolist()
         hits = []
@@ -242,64 +208,165 @@ class Plan:
                 hits.append(FoundText(rank, *where, score, chunks.text(unit)))
         return hits
 
-    @contextmanager
-    def open(self, setting: Setting, chunks: Chunks) -> Iterator[Opened]:
-        """The retriever of ``setting``, ready to search; its index is open for this process alone meanwhile."""
-        embeddings = self._embeddings(setting, chunks)
-        folder = self._index(setting, chunks, embeddings)
-        vectors = self._vectors(chunks, embeddings)
-        alone = nullcontext() if setting.store.is_exact else self._workspace.lock(f"the index {folder.name}")
-        with alone:
-            try:
-                index = setting.store.open(vectors, folder)
-            except StoreError as error:
-                logger.warning("%s Building it again from the cached embeddings.", error)
-                self._workspace.drop("indexes", folder.name)
-                self._index(setting, chunks, embeddings)
-                index = setting.store.open(vectors, folder)
-            try:
-                yield Opened(setting, chunks, index, self._embedder(setting.embedder))
-            finally:
-                index.close()
-
-    def _embeddings(self, setting: Setting, chunks: Chunks) -> Path:
-        """The folder with the vectors of all chunks."""
+    def _lengths(self, setting: Setting, chunks: Chunks) -> Counts:
+        """How long each chunk is for the model, shape (chunks,); see ``CachedEmbedder.lengths``."""
         embedder = self._embedder(setting.embedder)
+        counted_by = embedder.tokenizer.fingerprint if embedder.tokenizer else None
+        name = fingerprint(["lengths", chunks.name, embedder.document_prefix, counted_by])
+
+        def build(folder: Path) -> None:
+            write_array(folder / "lengths.npy", embedder.lengths(chunks, embedder.document_prefix))
+
+        return self.workspace.load("lengths", name, "lengths of chunks", build, _read_lengths)
+
+    def _embeddings(self, setting: Setting, chunks: Chunks) -> _Embeddings:
+        """The vectors of all chunks."""
+        embedder = self._embedder(setting.embedder)
+        self.workspace.mark("vectors", embedder.path.stem)
         name = fingerprint(["embeddings", chunks.name, embedder.fingerprint, embedder.document_prefix])
 
         def build(folder: Path) -> None:
-            def out(count: int, dimension: int) -> Floats:
-                made = np.lib.format.open_memmap(folder / "vectors.npy", "w+", np.float32, (count, dimension))
-                return cast("Floats", made)
-
+            lengths = self._lengths(setting, chunks)
             with stage(self._progress, "embeddings", len(chunks), "chunks") as progress:
-                embedder.embed(chunks, embedder.document_prefix, out, progress.advance)
+                made = embedder.embed(chunks, embedder.document_prefix, lengths, progress.advance)
+                seen = LengthWatch()
+                write_rows(folder / "vectors.npy", seen.watch(made.blocks()), (len(chunks), made.dimension))
+            health = seen.health(len(chunks), made.distinct, made.dimension)
+            write_text(folder / "health.json", json.dumps(asdict(health)))
 
-        return self._workspace.stage("embeddings", name, build)
+        what = f"embeddings ({setting.embedder.summary()})"
+        return self.workspace.load("embeddings", name, what, build, _Embeddings.read)
 
-    def _vectors(self, chunks: Chunks, embeddings: Path) -> Vectors:
-        """The vectors of all chunks, mapped from their file."""
-        matrix: Floats = np.load(embeddings / "vectors.npy", mmap_mode="r" if len(chunks) else None)
+    def _index(self, setting: Setting, chunks: Chunks) -> _Built:
+        """The built index."""
+        embeddings = self._embeddings(setting, chunks)
+        name = fingerprint(["index", embeddings.name, setting.store.identity()])
+
+        def build(folder: Path) -> None:
+            if not setting.store.is_exact:  # which needs none: the vectors are all there is to it
+                vectors = self._vectors(chunks, embeddings)
+                with stage(self._progress, "index", len(chunks), "vectors") as progress:
+                    setting.store.build(vectors, folder, progress.advance)
+
+        def read(folder: Path) -> _Built:
+            sealed = self.workspace.seal("indexes", name)
+            description = {**setting.store.model_dump(mode="json"), "vectors": len(chunks)}
+            if setting.store.is_exact:
+                return _Built(folder, "", description)
+            return _Built(folder, sealed.id, {**description, "id": sealed.id, "bytes": sealed.size})
+
+        return self.workspace.load("indexes", name, f"index ({setting.store.summary()})", build, read)
+
+    def _vectors(self, chunks: Chunks, embeddings: _Embeddings) -> Vectors:
+        """The vectors of all chunks, with the order that breaks ties."""
         by_id = np.lexsort((chunks.start, self.library.id_order[chunks.document]))
         order = np.empty(len(chunks), dtype=np.int64)
         order[by_id] = np.arange(len(chunks))
-        return Vectors(matrix, chunks.ids, order)
+        return Vectors(embeddings.matrix, order)
 
-    def _index(self, setting: Setting, chunks: Chunks, embeddings: Path) -> Path:
-        """The folder of the built index."""
+    @contextmanager
+    def _alone(self, setting: Setting, chunks: Chunks) -> Iterator[None]:
+        """No other process has the index of ``setting`` open meanwhile, if it is one that does not bear it."""
+        index = self._index(setting, chunks)
+        with (
+            nullcontext()
+            if setting.store.is_exact
+            else self.workspace.lock(f"open-{index.folder.name}", f"the {setting.store.kind} index of {setting.name}")
+        ):
+            yield
 
-        def build(folder: Path) -> None:
-            vectors = self._vectors(chunks, embeddings)
-            with stage(self._progress, "index", len(chunks), "vectors") as progress:
-                setting.store.build(vectors, folder, progress.advance)
+    @contextmanager
+    def _opened(self, setting: Setting, chunks: Chunks) -> Iterator[Opened]:
+        """The retriever of ``setting``, ready to search. The caller must be ``_alone``."""
+        vectors = self._vectors(chunks, self._embeddings(setting, chunks))
+        folder = self._index(setting, chunks).folder
+        try:
+            index = setting.store.open(vectors, folder)
+        except StoreError as error:
+            self.workspace.drop_damaged("indexes", folder.name, error)
+            index = setting.store.open(vectors, self._index(setting, chunks).folder)
+        try:
+            yield Opened(setting, chunks, index, self._embedder(setting.embedder))
+        finally:
+            index.close()
 
-        name = fingerprint(["index", embeddings.name, setting.store.identity()])
-        return self._workspace.stage("indexes", name, build)
+    def _found(self, setting: Setting, chunks: Chunks, queries: Sequence[str]) -> Retrieved:
+        """The rankings of ``setting``."""
+
+        def build(opened: Opened, folder: Path) -> None:
+            with stage(self._progress, f"retrieval ({setting.name})", len(queries), "queries") as progress:
+                found = opened.retrieve(queries)
+                progress.advance(len(queries))
+            found.save(folder)
+
+        return self._searched("rankings", setting, chunks, queries, build, Retrieved.load)
+
+    def _measured(self, setting: Setting, chunks: Chunks, queries: Sequence[str]) -> dict[str, Any] | None:
+        """How long single queries take, or took when it was measured."""
+
+        def build(opened: Opened, folder: Path) -> None:
+            with stage(self._progress, f"latency ({setting.name})"):
+                latency = measure_latency(opened.retrieve_alone, queries, self._seed)
+            write_text(folder / "latency.json", json.dumps(latency))
+
+        def read(folder: Path) -> dict[str, Any] | None:
+            latency: dict[str, Any] | None = json.loads((folder / "latency.json").read_text())
+            return latency
+
+        return self._searched("latency", setting, chunks, queries, build, read)
+
+    def _audited(self, setting: Setting, chunks: Chunks, queries: Sequence[str]) -> Audited:
+        """What the index of ``setting`` is compared with."""
+
+        def build(opened: Opened, folder: Path) -> None:
+            with stage(self._progress, f"reach ({setting.name})", len(chunks), "vectors"):
+                unreachable = opened.index.unreachable()
+            write_text(folder / "unreachable.json", json.dumps(unreachable))
+
+        def read(folder: Path) -> int:
+            return int(json.loads((folder / "unreachable.json").read_text()))
+
+        exact = replace(setting, name=f"{setting.name}, exact", store=ExactStore(space=setting.store.space))
+        return Audited(self._found(exact, chunks, queries), self._searched("reach", setting, chunks, (), build, read))
+
+    def _searched(
+        self,
+        kind: str,
+        setting: Setting,
+        chunks: Chunks,
+        queries: Sequence[str],
+        build: Callable[[Opened, Path], None],
+        read: Callable[[Path], T],
+    ) -> T:
+        """What is kept of a stage that is made with the index at work; the index is opened only to make it."""
+        what = f"{kind} of {setting.name}"
+        name = self._searched_name(kind, setting, chunks, queries)
+        if not self.workspace.has(kind, name):
+            # The index is locked before the stage is: whoever waits for a stage holds nothing that its builder needs.
+            with self._alone(setting, chunks):
+                name = self._searched_name(kind, setting, chunks, queries)
+                if not self.workspace.has(kind, name):  # another run may have made it meanwhile
+                    with self._opened(setting, chunks) as opened:
+                        # Opening may have built a damaged index again: what it finds goes by another name.
+                        name = self._searched_name(kind, setting, chunks, queries)
+                        self.workspace.stage(kind, name, what, partial(build, opened))
+        self.workspace.mark(kind, name)
+        try:
+            return read(self.workspace.path(kind, name))
+        except DAMAGE as error:
+            self.workspace.drop_damaged(kind, name, error)
+        return self._searched(kind, setting, chunks, queries, build, read)
+
+    def _searched_name(self, kind: str, setting: Setting, chunks: Chunks, queries: Sequence[str]) -> str:
+        index = self._index(setting, chunks)
+        asked = [self._query_side(setting), list(queries)] if queries else []
+        return fingerprint([kind, index.folder.name, index.id, *asked])
 
     def _embedder(self, embedder: Embedder) -> CachedEmbedder:
         """One for all settings with this embedder, so that its model is loaded once."""
         if embedder not in self._embedders:
-            self._embedders[embedder] = CachedEmbedder(embedder, self._workspace.root / "vectors")
+            folder = self.workspace.root / "vectors"
+            self._embedders[embedder] = CachedEmbedder(embedder, folder, self.workspace.digests.digest)
         return self._embedders[embedder]
 
     def _unit_tokenizer(self, setting: Setting) -> Tokenizer | None:
@@ -317,55 +384,9 @@ class Plan:
     def _query_side(self, setting: Setting) -> list[Any]:
         return [setting.retriever.identity(), self._embedder(setting.embedder).query_prefix, "document"]
 
-    def _ranking_name(self, setting: Setting, index: Path, queries: Sequence[str]) -> str:
-        try:
-            built = setting.store.built_id(index)
-        except StoreError:
-            built = "damaged"  # opening it will build it again
-        return fingerprint(["rankings", index.name, built, self._query_side(setting), list(queries)])
 
-    def _retrieve(self, opened: Opened, queries: Sequence[str], folder: Path) -> None:
-        name = opened.setting.name
-        with stage(self._progress, f"retrieval ({name})", len(queries), "queries") as progress:
-            found = opened.retrieve(queries)
-            progress.advance(len(queries))
-        _save_rankings(folder, found, opened.index.describe())
-
-    def _measure(self, opened: Opened, queries: Sequence[str], folder: Path) -> None:
-        with stage(self._progress, f"latency ({opened.setting.name})"):
-            latency = measure_latency(opened.retrieve_alone, queries, self._seed)
-        write_text(folder / "latency.json", json.dumps(latency))
-
-
-def too_long_cautions(setting: Setting, too_long: Mapping[str, int | None]) -> Iterator[Caution]:
-    """A warning for each kind of text that the model of ``setting`` does not read to the end."""
-    limit = setting.embedder.max_tokens()
-    for what, count in too_long.items():
-        if count:
-            yield Caution(
-                "too-long",
-                f"{setting.name}: {count:,} {what} are longer than the {limit} tokens that the model reads; the "
-                "rest of each is ignored. Use smaller chunks, or a model that reads more.",
-            )
-
-
-def _save_rankings(folder: Path, found: Retrieved, index: dict[str, Any]) -> None:
-    np.savez(
-        folder / "rankings.npz",
-        documents=found.collapsed.rankings.codes,
-        scores=found.collapsed.rankings.scores,
-        chunks=found.collapsed.units,
-        dropped=found.collapsed.dropped,
-        read=found.read,
-    )
-    write_text(folder / "index.json", json.dumps(index))
-
-
-def _load_rankings(folder: Path) -> tuple[Retrieved, dict[str, Any]]:
-    columns = np.load(folder / "rankings.npz")
-    rankings = Rankings(columns["documents"], columns["scores"])
-    index: dict[str, Any] = json.loads((folder / "index.json").read_text())
-    return Retrieved(Collapsed(rankings, columns["chunks"], columns["dropped"]), columns["read"]), index
+def _read_lengths(folder: Path) -> Counts:
+    return read_array(folder / "lengths.npy")
 
 
 @contextmanager

@@ -98,6 +98,41 @@ class LatencyPart(_Part):
     date: str
 
 
+class AuditPart(_Part):
+    """What an approximate index loses against exact search over the same vectors, with the same top_k."""
+
+    overlap: float | None
+    """The share of the documents of exact search that the index found, mean over queries; equal scores count."""
+
+    lowest_overlap: float | None
+    """That share for the query where it is lowest."""
+
+    queries_that_differ: int
+    """Queries for which the index misses a document."""
+
+    unreachable: int
+    """Vectors that no search of the index returns, not even one for themselves."""
+
+    lost: dict[str, float | None]
+    """For each metric its mean with exact search less its mean with the index: above 0, the index loses."""
+
+
+class HealthPart(_Part):
+    """What the vectors are like."""
+
+    vectors: int
+    distinct_texts: int
+    dimension: int
+    zeros: int
+    """Vectors of zeros."""
+
+    shortest: float
+    """The length of the shortest vector that is not one of zeros."""
+
+    longest: float
+    """The length of the longest vector."""
+
+
 class SettingPart(_Part):
     """A setting, its scores, and all that was found."""
 
@@ -107,6 +142,10 @@ class SettingPart(_Part):
     scores: dict[str, MeanPart]
     counts: dict[str, int | None]
     index: dict[str, Any]
+    health: HealthPart
+    audit: AuditPart | None
+    """Null where the index is exact, or too large to be compared unasked."""
+
     timings: dict[str, float]
     """Seconds per stage in this run; nearly nothing for a stage that was finished before."""
 

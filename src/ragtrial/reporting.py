@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from ragtrial.audit import audit_cautions
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.environment import environment
 from ragtrial.evaluators import Evaluation
 from ragtrial.grading import UNJUDGED, GradedRankings
+from ragtrial.health import health_cautions
 from ragtrial.metrics import Metric
 from ragtrial.options import Options
-from ragtrial.plan import Setting, SettingRankings, too_long_cautions
+from ragtrial.plan import SettingRankings
 from ragtrial.rankings import PADDING
 from ragtrial.records import Caution, PromptQueries
 from ragtrial.report import (
     HITS_SHOWN,
     SCHEMA_VERSION,
+    AuditPart,
     DatasetPart,
     FailurePart,
+    HealthPart,
     HitPart,
     JudgmentPart,
     LatencyPart,
@@ -33,6 +37,7 @@ from ragtrial.report import (
     SpanPart,
     WarningPart,
 )
+from ragtrial.setting import Setting, too_long_cautions
 from ragtrial.storage.fingerprints import fingerprint
 
 _COUNTED = {
@@ -50,6 +55,7 @@ class Scored:
     rankings: SettingRankings
     graded: GradedRankings
     evaluations: dict[str, Evaluation]
+    audit: AuditPart | None
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,8 @@ def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -
     """The report of a run with at least one setting that was scored."""
     library = scored[0].rankings.chunks.library
     queries = _query_parts(run.labels)
-    cautions = [*run.cautions, *(caution for one in scored for caution in setting_cautions(one))]
+    primary = str(run.metrics.primary)
+    cautions = [*run.cautions, *(caution for one in scored for caution in setting_cautions(one, primary))]
     return Report(
         schema_version=SCHEMA_VERSION,
         experiment=config.experiment,
@@ -81,7 +88,7 @@ def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -
             documents_fingerprint=run.documents_fingerprint,
             labels_fingerprint=fingerprint([query.model_dump(mode="json") for query in queries]),
         ),
-        primary_metric=str(run.metrics.primary),
+        primary_metric=primary,
         metrics={str(metric): _metric_part(metric, config) for metric in run.metrics.metrics},
         prompt=run.labels.prompt,
         queries=queries,
@@ -92,10 +99,13 @@ def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -
     )
 
 
-def setting_cautions(scored: Scored) -> Iterator[Caution]:
-    """What should be known of one setting's rankings."""
+def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
+    """What should be known of one setting's vectors, index and rankings."""
     setting = scored.rankings.setting
+    if scored.audit:
+        yield from audit_cautions(setting.name, scored.audit, primary, scored.evaluations[primary])
     yield from too_long_cautions(setting, scored.rankings.too_long)
+    yield from health_cautions(setting.name, scored.rankings.health, setting.embedder, setting.store)
     short = int((scored.graded.lengths < scored.graded.depth).sum())
     documents = len(scored.rankings.chunks.library)
     if documents < scored.graded.depth:
@@ -180,6 +190,8 @@ def _setting_part(config: ExperimentConfig, scored: Scored) -> SettingPart:
             "queries_without_hits": int((scored.graded.lengths == 0).sum()),
         },
         index=rankings.index,
+        health=HealthPart(**asdict(rankings.health)),
+        audit=scored.audit,
         timings=rankings.timings,
         latency=LatencyPart(**latency) if latency else None,
         queries=list(_query_scores(scored)),

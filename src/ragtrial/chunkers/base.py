@@ -64,6 +64,8 @@ CHUNKERS: Registry[type[Chunker]] = Registry("chunker")
 class SizedChunker(Chunker):
     """A chunker that is told how long a chunk may be."""
 
+    named_by = ("size", "overlap", "unit")
+
     size: Annotated[int, Field(ge=1)] = 200
     """How long a chunk may be at most, in `unit`s, with its title and a model's special tokens counted in."""
 

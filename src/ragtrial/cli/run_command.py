@@ -13,9 +13,20 @@ from ragtrial.cli.terminal import Terminal, common_options, override_option, wri
 @click.argument("config", type=click.Path())
 @override_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N queries.")
+@click.option("--audit", is_flag=True, help="Compare with exact search also indexes of 100,000 vectors and more.")
+@click.option("--no-latency", is_flag=True, help="Do not measure how long single queries take.")
 @click.option("--strict", is_flag=True, help="Treat warnings about labels and documents as errors.")
 @common_options
-def command(terminal: Terminal, config: str, overrides: tuple[str, ...], limit: int | None, *, strict: bool) -> int:
+def command(
+    terminal: Terminal,
+    config: str,
+    overrides: tuple[str, ...],
+    limit: int | None,
+    *,
+    audit: bool,
+    no_latency: bool,
+    strict: bool,
+) -> int:
     """Run the experiment of CONFIG and write its report.
 
     What is finished is kept: the same command goes on where it was stopped, and does nothing twice.
@@ -23,12 +34,13 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], limit: 
     from ragtrial.config import load_config
     from ragtrial.experiment import run_experiment
     from ragtrial.records import Caution
-    from ragtrial.views.table import header_line, score_table
+    from ragtrial.views.table import audit_table, header_line, score_table
 
-    experiment = load_config(config, overrides)
-    report = run_experiment(experiment, progress=terminal.progress(), limit=limit, strict=strict)
+    experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
+    report = run_experiment(experiment, progress=terminal.progress(), limit=limit, strict=strict, audit=audit)
     terminal.say(header_line(report) + "\n")
     terminal.table(score_table(report, terminal.width))
+    terminal.table(audit_table(report, report.ranked_settings()), after="\n")
     terminal.warn([Caution(warning.code, warning.message) for warning in report.warnings])
     for failure in report.failures:
         write(f"error: setting {failure.name!r} failed: {failure.error}", sys.stderr)

@@ -75,15 +75,15 @@ class Terminal:
         if self.as_json:
             write_json(value, self.out)
 
-    def table(self, rows: Sequence[Sequence[str]]) -> None:
-        """Print a header and rows; the first column left, the others right."""
-        if self.as_json:
+    def table(self, rows: Sequence[Sequence[str]], after: str = "") -> None:
+        """Print a header and rows, if there are any, after the text ``after``; the first column left, others right."""
+        if self.as_json or not rows:
             return
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for number, row in enumerate(rows):
             cells = [row[0].ljust(widths[0])]
             cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-            line = "  ".join(cells).rstrip()
+            line = (after if number == 0 else "") + "  ".join(cells).rstrip()
             write(click.style(line, bold=True) if self.styled and number == 0 else line, self.out)
 
     def warn(self, cautions: Sequence[Caution]) -> None:

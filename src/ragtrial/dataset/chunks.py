@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,25 +13,29 @@ import numpy.typing as npt
 from ragtrial.dataset.library import Library
 from ragtrial.rankings import Codes
 from ragtrial.records import Span
+from ragtrial.storage.arrays import read_array, write_array
 
 ID_BYTES = 12
+_COLUMNS = ("document", "start", "end", "id")
 
 
 class Chunks:
-    """Chunks by position, in the order of their documents.
+    """Chunks by position, in the order of their documents. Columns and texts are mapped from files.
 
     ``document`` (int32) is each chunk's document's position; ``start`` and ``end`` (int64) are characters of its text;
-    ``ids`` come from content: document, span and text. ``name`` is that of the folder.
+    ids come from content: document, span and text. ``name`` is that of the folder.
     """
 
     def __init__(self, library: Library, folder: Path) -> None:
         self.library = library
         self.name = folder.name
-        columns = np.load(folder / "chunks.npz")
+        columns = {name: read_array(folder / f"{name}.npy") for name in _COLUMNS}
         self.document: Codes = columns["document"]
         self.start: npt.NDArray[np.int64] = columns["start"]
         self.end: npt.NDArray[np.int64] = columns["end"]
-        self._ids: npt.NDArray[np.bytes_] = columns["ids"]
+        self._ids: npt.NDArray[np.uint8] = columns["id"]
+        if len({len(column) for column in columns.values()}) > 1:
+            raise ValueError("the columns differ in length")
 
     def __len__(self) -> int:
         return len(self.document)
@@ -41,10 +46,6 @@ class Chunks:
     def document_id(self, position: int) -> str:
         """The id of the document that the chunk is of."""
         return self.library.ids[int(self.document[position])]
-
-    @property
-    def ids(self) -> list[str]:
-        return [raw.hex() for raw in self._ids.tolist()]
 
     def span(self, position: int) -> Span:
         return Span(int(self.start[position]), int(self.end[position]))
@@ -68,24 +69,22 @@ def indexed_text(title: str, text: str) -> str:
 
 
 class ChunksWriter:
-    """Collects spans document by document and writes the columns."""
+    """Collects spans document by document, 32 bytes each, and writes the columns."""
 
     def __init__(self) -> None:
-        self._document: list[int] = []
-        self._spans: list[Span] = []
-        self._ids: list[bytes] = []
+        self._document = array("i")
+        self._start, self._end = array("q"), array("q")
+        self._ids = bytearray()
 
     def add(self, position: int, document_id: str, text: str, span: Span) -> None:
         self._document.append(position)
-        self._spans.append(span)
+        self._start.append(span.start)
+        self._end.append(span.end)
         content = f"{document_id}\0{span.start}\0{span.end}\0{text[span.start : span.end]}"
-        self._ids.append(hashlib.blake2b(content.encode("utf-8"), digest_size=ID_BYTES).digest())
+        self._ids += hashlib.blake2b(content.encode("utf-8"), digest_size=ID_BYTES).digest()
 
     def write(self, folder: Path) -> None:
-        np.savez(
-            folder / "chunks.npz",
-            document=np.array(self._document, dtype=np.int32),
-            start=np.array([span.start for span in self._spans], dtype=np.int64),
-            end=np.array([span.end for span in self._spans], dtype=np.int64),
-            ids=np.array(self._ids, dtype=f"V{ID_BYTES}"),
-        )
+        write_array(folder / "document.npy", np.array(self._document, dtype=np.int32))
+        write_array(folder / "start.npy", np.array(self._start, dtype=np.int64))
+        write_array(folder / "end.npy", np.array(self._end, dtype=np.int64))
+        write_array(folder / "id.npy", np.array(self._ids, dtype=np.uint8).reshape(-1, ID_BYTES))

@@ -14,7 +14,7 @@ from ragtrial.dataset.markup import page_text
 from ragtrial.dataset.texts import decoded, is_unicode, normalised, read_text
 from ragtrial.errors import CorpusError, Fault
 from ragtrial.records import Document
-from ragtrial.storage.fingerprints import files_digest
+from ragtrial.storage.fingerprints import Digest, file_digest, files_digest
 
 READER_VERSION = 1
 """Part of the documents' fingerprint: raise it whenever the same bytes would be read as another text."""
@@ -61,14 +61,14 @@ def passed_over(corpus: Path) -> Counter[str]:
     return Counter(path.suffix.lower() or path.name for path in visible)
 
 
-def corpus_fingerprint(corpus: Path) -> str:
+def corpus_fingerprint(corpus: Path, digest: Digest = file_digest) -> str:
     """The hash of what the documents will be: their bytes, their names below the folder, the reader's version."""
     root = corpus if corpus.is_dir() else corpus.parent
     try:
-        digest = files_digest(root, corpus_files(corpus))
+        content = files_digest(root, corpus_files(corpus), digest)
     except OSError as failure:
         raise CorpusError(Fault(str(failure.filename), message=f"cannot be read: {failure.strerror}.")) from failure
-    return f"{READER_VERSION}-{digest}" if corpus.is_dir() else f"{READER_VERSION}-file-{digest}"
+    return f"{READER_VERSION}-{content}" if corpus.is_dir() else f"{READER_VERSION}-file-{content}"
 
 
 def read_documents(corpus: Path) -> Iterator[Document]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from ragtrial.errors import EmbedderError
 from ragtrial.options import Options
 from ragtrial.rankings import Floats
 from ragtrial.registry import Registry
+from ragtrial.storage.fingerprints import Digest, file_digest
 from ragtrial.tokenizers import Tokenizer
 
 Encode = Callable[[Sequence[str]], npt.NDArray[Any]]
@@ -31,15 +32,18 @@ class Embedder(Options):
     batch_size: Annotated[int, Field(ge=1)] = 32
     """How many texts the model is given at once; changes speed and memory, not results."""
 
+    may_change: ClassVar[bool] = False
+    """Whether the model may become another one without its ``fingerprint_parts`` showing it."""
+
     @abstractmethod
     def prefixes(self) -> tuple[str, str]:
         """What is put before every query, and before every text of a document."""
 
     @abstractmethod
-    def fingerprint_parts(self) -> dict[str, Any]:
+    def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         """Everything that changes a vector, but the text and its prefix: JSON values.
 
-        Raises ModelNotFoundError. Loads no model.
+        ``digest`` hashes files. Raises ModelNotFoundError. Loads no model.
         """
 
     @abstractmethod
@@ -54,9 +58,9 @@ class Embedder(Options):
     def load(self) -> Encode:
         """The model, ready to encode. Raises EmbedderError if it cannot be loaded."""
 
-    def notes(self) -> list[str]:
-        """What the user should know about where the model comes from."""
-        return []
+    def similarity(self) -> Literal["cosine", "ip", "l2"] | None:
+        """The space that the model says it was trained for, None if it does not say. Loads no model."""
+        return None
 
 
 EMBEDDERS: Registry[type[Embedder]] = Registry("embedder")

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from ragtrial.embedders.base import Embedder, Encode, checked, normalized
+from ragtrial.errors import EmbedderError
 from ragtrial.rankings import Counts, Floats
-from ragtrial.storage.fingerprints import fingerprint, text_key
-from ragtrial.storage.vectors import VectorCache
+from ragtrial.storage.fingerprints import Digest, file_digest, fingerprint
+from ragtrial.storage.vectors import Keys, VectorCache, text_keys
 
 _SHARD_BATCHES = 8  # batches encoded between two writes: few enough to lose little, enough to keep a model busy
 _READ = 4_096
+_SAME_MODEL = 0.01
+"""How far (1 - cosine) a vector made now may be from the one in the cache: hosted models vary in the fourth digit."""
 
 
 class TextSource(Protocol):
@@ -39,18 +43,39 @@ class TextList:
         return iter(self.texts) if positions is None else (self.texts[position] for position in positions)
 
 
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """Texts whose vectors are all in the cache at ``path``, in the order of their keys."""
+
+    path: Path
+    keys: Keys
+    dimension: int
+
+    def blocks(self) -> Iterator[Floats]:
+        """The vectors, float32 (some texts, dimension) at a time. Raises WorkspaceError."""
+        with VectorCache(self.path) as cache:
+            for start in range(0, len(self.keys), _READ):
+                yield cache.read(self.keys[start : start + _READ])
+
+    @cached_property
+    def distinct(self) -> int:
+        """How many different texts there are."""
+        return len(_first_of_each(self.keys))
+
+
 class CachedEmbedder:
     """``embedder`` with its vectors kept in a file of ``folder``; the model is loaded when the first text is missing.
 
-    ``fingerprint`` is the hash of all that changes a vector, but the text and its prefix. Raises ModelNotFoundError.
+    ``fingerprint`` is the hash of all that changes a vector, but the text and its prefix. ``digest`` hashes the
+    model's files. Raises ModelNotFoundError.
     """
 
-    def __init__(self, embedder: Embedder, folder: Path) -> None:
+    def __init__(self, embedder: Embedder, folder: Path, digest: Digest = file_digest) -> None:
         self.embedder = embedder
-        self.fingerprint = fingerprint(embedder.fingerprint_parts())
+        self.fingerprint = fingerprint(embedder.fingerprint_parts(digest))
         self.tokenizer = embedder.tokenizer()
         self.query_prefix, self.document_prefix = embedder.prefixes()
-        self.folder = folder
+        self.path = folder / f"{self.fingerprint}.sqlite"
         self._encode: Encode | None = None
         self._dimension: int | None = None
 
@@ -68,77 +93,82 @@ class CachedEmbedder:
 
     def embed_queries(self, texts: Sequence[str]) -> Floats:
         """The vectors of queries, float32 (texts, dimension), from the cache or else from the model."""
-        made = np.empty((0, 0), dtype=np.float32)
-
-        def out(count: int, dimension: int) -> Floats:
-            nonlocal made
-            made = np.empty((count, dimension), dtype=np.float32)
-            return made
-
-        self.embed(TextList(texts), self.query_prefix, out, _ignore)
-        return made
+        if not texts:
+            return np.empty((0, 0), dtype=np.float32)
+        embedded = self.embed(TextList(texts), self.query_prefix, self.lengths(TextList(texts), self.query_prefix))
+        return np.concatenate(list(embedded.blocks()))
 
     def embed(
-        self, source: TextSource, prefix: str, out: Callable[[int, int], Floats], advance: Callable[[int], None]
-    ) -> None:
-        """Embed every text of ``source`` behind ``prefix`` and put the vectors into the array that ``out`` makes.
+        self, source: TextSource, prefix: str, lengths: Counts, advance: Callable[[int], None] = lambda _: None
+    ) -> Embedded:
+        """Embed every text of ``source`` behind ``prefix``, of the given ``lengths`` (see there).
 
-        ``out(texts, dimension)`` must give a float32 array of that shape. Equal texts are embedded once; texts that
-        the cache has are not embedded again; each finished shard is kept before the next begins. ``advance`` is told
-        of every text that is done. Raises EmbedderError and WorkspaceError.
+        Equal texts are embedded once, texts that the cache has not at all; each finished shard is kept before the
+        next begins. ``advance`` is told of every text that is done. Raises EmbedderError and WorkspaceError.
         """
-        keys, lengths = self._keys(source, prefix)
-        with VectorCache(self.folder / f"{self.fingerprint}.sqlite") as cache:
-            absent = cache.missing(keys)
-            first_of = {key: position for position, key in reversed(list(enumerate(keys))) if key in absent}
+        keys = _keys(source, prefix)
+        with VectorCache(self.path) as cache:
+            absent = np.flatnonzero(cache.missing(keys))
+            first = absent[_first_of_each(keys[absent])]
             # Longest first: batches of equal length waste no padding, and the largest memory is asked for at once.
-            order = sorted(first_of.values(), key=lambda position: (-int(lengths[position]), position))
+            order = first[np.lexsort((first, -lengths[first]))]
             advance(len(keys) - len(order))
             self._dimension = self._dimension or cache.dimension()
+            if len(order) and len(absent) < len(keys) and self._encode is None and self.embedder.may_change:
+                self._refuse_another_model(cache, source, prefix, keys, absent)
             shard = self.embedder.batch_size * _SHARD_BATCHES
             for start in range(0, len(order), shard):
-                positions = order[start : start + shard]
-                vectors = self.embed_now([prefix + text for text in source.indexed_texts(positions)])
-                cache.write([keys[position] for position in positions], vectors)
+                positions = np.sort(order[start : start + shard])  # neighbours are read from one document
+                vectors = self.embed_now([prefix + text for text in source.indexed_texts(positions.tolist())])
+                cache.write(keys[positions], vectors)
                 advance(len(positions))
-            self._fill(cache, keys, out)
+        return Embedded(self.path, keys, self._dimension or 0)
 
-    def count_too_long(self, source: TextSource, prefix: str) -> int | None:
-        """How many texts are longer than the model reads; None if that is not known."""
+    def lengths(self, source: TextSource, prefix: str) -> Counts:
+        """Tokens of each text behind ``prefix``, special ones counted; characters where there is no tokenizer."""
+        lengths: list[Counts] = [np.empty(0, dtype=np.int64)]
+        for texts in _batches(source.indexed_texts(), 1_024):
+            if self.tokenizer is not None:
+                lengths.append(self.tokenizer.counts([prefix + text for text in texts]))
+            else:
+                lengths.append(np.array([len(text) for text in texts], dtype=np.int64))
+        return np.concatenate(lengths)
+
+    def count_too_long(self, lengths: Counts) -> int | None:
+        """How many texts of these ``lengths`` are longer than the model reads; None if that is not known."""
         limit = self.embedder.max_tokens()
         if self.tokenizer is None or limit is None:
             return None
-        return int(np.count_nonzero(self._keys(source, prefix)[1] > limit))
+        return int(np.count_nonzero(lengths > limit))
 
-    def _keys(self, source: TextSource, prefix: str) -> tuple[list[bytes], Counts]:
-        """The key and the length of every text."""
-        keys: list[bytes] = []
-        lengths: list[Counts] = []
-        for texts in _batches(source.indexed_texts(), 1_024):
-            prefixed = [prefix + text for text in texts]
-            keys += map(text_key, prefixed)
-            lengths.append(self._lengths(prefixed))
-        return keys, np.concatenate(lengths) if lengths else np.empty(0, dtype=np.int64)
-
-    def _lengths(self, texts: Sequence[str]) -> Counts:
-        """Tokens of each text, characters where there is no tokenizer."""
-        if self.tokenizer is not None:
-            return self.tokenizer.counts(texts)
-        return np.array([len(text) for text in texts], dtype=np.int64)
-
-    def _fill(self, cache: VectorCache, keys: Sequence[bytes], out: Callable[[int, int], Floats]) -> None:
-        array: Floats | None = None
-        for start in range(0, len(keys), _READ):
-            block = cache.read(keys[start : start + _READ])
-            if array is None:
-                array = out(len(keys), block.shape[1])
-            array[start : start + len(block)] = block
-        if array is None:
-            out(0, 0)
+    def _refuse_another_model(
+        self, cache: VectorCache, source: TextSource, prefix: str, keys: Keys, absent: Counts
+    ) -> None:
+        """Raise EmbedderError if the model at hand is not the one whose vectors are in the cache: two must not mix."""
+        position = int(np.setdiff1d(np.arange(len(keys)), absent)[0])
+        (text,) = source.indexed_texts([position])
+        (kept,), (made,) = cache.read(keys[position : position + 1]), self.embed_now([prefix + text])
+        lengths = float(np.linalg.norm(kept)) * float(np.linalg.norm(made))
+        if lengths > 0 and 1 - float(kept @ made) / lengths > _SAME_MODEL:
+            raise EmbedderError(
+                f"the embedder ({self.embedder.kind}) gives another vector for {text[:60]!r} than it gave before; "
+                "vectors of two models cannot be compared. If the model has changed, give it another `version:`."
+            )
 
 
-def _ignore(count: int) -> None:
-    """No one is waiting to hear how far it is."""
+def _keys(source: TextSource, prefix: str) -> Keys:
+    """The key of every text, shape (texts, 16)."""
+    batches = _batches(source.indexed_texts(), 1_024)
+    return np.concatenate([text_keys(()), *(text_keys(prefix + text for text in texts) for texts in batches)])
+
+
+def _first_of_each(keys: Keys) -> Counts:
+    """The first position of each different key, ascending."""
+    halves = np.ascontiguousarray(keys).view("<u8")  # eight bytes a number: sorted several times faster than bytes
+    order = np.lexsort((halves[:, 0], halves[:, 1]))
+    differs = np.ones(len(keys), dtype=np.bool_)
+    differs[1:] = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
+    return np.sort(order[differs])  # the sort is stable: the first of each run is the first of all
 
 
 def _batches(texts: Iterator[str], size: int) -> Iterator[list[str]]:

@@ -16,13 +16,15 @@ from ragtrial.errors import EmbedderError, ModelNotFoundError
 from ragtrial.functions import FunctionName, function_sources, import_function
 from ragtrial.options import ModelName
 from ragtrial.rankings import Floats
-from ragtrial.storage.fingerprints import file_digest
+from ragtrial.storage.fingerprints import Digest, file_digest
 from ragtrial.tokenizers import Tokenizer
 
 
 @EMBEDDERS.register("custom")
 class CustomEmbedder(Embedder):
     """A Python function from a list of texts to one vector for each."""
+
+    may_change = True
 
     kind: Literal["custom"] = "custom"
     """A Python function from a list of texts to one vector for each."""
@@ -48,9 +50,9 @@ class CustomEmbedder(Embedder):
     def prefixes(self) -> tuple[str, str]:
         return self.query_prefix, self.document_prefix
 
-    def fingerprint_parts(self) -> dict[str, Any]:
+    def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         sources = function_sources(self.function)
-        identity: dict[str, Any] = {"files": [file_digest(source) for source in sources]}
+        identity: dict[str, Any] = {"files": [digest(source) for source in sources]}
         if self.version is not None:
             identity = {"version": self.version}
         elif not sources:
@@ -62,7 +64,7 @@ class CustomEmbedder(Embedder):
             return None
         path = Path(self.tokenizer_model)
         if path.suffix != ".json":
-            path = find_model(self.tokenizer_model).folder / "tokenizer.json"
+            path = find_model(self.tokenizer_model) / "tokenizer.json"
         if not path.is_file():
             raise ModelNotFoundError(f"there is no tokenizer file {path}; `tokenizer_model` names it or its folder.")
         return Tokenizer(path)

@@ -12,18 +12,24 @@ import numpy.typing as npt
 from pydantic import Field
 
 from ragtrial.embedders.base import EMBEDDERS, Embedder, Encode
-from ragtrial.embedders.model_files import ModelFiles, find_model, model_fingerprint
+from ragtrial.embedders.model_files import find_model, model_fingerprint
 from ragtrial.errors import EmbedderError
 from ragtrial.options import ModelName
+from ragtrial.storage.fingerprints import Digest, file_digest
 from ragtrial.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 
+_SPACES: dict[str, Literal["cosine", "ip", "l2"]] = {"cosine": "cosine", "dot": "ip", "euclidean": "l2"}
+
+
 @EMBEDDERS.register("sentence-transformer")
 class SentenceTransformerEmbedder(Embedder):
     """A model of the sentence-transformers library, from the hub or a local folder."""
+
+    named_by = ("model",)
 
     kind: Literal["sentence-transformer"] = "sentence-transformer"
     """A model of the sentence-transformers library."""
@@ -55,17 +61,17 @@ class SentenceTransformerEmbedder(Embedder):
         document = declared.get("document", "") if self.document_prefix is None else self.document_prefix
         return query, document
 
-    def fingerprint_parts(self) -> dict[str, Any]:
+    def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         return {
             "backend": "sentence-transformers",
-            "files": model_fingerprint(self._files.folder),
+            "files": model_fingerprint(self._folder, digest),
             "max_length": self.max_tokens(),
             "precision": self.precision,
             "normalize": self.normalize,
         }
 
     def tokenizer(self) -> Tokenizer | None:
-        path = self._files.folder / "tokenizer.json"
+        path = self._folder / "tokenizer.json"
         return Tokenizer(path) if path.exists() else None
 
     def max_tokens(self) -> int | None:
@@ -78,15 +84,16 @@ class SentenceTransformerEmbedder(Embedder):
         )
         return next((int(length) for length in declared if length and length < 1_000_000), None)
 
-    def notes(self) -> list[str]:
-        return [self._files.note] if self._files.note else []
+    def similarity(self) -> Literal["cosine", "ip", "l2"] | None:
+        declared = self._json("config_sentence_transformers.json").get("similarity_fn_name")
+        return _SPACES.get(str(declared))
 
     def load(self) -> Encode:
         from sentence_transformers import SentenceTransformer
 
         import torch  # isort: skip
 
-        folder = self._files.folder
+        folder = self._folder
         kwargs = {"dtype": torch.bfloat16} if self.precision == "bfloat16" else {"dtype": torch.float32}
         try:
             with _without_bars():
@@ -116,11 +123,11 @@ class SentenceTransformerEmbedder(Embedder):
         return encode
 
     @property
-    def _files(self) -> ModelFiles:
+    def _folder(self) -> Path:
         return find_model(self.model, self.revision)
 
     def _json(self, name: str) -> dict[str, Any]:
-        path: Path = self._files.folder / name
+        path: Path = self._folder / name
         if not path.exists():
             return {}
         loaded = json.loads(path.read_text(encoding="utf-8"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Protocol
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from pydantic import Field
@@ -63,6 +64,7 @@ class Retriever(Options):
 
 
 RETRIEVERS: Registry[type[Retriever]] = Registry("retriever")
+_FILE = "rankings.npz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,25 @@ class Retrieved:
 
     collapsed: Collapsed
     read: Counts
+
+    def save(self, folder: Path) -> None:
+        """Write the rankings to a file of ``folder``."""
+        with (folder / _FILE).open("wb") as file:
+            np.savez(
+                file,
+                documents=self.collapsed.rankings.codes,
+                scores=self.collapsed.rankings.scores,
+                chunks=self.collapsed.units,
+                dropped=self.collapsed.dropped,
+                read=self.read,
+            )
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """The rankings that were saved in ``folder``."""
+        with np.load(folder / _FILE, allow_pickle=False) as columns:
+            rankings = Rankings(columns["documents"], columns["scores"])
+            return cls(Collapsed(rankings, columns["chunks"], columns["dropped"]), columns["read"])
 
 
 def retrieve_documents(retriever: OpenRetriever, queries: Sequence[str], top_k: int, document_of: Codes) -> Retrieved:

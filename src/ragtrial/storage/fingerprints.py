@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,10 @@ def file_digest(path: Path, algorithm: str = "blake2b") -> str:
         return hashlib.file_digest(file, algorithm).hexdigest()
 
 
-def files_digest(root: Path, files: Iterable[Path]) -> str:
+Digest = Callable[[Path], str]
+"""What gives the hash of a file's bytes: ``file_digest``, or a memory of it."""
+
+
+def files_digest(root: Path, files: Iterable[Path], digest: Digest = file_digest) -> str:
     """The hash of several files' bytes and of their paths below ``root``; where the folder stands does not matter."""
-    return fingerprint([[path.relative_to(root).as_posix(), file_digest(path)] for path in sorted(files)])
+    return fingerprint([[path.relative_to(root).as_posix(), digest(path)] for path in sorted(files)])

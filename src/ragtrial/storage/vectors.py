@@ -6,24 +6,37 @@ SQLite gives each batch of vectors an atomic, durable commit, so whatever was em
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
 import numpy as np
-from filelock import FileLock
+import numpy.typing as npt
 
 from ragtrial.errors import WorkspaceError
 from ragtrial.rankings import Floats
+from ragtrial.storage.fingerprints import DIGEST_BYTES, text_key
+
+Keys = npt.NDArray[np.uint8]
+"""Hashes of texts, shape (texts, 16)."""
 
 _KEYS_PER_READ = 500  # below SQLite's default limit of 999 variables in old builds
+_VECTOR_BYTES = np.dtype(np.float32).itemsize
+
+
+def text_keys(texts: Iterable[str]) -> Keys:
+    """The key of every text, shape (texts, 16)."""
+    return np.frombuffer(b"".join(map(text_key, texts)), dtype=np.uint8).reshape(-1, DIGEST_BYTES)
 
 
 class VectorCache:
     """float32 vectors of one dimension by 16-byte key. Close it, or use it as a context manager."""
 
     def __init__(self, path: Path) -> None:
+        from filelock import FileLock
+
         self.path = path
         with self._errors():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +49,9 @@ class VectorCache:
             self._connection.execute("PRAGMA page_size = 16384")  # a third of the space of the default for 384 floats
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._connection.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)")
+            self._connection.execute(
+                "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL, crc INTEGER NOT NULL)"
+            )
         except BaseException:
             self._connection.close()
             raise
@@ -50,42 +65,63 @@ class VectorCache:
     def close(self) -> None:
         self._connection.close()
 
+    def __len__(self) -> int:
+        with self._errors():
+            (count,) = self._connection.execute("SELECT count(*) FROM vectors").fetchone()
+        return int(count)
+
     def dimension(self) -> int | None:
         """The dimension of the vectors, None while there are none."""
         with self._errors():
             row = self._connection.execute("SELECT length(vector) FROM vectors LIMIT 1").fetchone()
-        return int(row[0]) // np.dtype(np.float32).itemsize if row else None
+        return int(row[0]) // _VECTOR_BYTES if row else None
 
-    def missing(self, keys: Sequence[bytes]) -> set[bytes]:
-        """Those of ``keys`` that have no vector yet."""
-        return set(keys).difference(key for key, _ in self._rows("key, NULL", keys))
+    def missing(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        """Which of ``keys`` have no vector yet, shape (keys,)."""
+        absent = np.ones(len(keys), dtype=np.bool_)
+        for start, block in _blocks(keys):
+            found = {key for (key,) in self._rows("key", block)}
+            absent[start : start + len(block)] = [key not in found for key in block]
+        return absent
 
-    def read(self, keys: Sequence[bytes]) -> Floats:
+    def read(self, keys: Keys) -> Floats:
         """The vectors of ``keys``, float32 (keys, dimension), in their order. KeyError if one is missing."""
-        found = dict(self._rows("key, vector", keys))
-        if not keys:
+        parts: list[bytes] = []
+        for _, block in _blocks(keys):
+            found = {key: vector for key, vector in self._rows("key, vector", block)}  # noqa: C416 - rows are not pairs to mypy
+            parts += (found[key] for key in block)
+        if not parts:
             return np.empty((0, 0), dtype=np.float32)
-        return np.frombuffer(b"".join(found[key] for key in keys), dtype=np.float32).reshape(len(keys), -1)
+        return np.frombuffer(b"".join(parts), dtype=np.float32).reshape(len(keys), -1)
 
-    def write(self, keys: Sequence[bytes], vectors: Floats) -> None:
+    def write(self, keys: Keys, vectors: Floats) -> None:
         """Keep ``vectors``, float32 (keys, dimension), under ``keys``: all of them, or none if the process dies."""
-        rows = [(key, vector.tobytes()) for key, vector in zip(keys, vectors, strict=True)]
+        rows = [(key.tobytes(), row.tobytes()) for key, row in zip(keys, vectors, strict=True)]
+        self._change("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", ((*row, _crc(*row)) for row in rows))
+
+    def drop_damaged(self) -> int:
+        """Remove the vectors whose bytes are not what was written; how many they were. Reads them all."""
+        with self._errors():
+            rows = self._connection.execute("SELECT key, vector, crc FROM vectors")
+            damaged = [(key,) for key, vector, crc in rows if _crc(key, vector) != crc]
+        self._change("DELETE FROM vectors WHERE key = ?", damaged)
+        return len(damaged)
+
+    def _change(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
         with self._errors():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
+                self._connection.executemany(statement, rows)
                 self._connection.execute("COMMIT")
             except BaseException:
-                self._connection.execute("ROLLBACK")
+                if self._connection.in_transaction:  # a full disk has ended it already
+                    self._connection.execute("ROLLBACK")
                 raise
 
-    def _rows(self, columns: str, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    def _rows(self, columns: str, keys: list[bytes]) -> Iterator[tuple[bytes, ...]]:
         with self._errors():
-            for start in range(0, len(keys), _KEYS_PER_READ):
-                block = keys[start : start + _KEYS_PER_READ]
-                marks = ",".join("?" * len(block))
-                query = f"SELECT {columns} FROM vectors WHERE key IN ({marks})"  # noqa: S608 - all of it is ours
-                yield from self._connection.execute(query, block)
+            marks = ",".join("?" * len(keys))
+            yield from self._connection.execute(f"SELECT {columns} FROM vectors WHERE key IN ({marks})", keys)  # noqa: S608 - all of it is ours
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -96,3 +132,12 @@ class VectorCache:
                 f"the embedding cache {self.path} cannot be used: {error}. "
                 "Free space or mend permissions; if the file is damaged, delete it: it is made again."
             ) from error
+
+
+def _blocks(keys: Keys) -> Iterator[tuple[int, list[bytes]]]:
+    for start in range(0, len(keys), _KEYS_PER_READ):
+        yield start, [key.tobytes() for key in keys[start : start + _KEYS_PER_READ]]
+
+
+def _crc(key: bytes, vector: bytes) -> int:
+    return zlib.crc32(vector, zlib.crc32(key))

@@ -4,71 +4,116 @@ from __future__ import annotations
 
 import logging
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-
-from filelock import FileLock, Timeout
+from typing import TypeVar
+from zipfile import BadZipFile
 
 from ragtrial.errors import WorkspaceError
 from ragtrial.storage.atomic import TEMPORARY_PREFIX, new_folder, write_text
+from ragtrial.storage.digests import FileDigests
 from ragtrial.storage.fingerprints import fingerprint
+from ragtrial.storage.presence import Presence
+from ragtrial.storage.seals import DamagedError, Seal, check_sizes, seal
+from ragtrial.storage.usage import Usage, now
 
-LAYOUT = "1"
+LAYOUT = "2"
 """The version of the folder's layout; a workspace of another version is refused, not guessed at."""
 
+DAMAGE = (DamagedError, ValueError, KeyError, EOFError, BadZipFile, FileNotFoundError)
+"""What reading a stage whose bytes are not what they were may raise."""
+
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
 class Workspace:
     """A folder of stages, ``<kind>/<fingerprint>``, each built once and then only read.
 
+    ``experiment`` is noted as the user of every stage that is asked for. Several processes may share the folder.
     Raises WorkspaceError if the folder cannot be made, or is of another layout.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, experiment: str = "") -> None:
         self.root = root
+        self.digests = FileDigests(root / "digests.json")
+        self.repaired: list[str] = []
+        """What was found damaged and made again, in words."""
+        self._experiment = experiment
+        self._usage = Usage(root / "uses")
+        self._began = now()
         with self._errors(f"the workspace {root} cannot be used"):
             root.mkdir(parents=True, exist_ok=True)
-            marker = root / "LAYOUT"
-            if not marker.exists():
-                write_text(marker, LAYOUT + "\n")
+            if not (root / "LAYOUT").exists():
+                write_text(root / "LAYOUT", LAYOUT + "\n")
                 if not (root / ".gitignore").exists():
                     write_text(root / ".gitignore", "*\n")
-            found = marker.read_text().strip()
-        if found != LAYOUT:
-            raise WorkspaceError(
-                f"the workspace {root} has layout {found!r}; this ragtrial reads {LAYOUT!r}. "
-                "Use the version that made it, delete the folder, or name another with `workspace:`."
-            )
+        check_layout(root)
+        with suppress(OSError):  # what cannot be written to can be read all the same
+            self._presence = Presence(root / "in-use")
 
     def path(self, kind: str, name: str) -> Path:
         """Where the stage ``name`` of ``kind`` stands, or would."""
         return self.root / kind / name
 
     def has(self, kind: str, name: str) -> bool:
-        return self.path(kind, name).is_dir()
+        """Whether the stage is finished and whole."""
+        try:
+            check_sizes(self.path(kind, name))
+        except DamagedError:
+            return False
+        return True
 
-    def stage(self, kind: str, name: str, build: Callable[[Path], None]) -> Path:
-        """The folder of a finished stage; ``build`` fills it first if it is not there.
+    def seal(self, kind: str, name: str) -> Seal:
+        """What is known of a finished stage. Raises DamagedError."""
+        return check_sizes(self.path(kind, name))
 
-        The folder appears whole: a build that fails or is killed leaves nothing that counts. Of several processes
-        that want the same stage one builds and the others wait for it.
+    def stage(self, kind: str, name: str, what: str, build: Callable[[Path], None]) -> Path:
+        """The folder of a finished stage; ``build`` fills it first if it is not there, or damaged.
+
+        ``what`` says in words what it is. The folder appears whole: a build that fails or is killed leaves nothing
+        that counts. Of several processes that want the same stage one builds and the others wait for it.
         """
+        self.mark(kind, name)
         target = self.path(kind, name)
-        if target.is_dir():
-            return target
-        with self.lock(f"{kind}-{name}"):
-            if not target.is_dir():
-                for left_behind in target.parent.glob(f"{TEMPORARY_PREFIX}{name}-*"):  # by a run that was killed
-                    shutil.rmtree(left_behind, ignore_errors=True)
-                with self._errors(f"{target} cannot be written"), new_folder(target) as folder:
-                    build(folder)
+        if not self.has(kind, name):
+            with self.lock(f"{kind}-{name}", f"the {what}"):
+                if not self.has(kind, name):
+                    self._make(target, what, build)
         return target
 
+    def load(self, kind: str, name: str, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
+        """What ``read`` gives of the stage's folder; a stage that it cannot read is damaged, and made once again."""
+        try:
+            return read(self.stage(kind, name, what, build))
+        except DAMAGE as error:
+            self.drop_damaged(kind, name, error)
+        return read(self.stage(kind, name, what, build))
+
+    def drop_damaged(self, kind: str, name: str, error: Exception) -> None:
+        """Remove a stage that could not be read, and say so."""
+        self._say_damaged(self.path(kind, name), str(error) or type(error).__name__)
+        with self.lock(f"{kind}-{name}", f"{kind} {name}"):
+            self.drop(kind, name)
+
+    def mark(self, kind: str, name: str) -> None:
+        """The experiment uses this stage."""
+        if self._experiment:
+            self._usage.mark(kind, name, self._experiment)
+
+    def finish(self) -> None:
+        """The run is finished: stages that it did not use are not needed by its experiment any more."""
+        self.digests.save()
+        if self._experiment:
+            self._usage.finish(self._experiment, self._began)
+
     @contextmanager
-    def lock(self, name: str) -> Iterator[None]:
-        """Hold a lock among processes; a wait is logged. The lock of a dead process is free."""
+    def lock(self, name: str, what: str) -> Iterator[None]:
+        """Hold a lock among processes; a wait for ``what`` is logged. The lock of a dead process is free."""
+        from filelock import FileLock, Timeout
+
         path = self.root / "locks" / (fingerprint(name) + ".lock")
         with self._errors(f"{path} cannot be locked"):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +121,7 @@ class Workspace:
             try:
                 lock.acquire(timeout=0)
             except Timeout:
-                logger.warning("waiting for another run that is working on %s (lock %s)", name, path)
+                logger.warning("waiting for another run that works on %s (lock %s)", what, path)
                 lock.acquire()
         try:
             yield
@@ -85,9 +130,35 @@ class Workspace:
 
     def drop(self, kind: str, name: str) -> None:
         """Remove a stage, so that it is built again."""
-        with self._errors(f"{self.path(kind, name)} cannot be removed"):
-            if self.has(kind, name):
-                shutil.rmtree(self.path(kind, name))
+        path = self.path(kind, name)
+        with self._errors(f"{path} cannot be removed"), suppress(FileNotFoundError):
+            # First out of the way in one step: a half-removed folder must not be taken for a stage.
+            gone = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY_PREFIX}{name}-", dir=path.parent))
+            path.rename(gone / name)
+            shutil.rmtree(gone)
+
+    def _make(self, target: Path, what: str, build: Callable[[Path], None]) -> None:
+        kind, name = target.parent.name, target.name
+        if target.exists():
+            try:
+                check_sizes(target)
+            except DamagedError as error:
+                self._say_damaged(target, str(error))
+            self.drop(kind, name)
+        for left_behind in target.parent.glob(f"{TEMPORARY_PREFIX}{name}-*"):  # by a run that was killed
+            shutil.rmtree(left_behind, ignore_errors=True)
+        try:
+            with self._errors(f"{target} cannot be written"), new_folder(target) as folder:
+                build(folder)
+                seal(folder, what)
+        except KeyboardInterrupt as interruption:
+            interruption.add_note(f"What was finished is kept in {self.root}.")
+            raise
+
+    def _say_damaged(self, folder: Path, why: str) -> None:
+        message = f"{folder} is damaged ({why}); it is made again."
+        self.repaired.append(message)
+        logger.warning(message)
 
     @contextmanager
     def _errors(self, what: str) -> Iterator[None]:
@@ -98,3 +169,19 @@ class Workspace:
                 f"{what}: {error.strerror or error}. Free space, mend permissions, or name another folder "
                 "with `workspace:` or RAGTRIAL_WORKSPACE."
             ) from error
+
+
+def check_layout(root: Path) -> None:
+    """Raise WorkspaceError if ``root`` is no workspace, or one of another layout."""
+    try:
+        found = (root / "LAYOUT").read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorkspaceError(f"{root} is no workspace: its file LAYOUT cannot be read ({error}).") from error
+    if found == LAYOUT:
+        return
+    newer = found.isdecimal() and int(found) > int(LAYOUT)
+    age = "a newer ragtrial made it; update this one" if newer else "another ragtrial made it; use that one"
+    raise WorkspaceError(
+        f"the workspace {root} has layout {found!r}; this ragtrial reads {LAYOUT!r}: {age}, delete the folder "
+        "(it is made again), or name another with `workspace:`."
+    )

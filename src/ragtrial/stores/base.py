@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from ragtrial.options import Options
 from ragtrial.rankings import Counts, Floats, Rankings
@@ -17,14 +17,16 @@ Space = Literal["cosine", "ip", "l2"]
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """What is indexed: ``matrix`` float32 (units, dimension); ``ids`` of the units; and their ``order`` when sorted.
+    """What is indexed: ``matrix`` float32 (units, dimension), which may be mapped from a file larger than memory.
 
     ``order`` has the place of each unit by document id and position, shape (units,): it breaks ties.
     """
 
     matrix: Floats
-    ids: list[str]
     order: Counts
+
+    def __len__(self) -> int:
+        return len(self.matrix)
 
 
 class Index(Protocol):
@@ -38,8 +40,8 @@ class Index(Protocol):
         """
         ...
 
-    def describe(self) -> dict[str, Any]:
-        """What the report says of the index: its id, its options, its size."""
+    def unreachable(self) -> int:
+        """How many units no search can return. Raises StoreError."""
         ...
 
     def close(self) -> None: ...
@@ -49,6 +51,8 @@ class Store(Options):
     """A kind of index, and how it is built."""
 
     kind: str
+
+    named_by = ("space",)
 
     space: Space = "cosine"
     """What near means: cosine, ip (inner product) or l2 (squared distance)."""
@@ -61,10 +65,6 @@ class Store(Options):
     @abstractmethod
     def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
         """Build the index in the empty ``folder``, telling ``advance`` how many units were added."""
-
-    def built_id(self, folder: Path) -> str:
-        """What names the rankings of the index in ``folder``: two builds that may differ have two names."""
-        return folder.name
 
     @abstractmethod
     def open(self, vectors: Vectors, folder: Path) -> Index:

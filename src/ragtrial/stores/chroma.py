@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
 _COLLECTION = "chunks"
 _ADD_BATCH = 5_000  # Chroma refuses more than 5,461 at once
 _QUERY_BATCH = 256
-_FINISHED = "finished.json"
+_OWN_NEIGHBOURS = 1_000
+"""How many hits a vector is looked for among when it is itself the query; more only if as many are equal to it."""
 
 
 class HnswOptions(Options):
@@ -58,21 +58,18 @@ class ChromaStore(Store):
                 collection = client.create_collection(
                     _COLLECTION, configuration={"hnsw": hnsw}, embedding_function=None
                 )
-                for start in range(0, len(vectors.ids), _ADD_BATCH):
-                    ids = vectors.ids[start : start + _ADD_BATCH]
-                    collection.add(ids=ids, embeddings=np.asarray(vectors.matrix[start : start + _ADD_BATCH]))
-                    advance(len(ids))
-                if collection.count() != len(vectors.ids):
-                    raise StoreError(f"Chroma kept {collection.count()} of {len(vectors.ids)} vectors in {folder}.")
+                for start in range(0, len(vectors), _ADD_BATCH):
+                    batch = np.asarray(vectors.matrix[start : start + _ADD_BATCH])
+                    collection.add(ids=[str(code) for code in range(start, start + len(batch))], embeddings=batch)
+                    advance(len(batch))
+                if collection.count() != len(vectors):
+                    raise StoreError(f"Chroma kept {collection.count()} of {len(vectors)} vectors in {folder}.")
         except StoreError:
             raise
-        except Exception as error:  # Chroma's own errors share no base with its Rust core's
+        except BaseException as error:
+            if not _is_chromas(error):
+                raise
             raise StoreError(f"Chroma could not build the index in {folder}: {error}") from error
-        finished = {"id": uuid.uuid4().hex, "vectors": len(vectors.ids), "files": _sizes(folder)}
-        (folder / _FINISHED).write_text(json.dumps(finished))
-
-    def built_id(self, folder: Path) -> str:
-        return str(_finished(folder)["id"])
 
     def open(self, vectors: Vectors, folder: Path) -> Index:
         return ChromaIndex(self, vectors, folder)
@@ -83,79 +80,68 @@ class ChromaIndex:
 
     def __init__(self, store: ChromaStore, vectors: Vectors, folder: Path) -> None:
         self._store = store
-        self._codes = {name: code for code, name in enumerate(vectors.ids)}
+        self._vectors = vectors
         self._folder = folder
-        self._id = store.built_id(folder)
-        _check_files(folder)
-        try:
+        with self._errors():
             self._client = _client(folder)
-        except Exception as error:
-            raise _damaged(folder, error) from error
         try:
-            self._collection: Collection = self._client.get_collection(_COLLECTION, embedding_function=None)
-            count = self._collection.count()
-        except Exception as error:
+            with self._errors():
+                self._collection: Collection = self._client.get_collection(_COLLECTION, embedding_function=None)
+                count = self._collection.count()
+            if count != len(vectors):
+                raise _damaged(folder, f"it has {count} of {len(vectors)} vectors")
+        except BaseException:
             self.close()
-            raise _damaged(folder, error) from error
-        if count != len(vectors.ids):
-            self.close()
-            raise _damaged(folder, f"it has {count} of {len(vectors.ids)} vectors")
+            raise
 
     def search(self, queries: Floats, depth: int) -> Rankings:
-        depth = min(depth, len(self._codes))
+        depth = min(depth, len(self._vectors))
         made = unfilled(len(queries), depth)
         if not depth:
             return made
         for start in range(0, len(queries), _QUERY_BATCH):
             batch = np.asarray(queries[start : start + _QUERY_BATCH], dtype=np.float32)
-            try:
+            with self._errors():
                 found = self._collection.query(query_embeddings=batch, n_results=depth, include=["distances"])
-            except Exception as error:
-                raise _damaged(self._folder, error) from error
             for row, (ids, distances) in enumerate(zip(found["ids"], found["distances"] or [], strict=True), start):
-                made.codes[row, : len(ids)] = [self._codes[name] for name in ids]
+                made.codes[row, : len(ids)] = [int(name) for name in ids]
                 made.scores[row, : len(ids)] = _score(np.asarray(distances, dtype=np.float32), self._store.space)
         return made
 
-    def describe(self) -> dict[str, Any]:
-        options = self._store.hnsw.model_dump()
-        return {
-            "kind": "chroma",
-            "id": self._id,
-            "space": self._store.space,
-            "vectors": len(self._codes),
-            "hnsw": options,
-            "bytes": sum(_sizes(self._folder).values()),
-        }
+    def unreachable(self) -> int:
+        """Vectors that are neither in a listing of everything nor found when they are themselves the query."""
+        count = len(self._vectors)
+        if not count:
+            return 0
+        listed = self.search(self._vectors.matrix[:1], count).codes[0]
+        missing = np.setdiff1d(np.arange(count), listed)
+        lost = 0
+        for start in range(0, len(missing), _QUERY_BATCH):
+            block = missing[start : start + _QUERY_BATCH]
+            found = self.search(self._vectors.matrix[block], _OWN_NEIGHBOURS)
+            lost += int((found.codes != block[:, np.newaxis]).all(axis=1).sum())
+        return lost
 
     def close(self) -> None:
         self._client.close()
 
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            if not _is_chromas(error):
+                raise
+            raise _damaged(self._folder, error) from error
+
 
 def _damaged(folder: Path, why: object) -> StoreError:
-    return StoreError(f"the Chroma index in {folder} cannot be read ({why}); delete the folder: it is built again.")
+    return StoreError(f"the Chroma index in {folder} cannot be read ({why}).")
 
 
-def _finished(folder: Path) -> dict[str, Any]:
-    """What was noted of the index in ``folder`` when it was finished: its id, and the sizes of its files."""
-    try:
-        finished = json.loads((folder / _FINISHED).read_text())
-        return {"id": finished["id"], "files": dict(finished["files"])}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _damaged(folder, f"{_FINISHED}: {error}") from error
-
-
-def _check_files(folder: Path) -> None:
-    """Raise StoreError if a file is missing or cut short: Chroma answers from what is left, and says nothing."""
-    sizes = _sizes(folder)
-    for name, size in _finished(folder)["files"].items():
-        if sizes.get(name, -1) < size:
-            raise _damaged(folder, f"{name} is missing or cut short")
-
-
-def _sizes(folder: Path) -> dict[str, int]:
-    """The bytes of every file in ``folder``."""
-    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+def _is_chromas(error: BaseException) -> bool:
+    """Whether Chroma failed: its own errors share no base with its Rust core's, whose panics are no Exceptions."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 def _score(distances: Floats, space: Space) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ class ExactStore(Store):
         return True
 
     def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
-        advance(len(vectors.ids))  # the embeddings are all there is to it
+        advance(len(vectors))  # the embeddings are all there is to it
 
     def open(self, vectors: Vectors, folder: Path) -> Index:
         return ExactIndex(vectors, self.space)
@@ -47,11 +47,11 @@ class ExactIndex:
     def __init__(self, vectors: Vectors, space: Space) -> None:
         self._vectors = vectors
         self._space = space
-        starts = range(0, len(vectors.ids), _UNIT_BLOCK)
+        starts = range(0, len(vectors), _UNIT_BLOCK)
         self._lengths = [np.linalg.norm(vectors.matrix[start : start + _UNIT_BLOCK], axis=1) for start in starts]
 
     def search(self, queries: Floats, depth: int) -> Rankings:
-        units = len(self._vectors.ids)
+        units = len(self._vectors)
         depth = min(depth, units)
         made = unfilled(len(queries), depth)
         if not depth:
@@ -69,8 +69,8 @@ class ExactIndex:
             made.scores[start + rows[kept], columns[kept]] = values[kept]
         return made
 
-    def describe(self) -> dict[str, Any]:
-        return {"kind": "exact", "space": self._space, "vectors": len(self._vectors.ids)}
+    def unreachable(self) -> int:
+        return 0
 
     def close(self) -> None:
         pass

@@ -45,6 +45,22 @@ def score_table(
     return rows
 
 
+def audit_table(report: Report, settings: Sequence[SettingPart]) -> list[list[str]]:
+    """A header and one row per setting with an index that is not exact; nothing if there is none.
+
+    Changes are what the index adds to the primary metric: below 0, it loses.
+    """
+    rows = [["index against exact search", "overlap", "lowest", report.primary_metric, "unreachable"]]
+    for setting in settings:
+        if setting.audit:
+            lost = setting.audit.lost[report.primary_metric]
+            shares = (setting.audit.overlap, setting.audit.lowest_overlap)
+            cells = ["-" if share is None else f"{share:.4f}" for share in shares]
+            change = "-" if lost is None else f"{-lost + 0.0:+.4f}"
+            rows.append([setting.name, *cells, change, f"{setting.audit.unreachable:,}"])
+    return rows if len(rows) > 1 else []
+
+
 def metric_table(report: Report, settings: Sequence[SettingPart]) -> list[list[str]]:
     """A header and one row per metric, with a column per setting, and n."""
     rows = [["metric", *(setting.name for setting in settings), "n"]]

@@ -1,0 +1,79 @@
+"""What an approximate index loses: its rankings against exact search over the same vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.evaluators import Evaluation
+from ragtrial.plan import Audited
+from ragtrial.rankings import PADDING, Rankings
+from ragtrial.records import Caution
+from ragtrial.report import AuditPart
+from ragtrial.retrievers import Retrieved
+
+_MOVED = 0.005
+"""A change of the primary metric's mean that matters, however large its standard error is."""
+
+_ROUNDING = 1e-5
+"""How far two computations of one score may differ, relative to its size or to 1 where that is smaller."""
+
+
+def audit(
+    found: Retrieved,
+    audited: Audited,
+    evaluations: Mapping[str, Evaluation],
+    exact_evaluations: Mapping[str, Evaluation],
+) -> AuditPart:
+    """The comparison of a setting's rankings with those of exact search, which ``exact_evaluations`` are of."""
+    shares = overlap(found.collapsed.rankings, audited.exact.collapsed.rankings)
+    known = shares[~np.isnan(shares)]
+    means = {
+        name: (evaluation.mean.mean, exact_evaluations[name].mean.mean) for name, evaluation in evaluations.items()
+    }
+    return AuditPart(
+        overlap=float(known.mean()) if len(known) else None,
+        lowest_overlap=float(known.min()) if len(known) else None,
+        queries_that_differ=int((known < 1).sum()),
+        unreachable=audited.unreachable,
+        lost={name: None if now is None or exact is None else exact - now for name, (now, exact) in means.items()},
+    )
+
+
+def overlap(found: Rankings, exact: Rankings) -> npt.NDArray[np.float64]:
+    """The share of each query's exact hits that was found, in [0, 1], shape (queries,); NaN where there are none.
+
+    ``found`` is compared as a set with ``exact``, which was asked for as many hits. A hit that is not among the exact
+    ones counts if it scores as high as the last of them: of hits with equal scores any may be returned.
+    """
+    shares = np.full(len(exact), np.nan)
+    for row, length in enumerate(exact.lengths.tolist()):
+        if length:
+            wanted, last = exact.codes[row, :length], float(exact.scores[row, length - 1])
+            codes, scores = found.codes[row], found.scores[row]
+            as_high = scores >= last - _ROUNDING * max(abs(last), 1.0)
+            matches = (codes != PADDING) & (np.isin(codes, wanted) | as_high)
+            shares[row] = min(int(matches.sum()), length) / length
+    return shares
+
+
+def audit_cautions(name: str, part: AuditPart, primary: str, evaluation: Evaluation) -> Iterator[Caution]:
+    """What should be known of the index of the setting ``name``; ``evaluation`` is that of the primary metric."""
+    lost = part.lost[primary]
+    values = evaluation.values[evaluation.counted]
+    error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
+    if lost is not None and abs(lost) > min(error, _MOVED):
+        more = f"its standard error, {error:.4f}" if error < _MOVED else f"{_MOVED}"
+        yield Caution(
+            "index-loss",
+            f"{name}: the index moves {primary} by {-lost:+.4f} against exact search over the same vectors, which is "
+            f"more than {more}. Raise store.hnsw.ef_search or max_neighbors, or set store.kind: exact.",
+        )
+    if part.unreachable:
+        yield Caution(
+            "unreachable",
+            f"{name}: {part.unreachable:,} vectors cannot be reached in the index by any query. Raise "
+            "store.hnsw.max_neighbors or ef_construction, or set store.kind: exact.",
+        )

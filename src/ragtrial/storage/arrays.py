@@ -1,0 +1,49 @@
+"""Arrays in files of their own, written as a stream and read by mapping: neither way is the whole in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.rankings import Floats
+
+
+def write_array(path: Path, array: npt.NDArray[Any]) -> None:
+    """Write ``array`` as a .npy file. Raises OSError with its reason, which ``np.save`` leaves out on a full disk."""
+    with path.open("wb") as file:
+        _header(file, array.dtype, array.shape)
+        file.write(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+
+
+def write_rows(path: Path, blocks: Iterable[Floats], shape: tuple[int, int]) -> None:
+    """Write float32 ``blocks`` of rows, one below another, as one .npy array of ``shape``.
+
+    An ordinary write, not one through a mapped file: on a full disk that would end the process by a signal.
+    """
+    with path.open("wb") as file:
+        _header(file, np.dtype(np.float32), shape)
+        for block in blocks:
+            file.write(np.ascontiguousarray(block).data.cast("B"))
+
+
+def read_array(path: Path) -> npt.NDArray[Any]:
+    """The array of a .npy file, mapped and read-only. Raises OSError and ValueError for what is none."""
+    with path.open("rb") as file:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"{path.name} is of version {version}, not (1, 0)")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        offset = file.tell()
+    if not np.prod(shape):  # nothing cannot be mapped
+        return np.empty(shape, dtype)
+    # A plain array on top of the map: the map's own class is slow to take single values from.
+    return np.memmap(path, dtype, "r", offset, shape).view(np.ndarray)
+
+
+def _header(file: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, described)

@@ -1,0 +1,42 @@
+"""Who is at work in a workspace: any number of runs at once, or one that removes things."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from pathlib import Path
+from types import ModuleType
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows: runs are not seen there, stages are locked all the same
+    fcntl = None
+
+
+class Presence:
+    """A shared lock on a file, held until it is closed, forgotten, or its process ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self._lock(exclusively=False)
+        except OSError:
+            os.close(self._descriptor)
+            raise
+        self.close = weakref.finalize(self, os.close, self._descriptor)
+        """Let go; also done when nobody refers to it any more."""
+
+    def become_alone(self) -> bool:
+        """Turn the shared lock into one that nobody else can share; False, and nothing changed, if others hold it."""
+        try:
+            self._lock(exclusively=True)
+        except OSError:
+            self._lock(exclusively=False)  # the change is not one step: what was held may have been let go
+            return False
+        return True
+
+    def _lock(self, *, exclusively: bool) -> None:
+        if fcntl is not None:
+            how = fcntl.LOCK_EX | fcntl.LOCK_NB if exclusively else fcntl.LOCK_SH
+            fcntl.flock(self._descriptor, how)

@@ -1,0 +1,97 @@
+"""What a finished folder should hold: each file's size and hash, in a file of its own, so that damage is seen."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ragtrial.storage.fingerprints import file_digest
+
+SEAL = "stage.json"
+_OPENED_FOR_WRITING = ".sqlite3"
+"""The end of the names of databases, whose bytes change when they are opened; their own check stands for a hash."""
+
+
+class DamagedError(Exception):
+    """A finished folder is not what it was; the message says in what."""
+
+
+@dataclass(frozen=True)
+class Seal:
+    """What is known of a finished folder.
+
+    ``id`` is its own: two builds of the same stage have two. ``what`` says in words what it is. ``files`` has the
+    size in bytes and the hash of each file by its path below the folder.
+    """
+
+    what: str
+    files: dict[str, tuple[int, str]]
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    made: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(size for size, _ in self.files.values())
+
+
+def seal(folder: Path, what: str) -> None:
+    """Write down what ``folder`` holds: it is finished."""
+    files = {path.relative_to(folder).as_posix(): (path.stat().st_size, file_digest(path)) for path in _files(folder)}
+    (folder / SEAL).write_text(json.dumps(asdict(Seal(what, files))), encoding="utf-8")
+
+
+def read_seal(folder: Path) -> Seal:
+    """What was written down of ``folder``. Raises DamagedError."""
+    try:
+        found = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+        files = {str(name): (int(size), str(digest)) for name, (size, digest) in found["files"].items()}
+        return Seal(str(found["what"]), files, str(found["id"]), str(found["made"]))
+    except FileNotFoundError:
+        raise DamagedError(f"{SEAL} is missing") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedError(f"{SEAL} cannot be read: {error}") from error
+
+
+def check_sizes(folder: Path) -> Seal:
+    """The seal of ``folder``, whose files are all there and as long as they were. Raises DamagedError. Quick."""
+    found = read_seal(folder)
+    for name, (size, _) in found.files.items():
+        try:
+            now = (folder / name).stat().st_size
+        except OSError:
+            raise DamagedError(f"{name} is missing") from None
+        if now < size or (now != size and not name.endswith(_OPENED_FOR_WRITING)):
+            raise DamagedError(f"{name} has {now:,} bytes and had {size:,}")
+    return found
+
+
+def check_bytes(folder: Path) -> Seal:
+    """As ``check_sizes``, and every byte is what it was. Raises DamagedError. Reads all files."""
+    found = check_sizes(folder)
+    for name, (_, digest) in found.files.items():
+        if name.endswith(_OPENED_FOR_WRITING):
+            _check_database(folder / name)
+        elif file_digest(folder / name) != digest:
+            raise DamagedError(f"{name} has other bytes than it had")
+    return found
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+def _check_database(path: Path) -> None:
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            (said,) = database.execute("PRAGMA integrity_check(1)").fetchone()
+    except sqlite3.Error as error:
+        raise DamagedError(f"{path.name}: {error}") from error
+    if said != "ok":
+        raise DamagedError(f"{path.name}: {said}")

@@ -1,0 +1,82 @@
+"""Which experiment used which stage, and when: empty files whose times tell it, so that no lock is needed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_FINISHED = "finished"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Use:
+    """``experiment`` used the stage ``name`` of ``kind``, last at ``when`` (seconds since 1970).
+
+    ``current`` says whether it did so in its last run that finished, or later.
+    """
+
+    kind: str
+    name: str
+    experiment: str
+    when: float
+    current: bool
+
+
+class Usage:
+    """The uses of a workspace's stages, ``<root>/<experiment>/<kind>-<name>``; what cannot be written is left out."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def mark(self, kind: str, name: str, experiment: str) -> None:
+        """``experiment`` uses the stage now."""
+        path = self._root / experiment / f"{kind}-{name}"
+        try:
+            try:
+                os.utime(path)
+            except FileNotFoundError:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+        except OSError as error:
+            logger.debug("the use of %s is not noted: %s", path, error)
+
+    def finish(self, experiment: str, since: float) -> None:
+        """A run of ``experiment`` that began at ``since`` is finished: what it did not use, it needs no more."""
+        try:
+            path = self._root / experiment / _FINISHED
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            os.utime(path, (since, since))
+        except OSError as error:
+            logger.debug("the end of a run is not noted: %s", error)
+
+    def uses(self) -> Iterator[Use]:
+        """Every use, in no order."""
+        for folder in self._root.iterdir() if self._root.is_dir() else ():
+            finished = folder / _FINISHED
+            since = finished.stat().st_mtime if finished.exists() else 0.0
+            for path in folder.glob("*-*"):
+                kind, _, name = path.name.partition("-")
+                when = path.stat().st_mtime
+                yield Use(kind, name, folder.name, when, when >= since)
+
+    def forget(self, kind: str, name: str) -> None:
+        """The stage is gone."""
+        for path in self._root.glob(f"*/{kind}-{name}"):
+            path.unlink(missing_ok=True)
+
+    def forget_experiment(self, experiment: str) -> None:
+        """``experiment`` needs nothing any more."""
+        shutil.rmtree(self._root / experiment, ignore_errors=True)
+
+
+def now() -> float:
+    """The time as the file system will tell it: never later than the mark of what is used from here on."""
+    return time.time() - 0.1  # a file's time is that of the last tick of the kernel's clock
