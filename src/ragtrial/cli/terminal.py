@@ -75,14 +75,14 @@ class Terminal:
         if self.as_json:
             write_json(value, self.out)
 
-    def table(self, rows: Sequence[Sequence[str]], after: str = "") -> None:
-        """Print a header and rows, if there are any, after the text ``after``; the first column left, others right."""
+    def table(self, rows: Sequence[Sequence[str]], after: str = "", texts: Sequence[int] = (0,)) -> None:
+        """Print a header and rows, if any, after the text ``after``; the columns ``texts`` left, the others right."""
         if self.as_json or not rows:
             return
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for number, row in enumerate(rows):
-            cells = [row[0].ljust(widths[0])]
-            cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+            columns = enumerate(zip(row, widths, strict=True))
+            cells = [cell.ljust(width) if place in texts else cell.rjust(width) for place, (cell, width) in columns]
             line = (after if number == 0 else "") + "  ".join(cells).rstrip()
             write(click.style(line, bold=True) if self.styled and number == 0 else line, self.out)
 

@@ -107,7 +107,7 @@ class CachedEmbedder:
         next begins. ``advance`` is told of every text that is done. Raises EmbedderError and WorkspaceError.
         """
         keys = _keys(source, prefix)
-        with VectorCache(self.path) as cache:
+        with VectorCache(self.path, self.embedder.summary()) as cache:
             absent = np.flatnonzero(cache.missing(keys))
             first = absent[_first_of_each(keys[absent])]
             # Longest first: batches of equal length waste no padding, and the largest memory is asked for at once.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import weakref
 from pathlib import Path
@@ -13,14 +14,23 @@ try:
 except ImportError:  # Windows: runs are not seen there, stages are locked all the same
     fcntl = None
 
+logger = logging.getLogger(__name__)
+
 
 class Presence:
-    """A shared lock on a file, held until it is closed, forgotten, or its process ends."""
+    """A shared lock on a file, held until it is closed, forgotten, or its process ends.
+
+    Making one waits while somebody is alone there.
+    """
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            self._lock(exclusively=False)
+            try:
+                self._lock(exclusively=False)
+            except BlockingIOError:
+                logger.warning("waiting for what is being removed from %s", path.parent)
+                self._lock(exclusively=False, wait=True)
         except OSError:
             os.close(self._descriptor)
             raise
@@ -32,11 +42,11 @@ class Presence:
         try:
             self._lock(exclusively=True)
         except OSError:
-            self._lock(exclusively=False)  # the change is not one step: what was held may have been let go
+            self._lock(exclusively=False, wait=True)  # the change is not one step: what was held may have been let go
             return False
         return True
 
-    def _lock(self, *, exclusively: bool) -> None:
+    def _lock(self, *, exclusively: bool, wait: bool = False) -> None:
         if fcntl is not None:
-            how = fcntl.LOCK_EX | fcntl.LOCK_NB if exclusively else fcntl.LOCK_SH
-            fcntl.flock(self._descriptor, how)
+            how = fcntl.LOCK_EX if exclusively else fcntl.LOCK_SH
+            fcntl.flock(self._descriptor, how if wait else how | fcntl.LOCK_NB)

@@ -32,18 +32,21 @@ def text_keys(texts: Iterable[str]) -> Keys:
 
 
 class VectorCache:
-    """float32 vectors of one dimension by 16-byte key. Close it, or use it as a context manager."""
+    """float32 vectors of one dimension by 16-byte key. Close it, or use it as a context manager.
 
-    def __init__(self, path: Path) -> None:
+    ``what`` says in words what makes the vectors; it is kept in the file when that is made.
+    """
+
+    def __init__(self, path: Path, what: str = "") -> None:
         from filelock import FileLock
 
         self.path = path
         with self._errors():
             path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(f"{path}.lock"):  # the change to WAL fails at once if another process makes it, too
-                self._open()
+                self._open(what)
 
-    def _open(self) -> None:
+    def _open(self, what: str) -> None:
         self._connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
         try:
             self._connection.execute("PRAGMA page_size = 16384")  # a third of the space of the default for 384 floats
@@ -52,6 +55,9 @@ class VectorCache:
             self._connection.execute(
                 "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL, crc INTEGER NOT NULL)"
             )
+            self._connection.execute("CREATE TABLE IF NOT EXISTS about (what TEXT NOT NULL)")
+            if what and not self.what:
+                self._connection.execute("INSERT INTO about VALUES (?)", (what,))
         except BaseException:
             self._connection.close()
             raise
@@ -64,6 +70,13 @@ class VectorCache:
 
     def close(self) -> None:
         self._connection.close()
+
+    @property
+    def what(self) -> str:
+        """What makes the vectors, in words."""
+        with self._errors():
+            row = self._connection.execute("SELECT what FROM about LIMIT 1").fetchone()
+        return str(row[0]) if row else ""
 
     def __len__(self) -> int:
         with self._errors():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 _COLLECTION = "chunks"
 _ADD_BATCH = 5_000  # Chroma refuses more than 5,461 at once
 _QUERY_BATCH = 256
+_FEWEST_SYNCED = 2  # Chroma's lowest sync_threshold
 _OWN_NEIGHBOURS = 1_000
 """How many hits a vector is looked for among when it is itself the query; more only if as many are equal to it."""
 
@@ -52,16 +55,17 @@ class ChromaStore(Store):
 
     def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
         # Set when the collection is made: changing ef_search on a loaded one has no effect in this process.
-        hnsw = cast("CreateHNSWConfiguration", {"space": self.space, **self.hnsw.model_dump()})
+        options = {"space": self.space, **self.hnsw.model_dump(), **_synced(len(vectors))}
+        hnsw = cast("CreateHNSWConfiguration", options)
         try:
             with _client(folder) as client:
                 collection = client.create_collection(
                     _COLLECTION, configuration={"hnsw": hnsw}, embedding_function=None
                 )
-                for start in range(0, len(vectors), _ADD_BATCH):
-                    batch = np.asarray(vectors.matrix[start : start + _ADD_BATCH])
-                    collection.add(ids=[str(code) for code in range(start, start + len(batch))], embeddings=batch)
-                    advance(len(batch))
+                for start, end in pairwise(_batches(len(vectors))):
+                    batch = np.asarray(vectors.matrix[start:end])
+                    collection.add(ids=[str(code) for code in range(start, end)], embeddings=batch)
+                    advance(end - start)
                 if collection.count() != len(vectors):
                     raise StoreError(f"Chroma kept {collection.count()} of {len(vectors)} vectors in {folder}.")
         except StoreError:
@@ -70,6 +74,9 @@ class ChromaStore(Store):
             if not _is_chromas(error):
                 raise
             raise StoreError(f"Chroma could not build the index in {folder}: {error}") from error
+        if len(vectors) < _FEWEST_SYNCED:  # the graph's files hold nothing yet, and are other ones at each opening
+            for graph in (path for path in folder.iterdir() if path.is_dir()):
+                shutil.rmtree(graph)
 
     def open(self, vectors: Vectors, folder: Path) -> Index:
         return ChromaIndex(self, vectors, folder)
@@ -133,6 +140,22 @@ class ChromaIndex:
             if not _is_chromas(error):
                 raise
             raise _damaged(self._folder, error) from error
+
+
+def _batches(count: int) -> list[int]:
+    """Where batches of equal size start, and the end of the last."""
+    parts = -(-count // _ADD_BATCH)
+    return [count * part // parts for part in range(parts + 1)] if parts else []
+
+
+def _synced(count: int) -> dict[str, int]:
+    """Options under which the last batch is written into the graph at once.
+
+    Chroma leaves fewer than 1,000 new vectors in its log, and adds them to the graph anew each time it is opened:
+    each time another graph.
+    """
+    threshold = max(_FEWEST_SYNCED, min(1_000, count))
+    return {"sync_threshold": threshold, "batch_size": min(100, threshold)}
 
 
 def _damaged(folder: Path, why: object) -> StoreError:

@@ -1,0 +1,153 @@
+"""ragtrial cache"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ragtrial.cli.terminal import Terminal, common_options
+
+if TYPE_CHECKING:
+    from ragtrial.storage.upkeep import Entry, Upkeep
+
+_SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+class _Age(click.ParamType[int]):
+    name = "age"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = re.fullmatch(r"(\d+)([hdw])", str(value))
+        if not found:
+            self.fail(f"{value!r} is no age; write hours, days or weeks like 12h, 30d, 4w.", param, ctx)
+        return int(found[1]) * _SECONDS[found[2]]
+
+
+@click.group("cache")
+def command() -> None:
+    """What finished stages take up, and clearing up.
+
+    WHERE is a config or a workspace folder (default: RAGTRIAL_WORKSPACE, or .ragtrial in this folder).
+    """
+
+
+@command.command("list")
+@click.argument("where", required=False)
+@common_options
+def list_entries(terminal: Terminal, where: str | None) -> int:
+    """List what is kept: what it is, its size, its last use, and by which experiments."""
+    upkeep = _upkeep(where)
+    entries = upkeep.entries()
+    _say(terminal, entries)
+    terminal.say(f"\n{_total(entries)} in {upkeep.root}")
+    terminal.say_json({"exit_code": 0, "workspace": str(upkeep.root), "entries": [_row(entry) for entry in entries]})
+    return 0
+
+
+@command.command("prune")
+@click.argument("where", required=False)
+@click.option("--older-than", type=_Age(), metavar="AGE", help="Only what was not used for so long: 12h, 30d, 4w.")
+@click.option("--experiment", metavar="NAME", help="Only what no other experiment has used.")
+@click.option("--unused", is_flag=True, help="Only what the last finished run of no experiment used.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@common_options
+def prune(
+    terminal: Terminal,
+    where: str | None,
+    older_than: int | None,
+    experiment: str | None,
+    *,
+    unused: bool,
+    dry_run: bool,
+) -> int:
+    """Remove what all the given options allow; it is made again if it is needed. Reports are not touched."""
+    from ragtrial.errors import InputError, did_you_mean, listed
+
+    if older_than is None and experiment is None and not unused:
+        raise click.UsageError("say what may go: --unused, --older-than AGE, --experiment NAME, or several of them.")
+    upkeep = _upkeep(where)
+    known = upkeep.experiments()
+    if experiment is not None and experiment not in known:
+        near = did_you_mean(experiment, known)
+        raise InputError(f"no experiment {experiment!r} has used {upkeep.root}.{near} It has: {listed(known)}.")
+    entries = upkeep.prune(unused=unused, experiment=experiment, older_than=older_than, dry=dry_run)
+    _say(terminal, entries)
+    terminal.say(f"\n{_total(entries)} {'would be removed' if dry_run else 'removed'} from {upkeep.root}")
+    done = {"exit_code": 0, "workspace": str(upkeep.root), "dry_run": dry_run}
+    terminal.say_json({**done, "removed": [_row(entry) for entry in entries]})
+    return 0
+
+
+@command.command("verify")
+@click.argument("where", required=False)
+@common_options
+def verify(terminal: Terminal, where: str | None) -> int:
+    """Read everything that is kept, and remove what is not what was written."""
+    from ragtrial.progress import stage
+
+    upkeep = _upkeep(where)
+    entries = upkeep.entries()
+    with stage(terminal.progress(), "verify", sum(entry.size for entry in entries), "bytes") as progress:
+        damaged = upkeep.verify(progress.advance)
+    terminal.say(f"{_total(entries)} checked in {upkeep.root}; {len(damaged)} damaged")
+    for entry, why in damaged:
+        terminal.say(f"  {entry.what}: {why}; removed, it is made again when it is needed")
+    rows = [{**_row(entry), "damage": why} for entry, why in damaged]
+    terminal.say_json({"exit_code": 0, "workspace": str(upkeep.root), "checked": len(entries), "damaged": rows})
+    return 0
+
+
+def _upkeep(where: str | None) -> Upkeep:
+    from ragtrial.errors import WorkspaceError
+    from ragtrial.storage.upkeep import Upkeep
+
+    root = Path(where or os.environ.get("RAGTRIAL_WORKSPACE") or ".ragtrial").expanduser()
+    if root.is_file():
+        from ragtrial.config import load_config
+        from ragtrial.experiment import workspace_folder
+
+        root = workspace_folder(load_config(str(root)))
+    if not root.is_dir():
+        raise WorkspaceError(f"there is no workspace {root}; name a config whose workspace it is, or the folder.")
+    return Upkeep(root.absolute())
+
+
+def _say(terminal: Terminal, entries: Sequence[Entry]) -> None:
+    header = ["what", "size", "last use", "by"]
+    rows = [[entry.what, _bytes(entry.size), _when(entry), ", ".join(entry.experiments) or "-"] for entry in entries]
+    terminal.table([header, *rows] if rows else [], texts=(0, 3))
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    return {
+        "path": str(entry.path),
+        "kind": entry.kind,
+        "what": entry.what,
+        "bytes": entry.size,
+        "last_use": datetime.fromtimestamp(entry.used).astimezone().isoformat(timespec="seconds"),
+        "experiments": list(entry.experiments),
+        "needed_by": list(entry.current),
+    }
+
+
+def _total(entries: Sequence[Entry]) -> str:
+    noun = "entry" if len(entries) == 1 else "entries"
+    return f"{len(entries):,} {noun}, {_bytes(sum(entry.size for entry in entries))}"
+
+
+def _when(entry: Entry) -> str:
+    return f"{datetime.fromtimestamp(entry.used).astimezone():%Y-%m-%d %H:%M}"
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"

@@ -1,0 +1,195 @@
+"""Looking after a workspace: what is in it, what may go, and whether it is still what was written."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from ragtrial.errors import WorkspaceError
+from ragtrial.storage.atomic import TEMPORARY_PREFIX
+from ragtrial.storage.presence import Presence
+from ragtrial.storage.seals import DamagedError, Seal, check_bytes, read_seal
+from ragtrial.storage.usage import Usage, Use
+from ragtrial.storage.vectors import VectorCache
+from ragtrial.storage.workspace import check_layout
+
+_NOT_STAGES = {"uses", "locks", "vectors"}
+_VECTORS = "vectors"
+_UNFINISHED = "unfinished"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Something in a workspace that can be removed by itself.
+
+    ``size`` is in bytes; ``used`` is when an experiment last asked for it, or when it was made if none has (seconds
+    since 1970). ``current`` are the experiments whose last finished run, or a later one, asked for it.
+    """
+
+    path: Path
+    kind: str
+    what: str
+    size: int
+    used: float
+    experiments: tuple[str, ...] = ()
+    current: tuple[str, ...] = ()
+
+
+class Upkeep:
+    """The entries of the workspace in ``root``. Raises WorkspaceError if it is none, or of another layout."""
+
+    def __init__(self, root: Path) -> None:
+        check_layout(root)
+        self.root = root
+        self._usage = Usage(root / "uses")
+
+    def entries(self) -> list[Entry]:
+        """Everything that takes space, the largest first. What a run that is still at work builds is unfinished."""
+        uses: dict[tuple[str, str], list[Use]] = {}
+        for use in self._usage.uses():
+            uses.setdefault((use.kind, use.name), []).append(use)
+        found = [_with_uses(entry, uses.get((entry.kind, entry.path.stem), [])) for entry in self._unused_entries()]
+        return sorted(found, key=lambda entry: (-entry.size, str(entry.path)))
+
+    def prune(
+        self, *, unused: bool = False, experiment: str | None = None, older_than: float | None = None, dry: bool = False
+    ) -> list[Entry]:
+        """Remove what all the given conditions allow, and what killed runs left behind; the removed entries.
+
+        ``unused``: the last finished run of no experiment asked for it. ``experiment``: no other experiment asked for
+        it. ``older_than``: nobody asked for it for so many seconds. ``dry`` removes nothing. Raises WorkspaceError if
+        another run is at work in the workspace.
+        """
+        with self._alone():
+            chosen = [
+                entry
+                for entry in self.entries()
+                if entry.kind == _UNFINISHED
+                or (
+                    not (unused and entry.current)
+                    and (experiment is None or entry.experiments == (experiment,))
+                    and (older_than is None or time.time() - entry.used > older_than)
+                )
+            ]
+            if not dry:
+                for entry in chosen:
+                    self._remove(entry)
+                if experiment is not None and older_than is None and not unused:
+                    self._usage.forget_experiment(experiment)
+            return chosen
+
+    def experiments(self) -> list[str]:
+        """The experiments that have used the workspace."""
+        return sorted({use.experiment for use in self._usage.uses()})
+
+    def verify(self, advance: Callable[[int], None] = lambda _: None) -> list[tuple[Entry, str]]:
+        """Read everything, and remove what is not what was written: it is made again when it is needed.
+
+        Gives the entries that were damaged, and in what; of a file of cached vectors only the damaged ones are
+        removed. Raises WorkspaceError if another run is at work in the workspace.
+        """
+        damaged = []
+        with self._alone():
+            for entry in self.entries():
+                why = self._damage(entry)
+                if why is not None:
+                    damaged.append((entry, why))
+                advance(entry.size)
+        return damaged
+
+    def _damage(self, entry: Entry) -> str | None:
+        """What is wrong with ``entry``, after it was put right; None if nothing was."""
+        if entry.kind == _VECTORS:
+            try:
+                with VectorCache(entry.path) as cache:
+                    lost = cache.drop_damaged()
+            except WorkspaceError as error:
+                self._remove(entry)
+                return str(error.__cause__ or error)
+            return f"{lost:,} vectors had other bytes than were written" if lost else None
+        try:
+            check_bytes(entry.path)
+        except DamagedError as error:
+            self._remove(entry)
+            return str(error)
+        return None
+
+    def _unused_entries(self) -> Iterator[Entry]:
+        for folder in sorted(self.root.iterdir()):
+            if folder.is_dir() and folder.name not in _NOT_STAGES:
+                for path in sorted(folder.iterdir()):
+                    if path.name.startswith(TEMPORARY_PREFIX):
+                        what = f"unfinished {folder.name}: of a run at work, or of one that was stopped"
+                        yield Entry(path, _UNFINISHED, what, _size(path), path.stat().st_mtime)
+                    else:
+                        yield _stage(path)
+        for path in sorted((self.root / _VECTORS).glob("*.sqlite")):
+            yield _vectors(path)
+
+    def _remove(self, entry: Entry) -> None:
+        try:
+            if entry.path.is_dir():
+                gone = entry.path.with_name(f"{TEMPORARY_PREFIX}{entry.path.name}-removed")
+                shutil.rmtree(gone, ignore_errors=True)
+                entry.path.rename(gone)  # in one step: a half-removed folder must not be taken for a stage
+                shutil.rmtree(gone)
+            else:
+                for path in entry.path.parent.glob(f"{entry.path.name}*"):  # and its log, and its lock
+                    path.unlink()
+        except OSError as error:
+            raise WorkspaceError(f"{entry.path} cannot be removed: {error.strerror}.") from error
+        self._usage.forget(entry.kind, entry.path.stem)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        try:
+            presence = Presence(self.root / "in-use")
+        except OSError as error:
+            raise WorkspaceError(f"the workspace {self.root} cannot be written to: {error.strerror}.") from error
+        try:
+            if not presence.become_alone():
+                raise WorkspaceError(
+                    f"another run is at work in the workspace {self.root}; run the same command again when it is done."
+                )
+            yield
+        finally:
+            presence.close()
+
+
+def _stage(path: Path) -> Entry:
+    try:
+        sealed = read_seal(path)
+    except DamagedError as error:
+        sealed = Seal(f"{path.parent.name}, damaged: {error}", {})
+    made = datetime.fromisoformat(sealed.made).timestamp()
+    return Entry(path, path.parent.name, sealed.what, _size(path), made)
+
+
+def _vectors(path: Path) -> Entry:
+    try:
+        with VectorCache(path) as cache:
+            what = f"{len(cache):,} cached vectors ({cache.what})"
+    except WorkspaceError as error:
+        what = f"cached vectors, damaged: {error.__cause__ or error}"
+    size = sum(part.stat().st_size for part in path.parent.glob(f"{path.name}*"))
+    return Entry(path, _VECTORS, what, size, path.stat().st_mtime)
+
+
+def _with_uses(entry: Entry, uses: Sequence[Use]) -> Entry:
+    if not uses:
+        return entry
+    return replace(
+        entry,
+        used=max(use.when for use in uses),
+        experiments=tuple(sorted({use.experiment for use in uses})),
+        current=tuple(sorted({use.experiment for use in uses if use.current})),
+    )
+
+
+def _size(path: Path) -> int:
+    return sum(part.stat().st_size for part in path.rglob("*") if part.is_file())
