@@ -37,11 +37,27 @@ class Silent:
 
 @contextmanager
 def stage(progress: Progress, name: str, total: int | None = None, unit: str = "") -> Iterator[Progress]:
-    """Announce a stage around a block; a block that raises leaves it unfinished."""
+    """Announce a stage around a block; a block that raises leaves it unfinished, and an interruption notes where."""
     progress.begin(name, total, unit)
+    counted = _Counted(progress)
     try:
-        yield progress
-    except BaseException:
+        yield counted
+    except BaseException as error:
         progress.abandon()
+        if isinstance(error, KeyboardInterrupt):
+            error.add_note(f"at {name}" + (f" ({counted.done:,} of {total:,} {unit} done)" if total else ""))
         raise
     progress.finish()
+
+
+class _Counted:
+    """Passes everything on, and knows how far it is."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.done = 0
+        self.begin, self.finish, self.abandon = progress.begin, progress.finish, progress.abandon
+        self._advance = progress.advance
+
+    def advance(self, count: int) -> None:
+        self.done += count
+        self._advance(count)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 import tempfile
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 
 import click
 
@@ -20,18 +24,20 @@ from ragtrial.errors import Fault, RagtrialError
 _MISUSED = 2
 _INTERRUPTED = 130
 _CRASHED = 3
-_KEPT = "interrupted. Everything that was finished is kept; run the same command again to go on."
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_PATIENCE = 3.0
+"""Seconds after which an interrupted run ends wherever it is: as after a kill, what is finished is kept."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command line; its exit code. Errors go to stderr, and with ``--json`` as one document to stdout, too."""
-    signal.signal(signal.SIGTERM, _terminate)
     out = sys.stdout
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a text that the terminal cannot show is no crash
     try:
-        return int(group.main(args=list(arguments), prog_name="ragtrial", standalone_mode=False) or 0)
+        with _signals(arguments):
+            return int(group.main(args=list(arguments), prog_name="ragtrial", standalone_mode=False) or 0)
     except RagtrialError as error:
         return _failed(error.exit_code, error.faults, arguments)
     except click.ClickException as error:
@@ -40,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort) as error:
         if isinstance(error.__cause__, EOFError):  # click takes the end of any file for the end of the input
             return _failed(_CRASHED, [Fault(message=_crash(error.__cause__))], arguments)
-        return _failed(_INTERRUPTED, [Fault(message=_KEPT)], arguments, "")
+        return _failed(_INTERRUPTED, [Fault(message=_interrupted(error.__cause__ or error))], arguments, "")
     except SystemExit as error:
         if sys.stdout is not out:
             return 0  # click has put its own in place: the reader of its help has gone
@@ -58,8 +64,39 @@ def _usage(error: click.ClickException) -> str:
     return f"{message}{end} Try '{context.command_path} --help'." if context else f"{message}{end}"
 
 
-def _terminate(_number: int, _frame: object) -> None:
+@contextmanager
+def _signals(arguments: Sequence[str]) -> Iterator[None]:
+    """Interruption and termination stop the work, inside the block."""
+    before = {number: signal.signal(number, partial(_stop, arguments)) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(arguments: Sequence[str], _number: int, _frame: object) -> None:
+    """The first signal stops the work in good order; the second one, or time, wherever it is."""
+    for number in _SIGNALS:
+        signal.signal(number, lambda *_: _end(arguments))
+    watch = threading.Timer(_PATIENCE, _end, [arguments])
+    watch.daemon = True
+    watch.start()
     raise KeyboardInterrupt
+
+
+def _end(arguments: Sequence[str]) -> None:
+    _failed(_INTERRUPTED, [Fault(message=_interrupted())], arguments, "")
+    os._exit(_INTERRUPTED)
+
+
+def _interrupted(error: BaseException | None = None) -> str:
+    """Where it was stopped, what is kept, and how to go on."""
+    where = getattr(error, "__notes__", [""])[0]
+    return (
+        f"interrupted{' ' if where else ''}{where}. Everything that was finished is kept, every batch of embeddings, "
+        "too; run the same command again to go on."
+    )
 
 
 def _failed(code: int, faults: Sequence[Fault], arguments: Sequence[str], label: str = "error: ") -> int:

@@ -16,7 +16,7 @@ from ragtrial.rankings import Counts, Floats
 from ragtrial.storage.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.storage.vectors import Keys, VectorCache, text_keys
 
-_SHARD_BATCHES = 8  # batches encoded between two writes: few enough to lose little, enough to keep a model busy
+_READ_BATCHES = 16  # batches whose texts are read at once, so that a document is not opened for each chunk of it
 _READ = 4_096
 _SAME_MODEL = 0.01
 """How far (1 - cosine) a vector made now may be from the one in the cache: hosted models vary in the fourth digit."""
@@ -103,7 +103,7 @@ class CachedEmbedder:
     ) -> Embedded:
         """Embed every text of ``source`` behind ``prefix``, of the given ``lengths`` (see there).
 
-        Equal texts are embedded once, texts that the cache has not at all; each finished shard is kept before the
+        Equal texts are embedded once, texts that the cache has not at all; each finished batch is kept before the
         next begins. ``advance`` is told of every text that is done. Raises EmbedderError and WorkspaceError.
         """
         keys = _keys(source, prefix)
@@ -116,11 +116,8 @@ class CachedEmbedder:
             self._dimension = self._dimension or cache.dimension()
             if len(order) and len(absent) < len(keys) and self._encode is None and self.embedder.may_change:
                 self._refuse_another_model(cache, source, prefix, keys, absent)
-            shard = self.embedder.batch_size * _SHARD_BATCHES
-            for start in range(0, len(order), shard):
-                positions = np.sort(order[start : start + shard])  # neighbours are read from one document
-                vectors = self.embed_now([prefix + text for text in source.indexed_texts(positions.tolist())])
-                cache.write(keys[positions], vectors)
+            for positions, texts in self._batches_of(source, order):
+                cache.write(keys[positions], self.embed_now([prefix + text for text in texts]))
                 advance(len(positions))
         return Embedded(self.path, keys, self._dimension or 0)
 
@@ -140,6 +137,17 @@ class CachedEmbedder:
         if self.tokenizer is None or limit is None:
             return None
         return int(np.count_nonzero(lengths > limit))
+
+    def _batches_of(self, source: TextSource, order: Counts) -> Iterator[tuple[Counts, list[str]]]:
+        """The positions of ``order`` and their texts, as many at a time as the model is given at once."""
+        size = self.embedder.batch_size
+        for start in range(0, len(order), size * _READ_BATCHES):
+            wanted = order[start : start + size * _READ_BATCHES]
+            ascending = np.argsort(wanted)
+            texts = dict(zip(ascending.tolist(), source.indexed_texts(wanted[ascending].tolist()), strict=True))
+            for first in range(0, len(wanted), size):
+                positions = wanted[first : first + size]
+                yield positions, [texts[place] for place in range(first, first + len(positions))]
 
     def _refuse_another_model(
         self, cache: VectorCache, source: TextSource, prefix: str, keys: Keys, absent: Counts

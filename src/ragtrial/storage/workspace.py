@@ -147,13 +147,9 @@ class Workspace:
             self.drop(kind, name)
         for left_behind in target.parent.glob(f"{TEMPORARY_PREFIX}{name}-*"):  # by a run that was killed
             shutil.rmtree(left_behind, ignore_errors=True)
-        try:
-            with self._errors(f"{target} cannot be written"), new_folder(target) as folder:
-                build(folder)
-                seal(folder, what)
-        except KeyboardInterrupt as interruption:
-            interruption.add_note(f"What was finished is kept in {self.root}.")
-            raise
+        with self._errors(f"{target} cannot be written"), new_folder(target) as folder:
+            build(folder)
+            seal(folder, what)
 
     def _say_damaged(self, folder: Path, why: str) -> None:
         message = f"{folder} is damaged ({why}); it is made again."
