@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.evaluators import Evaluation
-from ragtrial.plan import Audited
+from ragtrial.outcomes import Audited
 from ragtrial.rankings import PADDING, Rankings
 from ragtrial.records import Caution
 from ragtrial.report import AuditPart

@@ -26,7 +26,8 @@ from ragtrial.environment import without_secrets
 from ragtrial.errors import ConfigError, Fault, InputError, LabelsError, RunError, did_you_mean, listed
 from ragtrial.evaluators import EVALUATORS, Evaluation
 from ragtrial.grading import GradedRankings, grade
-from ragtrial.plan import Plan, SettingRankings
+from ragtrial.outcomes import SettingRankings
+from ragtrial.plan import Plan
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, collapse, from_rows
 from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQueries, QueryResult
@@ -102,6 +103,7 @@ class RetrievalEvaluator:
             self.config.dataset.match,
             dataset.labels_file,
             self.config.evaluators.relevance_threshold,
+            self.plan.located,
         )
 
     @cached_property

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,15 +17,18 @@ from ragtrial.chunkers.cutting import cut
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.documents import corpus_fingerprint
 from ragtrial.dataset.library import Library
+from ragtrial.dataset.passages import locate
 from ragtrial.drilldown import FoundText
 from ragtrial.embedders import Embedder
 from ragtrial.embedders.cached import CachedEmbedder, TextList
 from ragtrial.errors import ModelNotFoundError, RunError, StoreError
-from ragtrial.health import LengthWatch, VectorHealth
+from ragtrial.health import LengthWatch
 from ragtrial.latency import measure_latency
 from ragtrial.opened import Opened
+from ragtrial.outcomes import Audited, BuiltIndex, Embeddings, SettingRankings
 from ragtrial.progress import Progress, stage
-from ragtrial.rankings import PADDING, Counts, Floats
+from ragtrial.rankings import PADDING, Counts
+from ragtrial.records import Span
 from ragtrial.retrievers import Retrieved
 from ragtrial.setting import Setting
 from ragtrial.storage.arrays import read_array, write_array, write_rows
@@ -40,58 +43,6 @@ T = TypeVar("T")
 
 AUDITED_BELOW = 100_000
 """Indexes of fewer vectors are always compared with exact search; it takes a second or two per thousand queries."""
-
-
-@dataclass(frozen=True, eq=False)
-class Audited:
-    """What exact search finds over the vectors of an index, and how many of them the index cannot return at all."""
-
-    exact: Retrieved
-    unreachable: int
-
-
-@dataclass(frozen=True, eq=False)
-class SettingRankings:
-    """What a setting found: ranked documents and the chunks that brought them, and what there is to say about it.
-
-    ``index`` describes the index; ``too_long`` counts chunks and queries beyond what the model reads (None: unknown);
-    ``timings`` are seconds per stage, of this run; ``latency`` is of the run that retrieved; ``audited`` is there
-    where the index is not exact.
-    """
-
-    setting: Setting
-    fingerprint: str
-    chunks: Chunks
-    retrieved: Retrieved
-    index: dict[str, Any]
-    health: VectorHealth
-    too_long: dict[str, int | None]
-    timings: dict[str, float]
-    latency: dict[str, Any] | None
-    audited: Audited | None
-
-
-@dataclass(frozen=True, eq=False)
-class _Embeddings:
-    """The vectors of all chunks, mapped from their file, and how healthy they are."""
-
-    name: str
-    matrix: Floats
-    health: VectorHealth
-
-    @classmethod
-    def read(cls, folder: Path) -> _Embeddings:
-        health = VectorHealth(**json.loads((folder / "health.json").read_text()))
-        return cls(folder.name, read_array(folder / "vectors.npy"), health)
-
-
-@dataclass(frozen=True)
-class _Built:
-    """A built index. ``id`` is that of this build; empty where every build finds the same."""
-
-    folder: Path
-    id: str
-    description: dict[str, Any]
 
 
 class Plan:
@@ -173,6 +124,29 @@ class Plan:
             audited=audited,
         )
 
+    def located(self, passages: Iterable[str], library: Library) -> dict[str, dict[int, tuple[Span, ...]]]:
+        """The documents of ``library`` that hold each of ``passages``, and where; as ``passages.locate`` finds them."""
+        wanted = sorted(set(passages))
+
+        def build(folder: Path) -> None:
+            with stage(self._progress, "passages", len(wanted), "passages"):
+                found = locate(wanted, library)
+            rows = [
+                [[position, [astuple(span) for span in spans]] for position, spans in found[one].items()]
+                for one in wanted
+            ]
+            write_text(folder / "places.json", json.dumps(rows))
+
+        def read(folder: Path) -> dict[str, dict[int, tuple[Span, ...]]]:
+            rows = json.loads((folder / "places.json").read_text())
+            return {
+                passage: {position: tuple(Span(*span) for span in spans) for position, spans in places}
+                for passage, places in zip(wanted, rows, strict=True)
+            }
+
+        name = fingerprint(["passages", self.documents, wanted])
+        return self.workspace.load("passages", name, "places of passages", build, read)
+
     def chunks(self, setting: Setting) -> Chunks:
         """The chunks of ``setting``."""
         tokenizer = self._unit_tokenizer(setting)
@@ -219,7 +193,7 @@ class Plan:
 
         return self.workspace.load("lengths", name, "lengths of chunks", build, _read_lengths)
 
-    def _embeddings(self, setting: Setting, chunks: Chunks) -> _Embeddings:
+    def _embeddings(self, setting: Setting, chunks: Chunks) -> Embeddings:
         """The vectors of all chunks."""
         embedder = self._embedder(setting.embedder)
         self.workspace.mark("vectors", embedder.path.stem)
@@ -235,9 +209,9 @@ class Plan:
             write_text(folder / "health.json", json.dumps(asdict(health)))
 
         what = f"embeddings ({setting.embedder.summary()})"
-        return self.workspace.load("embeddings", name, what, build, _Embeddings.read)
+        return self.workspace.load("embeddings", name, what, build, Embeddings.read)
 
-    def _index(self, setting: Setting, chunks: Chunks) -> _Built:
+    def _index(self, setting: Setting, chunks: Chunks) -> BuiltIndex:
         """The built index."""
         embeddings = self._embeddings(setting, chunks)
         name = fingerprint(["index", embeddings.name, setting.store.identity()])
@@ -248,16 +222,16 @@ class Plan:
                 with stage(self._progress, "index", len(chunks), "vectors") as progress:
                     setting.store.build(vectors, folder, progress.advance)
 
-        def read(folder: Path) -> _Built:
+        def read(folder: Path) -> BuiltIndex:
             sealed = self.workspace.seal("indexes", name)
             description = {**setting.store.model_dump(mode="json"), "vectors": len(chunks)}
             if setting.store.is_exact:
-                return _Built(folder, "", description)
-            return _Built(folder, sealed.id, {**description, "id": sealed.id, "bytes": sealed.size})
+                return BuiltIndex(folder, "", description)
+            return BuiltIndex(folder, sealed.id, {**description, "id": sealed.id, "bytes": sealed.size})
 
         return self.workspace.load("indexes", name, f"index ({setting.store.summary()})", build, read)
 
-    def _vectors(self, chunks: Chunks, embeddings: _Embeddings) -> Vectors:
+    def _vectors(self, chunks: Chunks, embeddings: Embeddings) -> Vectors:
         """The vectors of all chunks, with the order that breaks ties."""
         by_id = np.lexsort((chunks.start, self.library.id_order[chunks.document]))
         order = np.empty(len(chunks), dtype=np.int64)

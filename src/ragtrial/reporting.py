@@ -15,7 +15,7 @@ from ragtrial.grading import UNJUDGED, GradedRankings
 from ragtrial.health import health_cautions
 from ragtrial.metrics import Metric
 from ragtrial.options import Options
-from ragtrial.plan import SettingRankings
+from ragtrial.outcomes import SettingRankings
 from ragtrial.rankings import PADDING
 from ragtrial.records import Caution, PromptQueries
 from ragtrial.report import (

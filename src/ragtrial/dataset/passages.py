@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher
 
 from ragtrial.dataset.library import Library
@@ -48,6 +48,10 @@ def locate(passages: Iterable[str], library: Library) -> Mapping[str, dict[int, 
             if spans:
                 found[passage][position] = spans
     return found
+
+
+Locate = Callable[[Iterable[str], Library], Mapping[str, dict[int, tuple[Span, ...]]]]
+"""What finds passages: ``locate``, or a memory of what it found."""
 
 
 def nearest(passage: str, library: Library, among: Iterable[int] | None = None) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import locate, nearest, occurrences, short
+from ragtrial.dataset.passages import Locate, locate, nearest, occurrences, short
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, LabelsError, did_you_mean
 from ragtrial.records import Caution, Judgment, PromptQueries, Query
@@ -28,18 +28,24 @@ class ResolvedLabels:
 
 
 def resolve(
-    labels: PromptQueries, library: Library, match: Match, file: str = "", threshold: int = 1
+    labels: PromptQueries,
+    library: Library,
+    match: Match,
+    file: str = "",
+    threshold: int = 1,
+    located: Locate = locate,
 ) -> ResolvedLabels:
     """Look every judgment of ``labels`` up in ``library``.
 
     Under ``match: id`` a judgment's ``doc`` is a document id and its quote is searched in that document. Under
-    ``match: content`` it is a passage, and becomes one judgment for each document that holds it.
+    ``match: content`` it is a passage, and becomes one judgment for each document that holds it; ``located`` finds
+    these, or remembers them.
 
     Raises LabelsError with every unknown document, passage or quote not found, and conflicting grade.
     """
     faults: list[str] = []
     cautions: list[Caution] = []
-    by_passage = _Passages(labels, library) if match == "content" else None
+    by_passage = _Passages(labels, library, located) if match == "content" else None
     queries = []
     for query in labels.queries:
         judgments: list[Judgment] = []
@@ -94,9 +100,9 @@ def _by_id(
 class _Passages:
     """The passages of all labels, located in one walk over the documents."""
 
-    def __init__(self, labels: PromptQueries, library: Library) -> None:
+    def __init__(self, labels: PromptQueries, library: Library, located: Locate) -> None:
         self._library = library
-        self._found = locate((label.doc for query in labels.queries for label in query.relevant_docs), library)
+        self._found = located((label.doc for query in labels.queries for label in query.relevant_docs), library)
 
     def resolved(self, query: Query, judgment: Judgment, faults: list[str], cautions: list[Caution]) -> list[Judgment]:
         found = self._found[judgment.doc]

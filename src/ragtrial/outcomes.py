@@ -1,0 +1,67 @@
+"""What the stages of a plan come to, as values."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.health import VectorHealth
+from ragtrial.rankings import Floats
+from ragtrial.retrievers import Retrieved
+from ragtrial.setting import Setting
+from ragtrial.storage.arrays import read_array
+
+
+@dataclass(frozen=True, eq=False)
+class Audited:
+    """What exact search finds over the vectors of an index, and how many of them the index cannot return at all."""
+
+    exact: Retrieved
+    unreachable: int
+
+
+@dataclass(frozen=True, eq=False)
+class SettingRankings:
+    """What a setting found: ranked documents and the chunks that brought them, and what there is to say about it.
+
+    ``index`` describes the index; ``too_long`` counts chunks and queries beyond what the model reads (None: unknown);
+    ``timings`` are seconds per stage, of this run; ``latency`` is of the run that retrieved; ``audited`` is there
+    where the index is not exact.
+    """
+
+    setting: Setting
+    fingerprint: str
+    chunks: Chunks
+    retrieved: Retrieved
+    index: dict[str, Any]
+    health: VectorHealth
+    too_long: dict[str, int | None]
+    timings: dict[str, float]
+    latency: dict[str, Any] | None
+    audited: Audited | None
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """The vectors of all chunks, mapped from their file, and how healthy they are."""
+
+    name: str
+    matrix: Floats
+    health: VectorHealth
+
+    @classmethod
+    def read(cls, folder: Path) -> Embeddings:
+        health = VectorHealth(**json.loads((folder / "health.json").read_text()))
+        return cls(folder.name, read_array(folder / "vectors.npy"), health)
+
+
+@dataclass(frozen=True)
+class BuiltIndex:
+    """A built index. ``id`` is that of this build; empty where every build finds the same."""
+
+    folder: Path
+    id: str
+    description: dict[str, Any]
