@@ -78,8 +78,14 @@ class RetrievalEvaluator:
 
     @cached_property
     def plan(self) -> Plan:
-        workspace = Workspace(workspace_folder(self.config))
-        return Plan(workspace, self.dataset.corpus, self._progress, latency=self.config.latency, seed=self.config.seed)
+        return Plan(
+            Workspace(workspace_folder(self.config)),
+            self.dataset.corpus,
+            self._progress,
+            on_error=self.config.dataset.on_error,
+            latency=self.config.latency,
+            seed=self.config.seed,
+        )
 
     @cached_property
     def resolved(self) -> ResolvedLabels:
@@ -106,21 +112,22 @@ class RetrievalEvaluator:
 
     @property
     def cautions(self) -> list[Caution]:
-        """What was noticed about the settings and the labels."""
+        """What was noticed about the settings, the documents and the labels."""
         notes = {note for setting in self.settings for note in setting.embedder.notes()}
         sources = [Caution("model-source", note) for note in sorted(notes)]
-        return [*self._limit_cautions(), *self._cautions, *sources, *self._passed_over(), *self.resolved.cautions]
+        return [*self._limit_cautions(), *self._cautions, *sources, *self._document_cautions(), *self.resolved.cautions]
 
     def _limit_cautions(self) -> Iterator[Caution]:
         run, labelled = len(self.dataset.labels.queries), len(self._whole_dataset.labels.queries)
         if run < labelled:
             yield Caution("limit", f"only the first {run} of {labelled} queries were run.")
 
-    def _passed_over(self) -> Iterator[Caution]:
+    def _document_cautions(self) -> Iterator[Caution]:
         kinds = passed_over(self.dataset.corpus)
         if kinds:
             shown = listed(f"{count} {kind}" for kind, count in kinds.most_common())
             yield Caution("passed-over", f"{kinds.total()} files of the corpus are of no kind that is read: {shown}.")
+        yield from self.plan.library.notes
 
     def prepare(self) -> None:
         """Find everything that the config names, before any work is done: models, functions, documents, labels.
@@ -142,8 +149,10 @@ class RetrievalEvaluator:
         cautions = [*self._cautions, *self.resolved.cautions]
         if self._strict:
             cautions += [caution for setting in self.settings for caution in self.too_long(setting)]
-            if cautions:
-                raise LabelsError(*(Fault(self.dataset.labels_file, message=one.message) for one in cautions))
+            faults = [Fault(str(self.dataset.corpus), message=one.message) for one in self.plan.library.notes]
+            faults += (Fault(self.dataset.labels_file, message=one.message) for one in cautions)
+            if faults:
+                raise LabelsError(*faults)
 
     def too_long(self, setting: Setting) -> list[Caution]:
         """What the model of ``setting`` would not read to the end, counted without loading it."""
@@ -278,7 +287,9 @@ def search_settings(
     if only is not None and only not in settings:
         near = did_you_mean(only, settings)
         raise ConfigError(f"there is no setting {only!r}.{near} Known: {listed(settings)}.")
-    plan = Plan(Workspace(workspace_folder(config)), corpus_of(config.dataset), progress or Silent())
+    workspace = Workspace(workspace_folder(config))
+    on_error = config.dataset.on_error
+    plan = Plan(workspace, corpus_of(config.dataset), progress or Silent(), on_error=on_error)
     return {name: plan.search(setting, text) for name, setting in settings.items() if only in (None, name)}
 
 

@@ -18,7 +18,7 @@ from ragtrial.chunkers import Chunker
 from ragtrial.chunkers.cutting import cut
 from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.dataset.documents import corpus_fingerprint
+from ragtrial.dataset.documents import OnError, corpus_fingerprint
 from ragtrial.dataset.library import Library
 from ragtrial.drilldown import FoundText
 from ragtrial.embedders import Embedder
@@ -133,20 +133,27 @@ class Plan:
     """Makes stages and keeps them: what is finished is never made again, here or in another run."""
 
     def __init__(
-        self, workspace: Workspace, corpus: Path, progress: Progress, *, latency: bool = False, seed: int = 0
+        self,
+        workspace: Workspace,
+        corpus: Path,
+        progress: Progress,
+        *,
+        on_error: OnError = "stop",
+        latency: bool = False,
+        seed: int = 0,
     ) -> None:
         self._workspace = workspace
         self._progress = progress
         self._latency = latency
         self._seed = seed
         self._embedders: dict[Embedder, CachedEmbedder] = {}
-        content = corpus_fingerprint(corpus)
+        content = corpus_fingerprint(corpus, on_error)
         self.documents = fingerprint(["documents", content])
 
         def build(folder: Path) -> None:
             with stage(progress, "documents"):
-                Library.write(corpus, folder)
-            if corpus_fingerprint(corpus) != content:
+                Library.write(corpus, folder, on_error)
+            if corpus_fingerprint(corpus, on_error) != content:
                 raise RunError(f"the documents in {corpus} changed while they were read; run the same command again.")
 
         self.library = Library(workspace.stage("documents", self.documents, build))
@@ -239,7 +246,7 @@ class Plan:
             if unit != PADDING:
                 title, span = self.library.titles[int(chunks.document[unit])], chunks.span(unit)
                 where = (chunks.document_id(unit), title, span.start, span.end)
-                hits.append(FoundText(rank, *where, score, chunks.text(unit)))
+                hits.append(FoundText(rank, *where, score, chunks.text(unit), pages=chunks.pages(unit)))
         return hits
 
     @contextmanager
