@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,13 @@ def test_the_title_is_that_of_the_metadata_where_a_person_may_have_written_it(
     assert read(tmp_path, "text", title=title).title == read_as
 
 
+def test_a_title_that_is_no_unicode_is_none(tmp_path: Path) -> None:
+    content = pdf(["text"], title="T\u4e00")
+    assert content.count(b"00544e00") == 1
+    broken = content.replace(b"00544e00", b"0054d83d")
+    assert read_pdf(written(tmp_path, broken)) == PdfText("text", (0,), "")
+
+
 # What cannot be read.
 
 
@@ -156,6 +164,22 @@ def test_a_file_that_breaks_off_is_refused(tmp_path: Path, share: float) -> None
 def test_a_file_that_breaks_off_in_a_later_revision_is_refused_though_an_older_one_can_be_read(tmp_path: Path) -> None:
     content = pdf(["what it said at first"]) + b"7 0 obj\n<< /Length 41 >>\nstream\nBT /F 12 Tf"
     assert fault_of(written(tmp_path, content)) == BREAKS_OFF
+
+
+@given(st.lists(st.tuples(st.integers(0, 1499), st.integers(0, 255)), min_size=1, max_size=9))
+def test_whatever_is_damaged_it_is_read_or_refused(damage: list[tuple[int, int]]) -> None:
+    content = bytearray(pdf(["first page", "", "third page"], title="Title"))
+    for place, byte in damage:
+        content[place] = byte
+    with tempfile.TemporaryDirectory() as folder:
+        path = written(Path(folder), bytes(content))
+        try:
+            found = read_pdf(path)
+        except CorpusError as error:
+            assert len(error.faults) == 1
+            assert str(error).startswith(f"{path}: is ")
+        else:
+            assert [normalised(page) for page in pages_of(found)] == pages_of(found)
 
 
 def test_what_servers_add_behind_the_end_does_no_harm(tmp_path: Path) -> None:

@@ -71,7 +71,10 @@ def read_pdf(path: Path) -> PdfText:
             except pypdfium2.PdfiumError:
                 message = f"is damaged: page {number + 1} of {len(opened)} cannot be read; download or export it again."
                 raise _fault(path, message) from None
-        title = _title(opened.get_metadata_value("Title"))
+        try:
+            title = _title(opened.get_metadata_value("Title"))
+        except UnicodeDecodeError:  # half of a surrogate pair
+            title = ""
     return PdfText(PAGE_BREAK.join(pages), _starts(pages), title)
 
 
