@@ -173,13 +173,14 @@ def test_whatever_is_damaged_it_is_read_or_refused(damage: list[tuple[int, int]]
         content[place] = byte
     with tempfile.TemporaryDirectory() as folder:
         path = written(Path(folder), bytes(content))
+        refused = ""
+        pages = []
         try:
-            found = read_pdf(path)
+            pages = pages_of(read_pdf(path))
         except CorpusError as error:
-            assert len(error.faults) == 1
-            assert str(error).startswith(f"{path}: is ")
-        else:
-            assert [normalised(page) for page in pages_of(found)] == pages_of(found)
+            refused = str(error)
+        assert not refused or (refused.startswith(f"{path}: is ") and "\n" not in refused)
+        assert [normalised(page).strip() for page in pages] == pages
 
 
 def test_what_servers_add_behind_the_end_does_no_harm(tmp_path: Path) -> None:
