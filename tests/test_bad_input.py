@@ -185,7 +185,7 @@ def test_a_corpus_without_documents_is_refused(tmp_path: Path, capsys: Capture) 
     small_experiment(tmp_path, documents={"picture.png": b"\x89PNG", ".hidden.md": "x"})
     assert_refused(
         ragtrial(capsys, "run", "experiment.yaml"),
-        f"{tmp_path / 'documents'}: has no documents; files ending in .htm, .html, .markdown, .md, .txt are read.",
+        f"{tmp_path}/documents: has no documents; files ending in .htm, .html, .markdown, .md, .pdf, .txt are read.",
     )
 
 
@@ -197,6 +197,7 @@ def test_a_corpus_with_files_that_are_not_utf_8_names_all_of_them(tmp_path: Path
         ragtrial(capsys, "run", "experiment.yaml", "-q"),
         f"{tmp_path / 'documents' / 'a.md'}:2: byte 0xe9 {told}",
         f"{tmp_path / 'documents' / 'deep' / 'b.txt'}:1: byte 0xff {told}",
+        f"{tmp_path / 'documents'}: `dataset.on_error: skip` leaves out what cannot be read, and names it.",
     )
 
 
@@ -208,8 +209,9 @@ def test_a_corpus_file_with_rows_that_are_wrong(tmp_path: Path, capsys: Capture)
     )
     made = ragtrial(capsys, "run", "experiment.yaml", "-q")
     assert made.code == 2
-    assert [line.removeprefix(f"error: {corpus}:").split(":")[0] for line in made.err.splitlines()] == [
-        "2", "3", "4", "5"]  # fmt: skip
+    *faults, way_on = made.err.splitlines()
+    assert [fault.removeprefix(f"error: {corpus}:").split(":")[0] for fault in faults] == ["2", "3", "4", "5"]
+    assert way_on == f"error: {corpus}: `dataset.on_error: skip` leaves out what cannot be read, and names it."
     assert "document 'a' stands in line 1 already." in made.err
 
 

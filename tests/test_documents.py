@@ -21,6 +21,11 @@ def fault_of(corpus: Path) -> str:
     return str(caught.value)
 
 
+def way_on(corpus: Path) -> str:
+    """What is said after the faults of files or rows that may be left out."""
+    return f"\n{corpus}: `dataset.on_error: skip` leaves out what cannot be read, and names it."
+
+
 def test_a_folder_is_read_below_its_top_in_the_order_of_the_paths(tmp_path: Path) -> None:
     write_files(tmp_path, {"b.txt": "B", "a/z.md": "Z", "a/b/c.txt": "C", "a.txt": "A", "B.TXT": "upper"})
     assert [document.id for document in read_documents(tmp_path)] == ["B.TXT", "a.txt", "a/b/c.txt", "a/z.md", "b.txt"]
@@ -29,7 +34,7 @@ def test_a_folder_is_read_below_its_top_in_the_order_of_the_paths(tmp_path: Path
 def test_hidden_files_other_kinds_and_folders_with_a_suffix_are_passed_over(tmp_path: Path) -> None:
     write_files(
         tmp_path,
-        {"a.txt": "A", ".hidden.txt": "x", ".git/b.txt": "x", "sub/.cache/c.md": "x", "d.pdf": "x", "e.md/f.py": "x"},
+        {"a.txt": "A", ".hidden.txt": "x", ".git/b.txt": "x", "sub/.cache/c.md": "x", "d.rst": "x", "e.md/f.py": "x"},
     )
     assert [document.id for document in read_documents(tmp_path)] == ["a.txt"]
 
@@ -94,6 +99,7 @@ def test_every_file_that_is_not_utf8_is_named_after_the_good_ones_were_read(tmp_
     hint = "save the file as UTF-8 (iconv -f LATIN1 -t UTF-8)."
     assert str(caught.value) == (
         f"{tmp_path}/a.txt:2: byte 0xe9 is not UTF-8; {hint}\n{tmp_path}/c.md:1: byte 0xff is not UTF-8; {hint}"
+        + way_on(tmp_path)
     )
 
 
@@ -102,18 +108,20 @@ def test_a_file_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
         Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).write_text("x")
     except OSError:
         pytest.skip("this file system takes no such name")
-    assert fault_of(tmp_path) == f"{tmp_path}/caf\udce9.txt: has a name that is not UTF-8; rename it."
+    assert fault_of(tmp_path) == f"{tmp_path}/caf\udce9.txt: has a name that is not UTF-8; rename it." + way_on(
+        tmp_path
+    )
 
 
 def test_a_corpus_that_is_not_there_and_one_without_documents_are_refused(tmp_path: Path) -> None:
-    write_files(tmp_path / "empty", {"a.pdf": "x", ".b.txt": "x"})
+    write_files(tmp_path / "empty", {"a.rst": "x", ".b.txt": "x"})
     (tmp_path / "empty.jsonl").write_text("\n\n")
     absent = tmp_path / "absent"
     with pytest.raises(CorpusError) as caught:
         corpus_files(absent)
     assert str(caught.value) == f"{absent}: there is no such folder or file; `dataset.corpus` names it."
     assert fault_of(tmp_path / "empty") == (
-        f"{tmp_path}/empty: has no documents; files ending in .htm, .html, .markdown, .md, .txt are read."
+        f"{tmp_path}/empty: has no documents; files ending in .htm, .html, .markdown, .md, .pdf, .txt are read."
     )
     assert fault_of(tmp_path / "empty.jsonl") == (
         f"{tmp_path}/empty.jsonl: has no documents; each line must be one JSON object."
@@ -151,7 +159,7 @@ def test_ids_that_stand_twice_are_refused_with_both_lines(tmp_path: Path) -> Non
     assert fault_of(path) == (
         f"{path}:3: document 'a' stands in line 1 already.\n"
         f"{path}:5: document '1' stands in line 4 already.\n"
-        f"{path}:6: document 'a' stands in line 1 already."
+        f"{path}:6: document 'a' stands in line 1 already." + way_on(path)
     )
 
 
@@ -184,14 +192,14 @@ def test_ids_that_stand_twice_are_refused_with_both_lines(tmp_path: Path) -> Non
 def test_a_row_that_is_none_is_refused_with_its_line(tmp_path: Path, line: bytes, place: str, message: str) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_bytes(b'{"_id": "good", "text": "x"}\n' + line + b"\n")
-    assert fault_of(path) == f"{path}{place}: {message}"
+    assert fault_of(path) == f"{path}{place}: {message}" + way_on(path)
 
 
 def test_a_corpus_with_more_faults_than_anybody_reads_shows_twenty_and_counts_the_rest(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "corpus.jsonl", [{"_id": str(number)} for number in range(23)])
     lines = fault_of(path).splitlines()
     assert lines[19] == f"{path}:20: text must be a text; found keys: _id."
-    assert lines[20:] == [f"{path}: and 3 more like these."]
+    assert lines[20:] == [f"{path}: and 3 more like these.", way_on(path).strip()]
 
 
 def test_an_archive_that_breaks_off_is_refused_after_what_could_be_read(tmp_path: Path) -> None:
@@ -207,7 +215,7 @@ def test_an_archive_that_breaks_off_is_refused_after_what_could_be_read(tmp_path
 def test_the_fingerprint_follows_bytes_and_names_and_not_the_place_of_the_folder(tmp_path: Path) -> None:
     files = {"a.txt": "A", "sub/b.txt": "B"}
     one = corpus_fingerprint(write_files(tmp_path / "one", files))
-    assert corpus_fingerprint(write_files(tmp_path / "two", files | {"c.pdf": "not read", ".d.txt": "hidden"})) == one
+    assert corpus_fingerprint(write_files(tmp_path / "two", files | {"c.rst": "not read", ".d.txt": "hidden"})) == one
     others = [
         {"a.txt": "A", "sub/b.txt": "B "},
         {"a.txt": "A", "sub/c.txt": "B"},
@@ -233,8 +241,8 @@ def test_one_file_that_is_no_jsonl_is_refused_with_the_way_out(tmp_path: Path) -
 
 
 def test_files_of_other_kinds_are_counted_by_the_end_of_their_names(tmp_path: Path) -> None:
-    names = ("a.md", "b.PDF", "c.pdf", "sub/d.rst", ".hidden/e.pdf", "LICENSE")
-    assert passed_over(write_files(tmp_path, dict.fromkeys(names, "x"))) == {".pdf": 2, ".rst": 1, "LICENSE": 1}
+    names = ("a.md", "b.DOC", "c.doc", "sub/d.rst", ".hidden/e.doc", "f.PDF", "LICENSE")
+    assert passed_over(write_files(tmp_path, dict.fromkeys(names, "x"))) == {".doc": 2, ".rst": 1, "LICENSE": 1}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,17 @@ ORDER = [
 """Folders and modules, top to bottom. The package itself and its entry point stand outside: they open the door."""
 
 DOORS = ["__init__.py", "__main__.py"]
-HEAVY = {"torch", "chromadb", "scipy", "pandas", "sentence_transformers", "transformers", "huggingface_hub", "rich"}
+HEAVY = {
+    "torch",
+    "chromadb",
+    "scipy",
+    "pandas",
+    "sentence_transformers",
+    "transformers",
+    "huggingface_hub",
+    "rich",
+    "pypdfium2",
+}
 MOST_LINES = 400
 
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))

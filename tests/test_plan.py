@@ -17,6 +17,7 @@ import pytest
 
 from experiments import DOCUMENTS, QUERIES, RUN, Experiment, python, write_experiment
 from ragtrial.dataset.dataset import corpus_of
+from ragtrial.dataset.documents import OnError
 from ragtrial.dataset.library import Library
 from ragtrial.errors import EmbedderError, ModelNotFoundError, RunError
 from ragtrial.experiment import run_experiment, workspace_folder
@@ -530,8 +531,8 @@ def test_a_corpus_that_changes_while_it_is_read_is_not_kept(tmp_path: Path, monk
     corpus = Path(experiment.config().dataset.corpus or "")
     read = Library.write
 
-    def write(folder: Path, made: Path) -> None:
-        read(folder, made)
+    def write(folder: Path, made: Path, on_error: OnError) -> None:
+        read(folder, made, on_error)
         (corpus / "late.md").write_text("# Late\n")
 
     monkeypatch.setattr(Library, "write", write)

@@ -16,7 +16,10 @@ from ragtrial.report import QueryPart, Report, SettingPart, read_lines
 
 @dataclass(frozen=True)
 class FoundText:
-    """A hit with its text. ``grade`` is None where the document is not judged."""
+    """A hit with its text. ``grade`` is None where the document is not judged.
+
+    ``pages`` are the first and the last page of the text, counted from 1; None where the document has no pages.
+    """
 
     rank: int
     doc: str
@@ -26,6 +29,7 @@ class FoundText:
     score: float
     text: str
     grade: int | None = None
+    pages: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,10 @@ def _hits(row: dict[str, Any], texts: dict[str, dict[str, Any]], query: QueryPar
     for one in query.relevant_docs:
         grades[one.doc] = max(one.relevance, grades.get(one.doc, one.relevance))
     columns = zip(row["docs"], row["chunks"], row["starts"], row["ends"], row["scores"], strict=True)
-    return [
-        FoundText(rank, doc, texts[chunk]["title"], start, end, score, texts[chunk]["text"], grades.get(doc))
-        for rank, (doc, chunk, start, end, score) in enumerate(columns, 1)
-    ]
+    hits = []
+    for rank, (doc, chunk, start, end, score) in enumerate(columns, 1):
+        found = texts[chunk]
+        first, last = found.get("pages") or (None, None)
+        pages = None if first is None or last is None else (first, last)
+        hits.append(FoundText(rank, doc, found["title"], start, end, score, found["text"], grades.get(doc), pages))
+    return hits

@@ -8,7 +8,16 @@ import re
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-_PACKAGES = ("ragtrial", "chromadb", "numpy", "sentence-transformers", "tokenizers", "torch", "transformers")
+_PACKAGES = (
+    "ragtrial",
+    "chromadb",
+    "numpy",
+    "pypdfium2",
+    "sentence-transformers",
+    "tokenizers",
+    "torch",
+    "transformers",
+)
 
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)

@@ -88,6 +88,7 @@ class RetrievalEvaluator:
             Workspace(workspace_folder(self.config), self.config.experiment),
             self.dataset.corpus,
             self._progress,
+            on_error=self.config.dataset.on_error,
             latency=self.config.latency,
             audit=self._audit,
             seed=self.config.seed,
@@ -119,20 +120,27 @@ class RetrievalEvaluator:
 
     @property
     def cautions(self) -> list[Caution]:
-        """What was noticed about the settings and the labels."""
+        """What was noticed about the settings, the documents and the labels."""
         repaired = [Caution("repaired", without_secrets(message)) for message in self.plan.workspace.repaired]
-        return [*self._limit_cautions(), *self._cautions, *repaired, *self._passed_over(), *self.resolved.cautions]
+        return [
+            *self._limit_cautions(),
+            *self._cautions,
+            *repaired,
+            *self._document_cautions(),
+            *self.resolved.cautions,
+        ]
 
     def _limit_cautions(self) -> Iterator[Caution]:
         run, labelled = len(self.dataset.labels.queries), len(self._whole_dataset.labels.queries)
         if run < labelled:
             yield Caution("limit", f"only the first {run} of {labelled} queries were run.")
 
-    def _passed_over(self) -> Iterator[Caution]:
+    def _document_cautions(self) -> Iterator[Caution]:
         kinds = passed_over(self.dataset.corpus)
         if kinds:
             shown = listed(f"{count} {kind}" for kind, count in kinds.most_common())
             yield Caution("passed-over", f"{kinds.total()} files of the corpus are of no kind that is read: {shown}.")
+        yield from self.plan.library.notes
 
     def prepare(self) -> None:
         """Find everything that the config names, before any work is done: models, functions, documents, labels.
@@ -154,8 +162,10 @@ class RetrievalEvaluator:
         cautions = [*self._cautions, *self.resolved.cautions]
         if self._strict:
             cautions += [caution for setting in self.settings for caution in self.too_long(setting)]
-            if cautions:
-                raise LabelsError(*(Fault(self.dataset.labels_file, message=one.message) for one in cautions))
+            faults = [Fault(str(self.dataset.corpus), message=one.message) for one in self.plan.library.notes]
+            faults += (Fault(self.dataset.labels_file, message=one.message) for one in cautions)
+            if faults:
+                raise LabelsError(*faults)
 
     def too_long(self, setting: Setting) -> list[Caution]:
         """What the model of ``setting`` would not read to the end, counted without loading it."""
@@ -302,7 +312,9 @@ def search_settings(
     if only is not None and only not in settings:
         near = did_you_mean(only, settings)
         raise ConfigError(f"there is no setting {only!r}.{near} Known: {listed(settings)}.")
-    plan = Plan(Workspace(workspace_folder(config), config.experiment), corpus_of(config.dataset), progress or Silent())
+    workspace = Workspace(workspace_folder(config), config.experiment)
+    on_error = config.dataset.on_error
+    plan = Plan(workspace, corpus_of(config.dataset), progress or Silent(), on_error=on_error)
     return {name: plan.search(setting, text) for name, setting in settings.items() if only in (None, name)}
 
 

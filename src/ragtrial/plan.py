@@ -15,7 +15,7 @@ import numpy as np
 
 from ragtrial.chunkers.cutting import cut
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.dataset.documents import corpus_fingerprint
+from ragtrial.dataset.documents import OnError, corpus_fingerprint
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import locate
 from ragtrial.drilldown import FoundText
@@ -57,6 +57,7 @@ class Plan:
         corpus: Path,
         progress: Progress,
         *,
+        on_error: OnError = "stop",
         latency: bool = False,
         audit: bool = False,
         seed: int = 0,
@@ -67,13 +68,14 @@ class Plan:
         self._audit = audit
         self._seed = seed
         self._embedders: dict[Embedder, CachedEmbedder] = {}
-        content = corpus_fingerprint(corpus, workspace.digests.digest)
+        digest = workspace.digests.digest
+        content = corpus_fingerprint(corpus, on_error, digest)
         self.documents = fingerprint(["documents", content])
 
         def build(folder: Path) -> None:
             with stage(progress, "documents"):
-                Library.write(corpus, folder)
-            if corpus_fingerprint(corpus, workspace.digests.digest) != content:
+                Library.write(corpus, folder, on_error)
+            if corpus_fingerprint(corpus, on_error, digest) != content:
                 raise RunError(f"the documents in {corpus} changed while they were read; run the same command again.")
 
         self.library = workspace.load("documents", self.documents, f"documents of {corpus.name}", build, Library)
@@ -179,7 +181,7 @@ class Plan:
             if unit != PADDING:
                 title, span = self.library.titles[int(chunks.document[unit])], chunks.span(unit)
                 where = (chunks.document_id(unit), title, span.start, span.end)
-                hits.append(FoundText(rank, *where, score, chunks.text(unit)))
+                hits.append(FoundText(rank, *where, score, chunks.text(unit), pages=chunks.pages(unit)))
         return hits
 
     def _lengths(self, setting: Setting, chunks: Chunks) -> Counts:

@@ -14,12 +14,14 @@ _EMPTY: Mapping[str, Any] = MappingProxyType({})
 class Document:
     """A file of a folder, or a row of a corpus file, its text normalised (line ends, NFC).
 
-    ``title`` is a field of its own: it is indexed with every chunk, but spans concern ``text`` alone.
+    ``title`` is a field of its own: it is indexed with every chunk, but spans concern ``text`` alone. ``pages`` has
+    the character of ``text`` at which each page starts, ascending from 0; empty for a document without pages.
     """
 
     id: str
     text: str
     title: str = ""
+    pages: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, order=True)

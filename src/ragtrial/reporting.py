@@ -150,7 +150,7 @@ def ranking_rows(scored: Scored) -> Iterator[dict[str, Any]]:
 
 
 def text_rows(scored: Sequence[Scored]) -> Iterator[dict[str, Any]]:
-    """One row for each chunk that any setting returned, in the order of the documents."""
+    """One row for each chunk that any setting returned, in the order of the documents; pages where there are some."""
     seen: set[str] = set()
     for one in scored:
         chunks = one.rankings.chunks
@@ -159,7 +159,7 @@ def text_rows(scored: Sequence[Scored]) -> Iterator[dict[str, Any]]:
             name = chunks.id(unit)
             if name not in seen:
                 seen.add(name)
-                document = int(chunks.document[unit])
+                document, pages = int(chunks.document[unit]), chunks.pages(unit)
                 yield {
                     "chunk": name,
                     "doc": chunks.library.ids[document],
@@ -167,6 +167,7 @@ def text_rows(scored: Sequence[Scored]) -> Iterator[dict[str, Any]]:
                     "start": int(chunks.start[unit]),
                     "end": int(chunks.end[unit]),
                     "text": chunks.text(unit),
+                    **({"pages": list(pages)} if pages else {}),
                 }
 
 

@@ -27,7 +27,7 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
 
     evaluator = RetrievalEvaluator(load_config(config, overrides), progress=terminal.progress())
     labels = evaluator.resolved.labels
-    cautions = list(evaluator.resolved.cautions) + evaluator.setting_cautions
+    cautions = [*evaluator.plan.library.notes, *evaluator.resolved.cautions, *evaluator.setting_cautions]
     chunks: dict[str, int | None] = {}
     for setting in evaluator.settings:
         chunks[setting.name] = None

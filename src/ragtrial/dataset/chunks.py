@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -52,6 +53,19 @@ class Chunks:
 
     def text(self, position: int) -> str:
         return self.library.text(int(self.document[position]))[self.start[position] : self.end[position]]
+
+    def pages(self, position: int) -> tuple[int, int] | None:
+        """The first and the last page of the chunk, counted from 1; None for a document without pages.
+
+        White space at the chunk's ends is on no page of its own: a chunk may begin with a page's end.
+        """
+        starts = self.library.pages(int(self.document[position]))
+        if not starts:
+            return None
+        span, text = self.span(position), self.text(position)
+        start, end = span.end - len(text.lstrip()), span.start + len(text.rstrip())
+        first = bisect_right(starts, start if start < end else span.start)
+        return first, max(first, bisect_right(starts, end - 1))
 
     def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]:
         """What is embedded or indexed for each chunk: title, space, text; of all chunks, or of some in that order."""

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import model_validator
 
 from ragtrial.dataset.beir import beir_corpus, load_beir_labels
+from ragtrial.dataset.documents import OnError
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
 from ragtrial.options import Options, PathText
 from ragtrial.records import PromptQueries
@@ -18,7 +19,7 @@ class DatasetOptions(Options):
     """Documents and labels: `corpus` and `queries`, or a `beir` folder."""
 
     corpus: PathText | None = None
-    """A folder of documents (.md, .txt, .html), or a corpus.jsonl with `_id`, `title`, `text`."""
+    """A folder of documents (.md, .txt, .html, .pdf), or a corpus.jsonl with `_id`, `title`, `text`."""
 
     queries: PathText | None = None
     """The labels: a prompt_queries.json."""
@@ -31,6 +32,9 @@ class DatasetOptions(Options):
 
     split: str | None = None
     """Which qrels/<split>.tsv of the BEIR folder is scored (default test)."""
+
+    on_error: OnError = "stop"
+    """Files or rows that cannot be read (damaged, encrypted, not UTF-8): stop with an error, or skip and name them."""
 
     @model_validator(mode="after")
     def _one_way(self) -> DatasetOptions:

@@ -7,19 +7,25 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from ragtrial.dataset.markup import page_text
+from ragtrial.dataset.pdf import pdf_reader, read_pdf
 from ragtrial.dataset.texts import decoded, is_unicode, normalised, read_text
 from ragtrial.errors import CorpusError, Fault
-from ragtrial.records import Document
-from ragtrial.storage.fingerprints import Digest, file_digest, files_digest
+from ragtrial.records import Caution, Document
+from ragtrial.storage.fingerprints import Digest, file_digest, fingerprint
 
-READER_VERSION = 1
-"""Part of the documents' fingerprint: raise it whenever the same bytes would be read as another text."""
+READER_VERSION = 2
+"""Part of the documents' fingerprint: raise it whenever the same bytes would be read, or kept, as something else."""
 
-SUFFIXES = {".md", ".markdown", ".txt", ".html", ".htm"}
+OnError = Literal["stop", "skip"]
+"""What becomes of a corpus with files or rows that cannot be read: an error, or they are left out."""
+
+SUFFIXES = {".md", ".markdown", ".txt", ".html", ".htm", ".pdf"}
 _MOST_FAULTS = 20
 _FIRST_HEADING = re.compile(r"^#[ \t]+(\S.*)$", re.MULTILINE)
 _NO_PROSE = re.compile(r"\A---\n.*?\n---$|^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
@@ -61,53 +67,121 @@ def passed_over(corpus: Path) -> Counter[str]:
     return Counter(path.suffix.lower() or path.name for path in visible)
 
 
-def corpus_fingerprint(corpus: Path, digest: Digest = file_digest) -> str:
-    """The hash of what the documents will be: their bytes, their names below the folder, the reader's version."""
+def corpus_fingerprint(corpus: Path, on_error: OnError = "stop", digest: Digest = file_digest) -> str:
+    """The hash of what the documents will be: their bytes, their names below the folder, and how they are read.
+
+    A file that cannot be read is part of it with the reason: reading the documents will say so.
+    """
     root = corpus if corpus.is_dir() else corpus.parent
+    files = corpus_files(corpus)
+    parts = [
+        str(READER_VERSION),
+        fingerprint([[path.relative_to(root).as_posix(), _digest(path, digest)] for path in files]),
+    ]
+    if corpus.is_file():
+        parts.append("file")
+    if any(map(_is_pdf, files)):
+        parts.append(pdf_reader() or "no-pdf")
+    if on_error == "skip":
+        parts.append("skip")
+    return "-".join(parts)
+
+
+def _digest(path: Path, digest: Digest) -> str:
     try:
-        content = files_digest(root, corpus_files(corpus), digest)
+        return digest(path)
     except OSError as failure:
-        raise CorpusError(Fault(str(failure.filename), message=f"cannot be read: {failure.strerror}.")) from failure
-    return f"{READER_VERSION}-{content}" if corpus.is_dir() else f"{READER_VERSION}-file-{content}"
+        return f"cannot be read: {failure.strerror}"
 
 
-def read_documents(corpus: Path) -> Iterator[Document]:
+def read_documents(corpus: Path, skipped: list[Fault] | None = None) -> Iterator[Document]:
     """The documents of a folder (ids are paths below it, ``/`` between) or of a corpus.jsonl (``_id, title, text``).
 
-    Raises CorpusError with every fault, after the last document was read; and if there is no document at all.
+    Raises CorpusError with every fault, after the last document was read; and if there is no document at all. Where
+    ``skipped`` is given, a file or row that cannot be read is left out and its fault is added to it instead.
     """
+    if skipped is None:
+        _refuse_unreadable_pdfs(corpus)
     faults: list[Fault] = []
     documents = _file_documents(corpus, faults) if corpus.is_dir() else _row_documents(corpus, faults)
     count = 0
     for document in documents:
         count += 1
         yield document
-    if faults:
-        rest = len(faults) - _MOST_FAULTS
-        more = [Fault(str(corpus), message=f"and {rest} more like these.")] if rest > 0 else []
-        raise CorpusError(*faults[:_MOST_FAULTS], *more)
+    # A corpus file that breaks off is not known to lack this or that row: who knows how much of it is gone?
+    may_be_skipped = corpus.is_dir() or all(fault.line for fault in faults)
+    if faults and (skipped is None or not may_be_skipped or not count):
+        raise CorpusError(*_told(corpus, faults, may_be_skipped=may_be_skipped and skipped is None))
     if not count:
         raise CorpusError(Fault(str(corpus), message="has no documents; each line must be one JSON object."))
+    if skipped is not None:
+        skipped += faults
+
+
+def left_out(corpus: Path, skipped: Sequence[Fault]) -> Iterator[Caution]:
+    """A warning that counts and names what was skipped; names are those below the corpus, wherever it stands."""
+    if not skipped:
+        return
+    root, what = (corpus, "file") if corpus.is_dir() else (corpus.parent, "row")
+    named = [str(replace(fault, file=Path(fault.file).relative_to(root).as_posix())) for fault in skipped]
+    rest = f" And {len(named) - _MOST_FAULTS:,} more." if len(named) > _MOST_FAULTS else ""
+    count = f"{len(named):,} {what}{'s' if len(named) > 1 else ''} of the corpus could not be read"
+    yield Caution(
+        "skipped-files",
+        normalised(f"{count} and {'are' if len(named) > 1 else 'is'} left out (dataset.on_error: skip). ")
+        + normalised(" ".join(named[:_MOST_FAULTS]) + rest),
+    )
+
+
+def _told(corpus: Path, faults: Sequence[Fault], *, may_be_skipped: bool) -> Iterator[Fault]:
+    """The faults that somebody reads, the count of the others, and the way on where there is one."""
+    yield from faults[:_MOST_FAULTS]
+    if len(faults) > _MOST_FAULTS:
+        yield Fault(str(corpus), message=f"and {len(faults) - _MOST_FAULTS} more like these.")
+    if may_be_skipped:
+        yield Fault(str(corpus), message="`dataset.on_error: skip` leaves out what cannot be read, and names it.")
+
+
+def _is_pdf(path: Path) -> bool:
+    return path.suffix.lower() == ".pdf"
+
+
+def _refuse_unreadable_pdfs(corpus: Path) -> None:
+    """One fault for all PDFs where nothing can read any, before the other files are read for nothing."""
+    count = sum(map(_is_pdf, corpus_files(corpus))) if corpus.is_dir() else 0
+    if count and not pdf_reader():
+        files = "PDF files, which need" if count > 1 else "PDF file, which needs"
+        message = (
+            f"has {count:,} {files} a package that is not installed: pip install 'ragtrial[pdf]'. "
+            "Or leave PDFs out with `dataset.on_error: skip`."
+        )
+        raise CorpusError(Fault(str(corpus), message=message))
 
 
 def _file_documents(corpus: Path, faults: list[Fault]) -> Iterator[Document]:
     for path in corpus_files(corpus):
-        name = path.relative_to(corpus).as_posix()
-        if not is_unicode(name):
-            faults.append(Fault(str(path), message="has a name that is not UTF-8; rename it."))
-            continue
         try:
-            text = read_text(path, CorpusError)
+            document = _file_document(path, path.relative_to(corpus).as_posix())
         except CorpusError as error:
             faults += error.faults
-            continue
-        title = ""
-        if path.suffix.lower() in (".html", ".htm"):
-            title, text = page_text(text)
-        text = normalised(text)
-        if path.suffix.lower() in (".md", ".markdown"):
-            title = _heading(text)
-        yield Document(name, text, normalised(title))
+        else:
+            yield document
+
+
+def _file_document(path: Path, name: str) -> Document:
+    if not is_unicode(name):
+        raise CorpusError(Fault(str(path), message="has a name that is not UTF-8; rename it."))
+    if _is_pdf(path):
+        pdf = read_pdf(path)
+        return Document(name, pdf.text, pdf.title, pdf.pages)
+    text = read_text(path, CorpusError)
+    title = ""
+    if path.suffix.lower() in (".html", ".htm"):
+        title, text = page_text(text)
+    text = normalised(text)
+    if path.suffix.lower() in (".md", ".markdown"):
+        title = _heading(text)
+    return Document(name, text, normalised(title))
 
 
 def _heading(text: str) -> str:
