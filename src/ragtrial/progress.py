@@ -37,14 +37,14 @@ class Silent:
 
 @contextmanager
 def stage(progress: Progress, name: str, total: int | None = None, unit: str = "") -> Iterator[Progress]:
-    """Announce a stage around a block; a block that raises leaves it unfinished, and an interruption notes where."""
+    """Announce a stage around a block; one that raises leaves it unfinished, and notes where it was interrupted."""
     progress.begin(name, total, unit)
     counted = _Counted(progress)
     try:
         yield counted
     except BaseException as error:
         progress.abandon()
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, KeyboardInterrupt | MemoryError):
             error.add_note(f"at {name}" + (f" ({counted.done:,} of {total:,} {unit} done)" if total else ""))
         raise
     progress.finish()

@@ -24,6 +24,7 @@ from ragtrial.errors import Fault, RagtrialError
 _MISUSED = 2
 _INTERRUPTED = 130
 _CRASHED = 3
+_KEPT = "Everything that was finished is kept, every batch of embeddings, too; run the same command again to go on."
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PATIENCE = 3.0
 """Seconds after which an interrupted run ends wherever it is: as after a kill, what is finished is kept."""
@@ -46,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort) as error:
         if isinstance(error.__cause__, EOFError):  # click takes the end of any file for the end of the input
             return _failed(_CRASHED, [Fault(message=_crash(error.__cause__))], arguments)
-        return _failed(_INTERRUPTED, [Fault(message=_interrupted(error.__cause__ or error))], arguments, "")
+        return _failed(_INTERRUPTED, [Fault(message=_where("interrupted", error.__cause__ or error))], arguments, "")
     except SystemExit as error:
         if sys.stdout is not out:
             return 0  # click has put its own in place: the reader of its help has gone
@@ -86,17 +87,13 @@ def _stop(arguments: Sequence[str], _number: int, _frame: object) -> None:
 
 
 def _end(arguments: Sequence[str]) -> None:
-    _failed(_INTERRUPTED, [Fault(message=_interrupted())], arguments, "")
+    _failed(_INTERRUPTED, [Fault(message=_where("interrupted"))], arguments, "")
     os._exit(_INTERRUPTED)
 
 
-def _interrupted(error: BaseException | None = None) -> str:
-    """Where it was stopped, what is kept, and how to go on."""
-    where = getattr(error, "__notes__", [""])[0]
-    return (
-        f"interrupted{' ' if where else ''}{where}. Everything that was finished is kept, every batch of embeddings, "
-        "too; run the same command again to go on."
-    )
+def _where(what: str, error: BaseException | None = None) -> str:
+    """What happened and at which stage, what is kept, and how to go on."""
+    return f"{what} {getattr(error, '__notes__', [''])[0]}".strip() + f". {_KEPT}"
 
 
 def _failed(code: int, faults: Sequence[Fault], arguments: Sequence[str], label: str = "error: ") -> int:
@@ -109,6 +106,8 @@ def _failed(code: int, faults: Sequence[Fault], arguments: Sequence[str], label:
 
 def _crash(error: BaseException) -> str:
     """Keep the traceback in a file; the sentence that says so."""
+    if isinstance(error, MemoryError):
+        return _where("out of memory", error)
     details = "".join(traceback.format_exception(error))
     summary = traceback.format_exception_only(error)[-1].strip()
     message = f"ragtrial failed in a way it should not ({summary}). Everything that was finished is kept."

@@ -16,8 +16,10 @@ from ragtrial.rankings import Counts, Floats
 from ragtrial.storage.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.storage.vectors import Keys, VectorCache, text_keys
 
-_READ_BATCHES = 16  # batches whose texts are read at once, so that a document is not opened for each chunk of it
-_READ = 4_096
+_MOST_BATCHES = 16  # batches whose texts are read at once, so that a document is not opened for each chunk of it
+_MOST_TEXT = 2_000_000  # tokens or characters of text that are held at once, but at least a batch
+_MOST_TEXTS = 1_024
+_READ_BYTES = 4_000_000
 _SAME_MODEL = 0.01
 """How far (1 - cosine) a vector made now may be from the one in the cache: hosted models vary in the fourth digit."""
 
@@ -54,8 +56,9 @@ class Embedded:
     def blocks(self) -> Iterator[Floats]:
         """The vectors, float32 (some texts, dimension) at a time. Raises WorkspaceError."""
         with VectorCache(self.path) as cache:
-            for start in range(0, len(self.keys), _READ):
-                yield cache.read(self.keys[start : start + _READ])
+            rows = max(1, _READ_BYTES // (4 * max(self.dimension, 1)))
+            for start in range(0, len(self.keys), rows):
+                yield cache.read(self.keys[start : start + rows])
 
     @cached_property
     def distinct(self) -> int:
@@ -116,7 +119,7 @@ class CachedEmbedder:
             self._dimension = self._dimension or cache.dimension()
             if len(order) and len(absent) < len(keys) and self._encode is None and self.embedder.may_change:
                 self._refuse_another_model(cache, source, prefix, keys, absent)
-            for positions, texts in self._batches_of(source, order):
+            for positions, texts in self._batches_of(source, order, lengths):
                 cache.write(keys[positions], self.embed_now([prefix + text for text in texts]))
                 advance(len(positions))
         return Embedded(self.path, keys, self._dimension or 0)
@@ -124,7 +127,7 @@ class CachedEmbedder:
     def lengths(self, source: TextSource, prefix: str) -> Counts:
         """Tokens of each text behind ``prefix``, special ones counted; characters where there is no tokenizer."""
         lengths: list[Counts] = [np.empty(0, dtype=np.int64)]
-        for texts in _batches(source.indexed_texts(), 1_024):
+        for texts in _batches(source.indexed_texts()):
             if self.tokenizer is not None:
                 lengths.append(self.tokenizer.counts([prefix + text for text in texts]))
             else:
@@ -138,11 +141,13 @@ class CachedEmbedder:
             return None
         return int(np.count_nonzero(lengths > limit))
 
-    def _batches_of(self, source: TextSource, order: Counts) -> Iterator[tuple[Counts, list[str]]]:
-        """The positions of ``order`` and their texts, as many at a time as the model is given at once."""
-        size = self.embedder.batch_size
-        for start in range(0, len(order), size * _READ_BATCHES):
-            wanted = order[start : start + size * _READ_BATCHES]
+    def _batches_of(self, source: TextSource, order: Counts, lengths: Counts) -> Iterator[tuple[Counts, list[str]]]:
+        """The positions of ``order``, longest first, and their texts: batches as the model is given them."""
+        size, start = self.embedder.batch_size, 0
+        while start < len(order):
+            fitting = _MOST_TEXT // (size * max(int(lengths[order[start]]), 1))
+            wanted = order[start : start + size * min(max(fitting, 1), _MOST_BATCHES)]
+            start += len(wanted)
             ascending = np.argsort(wanted)
             texts = dict(zip(ascending.tolist(), source.indexed_texts(wanted[ascending].tolist()), strict=True))
             for first in range(0, len(wanted), size):
@@ -166,7 +171,7 @@ class CachedEmbedder:
 
 def _keys(source: TextSource, prefix: str) -> Keys:
     """The key of every text, shape (texts, 16)."""
-    batches = _batches(source.indexed_texts(), 1_024)
+    batches = _batches(source.indexed_texts())
     return np.concatenate([text_keys(()), *(text_keys(prefix + text for text in texts) for texts in batches)])
 
 
@@ -179,12 +184,15 @@ def _first_of_each(keys: Keys) -> Counts:
     return np.sort(order[differs])  # the sort is stable: the first of each run is the first of all
 
 
-def _batches(texts: Iterator[str], size: int) -> Iterator[list[str]]:
+def _batches(texts: Iterator[str]) -> Iterator[list[str]]:
+    """``texts`` in lists that are neither long nor large."""
     batch: list[str] = []
+    held = 0
     for text in texts:
         batch.append(text)
-        if len(batch) == size:
+        held += len(text)
+        if len(batch) == _MOST_TEXTS or held > _MOST_TEXT:
             yield batch
-            batch = []
+            batch, held = [], 0
     if batch:
         yield batch

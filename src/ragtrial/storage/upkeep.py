@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -109,8 +110,10 @@ class Upkeep:
                 with VectorCache(entry.path) as cache:
                     lost = cache.drop_damaged()
             except WorkspaceError as error:
+                if type(error.__cause__) is not sqlite3.DatabaseError:  # a full disk or the like: no damage
+                    raise
                 self._remove(entry)
-                return str(error.__cause__ or error)
+                return str(error.__cause__)
             return f"{lost:,} vectors had other bytes than were written" if lost else None
         try:
             check_bytes(entry.path)
@@ -175,7 +178,7 @@ def _vectors(path: Path) -> Entry:
         with VectorCache(path) as cache:
             what = f"{len(cache):,} cached vectors ({cache.what})"
     except WorkspaceError as error:
-        what = f"cached vectors, damaged: {error.__cause__ or error}"
+        what = f"cached vectors, which cannot be read: {error.__cause__}"
     size = sum(part.stat().st_size for part in path.parent.glob(f"{path.name}*"))
     return Entry(path, _VECTORS, what, size, path.stat().st_mtime)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_FINISHED = "finished"
+_BEGAN, _FINISHED = "began", "finished"
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +46,17 @@ class Usage:
         except OSError as error:
             logger.debug("the use of %s is not noted: %s", path, error)
 
+    def begin(self, experiment: str) -> float:
+        """When a run of ``experiment`` begins, by the clock that marks go by; 0 if that cannot be told."""
+        path = self._root / experiment / _BEGAN
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            return path.stat().st_mtime
+        except OSError as error:
+            logger.debug("the beginning of a run is not noted: %s", error)
+            return 0.0
+
     def finish(self, experiment: str, since: float) -> None:
         """A run of ``experiment`` that began at ``since`` is finished: what it did not use, it needs no more."""
         try:
@@ -75,8 +85,3 @@ class Usage:
     def forget_experiment(self, experiment: str) -> None:
         """``experiment`` needs nothing any more."""
         shutil.rmtree(self._root / experiment, ignore_errors=True)
-
-
-def now() -> float:
-    """The time as the file system will tell it: never later than the mark of what is used from here on."""
-    return time.time() - 0.1  # a file's time is that of the last tick of the kernel's clock

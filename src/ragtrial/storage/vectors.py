@@ -143,7 +143,7 @@ class VectorCache:
         except (sqlite3.Error, OSError) as error:
             raise WorkspaceError(
                 f"the embedding cache {self.path} cannot be used: {error}. "
-                "Free space or mend permissions; if the file is damaged, delete it: it is made again."
+                "Free space or mend permissions; if the file is damaged, `ragtrial cache verify` removes it."
             ) from error
 
 

@@ -17,7 +17,7 @@ from ragtrial.storage.digests import FileDigests
 from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.storage.presence import Presence
 from ragtrial.storage.seals import DamagedError, Seal, check_sizes, seal
-from ragtrial.storage.usage import Usage, now
+from ragtrial.storage.usage import Usage
 
 LAYOUT = "2"
 """The version of the folder's layout; a workspace of another version is refused, not guessed at."""
@@ -43,7 +43,6 @@ class Workspace:
         """What was found damaged and made again, in words."""
         self._experiment = experiment
         self._usage = Usage(root / "uses")
-        self._began = now()
         with self._errors(f"the workspace {root} cannot be used"):
             root.mkdir(parents=True, exist_ok=True)
             if not (root / "LAYOUT").exists():
@@ -53,6 +52,7 @@ class Workspace:
         check_layout(root)
         with suppress(OSError):  # what cannot be written to can be read all the same
             self._presence = Presence(root / "in-use")
+        self._began = self._usage.begin(experiment) if experiment else 0.0
 
     def path(self, kind: str, name: str) -> Path:
         """Where the stage ``name`` of ``kind`` stands, or would."""

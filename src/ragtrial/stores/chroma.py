@@ -73,7 +73,9 @@ class ChromaStore(Store):
         except BaseException as error:
             if not _is_chromas(error):
                 raise
-            raise StoreError(f"Chroma could not build the index in {folder}: {error}") from error
+            need = f"It needs about {3 * vectors.matrix.nbytes / 1e6:,.0f} MB of disk and as much memory"
+            message = f"Chroma could not build the index in {folder}: {error}. {need}; store.kind: exact needs neither."
+            raise StoreError(message) from error
         if len(vectors) < _FEWEST_SYNCED:  # the graph's files hold nothing yet, and are other ones at each opening
             for graph in (path for path in folder.iterdir() if path.is_dir()):
                 shutil.rmtree(graph)

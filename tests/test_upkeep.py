@@ -1,0 +1,440 @@
+"""Looking after the workspace: what is listed, what may be removed and what is found damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments import Experiment, write_experiment
+from ragtrial.cli.outcome import run as command_line
+from ragtrial.errors import WorkspaceError
+from ragtrial.experiment import run_experiment
+from ragtrial.report import Report
+from ragtrial.storage.upkeep import Entry, Upkeep
+from ragtrial.storage.workspace import Workspace
+
+Capture = pytest.CaptureFixture[str]
+DAY = 86_400
+
+
+def run(experiment: Experiment, *overrides: str) -> Report:
+    return run_experiment(experiment.config(*overrides))
+
+
+def scores(report: Report) -> dict[str, float | None]:
+    return {name: score.mean for name, score in report.settings[0].scores.items()}
+
+
+def names(entries: list[Entry]) -> set[str]:
+    return {f"{entry.kind}/{entry.path.stem}" for entry in entries}
+
+
+def age(experiment: Experiment, days: float) -> None:
+    """Make every use look as if it had been so many days earlier."""
+    for path in (experiment.workspace / "uses").rglob("*"):
+        if path.is_file():
+            then = path.stat().st_mtime - days * DAY
+            os.utime(path, (then, then))
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    made = write_experiment(tmp_path / "first", store={"kind": "chroma"})
+    run(made)
+    return made
+
+
+# Listing.
+
+
+def test_every_stage_is_listed_with_its_size_its_last_use_and_its_experiment(experiment: Experiment) -> None:
+    entries = Upkeep(experiment.workspace).entries()
+    kinds = sorted(entry.kind for entry in entries)
+    assert kinds == sorted(
+        [
+            *("documents", "chunks", "lengths", "embeddings", "vectors", "rankings", "rankings", "reach"),
+            *("indexes", "indexes"),  # of Chroma, and the exact one that it is compared with
+        ]
+    )
+    newest = max(path.stat().st_mtime for path in (experiment.workspace / "uses" / "kitchen").glob("*-*"))
+    for entry in entries:
+        parts = [entry.path] if entry.path.is_file() else [path for path in entry.path.rglob("*") if path.is_file()]
+        assert entry.size >= sum(path.stat().st_size for path in parts) > 0
+        assert entry.experiments == entry.current == ("kitchen",)
+        assert newest - 60 < entry.used <= newest
+    assert [entry.size for entry in entries] == sorted((entry.size for entry in entries), reverse=True)
+    told = {entry.kind: entry.what for entry in entries if entry.kind not in ("indexes", "rankings")}
+    assert told["documents"] == "documents of documents"
+    assert told["chunks"] == "chunks (recursive size=90 overlap=0 unit=characters)"
+    assert told["embeddings"] == "embeddings (custom batch_size=4 function=embedding:embed)"
+    assert told["vectors"].endswith(" cached vectors (custom batch_size=4 function=embedding:embed)")
+    assert int(told["vectors"].split()[0]) == len(set(experiment.embedded()))
+
+
+def test_two_experiments_that_share_stages_are_both_named(experiment: Experiment) -> None:
+    run(experiment, "experiment=pantry", "retrievers.dense.top_k=4")
+    shared = {entry.kind for entry in Upkeep(experiment.workspace).entries() if len(entry.experiments) == 2}
+    assert shared == {"documents", "chunks", "lengths", "embeddings", "vectors", "indexes", "reach"}
+    assert Upkeep(experiment.workspace).experiments() == ["kitchen", "pantry"]
+
+
+def test_what_is_no_workspace_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WorkspaceError, match=r"is no workspace: its file LAYOUT cannot be read"):
+        Upkeep(tmp_path)
+    (tmp_path / "LAYOUT").write_text("99\n")
+    with pytest.raises(WorkspaceError, match=r"has layout '99'.*a newer ragtrial made it; update this one"):
+        Upkeep(tmp_path)
+
+
+# Removing.
+
+
+def test_what_the_last_run_did_not_use_is_unused(experiment: Experiment) -> None:
+    before = names(Upkeep(experiment.workspace).entries())
+    report = run(experiment, "chunker.size=60")
+    upkeep = Upkeep(experiment.workspace)
+    fresh = names(upkeep.entries()) - before
+    removed = names(upkeep.prune(unused=True))
+    assert removed
+    assert removed < before
+    assert {name.partition("/")[0] for name in before - removed} == {"documents", "vectors"}
+    assert names(upkeep.entries()) == fresh | (before - removed)
+    embedded = experiment.embedded()
+    assert scores(run(experiment, "chunker.size=60")) == scores(report)
+    assert experiment.embedded() == embedded
+
+
+def test_what_a_run_needed_that_did_not_finish_is_not_unused(experiment: Experiment) -> None:
+    experiment.trouble("raise", after=len(experiment.embedded()) + 6)
+    with pytest.raises(Exception, match="out of quota"):
+        run(experiment, "chunker.size=60")
+    experiment.no_trouble()
+    kept = {entry.kind for entry in Upkeep(experiment.workspace).entries()}
+    assert Upkeep(experiment.workspace).prune(unused=True) == []
+    assert {entry.kind for entry in Upkeep(experiment.workspace).entries()} == kept
+
+
+def test_what_two_experiments_use_stays_when_one_of_them_goes(experiment: Experiment) -> None:
+    run(experiment, "experiment=pantry", "chunker.size=60")
+    upkeep = Upkeep(experiment.workspace)
+    both = names([entry for entry in upkeep.entries() if len(entry.experiments) == 2])
+    removed = upkeep.prune(experiment="pantry")
+    assert {entry.experiments for entry in removed} == {("pantry",)}
+    assert upkeep.experiments() == ["kitchen"]
+    assert both <= names(upkeep.entries())
+    assert all(entry.experiments == ("kitchen",) for entry in upkeep.entries())
+
+
+def test_age_is_that_of_the_last_use(experiment: Experiment) -> None:
+    age(experiment, 40)
+    run(experiment, "chunker.size=60")
+    upkeep = Upkeep(experiment.workspace)
+    old = {entry.kind for entry in upkeep.prune(older_than=30 * DAY, dry=True)}
+    assert old == {"chunks", "lengths", "embeddings", "indexes", "rankings", "reach"}
+    assert upkeep.prune(older_than=50 * DAY) == []
+
+
+def test_all_conditions_must_hold(experiment: Experiment) -> None:
+    run(experiment, "chunker.size=60")
+    upkeep = Upkeep(experiment.workspace)
+    assert upkeep.prune(unused=True, older_than=DAY) == []
+    assert upkeep.prune(unused=True, experiment="pantry") == []
+    age(experiment, 2)
+    kinds = {entry.kind for entry in upkeep.prune(unused=True, older_than=DAY, experiment="kitchen")}
+    assert kinds == {"chunks", "lengths", "embeddings", "indexes", "rankings", "reach"}
+
+
+def test_a_dry_run_removes_nothing(experiment: Experiment) -> None:
+    run(experiment, "chunker.size=60")
+    upkeep = Upkeep(experiment.workspace)
+    before = names(upkeep.entries())
+    would = upkeep.prune(unused=True, dry=True)
+    assert names(upkeep.entries()) == before
+    assert names(upkeep.prune(unused=True)) == names(would)
+
+
+def test_what_a_killed_run_left_behind_is_removed_with_anything_else(experiment: Experiment) -> None:
+    left = experiment.workspace / "embeddings" / ".partial-0123-abc"
+    left.mkdir()
+    (left / "vectors.npy").write_bytes(b"x" * 1000)
+    upkeep = Upkeep(experiment.workspace)
+    assert [entry.size for entry in upkeep.entries() if entry.kind == "unfinished"] == [1000]
+    assert names(upkeep.prune(older_than=1000 * DAY)) == {"unfinished/.partial-0123-abc"}
+    assert not left.exists()
+
+
+def test_nothing_is_removed_while_another_run_is_at_work(experiment: Experiment) -> None:
+    at_work = Workspace(experiment.workspace)
+    before = names(Upkeep(experiment.workspace).entries())
+    for remove in (lambda: Upkeep(experiment.workspace).prune(unused=True), Upkeep(experiment.workspace).verify):
+        with pytest.raises(WorkspaceError, match="another run is at work in the workspace"):
+            remove()
+    assert names(Upkeep(experiment.workspace).entries()) == before
+    del at_work
+    assert Upkeep(experiment.workspace).verify() == []
+
+
+# Checking.
+
+
+def flip(path: Path) -> None:
+    """Change a byte in the middle."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+
+
+def flip_a_vector(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        key, vector = database.execute("SELECT key, vector FROM vectors ORDER BY key LIMIT 1").fetchone()
+        database.execute("UPDATE vectors SET vector = ? WHERE key = ?", (bytes(len(vector)), key))
+        database.commit()
+
+
+def test_a_whole_workspace_has_no_damage_however_often_it_was_used(experiment: Experiment) -> None:
+    for top_k in (2, 4):
+        run(experiment, f"retrievers.dense.top_k={top_k}")
+    steps: list[int] = []
+    upkeep = Upkeep(experiment.workspace)
+    assert upkeep.verify(steps.append) == []
+    assert sum(steps) == sum(entry.size for entry in upkeep.entries())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "damage"),
+    [
+        ("documents/*/texts.bin", flip),
+        ("chunks/*/start.npy", flip),
+        ("lengths/*/lengths.npy", flip),
+        ("embeddings/*/vectors.npy", flip),
+        ("indexes/*/*/data_level0.bin", flip),
+        ("indexes/*/chroma.sqlite3", lambda path: path.write_bytes(b"x" * path.stat().st_size)),
+        ("rankings/*/rankings.npz", flip),
+        ("reach/*/unreachable.json", flip),
+        ("chunks/*/stage.json", Path.unlink),
+        ("chunks/*/end.npy", Path.unlink),
+        ("vectors/*.sqlite", flip_a_vector),
+        ("vectors/*.sqlite", lambda path: path.write_bytes(b"no database, but long enough to be taken for one" * 9)),
+    ],
+)
+def test_a_damaged_stage_is_found_and_removed_and_the_numbers_come_back(
+    experiment: Experiment, pattern: str, damage: Callable[[Path], Any]
+) -> None:
+    before = scores(run(experiment))
+    path = sorted(experiment.workspace.glob(pattern))[0]
+    damage(path)
+    upkeep = Upkeep(experiment.workspace)
+    ((entry, why),) = upkeep.verify()
+    assert path == entry.path or entry.path in path.parents
+    assert why
+    assert upkeep.verify() == []
+    assert scores(run(experiment)) == before
+
+
+def test_a_flipped_byte_of_the_embeddings_is_named(experiment: Experiment) -> None:
+    (path,) = experiment.workspace.glob("embeddings/*/vectors.npy")
+    flip(path)
+    ((_, why),) = Upkeep(experiment.workspace).verify()
+    assert why == "vectors.npy has other bytes than it had"
+
+
+def test_one_damaged_vector_is_embedded_again_and_the_others_are_not(experiment: Experiment) -> None:
+    (path,) = experiment.workspace.glob("vectors/*.sqlite")
+    flip_a_vector(path)
+    ((_, why),) = Upkeep(experiment.workspace).verify()
+    assert why == "1 vectors had other bytes than were written"
+    shutil.rmtree(experiment.workspace / "embeddings")
+    shutil.rmtree(experiment.workspace / "rankings")
+    before = len(experiment.embedded())
+    run(experiment)
+    assert len(experiment.embedded()) - before <= 2  # the lost one, and one to see that the model is still the same
+
+
+# The command.
+
+
+def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
+    code = command_line(["cache", *arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_a_config_names_its_workspace(experiment: Experiment, capsys: Capture) -> None:
+    code, listed = answer(capsys, "list", str(experiment.file))
+    assert (code, listed["workspace"]) == (0, str(experiment.workspace))
+    assert answer(capsys, "list", str(experiment.workspace))[1] == listed
+    kinds = {entry["kind"] for entry in listed["entries"]}
+    assert {"chunks", "embeddings", "vectors", "indexes"} <= kinds
+    assert all(entry["experiments"] == entry["needed_by"] == ["kitchen"] for entry in listed["entries"])
+
+
+def test_the_workspace_is_the_one_of_the_folder_or_the_environment(
+    experiment: Experiment, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(experiment.folder)
+    assert command_line(["cache", "list"]) == 3
+    told = "error: there is no workspace .ragtrial; name a config whose workspace it is, or the folder.\n"
+    assert capsys.readouterr().err == told
+    monkeypatch.setenv("RAGTRIAL_WORKSPACE", str(experiment.workspace))
+    assert answer(capsys, "list")[1]["workspace"] == str(experiment.workspace)
+
+
+def test_the_list_is_a_table(experiment: Experiment, capsys: Capture) -> None:
+    assert command_line(["cache", "list", str(experiment.file)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["what", "size", "last", "use", "by"]
+    assert all(line.endswith("kitchen") for line in lines[1:-2])
+    assert lines[-1].startswith("10 entries, ")
+    assert lines[-1].endswith(f" in {experiment.workspace}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "say what may go: --unused, --older-than AGE, --experiment NAME, or several of them."),
+        (["--older-than", "soon"], "'soon' is no age; write hours, days or weeks like 12h, 30d, 4w."),
+        (
+            ["--experiment", "kichen"],
+            "no experiment 'kichen' has used {workspace}. Did you mean 'kitchen'? It has: kitchen.",
+        ),
+    ],
+)
+def test_a_removal_that_is_not_clear_is_refused(
+    experiment: Experiment, capsys: Capture, arguments: list[str], told: str
+) -> None:
+    assert command_line(["cache", "prune", str(experiment.workspace), *arguments]) == 2
+    assert told.format(workspace=experiment.workspace) in capsys.readouterr().err
+    assert len(Upkeep(experiment.workspace).entries()) == 10
+
+
+def test_removing_says_what_went_and_how_much_that_was(experiment: Experiment, capsys: Capture) -> None:
+    run(experiment, "chunker.size=60")
+    _, would = answer(capsys, "prune", str(experiment.file), "--unused", "--dry-run")
+    assert would["dry_run"]
+    assert command_line(["cache", "prune", str(experiment.file), "--unused"]) == 0
+    out = capsys.readouterr().out
+    count = len(would["removed"])
+    assert f"\n{count} entries, " in out
+    assert f" removed from {experiment.workspace}" in out
+    assert answer(capsys, "prune", str(experiment.file), "--unused")[1]["removed"] == []
+
+
+def test_checking_says_what_was_damaged(experiment: Experiment, capsys: Capture) -> None:
+    (path,) = experiment.workspace.glob("chunks/*/start.npy")
+    flip(path)
+    code, checked = answer(capsys, "verify", str(experiment.file))
+    assert (code, checked["checked"]) == (0, 10)
+    (damaged,) = checked["damaged"]
+    assert (damaged["kind"], damaged["damage"]) == ("chunks", "start.npy has other bytes than it had")
+    assert command_line(["cache", "verify", str(experiment.file)]) == 0
+    assert capsys.readouterr().out.endswith(f" checked in {experiment.workspace}; 0 damaged\n")
+
+
+# A disk without space, and one that cannot be written to.
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Makes a file system of a size, if this process may."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+
+    def mount(options: str) -> Path:
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            pytest.skip("there is no mount command")
+        if done.returncode:
+            pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+        mounted.append(folder)
+        return folder
+
+    mounted: list[Path] = []
+    yield mount
+    for one in mounted:
+        subprocess.run(["umount", "--lazy", str(one)], check=True)
+
+
+def process(experiment: Experiment, workspace: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "ragtrial",
+        "run",
+        str(experiment.file),
+        "--set",
+        f"workspace={workspace}",
+        *options,
+    ]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def wide(tmp_path: Path) -> Experiment:
+    """An experiment whose stages grow: some hundred kilobytes of documents, more of vectors, more of an index."""
+    documents = {f"{number}.txt": f"Loaf {number} of {number * 7} is warm.\n\n" * 40 for number in range(300)}
+    queries = [{"id": "one", "text": "loaf 7", "relevant_docs": [{"doc": "7.txt"}]}]
+    chunker = {"kind": "fixed", "size": 80, "overlap": 0, "unit": "characters"}
+    embedder = {"kind": "custom", "function": "embedding:embed", "batch_size": 512}
+    return write_experiment(
+        tmp_path / "wide", documents, queries, chunker=chunker, embedder=embedder, store={"kind": "chroma"}
+    )
+
+
+def test_a_full_disk_is_named_wherever_it_happens_and_leaves_nothing_half_written(
+    tmp_path: Path, small_disk: Callable[[str], Path]
+) -> None:
+    experiment = wide(tmp_path)
+    control = scores(run(experiment))
+    earlier = {path: path.read_bytes() for path in (experiment.folder / "results").rglob("report.json")}
+    disk = small_disk("size=150k")
+    told = set()
+    size, made = 150.0, process(experiment, disk / "workspace")
+    while made.returncode:
+        assert made.returncode == 3, made.stderr
+        assert "Traceback" not in made.stderr
+        assert "should not" not in made.stderr
+        error = made.stderr.splitlines()[-1]
+        assert "No space left on device" in error or "is full" in error or "Chroma could not build the index" in error
+        told |= {
+            kind
+            for kind in ("documents", "chunks", "lengths", "vectors", "embeddings", "indexes")
+            if f"/{kind}/" in error
+        }
+        assert list((disk / "workspace").glob("*/.partial-*")) == []
+        assert {path: path.read_bytes() for path in (experiment.folder / "results").rglob("report.json")} == earlier
+        size *= 1.4
+        assert size < 50_000
+        subprocess.run(["mount", "-o", f"remount,size={size:.0f}k", str(disk)], check=True)
+        made = process(experiment, disk / "workspace")
+    assert {"documents", "vectors", "indexes"} <= told
+    newest = max((experiment.folder / "results").rglob("report.json"), key=lambda path: path.stat().st_mtime)
+    found = json.loads(newest.read_text())["settings"][0]["scores"]
+    assert {name: score["mean"] for name, score in found.items()} == pytest.approx(control, abs=1e-12)
+
+
+def test_a_read_only_workspace_is_read_and_what_must_be_written_is_an_error_that_names_it(
+    tmp_path: Path, small_disk: Callable[[str], Path]
+) -> None:
+    experiment = write_experiment(tmp_path / "first", store={"kind": "chroma"})
+    disk = small_disk("size=50m")
+    assert process(experiment, disk / "workspace").returncode == 0
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    again = process(experiment, disk / "workspace")
+    assert (again.returncode, again.stderr) == (0, again.stderr)
+    assert "embeddings" not in again.stderr
+    other = process(experiment, disk / "workspace", "--set", "chunker.size=60")
+    assert other.returncode == 3
+    assert "Read-only file system. Free space, mend permissions, or name another folder" in other.stderr
+    new = process(experiment, disk / "new")
+    assert new.returncode == 3
+    assert f"the workspace {disk / 'new'} cannot be used: Read-only file system." in new.stderr
