@@ -220,7 +220,7 @@ def test_exact_search_ranks_as_comparing_everything_in_float64_does(world: World
 def test_exact_search_does_not_depend_on_its_block_sizes(world: World, units: int, queries: int) -> None:
     usual = exactly(world.vectors, world.queries, world.depth, world.space)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact, "_UNIT_BLOCK", units)
+        patch.setattr(exact, "_TILE", units)
         patch.setattr(exact, "_QUERY_BLOCK", queries)
         assert_same(exactly(world.vectors, world.queries, world.depth, world.space), usual)
 
@@ -253,7 +253,7 @@ def test_exact_search_is_exact_where_its_first_float32_estimate_is_not(space: Sp
 
 
 def test_long_vectors_in_one_block_do_not_hide_a_nearer_short_one_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact, "_UNIT_BLOCK", 20)
+    monkeypatch.setattr(exact, "_TILE", 20)
     for seed in range(60):
         random = np.random.default_rng(seed)
         query = like_embeddings(1, 4, seed).astype(np.float64)
