@@ -99,18 +99,20 @@ def test_vectors_that_are_all_equal_go_by_their_order(
     assert len(np.unique(found.scores)) == 1
 
 
-@pytest.mark.parametrize("space", SPACES)
-def test_a_unit_has_the_score_it_has_alone_however_long_its_vector(space: Space) -> None:
-    for dimension in (1, 7, 4_096, 8_193, 20_001):
-        row, query = np.random.default_rng(dimension).normal(size=(2, 1, dimension)).astype(np.float32)
-        alone = exactly(vectors_of(row), query, 1, space)
-        among = exactly(shuffled(row.repeat(40, axis=0)), query, 40, space)
-        assert set(among.scores.ravel().tolist()) == {alone.scores.item()}
+@pytest.mark.parametrize("dimension", [1, 7, 384, 4_096, 4_097, 8_193, 20_001])
+def test_equal_rows_have_equal_products_to_the_last_bit_wherever_they_stand(dimension: int) -> None:
+    row, other = np.random.default_rng(dimension).normal(size=(2, 1, dimension))
+    for count in (2, 3, 40):
+        for products in (
+            exact._dots(row.repeat(count, axis=0), other),
+            exact._dots(row.repeat(count, axis=0), other.repeat(count, axis=0)),
+        ):
+            assert set(products.tolist()) == {exact._dots(row, other).item()}
 
 
 @pytest.mark.parametrize("space", SPACES)
 @pytest.mark.parametrize(
-    ("unit", "query"), [(1e38, 1), (1e30, 1e30), (1e-30, 1), (1e-38, 1e-38), (1, 1e-42), (1, 3e38)]
+    ("unit", "query"), [(1e38, 1), (1e30, 1e30), (1e-30, 1), (1e-38, 1e-38), (1e-22, 1e-22), (1, 1e-42), (1, 3e38)]
 )
 def test_numbers_near_the_ends_of_float32_hide_no_hit(space: Space, unit: float, query: float) -> None:
     matrix = (like_embeddings(300, 6, seed=3).astype(np.float64) * unit).astype(np.float32)
