@@ -155,9 +155,7 @@ class Shelf:
         return np.array([[len(text), text.count("e")] for text in texts], dtype=np.float32)
 
 
-SHELF = Shelf(
-    Vectors(np.array([[0, 1], [1, 0], [1, 1], [-1, 0], [1, 0]], dtype=np.float32), list("abcde"), np.arange(5))
-)
+SHELF = Shelf(Vectors(np.array([[0, 1], [1, 0], [1, 1], [-1, 0], [1, 0]], dtype=np.float32), np.arange(5)))
 
 
 @pytest.mark.parametrize("kind", RETRIEVERS.names())

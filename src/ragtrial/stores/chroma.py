@@ -118,18 +118,17 @@ class ChromaIndex:
         return made
 
     def unreachable(self) -> int:
-        """Vectors that are neither in a listing of everything nor found when they are themselves the query."""
+        """Vectors that are neither in a listing of everything nor returned to any of them when it is the query."""
         count = len(self._vectors)
         if not count:
             return 0
-        listed = self.search(self._vectors.matrix[:1], count).codes[0]
-        missing = np.setdiff1d(np.arange(count), listed)
-        lost = 0
+        reached = np.zeros(count + 1, dtype=np.bool_)  # the last one stands for the padding
+        reached[self.search(self._vectors.matrix[:1], count).codes] = True
+        missing = np.flatnonzero(~reached[:count])
         for start in range(0, len(missing), _QUERY_BATCH):
-            block = missing[start : start + _QUERY_BATCH]
-            found = self.search(self._vectors.matrix[block], _OWN_NEIGHBOURS)
-            lost += int((found.codes != block[:, np.newaxis]).all(axis=1).sum())
-        return lost
+            block = self._vectors.matrix[missing[start : start + _QUERY_BATCH]]
+            reached[self.search(block, _OWN_NEIGHBOURS).codes] = True
+        return int(np.count_nonzero(~reached[:count]))
 
     def close(self) -> None:
         self._client.close()
