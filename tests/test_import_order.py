@@ -12,9 +12,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "ragtrial"
 
 ORDER = [
     "errors", "records", "registry", "options", "validation", "progress", "rankings", "storage", "functions", "dataset",
-    "tokenizers", "chunkers", "embedders", "stores", "health", "retrievers", "latency", "grading", "metrics", "evaluators",
-    "report", "drilldown", "environment", "config", "setting", "opened", "outcomes", "plan", "audit", "reporting", "experiment",
-    "views", "cli",
+    "tokenizers", "chunkers", "embedders", "stores", "health", "retrievers", "latency", "grading", "metrics",
+    "evaluators", "report", "drilldown", "environment", "config", "setting", "opened", "outcomes", "plan", "audit",
+    "reporting", "experiment", "views", "cli",
 ]  # fmt: skip
 """Folders and modules, top to bottom. The package itself and its entry point stand outside: they open the door."""
 

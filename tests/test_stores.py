@@ -440,10 +440,8 @@ def test_vectors_that_no_search_returns_are_counted(tmp_path: Path) -> None:
     with opened(poor, vectors, tmp_path) as index:
         lost = index.unreachable()
         returned = set(index.search(vectors.matrix, 1_000).codes.ravel().tolist()) - {PADDING}
-        strangers = set(index.search(random.standard_normal((300, 32)).astype("f4"), 3_000).codes.ravel().tolist())
     assert lost > 300
     assert lost == len(vectors) - len(returned)
-    assert not strangers - {PADDING} - returned
 
 
 def test_hits_that_chroma_does_not_find_are_padding(small: Vectors, sound: Path) -> None:

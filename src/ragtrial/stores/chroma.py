@@ -118,7 +118,7 @@ class ChromaIndex:
         return made
 
     def unreachable(self) -> int:
-        """Vectors that are neither in a listing of everything nor returned to any of them when it is the query."""
+        """Vectors that are neither in a listing of everything, nor among the thousand nearest of any such vector."""
         count = len(self._vectors)
         if not count:
             return 0
