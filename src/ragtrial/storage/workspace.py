@@ -134,8 +134,10 @@ class Workspace:
         with self._errors(f"{path} cannot be removed"), suppress(FileNotFoundError):
             # First out of the way in one step: a half-removed folder must not be taken for a stage.
             gone = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY_PREFIX}{name}-", dir=path.parent))
-            path.rename(gone / name)
-            shutil.rmtree(gone)
+            try:
+                path.rename(gone / name)
+            finally:
+                shutil.rmtree(gone)
 
     def _make(self, target: Path, what: str, build: Callable[[Path], None]) -> None:
         kind, name = target.parent.name, target.name
