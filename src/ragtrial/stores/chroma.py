@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,6 +65,7 @@ class ChromaStore(Store):
                     advance(len(batch))
                 if collection.count() != len(vectors):
                     raise StoreError(f"Chroma kept {collection.count()} of {len(vectors)} vectors in {folder}.")
+            _remove_unfilled(folder)
         except StoreError:
             raise
         except BaseException as error:
@@ -133,6 +135,16 @@ class ChromaIndex:
             if not _is_chromas(error):
                 raise
             raise _damaged(self._folder, error) from error
+
+
+def _remove_unfilled(folder: Path) -> None:
+    """Remove files of graphs that hold nothing yet: Chroma makes them again, with other bytes, at every opening.
+
+    It writes a graph down at a thousand vectors; until then all of them are in its database.
+    """
+    for header in folder.glob("*/header.bin"):
+        if not (header.parent / "index_metadata.pickle").exists():
+            shutil.rmtree(header.parent)
 
 
 def _damaged(folder: Path, why: object) -> StoreError:
