@@ -31,6 +31,7 @@ from ragtrial.setting import Setting
 from ragtrial.storage.arrays import read_array, write_array, write_rows
 from ragtrial.storage.atomic import write_text
 from ragtrial.storage.fingerprints import fingerprint
+from ragtrial.storage.seals import DamagedError, check_bytes
 from ragtrial.storage.workspace import DAMAGE, Workspace
 from ragtrial.stores import Vectors
 from ragtrial.stores.exact import ExactStore
@@ -281,8 +282,9 @@ class Plan:
         vectors = self._vectors(chunks, self._embeddings(setting, chunks))
         folder = self._index(setting, chunks).folder
         try:
+            check_bytes(folder)  # Chroma finds nothing in a graph with other bytes, or ends the process
             index = setting.store.open(vectors, folder)
-        except StoreError as error:
+        except (DamagedError, StoreError) as error:
             self.workspace.drop_damaged("indexes", folder.name, error)
             index = setting.store.open(vectors, self._index(setting, chunks).folder)
         try:
