@@ -22,7 +22,7 @@ from ragtrial.storage.usage import Usage, now
 LAYOUT = "2"
 """The version of the folder's layout; a workspace of another version is refused, not guessed at."""
 
-DAMAGE = (DamagedError, ValueError, KeyError, EOFError, BadZipFile, FileNotFoundError)
+DAMAGE = (DamagedError, ValueError, TypeError, KeyError, EOFError, BadZipFile, FileNotFoundError)
 """What reading a stage whose bytes are not what they were may raise."""
 
 T = TypeVar("T")
