@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tokenize import TokenError
 from typing import TypeVar
 from zipfile import BadZipFile
 
@@ -22,7 +23,10 @@ from ragtrial.storage.usage import Usage, now
 LAYOUT = "2"
 """The version of the folder's layout; a workspace of another version is refused, not guessed at."""
 
-DAMAGE = (DamagedError, ValueError, TypeError, KeyError, EOFError, BadZipFile, FileNotFoundError)
+DAMAGE = (
+    DamagedError, ValueError, TypeError, KeyError, EOFError, BadZipFile, FileNotFoundError, RuntimeError, SyntaxError,
+    TokenError,
+)  # fmt: skip
 """What reading a stage whose bytes are not what they were may raise."""
 
 T = TypeVar("T")
