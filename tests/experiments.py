@@ -88,6 +88,10 @@ QUERIES: list[dict[str, Any]] = [
 ]
 
 
+STAGES = ("documents", "chunks", "lengths", "embeddings", "indexes", "rankings", "latency", "reach")
+"""Every kind of stage; the last two are made when latency is measured, and for indexes that are not exact."""
+
+
 @dataclass(frozen=True)
 class Experiment:
     """An experiment in a folder of its own."""
@@ -120,8 +124,12 @@ class Experiment:
 
     def stages(self) -> set[tuple[str, str]]:
         """Kind and name of every finished stage."""
-        kinds = ("documents", "chunks", "embeddings", "indexes", "rankings")
-        return {(kind, path.name) for kind in kinds for path in (self.workspace / kind).glob("[!.]*")}
+        return {(kind, path.name) for kind in STAGES for path in (self.workspace / kind).glob("[!.]*")}
+
+    def stage(self, kind: str) -> Path:
+        """The folder of the only stage of ``kind``."""
+        (path,) = (self.workspace / kind).glob("[!.]*")
+        return path
 
     def write_queries(self, queries: Sequence[Mapping[str, Any]]) -> None:
         write_files(self.folder, {"prompt_queries.json": json.dumps({"queries": queries})})

@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 from experiments import Experiment, write_experiment
 from ragtrial.embedders.cached import CachedEmbedder, TextList
 from ragtrial.embedders.custom import CustomEmbedder
+from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.errors import EmbedderError
 from ragtrial.functions import FunctionReference
 from ragtrial.rankings import Floats
+from ragtrial.storage.vectors import VectorCache, text_keys
+from tiny_models import DIMENSION
 
 WORDS = ["bread", "soup", "oven", "rye", "leek", "butter", "stock", "onion"]
 
@@ -37,21 +40,13 @@ def cached(experiment: Experiment, **options: Any) -> CachedEmbedder:
 
 def embed(embedder: CachedEmbedder, texts: Sequence[str], prefix: str = "") -> tuple[Floats, int | None, int]:
     """The vectors, how many texts are too long, and how many were reported as done."""
-    made: list[Floats] = []
     steps: list[int] = []
-
-    def out(count: int, dimension: int) -> Floats:
-        made.append(np.full((count, dimension), np.nan, dtype=np.float32))
-        return made[-1]
-
-    embedder.embed(TextList(texts), prefix, out, steps.append)
-    too_long = embedder.count_too_long(TextList(texts), prefix)
-    (vectors,) = made
-    return vectors, too_long, sum(steps)
-
-
-def never_called(count: int, dimension: int) -> Floats:
-    pytest.fail(f"an array of {count} vectors was asked for, though some are missing")
+    source = TextList(texts)
+    lengths = embedder.lengths(source, prefix)
+    embedded = embedder.embed(source, prefix, lengths, steps.append)
+    vectors = np.concatenate([np.empty((0, embedded.dimension), dtype=np.float32), *embedded.blocks()])
+    assert embedded.distinct == len(set(texts))
+    return vectors, embedder.count_too_long(lengths), sum(steps)
 
 
 def directly(experiment: Experiment, texts: Sequence[str]) -> Floats:
@@ -89,7 +84,9 @@ def test_new_texts_alone_are_embedded(experiment: Experiment) -> None:
     embed(cached(experiment), WORDS[:5])
     before = len(experiment.embedded())
     vectors, _, _ = embed(cached(experiment), [WORDS[6], *WORDS[:5], WORDS[5]])
-    assert sorted(experiment.embedded()[before:]) == sorted(WORDS[5:7])
+    checked, *new = experiment.embedded()[before:]
+    assert checked in WORDS[:5]  # whether the function is still the one that was asked before
+    assert sorted(new) == sorted(WORDS[5:7])
     np.testing.assert_allclose(vectors, directly(experiment, [WORDS[6], *WORDS[:5], WORDS[5]]), atol=1e-6)
 
 
@@ -120,13 +117,15 @@ def test_what_was_finished_before_a_failure_is_not_embedded_again(experiment: Ex
     done: list[int] = []
     experiment.trouble("raise", after=80)
     with pytest.raises(EmbedderError, match=r"^embedding:embed raised ConnectionError for 1 texts: out of quota$"):
-        cached(experiment, batch_size=1).embed(TextList(texts), "", never_called, done.append)
+        cached(experiment, batch_size=1).embed(TextList(texts), "", np.arange(100), done.append)
     tried = experiment.embedded()
     assert 50 <= sum(done) <= 80
     experiment.no_trouble()
     vectors, _, _ = embed(cached(experiment, batch_size=1), texts)
-    again = experiment.embedded()[len(tried) :]
-    assert sorted(again) == sorted(set(texts) - set(tried[: sum(done)]))
+    checked, *again = experiment.embedded()[len(tried) :]
+    kept = set(tried[: sum(done)])
+    assert checked in kept
+    assert sorted(again) == sorted(set(texts) - kept)
     np.testing.assert_allclose(vectors, directly(experiment, texts), atol=1e-6)
 
 
@@ -179,7 +178,9 @@ def test_texts_longer_than_the_model_reads_are_counted_with_prefix_and_special_t
     embedder = cached(experiment, tokenizer_model=tokenizer, max_length=6)
     assert embed(embedder, texts)[1] == 1
     assert embed(embedder, texts, "hot ")[1] == 2
-    assert embedder.count_too_long(TextList([*texts, texts[2]]), "") == 2
+    assert embedder.lengths(TextList(texts), "").tolist() == [5, 6, 7]
+    assert embedder.lengths(TextList(texts), "hot ").tolist() == [6, 7, 8]
+    assert embedder.count_too_long(np.array([5, 6, 7, 7])) == 2
 
 
 @pytest.mark.parametrize("known", ["tokenizer_model", "max_length", None])
@@ -193,7 +194,8 @@ def test_how_many_texts_are_too_long_is_unknown_without_a_tokenizer_or_a_limit(
 
 def test_counting_long_texts_embeds_none(experiment: Experiment, minilm_folder: Path) -> None:
     options = {"tokenizer_model": str(minilm_folder), "max_length": 3}
-    assert cached(experiment, **options).count_too_long(TextList(["rye bread", "rye"]), "") == 1
+    embedder = cached(experiment, **options)
+    assert embedder.count_too_long(embedder.lengths(TextList(["rye bread", "rye"]), "")) == 1
     assert experiment.embedded() == []
 
 
@@ -216,7 +218,117 @@ def test_whatever_was_cached_before_the_vectors_are_those_of_the_texts_and_new_o
     embed(cached(experiment), earlier)
     assert sorted(experiment.embedded()) == sorted(set(earlier))
     vectors, _, done = embed(cached(experiment, batch_size=batch_size), texts)
-    assert sorted(experiment.embedded()[len(set(earlier)) :]) == sorted(set(texts) - set(earlier))
+    again = experiment.embedded()[len(set(earlier)) :]
+    new, known = set(texts) - set(earlier), set(texts) & set(earlier)
+    checked = again[: 1 if new and known else 0]  # one known text, to see whether the function is still the same
+    assert set(checked) <= known
+    assert sorted(again[len(checked) :]) == sorted(new)
     assert done == len(texts)
     if texts:
         np.testing.assert_allclose(vectors, directly(experiment, texts), atol=1e-6)
+
+
+def test_without_a_tokenizer_lengths_are_characters_of_the_text(experiment: Experiment) -> None:
+    texts = ["", "rye", "br\u00f8d \U0001f35e"]
+    lengths = cached(experiment).lengths(TextList(texts), "about ")
+    assert lengths.tolist() == [0, 3, 6]
+    assert lengths.dtype == np.int64
+    assert cached(experiment).lengths(TextList([]), "").shape == (0,)
+
+
+def test_long_texts_are_embedded_first_and_the_given_lengths_decide_which_are_long(experiment: Experiment) -> None:
+    texts = [f"loaf {number}" for number in range(20)]
+    cached(experiment, batch_size=1).embed(TextList(texts), "", np.arange(20))
+    asked = experiment.embedded()
+    assert set(asked[:8]) == set(texts[12:])
+    assert set(asked[8:16]) == set(texts[4:12])
+    assert set(asked[16:]) == set(texts[:4])
+
+
+def test_vectors_come_in_blocks_that_are_read_from_the_file_again_each_time(experiment: Experiment) -> None:
+    texts = [f"loaf {number % 3}" for number in range(40_000)]
+    embedder = cached(experiment)
+    embedded = embedder.embed(TextList(texts), "", embedder.lengths(TextList(texts), ""))
+    first, second = list(embedded.blocks()), list(embedded.blocks())
+    assert sum(map(len, first)) == 40_000
+    assert max(block.nbytes for block in first) <= 4_000_000 < 40_000 * 32 * 4
+    assert [len(block) for block in first] == [len(block) for block in second]
+    expected = directly(experiment, texts[:3])
+    np.testing.assert_allclose(np.concatenate(first), np.tile(expected, (13_334, 1))[:40_000], atol=1e-6)
+    assert (embedded.distinct, embedded.dimension) == (3, 32)
+
+
+OTHER = "embed(texts):\n    return [[float(len(text)), 1.0, *[0.0] * 30] for text in texts]\n\n\ndef was(texts):"
+
+
+def become_another(experiment: Experiment) -> None:
+    """Let the function make other vectors of the same dimension."""
+    file = experiment.folder / "embedding.py"
+    file.write_text(file.read_text().replace("embed(texts):", OTHER, 1))
+
+
+def test_vectors_of_two_models_are_not_mixed_under_one_version(experiment: Experiment) -> None:
+    embed(cached(experiment, version="1"), ["soup", "oven"])
+    become_another(experiment)
+    with pytest.raises(EmbedderError) as caught:
+        embed(cached(experiment, version="1"), ["bread", "soup", "oven"])
+    assert str(caught.value) == (
+        "the embedder (custom) gives another vector for 'soup' than it gave before; vectors of two models cannot be "
+        "compared. If the model has changed, give it another `version:`."
+    )
+    vectors, _, _ = embed(cached(experiment, version="2"), ["bread", "soup", "oven"])
+    np.testing.assert_allclose(vectors, directly(experiment, ["bread", "soup", "oven"]), atol=1e-6)
+
+
+def test_another_model_is_noticed_when_every_text_is_new(experiment: Experiment) -> None:
+    embed(cached(experiment, version="1"), ["oven", "soup"])
+    become_another(experiment)
+    embedder = cached(experiment, version="1")
+    embedder.embed_now(["loaded before anything is compared"])
+    with pytest.raises(EmbedderError, match=r"gives another vector for '(oven|soup)' than it gave before"):
+        embed(embedder, ["bread"])
+
+
+def test_a_function_that_gives_nearly_the_same_vectors_is_still_the_same(experiment: Experiment) -> None:
+    """Hosted models vary in the fourth digit."""
+    embed(cached(experiment, version="1"), ["soup bowl", "oven"])
+    file = experiment.folder / "embedding.py"
+    text = file.read_text()
+    assert "return vectors" in text
+    file.write_text(
+        text.replace("return vectors", "return [[1.001 * v[0], *[x + 2e-4 for x in v[1:]]] for v in vectors]")
+    )
+    vectors, _, _ = embed(cached(experiment, version="1"), ["bread", "soup bowl"])
+    assert vectors.shape == (2, 32)
+
+
+def test_what_is_known_is_not_compared_when_nothing_is_new(experiment: Experiment) -> None:
+    embed(cached(experiment, version="1"), ["soup", "oven"])
+    before = experiment.embedded()
+    become_another(experiment)
+    vectors, _, _ = embed(cached(experiment, version="1"), ["oven", "soup"])
+    assert experiment.embedded() == before
+    assert vectors.shape == (2, 32)
+
+
+def test_one_known_text_is_compared_per_load_of_the_function_and_no_more(experiment: Experiment) -> None:
+    embed(cached(experiment, version="1"), WORDS[:3])
+    embedder = cached(experiment, version="1")
+    before = len(experiment.embedded())
+    embed(embedder, WORDS[:4])
+    embed(embedder, WORDS[:5])
+    assert len(experiment.embedded()) - before == 1 + 2
+    embedder.release()
+    embed(embedder, WORDS[:6])
+    assert len(experiment.embedded()) - before == 1 + 2 + 1 + 1
+
+
+def test_a_model_known_by_its_files_is_not_compared_with_what_is_cached(tiny_model: Path, tmp_path: Path) -> None:
+    """Its fingerprint is the hash of them: another model has another cache."""
+    options = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu")
+    embed(CachedEmbedder(options, tmp_path), WORDS[:2])
+    embedder = CachedEmbedder(options, tmp_path)
+    with VectorCache(embedder.path) as cache:
+        cache.write(text_keys(WORDS[:1]), np.eye(1, DIMENSION, dtype=np.float32))
+    vectors, _, _ = embed(embedder, WORDS[:3])
+    np.testing.assert_array_equal(vectors[0], np.eye(1, DIMENSION, dtype=np.float32)[0])

@@ -119,7 +119,7 @@ def test_a_run_writes_a_report_and_says_where(config: Path, capsys: Capture) -> 
 def test_progress_goes_to_stderr_one_line_a_finished_stage(config: Path, capsys: Capture) -> None:
     made = ragtrial(capsys, "run", config)
     names = [line.partition(":")[0] for line in made.err.splitlines()]
-    assert names == ["documents", "chunks", "embeddings", "index", "retrieval (dense)"]
+    assert names == ["documents", "chunks", "embeddings", "retrieval (dense)"]
 
 
 def test_a_second_run_does_nothing_twice_and_gives_the_same_numbers(config: Path, capsys: Capture) -> None:
@@ -216,7 +216,7 @@ def test_what_was_finished_before_a_failure_is_not_done_again(tmp_path: Path, ca
     (tmp_path / "mended.py").write_text(HASHING, encoding="utf-8")
     made = ragtrial(capsys, "run", fixed)
     assert made.code == 0
-    assert [line.partition(":")[0] for line in made.err.splitlines()] == ["embeddings", "index", "retrieval (dense)"]
+    assert [line.partition(":")[0] for line in made.err.splitlines()] == ["embeddings", "retrieval (dense)"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
@@ -261,17 +261,37 @@ def test_a_function_that_ends_the_program_is_a_crash_and_never_one_or_zero(
 
 
 @pytest.mark.parametrize("damage", ["", "junk"], ids=["empty", "junk"])
-def test_a_workspace_that_was_spoiled_is_three_and_no_interruption(
+def test_a_workspace_that_was_spoiled_is_mended_and_that_is_said(
     damage: str, config: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     """An empty file raises what the end of the input raises, too."""
-    assert ragtrial(capsys, "run", config).code == 0
-    for path in (tmp_path / ".ragtrial" / "documents").glob("*/*.npy"):
-        path.write_text(damage, encoding="utf-8")
+    first = ragtrial(capsys, "run", config, "--json").json
+    (path,) = (tmp_path / ".ragtrial" / "documents").glob("*/*.npy")
+    size = path.stat().st_size
+    path.write_text(damage, encoding="utf-8")
     made = ragtrial(capsys, "run", config, "--json", "-q")
-    assert made.code == made.json["exit_code"] == 3
-    assert "Traceback" not in made.out + made.err
-    assert "interrupted" not in made.out + made.err
+    assert made.code == made.json["exit_code"] == 0
+    told = f"{path.parent} is damaged (offsets.npy has {len(damage)} bytes and had {size}); it is made again."
+    assert made.json["warnings"] == [{"code": "repaired", "message": told}]
+    assert [one["scores"] for one in made.json["settings"]] == [one["scores"] for one in first["settings"]]
+
+
+def test_a_run_without_latency_measures_none(tmp_path: Path, capsys: Capture) -> None:
+    config = small_experiment(tmp_path, config=CONFIG.replace("latency: false", "latency: true"))
+    for options, measured in (["--no-latency"], False), ([], True):
+        made = ragtrial(capsys, "run", config, "--json", *options)
+        (setting,) = load_report(Path(made.json["report"]).parent).settings
+        assert (setting.latency is not None) == measured
+
+
+def test_the_index_of_a_setting_is_shown_against_exact_search(tmp_path: Path, capsys: Capture) -> None:
+    config = small_experiment(tmp_path, config=CONFIG.replace("{kind: exact}", "{kind: chroma}"))
+    for command in (["run", config], ["show", "latest"]):
+        lines = ragtrial(capsys, *command).out.splitlines()
+        place = next(number for number, line in enumerate(lines) if line.startswith("index against exact search"))
+        assert lines[place - 1] == ""
+        assert lines[place].split()[4:] == ["overlap", "lowest", "ndcg@3", "unreachable"]
+        assert lines[place + 1].split() == ["dense", "1.0000", "1.0000", "+0.0000", "0"]
 
 
 def test_a_crash_when_no_file_can_be_written_is_still_told(

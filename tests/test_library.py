@@ -103,14 +103,31 @@ def test_the_id_of_a_chunk_follows_document_span_and_text_alone(tmp_path: Path) 
     first = chunks_of(tmp_path / "one", one, [(0, Span(0, 4)), (0, Span(5, 9)), (1, Span(0, 4))])
     second = chunks_of(tmp_path / "two", two, [(1, Span(0, 4))])
     assert second.id(0) == first.id(0)
-    assert len(set(first.ids)) == 3
-    assert [first.id(position) for position in range(3)] == first.ids
-    assert {len(name) for name in first.ids} == {24}
+    ids = {first.id(position) for position in range(3)}
+    assert len(ids) == 3
+    assert {len(name) for name in ids} == {24}
 
 
 def test_a_corpus_of_white_space_has_no_chunks(tmp_path: Path) -> None:
     chunks = chunks_of(tmp_path, library_of(tmp_path, {"a": "  "}), [])
-    assert (len(chunks), chunks.ids, list(chunks.indexed_texts())) == (0, [], [])
+    assert (len(chunks), list(chunks.indexed_texts())) == (0, [])
+
+
+def test_columns_of_chunks_are_mapped_and_cannot_be_changed(tmp_path: Path) -> None:
+    chunks = chunks_of(tmp_path, library_of(tmp_path, {"a": "one two"}), [(0, Span(0, 3)), (0, Span(4, 7))])
+    assert chunks.document.dtype == np.int32
+    assert chunks.start.dtype == chunks.end.dtype == np.int64
+    assert (chunks.document.tolist(), chunks.start.tolist(), chunks.end.tolist()) == ([0, 0], [0, 4], [3, 7])
+    with pytest.raises(ValueError, match="read-only"):
+        chunks.start[0] = 1
+
+
+def test_columns_of_different_lengths_are_no_chunks(tmp_path: Path) -> None:
+    library = library_of(tmp_path, {"a": "one two"})
+    chunks_of(tmp_path, library, [(0, Span(0, 3)), (0, Span(4, 7))])
+    np.save(tmp_path / "end.npy", np.array([3]))
+    with pytest.raises(ValueError, match=r"^the columns differ in length$"):
+        Chunks(library, tmp_path)
 
 
 @pytest.mark.parametrize(("title", "text", "joined"), [("T", "x", "T x"), ("", "x", "x"), ("T", "", "T"), ("", "", "")])

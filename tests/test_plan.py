@@ -15,19 +15,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments import DOCUMENTS, QUERIES, RUN, Experiment, python, write_experiment
+from experiments import DOCUMENTS, QUERIES, RUN, STAGES, Experiment, python, write_experiment
 from ragtrial.dataset.dataset import corpus_of
 from ragtrial.dataset.documents import OnError
 from ragtrial.dataset.library import Library
 from ragtrial.errors import EmbedderError, ModelNotFoundError, RunError
 from ragtrial.experiment import run_experiment, workspace_folder
-from ragtrial.plan import Plan, Setting, SettingRankings, settings_of
+from ragtrial.outcomes import SettingRankings
+from ragtrial.plan import Plan
 from ragtrial.progress import Silent
 from ragtrial.rankings import PADDING
 from ragtrial.report import Report, SettingPart, load_report
+from ragtrial.setting import Setting, settings_of
 from ragtrial.storage.workspace import Workspace
 
-EVERYTHING = {"documents", "chunks", "embeddings", "indexes", "rankings"}
+EVERYTHING = {"documents", "chunks", "lengths", "embeddings", "indexes", "rankings"}
+"""What a setting with exact search has."""
 
 
 def run(experiment: Experiment, *overrides: str) -> Report:
@@ -90,7 +93,9 @@ def rename_a_document(experiment: Experiment) -> None:
         pytest.param(edit("config.yaml", '"dense": {', '"other": {'), set(), id="name of the setting"),
         pytest.param(edit("config.yaml", '"kitchen"', '"pantry"'), set(), id="name of the experiment"),
         pytest.param(edit("config.yaml", '"results"', '"reports"'), set(), id="folder of the reports"),
-        pytest.param(edit("config.yaml", '"latency": false', '"seed": 9, "latency": true'), set(), id="latency, seed"),
+        pytest.param(
+            edit("config.yaml", '"latency": false', '"seed": 9, "latency": true'), {"latency"}, id="latency, seed"
+        ),
         pytest.param(move_the_corpus, set(), id="place of the corpus"),
         pytest.param(touch_a_document, set(), id="a touched document of equal bytes"),
         pytest.param(edit("prompt_queries.json", '"relevance": 3', '"relevance": 1'), set(), id="a grade"),
@@ -101,10 +106,10 @@ def rename_a_document(experiment: Experiment) -> None:
             edit("config.yaml", '"batch_size": 4', '"query_prefix": "q: "'), {"rankings"}, id="prefix of queries"
         ),
         pytest.param(edit("config.yaml", '"exact"', '"exact", "space": "l2"'), {"indexes", "rankings"}, id="space"),
-        pytest.param(edit("config.yaml", '"exact"', '"chroma"'), {"indexes", "rankings"}, id="kind of store"),
+        pytest.param(edit("config.yaml", '"exact"', '"chroma"'), {"indexes", "rankings", "reach"}, id="kind of store"),
         pytest.param(
             edit("config.yaml", '"batch_size": 4', '"document_prefix": "d: "'),
-            {"embeddings", "indexes", "rankings"},
+            {"lengths", "embeddings", "indexes", "rankings"},
             id="prefix of documents",
         ),
         pytest.param(
@@ -135,16 +140,141 @@ def test_a_change_makes_again_what_depends_on_it_and_nothing_else(
     assert {kind for kind, _ in experiment.stages() - stages} == made_again
     assert stages < experiment.stages() or not made_again
     texts_of_queries_alone = made_again == {"rankings"} and before.parameters == after.parameters
-    assert (before.fingerprint == after.fingerprint) == (not made_again or texts_of_queries_alone)
+    same = not made_again or made_again == {"latency"} or texts_of_queries_alone
+    assert (before.fingerprint == after.fingerprint) == same
 
 
-@pytest.mark.parametrize("hnsw", ['{"ef_search": 50}', '{"ef_construction": 50}', '{"max_neighbors": 8}'])
-def test_every_option_of_the_graph_is_another_index(tmp_path: Path, hnsw: str) -> None:
-    experiment = write_experiment(tmp_path, store={"kind": "chroma"})
+@pytest.fixture(scope="module")
+def with_model(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Experiment:
+    """A finished experiment with a model beside its config, a Chroma index, sizes in tokens, and latency."""
+    experiment = write_experiment(
+        tmp_path_factory.mktemp("model") / "kitchen",
+        chunker={"kind": "recursive", "size": 20, "overlap": 0},
+        embedder={"kind": "sentence-transformer", "model": "./model", "device": "cpu"},
+        store={"kind": "chroma"},
+        latency=True,
+    )
+    shutil.copytree(tiny_model, experiment.folder / "model")
     run(experiment)
+    assert {kind for kind, _ in experiment.stages()} == set(STAGES)
+    return experiment
+
+
+def append(name: str, content: bytes) -> Callable[[Experiment], None]:
+    def change(experiment: Experiment) -> None:
+        with (experiment.folder / name).open("ab") as file:
+            file.write(content)
+
+    return change
+
+
+def other_weights(experiment: Experiment) -> None:
+    """One bit of one of them."""
+    file = experiment.folder / "model" / "model.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-4] ^= 1
+    file.write_bytes(bytes(content))
+
+
+def touch_the_model(experiment: Experiment) -> None:
+    for file in (experiment.folder / "model").rglob("*"):
+        os.utime(file, (1, 1))
+
+
+def move_the_model(experiment: Experiment) -> None:
+    shutil.move(experiment.folder / "model", experiment.folder / "renamed")
+    edit("config.yaml", '"./model"', '"./renamed"')(experiment)
+
+
+def option(old: str, new: str) -> Callable[[Experiment], None]:
+    return edit("config.yaml", old, f"{old}, {new}")
+
+
+INDEXED = {"indexes", "rankings", "latency", "reach"}
+EMBEDDED = {"embeddings", *INDEXED}
+CUT = {"chunks", "lengths", *EMBEDDED}
+
+
+@pytest.mark.parametrize(
+    ("change", "made_again"),
+    [
+        pytest.param(lambda _: None, set(), id="another place"),
+        pytest.param(move_the_model, set(), id="name of the model"),
+        pytest.param(touch_the_model, set(), id="touched files of the model"),
+        pytest.param(append("model/README.md", b"new"), set(), id="the model's README"),
+        pytest.param(edit("config.yaml", '"device": "cpu"', '"device": null'), set(), id="device"),
+        pytest.param(option('"device": "cpu"', '"batch_size": 3'), set(), id="batch size"),
+        pytest.param(edit("config.yaml", '"dense": {', '"other": {'), set(), id="name of the setting"),
+        pytest.param(option('"device": "cpu"', '"max_length": 64'), set(), id="the length that the model declares"),
+        pytest.param(option('"device": "cpu"', '"query_prefix": ""'), set(), id="the prefix that the model declares"),
+        pytest.param(option('"kind": "chroma"', '"hnsw": {"ef_search": 100}'), set(), id="a default"),
+        pytest.param(other_weights, EMBEDDED, id="weights"),
+        pytest.param(append("model/1_Pooling/config.json", b" "), EMBEDDED, id="configuration of the model"),
+        pytest.param(append("model/tokenizer.json", b" "), CUT, id="tokenizer"),
+        pytest.param(option('"device": "cpu"', '"max_length": 32'), EMBEDDED, id="maximum length"),
+        pytest.param(option('"device": "cpu"', '"precision": "bfloat16"'), EMBEDDED, id="precision"),
+        pytest.param(option('"device": "cpu"', '"normalize": false'), EMBEDDED, id="normalisation"),
+        pytest.param(option('"device": "cpu"', '"document_prefix": "d: "'), CUT - {"chunks"}, id="prefix of documents"),
+        pytest.param(option('"device": "cpu"', '"query_prefix": "q: "'), {"rankings", "latency"}, id="query prefix"),
+        pytest.param(edit("config.yaml", '"top_k": 3', '"top_k": 2'), {"rankings", "latency"}, id="top_k"),
+        pytest.param(edit("prompt_queries.json", "coffee?", "tea?"), {"rankings", "latency"}, id="a query"),
+        pytest.param(option('"kind": "chroma"', '"space": "ip"'), INDEXED, id="space"),
+        pytest.param(option('"kind": "chroma"', '"hnsw": {"ef_search": 99}'), INDEXED, id="ef_search"),
+        pytest.param(option('"kind": "chroma"', '"hnsw": {"ef_construction": 99}'), INDEXED, id="ef_construction"),
+        pytest.param(option('"kind": "chroma"', '"hnsw": {"max_neighbors": 9}'), INDEXED, id="max_neighbors"),
+    ],
+)
+def test_each_stage_hashes_what_changes_it_and_nothing_else(
+    with_model: Experiment, tmp_path: Path, change: Callable[[Experiment], None], made_again: set[str]
+) -> None:
+    experiment = Experiment(shutil.copytree(with_model.folder, tmp_path / "elsewhere"))
     stages = experiment.stages()
-    run(experiment, f"store.hnsw={hnsw}")
-    assert {kind for kind, _ in experiment.stages() - stages} == {"indexes", "rankings"}
+    change(experiment)
+    run(experiment)
+    assert {kind for kind, _ in experiment.stages() - stages} == made_again
+
+
+@pytest.mark.parametrize(
+    ("place", "made_again"),
+    [
+        ("ragtrial.dataset.documents.READER_VERSION", {"documents", *CUT}),
+        ("ragtrial.chunkers.recursive.RecursiveChunker.version", CUT),
+        ("ragtrial.retrievers.dense.DenseRetriever.version", {"rankings", "latency"}),
+    ],
+)
+def test_a_newer_version_of_a_part_makes_again_what_it_made(
+    with_model: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, made_again: set[str]
+) -> None:
+    experiment = Experiment(shutil.copytree(with_model.folder, tmp_path / "elsewhere"))
+    stages = experiment.stages()
+    monkeypatch.setattr(place, 999)
+    run(experiment)
+    assert {kind for kind, _ in experiment.stages() - stages} == made_again
+
+
+def test_the_number_of_threads_makes_nothing_again(with_model: Experiment, tmp_path: Path) -> None:
+    experiment = Experiment(shutil.copytree(with_model.folder, tmp_path / "elsewhere"))
+    stages = experiment.stages()
+    done = python(RUN, experiment.file, OMP_NUM_THREADS="2", TOKENIZERS_PARALLELISM="true")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert experiment.stages() == stages
+
+
+def test_another_kind_of_chunker_cuts_other_chunks(tmp_path: Path) -> None:
+    experiment = write_experiment(tmp_path)
+    names = set()
+    for chunker in ("{kind: document}", "{kind: fixed, size: 90, overlap: 0, unit: characters}"):
+        plan, (setting,) = plan_of(experiment, f"chunker={chunker}")
+        names.add(plan.chunks(setting).name)
+    plan, (setting,) = plan_of(experiment)
+    assert len({*names, plan.chunks(setting).name}) == 3
+
+
+def test_a_setting_that_searches_exactly_has_no_stage_that_an_approximate_one_needs(experiment: Experiment) -> None:
+    found = rankings(experiment, QUESTIONS)
+    assert found.audited is None
+    assert found.index == {"kind": "exact", "space": "cosine", "vectors": len(found.chunks)}
+    assert [path.name for path in experiment.stage("indexes").iterdir()] == ["stage.json"]
 
 
 def test_another_tokenizer_cuts_other_chunks_and_another_model_with_the_same_one_does_not(
@@ -177,7 +307,8 @@ def test_only_the_chunks_of_a_changed_document_are_embedded_again(experiment: Ex
     before = experiment.embedded()
     edit("documents/bread/rye.md", "# Rye bread", "# Rye loaf")(experiment)
     run(experiment)
-    again = experiment.embedded()[len(before) :]
+    compared, *again = experiment.embedded()[len(before) :]
+    assert compared in before  # once, to see whether the function is still the same
     assert again
     assert all(text.startswith("Rye loaf ") for text in again)
 
@@ -239,7 +370,7 @@ def test_settings_that_share_chunks_and_embeddings_make_them_once(tmp_path: Path
     assert len(experiment.embedded()) == len(set(experiment.embedded()))
     kinds = [kind for kind, _ in experiment.stages()]
     counts = {kind: kinds.count(kind) for kind in EVERYTHING}
-    assert counts == {"documents": 1, "chunks": 1, "embeddings": 1, "indexes": 2, "rankings": 3}
+    assert counts == {"documents": 1, "chunks": 1, "lengths": 1, "embeddings": 1, "indexes": 2, "rankings": 3}
     assert [setting.name for setting in report.settings] == list(retrievers)
 
 
@@ -303,8 +434,9 @@ def test_a_run_that_is_killed_while_it_embeds_goes_on_where_it_was(tmp_path: Pat
     tried = experiment.embedded()
     assert len(tried) == 101
     report = run(experiment)
-    again = experiment.embedded()[len(tried) :]
+    compared, *again = experiment.embedded()[len(tried) :]
     kept = set(tried) - set(again)
+    assert compared in kept  # once, to see whether the function is still the same
     assert len(kept) >= 60
     assert len(again) == len(set(again)) == len(control_texts(control)) - len(kept)
     assert numbers(report.settings[0]) == numbers(run(control).settings[0])
@@ -320,37 +452,12 @@ def test_a_failure_while_embedding_leaves_no_stage_that_counts(experiment: Exper
     experiment.trouble("raise", after=5)
     with pytest.raises(EmbedderError, match=r"^embedding:embed raised ConnectionError for 4 texts: out of quota$"):
         rankings(experiment, ["rye"])
-    assert {kind for kind, _ in experiment.stages()} == {"documents", "chunks"}
+    assert {kind for kind, _ in experiment.stages()} == {"documents", "chunks", "lengths"}
     experiment.no_trouble()
     assert rankings(experiment, ["rye"]).retrieved.collapsed.rankings.lengths.tolist() == [3]
 
 
 QUESTIONS = [query["text"] for query in QUERIES]
-
-
-def test_a_damaged_index_is_built_again_from_the_cached_embeddings(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    experiment = write_experiment(tmp_path, store={"kind": "chroma"})
-    first = rankings(experiment, QUESTIONS)
-    (index,) = (experiment.workspace / "indexes").glob("[!.]*")
-    for file in ("chroma.sqlite3", "finished.json"):
-        for content in (b"", b"\xff" * 1_000_000, None):
-            before = experiment.embedded()
-            if content is None:
-                (index / file).unlink()
-            else:
-                (index / file).write_bytes(content)
-            caplog.clear()
-            again = rankings(experiment, [*QUESTIONS, f"{file} {content is None} {content == b''}"])
-            message = caplog.messages[-1]
-            assert message.startswith(f"the Chroma index in {index} cannot be read (")
-            assert message.endswith("it is built again. Building it again from the cached embeddings.")
-            assert len(experiment.embedded()) == len(before) + 1
-            np.testing.assert_array_equal(
-                again.retrieved.collapsed.rankings.codes[:-1], first.retrieved.collapsed.rankings.codes
-            )
-            assert again.index["id"] != first.index["id"]
 
 
 def test_an_index_that_was_built_again_has_rankings_of_its_own(tmp_path: Path) -> None:
@@ -359,11 +466,11 @@ def test_an_index_that_was_built_again_has_rankings_of_its_own(tmp_path: Path) -
     shutil.rmtree(experiment.workspace / "indexes")
     after = rankings(experiment, QUESTIONS)
     assert before.index["id"] != after.index["id"]
-    assert len(list((experiment.workspace / "rankings").glob("[!.]*"))) == 2
+    assert len(list((experiment.workspace / "rankings").glob("[!.]*"))) == 3  # two of the graph, one of exact search
     assert before.fingerprint == after.fingerprint
 
 
-@pytest.mark.parametrize("kind", ["documents", "chunks", "embeddings", "indexes", "rankings", "vectors", "locks"])
+@pytest.mark.parametrize("kind", [*sorted(EVERYTHING), "vectors", "locks", "uses"])
 def test_any_part_of_the_workspace_may_be_deleted(experiment: Experiment, kind: str) -> None:
     first = run(experiment)
     shutil.rmtree(experiment.workspace / kind)
@@ -503,8 +610,7 @@ def test_latency_is_measured_when_it_is_asked_for_later_and_nothing_is_retrieved
     made = experiment.stages()
     after = run_experiment(experiment.config("latency=true")).settings[0]
     assert (before.latency, after.latency is not None) == (None, True)
-    assert experiment.stages() == made
-    assert len(list((experiment.workspace / "latency").iterdir())) == 1
+    assert {kind for kind, _ in experiment.stages() - made} == {"latency"}
 
 
 def test_how_many_texts_are_too_long_follows_the_limit_that_is_set_now(tiny_model: Path, tmp_path: Path) -> None:

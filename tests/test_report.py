@@ -101,10 +101,17 @@ def test_the_report_has_these_parts(written: Written) -> None:
     ]
     setting = written.report["settings"][0]
     assert set(setting) == {
-        *("name", "fingerprint", "parameters", "scores", "counts", "index", "timings", "latency", "queries")
+        *("name", "fingerprint", "parameters", "scores", "counts", "index", "health", "audit", "timings"),
+        *("latency", "queries"),
     }
     assert set(setting["parameters"]) == {"retriever", "chunker", "embedder", "store"}
-    assert set(setting["timings"]) == {"chunks", "embeddings", "index", "retrieval"}
+    graph = written.report["settings"][2]
+    assert set(setting["timings"]) == {"chunks", "embeddings", "index", "retrieval", "latency"}
+    assert set(graph["timings"]) == {*setting["timings"], "audit"}
+    assert set(setting["health"]) == {"vectors", "distinct_texts", "dimension", "zeros", "shortest", "longest"}
+    assert setting["audit"] is None
+    assert set(graph["audit"]) == {"overlap", "lowest_overlap", "queries_that_differ", "unreachable", "lost"}
+    assert list(graph["audit"]["lost"]) == list(graph["scores"])
     assert set(setting["latency"]) == {"p50", "p95", "n", "machine", "date"}
     assert set(setting["counts"]) == {
         *("chunks", "chunks_too_long", "queries_too_long", "chunks_read", "chunks_collapsed"),
@@ -270,7 +277,9 @@ def test_rankings_shorter_than_top_k_are_counted_and_said(written: Written) -> N
 def test_the_index_is_described(written: Written) -> None:
     small, _, graph = (setting["index"] for setting in written.settings())
     assert small == {"kind": "exact", "space": "cosine", "vectors": written.report["settings"][0]["counts"]["chunks"]}
-    assert graph["hnsw"]["ef_search"] == 100
+    assert set(graph) == {"kind", "space", "hnsw", "vectors", "id", "bytes"}
+    assert graph["hnsw"] == {"ef_construction": 100, "max_neighbors": 16, "ef_search": 100}
+    assert graph["vectors"] == written.report["settings"][2]["counts"]["chunks"]
     assert graph["bytes"] > 0
 
 

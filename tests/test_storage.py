@@ -28,8 +28,8 @@ from corpora import write_files
 from ragtrial.errors import WorkspaceError
 from ragtrial.storage.atomic import new_folder, write_bytes, write_text
 from ragtrial.storage.fingerprints import file_digest, files_digest, fingerprint, text_key
-from ragtrial.storage.vectors import VectorCache
-from ragtrial.storage.workspace import Workspace
+from ragtrial.storage.vectors import Keys, VectorCache, text_keys
+from ragtrial.storage.workspace import Workspace, check_layout
 from text_strategies import any_texts
 
 PATIENCE = 60
@@ -267,12 +267,12 @@ def no_build(folder: Path) -> None:
 
 def test_a_stage_is_built_once_and_then_only_read(workspace: Workspace) -> None:
     assert not workspace.has("chunks", "abc")
-    made = workspace.stage("chunks", "abc", lambda folder: write_text(folder / "a", "A"))
+    made = workspace.stage("chunks", "abc", "chunks", lambda folder: write_text(folder / "a", "A"))
     assert made == workspace.path("chunks", "abc") == workspace.root / "chunks" / "abc"
     assert workspace.has("chunks", "abc")
-    assert workspace.stage("chunks", "abc", no_build) == made
-    assert Workspace(workspace.root).stage("chunks", "abc", no_build) == made
-    assert names_in(made) == ["a"]
+    assert workspace.stage("chunks", "abc", "chunks", no_build) == made
+    assert Workspace(workspace.root).stage("chunks", "abc", "chunks", no_build) == made
+    assert names_in(made) == ["a", "stage.json"]
 
 
 def test_stages_of_other_kinds_and_names_are_their_own(workspace: Workspace) -> None:
@@ -280,17 +280,19 @@ def test_stages_of_other_kinds_and_names_are_their_own(workspace: Workspace) -> 
         write_text(folder / "told", told)
 
     for kind, name in [("chunks", "a"), ("chunks", "b"), ("documents", "a")]:
-        workspace.stage(kind, name, partial(tell, f"{kind} {name}"))
+        workspace.stage(kind, name, kind, partial(tell, f"{kind} {name}"))
     assert (workspace.path("chunks", "b") / "told").read_text() == "chunks b"
     assert (workspace.path("documents", "a") / "told").read_text() == "documents a"
 
 
 def test_a_dropped_stage_is_built_again(workspace: Workspace) -> None:
-    workspace.stage("chunks", "a", lambda folder: write_text(folder / "old", ""))
+    workspace.stage("chunks", "a", "chunks (small)", lambda folder: write_text(folder / "old", ""))
     workspace.drop("chunks", "a")
     workspace.drop("chunks", "never-there")
     assert not workspace.has("chunks", "a")
-    assert names_in(workspace.stage("chunks", "a", lambda folder: write_text(folder / "new", ""))) == ["new"]
+    assert names_in(workspace.root / "chunks") == []
+    made = workspace.stage("chunks", "a", "chunks (small)", lambda folder: write_text(folder / "new", ""))
+    assert names_in(made) == ["new", "stage.json"]
 
 
 @pytest.mark.parametrize("failure", [ValueError("broken"), KeyboardInterrupt()])
@@ -300,10 +302,11 @@ def test_a_build_that_fails_leaves_nothing_and_frees_the_stage(workspace: Worksp
         raise failure
 
     with pytest.raises(type(failure)):
-        workspace.stage("chunks", "a", build)
+        workspace.stage("chunks", "a", "chunks (small)", build)
     assert not workspace.has("chunks", "a")
     assert names_in(workspace.root / "chunks") == []
-    assert names_in(workspace.stage("chunks", "a", lambda folder: write_text(folder / "whole", ""))) == ["whole"]
+    made = workspace.stage("chunks", "a", "chunks (small)", lambda folder: write_text(folder / "whole", ""))
+    assert names_in(made) == ["stage.json", "whole"]
 
 
 def test_a_build_that_cannot_write_says_what_and_how_to_mend_it(workspace: Workspace) -> None:
@@ -312,7 +315,7 @@ def test_a_build_that_cannot_write_says_what_and_how_to_mend_it(workspace: Works
             (folder / "big").write_bytes(b"x" * 5000)
 
     with pytest.raises(WorkspaceError) as caught:
-        workspace.stage("chunks", "a", build)
+        workspace.stage("chunks", "a", "chunks (small)", build)
     assert str(caught.value) == (
         f"{workspace.root}/chunks/a cannot be written: File too large. Free space, mend permissions, or name another "
         "folder with `workspace:` or RAGTRIAL_WORKSPACE."
@@ -329,7 +332,7 @@ def build(folder):
     (folder / "half").write_text("x")
     print("building", flush=True)
     sys.stdin.read()
-Workspace(Path(sys.argv[1])).stage("chunks", "a", build)
+Workspace(Path(sys.argv[1])).stage("chunks", "a", "chunks", build)
 """
     with python(code, workspace.root) as process:
         assert process.stdout is not None
@@ -337,8 +340,8 @@ Workspace(Path(sys.argv[1])).stage("chunks", "a", build)
         process.send_signal(signal.SIGKILL)
         process.wait(PATIENCE)
     assert not workspace.has("chunks", "a")
-    made = workspace.stage("chunks", "a", lambda folder: write_text(folder / "whole", ""))
-    assert names_in(made) == ["whole"]
+    made = workspace.stage("chunks", "a", "chunks (small)", lambda folder: write_text(folder / "whole", ""))
+    assert names_in(made) == ["stage.json", "whole"]
 
 
 class _Told(logging.Handler):
@@ -364,7 +367,7 @@ def _build_when_the_other_waits(root: Path, ready: Barrier, waiting: Event) -> N
         write_text(folder / "a", "A")
 
     ready.wait(PATIENCE)
-    made = workspace.stage("chunks", "a", build)
+    made = workspace.stage("chunks", "a", "chunks (small)", build)
     if (made / "a").read_text() != "A":
         raise ValueError("the stage is not whole")
 
@@ -384,12 +387,12 @@ def test_a_wait_for_a_lock_is_logged_and_ends_when_it_is_free(
     logging.getLogger("ragtrial.storage.workspace").addHandler(handler := _Told(waiting))
 
     def wait() -> None:
-        with workspace.lock("chunks-a"):
+        with workspace.lock("chunks-a", "the chunks (small)"):
             order.append("second")
 
     waiter = threading.Thread(target=wait)
     try:
-        with workspace.lock("chunks-a"):
+        with workspace.lock("chunks-a", "the chunks (small)"):
             waiter.start()
             assert waiting.wait(PATIENCE)
             order.append("first")
@@ -402,7 +405,7 @@ def test_a_wait_for_a_lock_is_logged_and_ends_when_it_is_free(
         (
             "ragtrial.storage.workspace",
             logging.WARNING,
-            f"waiting for another run that is working on chunks-a (lock {lock})",
+            f"waiting for another run that works on the chunks (small) (lock {lock})",
         )
     ]
 
@@ -410,25 +413,45 @@ def test_a_wait_for_a_lock_is_logged_and_ends_when_it_is_free(
 def test_a_free_lock_and_another_lock_are_not_waited_for(
     workspace: Workspace, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with workspace.lock("a"), workspace.lock("b"):
+    with workspace.lock("a", "one"), workspace.lock("b", "other"):
         pass
-    with workspace.lock("a"):
+    with workspace.lock("a", "one"):
         pass
     assert caplog.records == []
 
 
-def test_a_workspace_of_another_layout_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("found", "age"),
+    [
+        ("3", "a newer ragtrial made it; update this one"),
+        ("1", "another ragtrial made it; use that one"),
+        ("two", "another ragtrial made it; use that one"),
+    ],
+)
+def test_a_workspace_of_another_layout_is_refused(tmp_path: Path, found: str, age: str) -> None:
     root = tmp_path / "workspace"
     Workspace(root)
-    assert (root / "LAYOUT").read_text() == "1\n"
-    (root / "LAYOUT").write_text("2\n")
+    assert (root / "LAYOUT").read_text() == "2\n"
+    (root / "LAYOUT").write_text(f"{found}\n")
     with pytest.raises(WorkspaceError) as caught:
         Workspace(root)
     assert str(caught.value) == (
-        f"the workspace {root} has layout '2'; this ragtrial reads '1'. Use the version that made it, delete the "
-        "folder, or name another with `workspace:`."
+        f"the workspace {root} has layout {found!r}; this ragtrial reads '2': {age}, delete the folder (it is made "
+        "again), or name another with `workspace:`."
     )
     assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize(("content", "why"), [(None, "No such file or directory"), (b"\xff", "invalid start byte")])
+def test_a_folder_without_a_layout_that_can_be_read_is_no_workspace(
+    tmp_path: Path, content: bytes | None, why: str
+) -> None:
+    if content is not None:
+        (tmp_path / "LAYOUT").write_bytes(content)
+    with pytest.raises(WorkspaceError) as caught:
+        check_layout(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path} is no workspace: its file LAYOUT cannot be read (")
+    assert why in str(caught.value)
 
 
 def test_a_workspace_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
@@ -453,8 +476,8 @@ def test_a_workspace_is_kept_out_of_version_control_and_keeps_a_gitignore_that_i
 # --- vectors
 
 
-def keys_of(*numbers: int) -> list[bytes]:
-    return [text_key(str(number)) for number in numbers]
+def keys_of(*numbers: int) -> Keys:
+    return text_keys(map(str, numbers))
 
 
 def vectors_of(*numbers: int, dimension: int = 4) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
@@ -472,7 +495,11 @@ def test_vectors_come_back_bit_for_bit_in_the_order_asked_for(written: list[int]
         assert found.dtype == np.float32
         assert found.tobytes() == vectors_of(*asked).tobytes()
         assert len(found) == len(asked)
-        assert cache.missing(keys_of(*range(31))) == set(keys_of(*(set(range(31)) - set(written))))
+        absent = cache.missing(keys_of(*range(31)))
+        assert absent.tolist() == [number not in written for number in range(31)]
+        assert len(cache) == len(written)
+        assert cache.dimension() == (4 if written else None)
+        assert cache.drop_damaged() == 0
 
 
 def test_odd_numbers_keep_their_bits(tmp_path: Path) -> None:
@@ -488,7 +515,7 @@ def test_thousands_of_keys_are_read_at_once(tmp_path: Path) -> None:
         cache._connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 999)  # the limit of old builds
         cache.write(keys_of(*numbers), vectors_of(*numbers))
         assert np.array_equal(cache.read(keys_of(*reversed(numbers))), vectors_of(*reversed(numbers)))
-        assert cache.missing(keys_of(*range(2_346))) == set(keys_of(2_345))
+        assert np.flatnonzero(cache.missing(keys_of(*range(2_346)))).tolist() == [2_345]
 
 
 def test_a_vector_that_is_missing_is_a_key_error_and_a_new_one_replaces_the_old(tmp_path: Path) -> None:
@@ -498,25 +525,57 @@ def test_a_vector_that_is_missing_is_a_key_error_and_a_new_one_replaces_the_old(
             cache.read(keys_of(1, 2))
         cache.write(keys_of(1), vectors_of(9))
         assert np.array_equal(cache.read(keys_of(1)), vectors_of(9))
-        assert cache.read([]).shape == (0, 0)
-        assert cache.missing([]) == set()
+        assert cache.read(keys_of()).shape == (0, 0)
+        assert cache.missing(keys_of()).shape == (0,)
 
 
 def test_keys_and_vectors_that_differ_in_number_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
     with VectorCache(tmp_path / "v.db") as cache:
         with pytest.raises(ValueError, match="shorter"):
             cache.write(keys_of(1, 2), vectors_of(1))
-        assert cache.missing(keys_of(1, 2)) == set(keys_of(1, 2))
+        assert cache.missing(keys_of(1, 2)).all()
 
 
 def test_of_a_batch_with_a_row_that_cannot_be_written_nothing_is(tmp_path: Path) -> None:
-    keys = [*keys_of(1), object(), *keys_of(2)]
     with VectorCache(tmp_path / "v.db") as cache:
-        with pytest.raises(WorkspaceError):
-            cache.write(keys, vectors_of(1, 5, 2))  # type: ignore[arg-type]  # the fault is the point
-        assert cache.missing(keys_of(1, 2)) == set(keys_of(1, 2))
+        cache._connection.execute(
+            "CREATE TRIGGER refusal BEFORE INSERT ON vectors WHEN NEW.vector = zeroblob(16) "
+            "BEGIN SELECT RAISE(FAIL, 'refused'); END"
+        )
+        with pytest.raises(WorkspaceError, match="refused"):
+            cache.write(keys_of(1, 5, 2), np.array([[1] * 4, [0] * 4, [2] * 4], dtype=np.float32))
+        assert cache.missing(keys_of(1, 5, 2)).all()
         cache.write(keys_of(1), vectors_of(1))
         assert np.array_equal(cache.read(keys_of(1)), vectors_of(1))
+
+
+def test_keys_are_the_hashes_of_the_texts() -> None:
+    keys = text_keys(["one", "", "one"])
+    assert keys.dtype == np.uint8
+    assert keys.shape == (3, 16)
+    assert [key.tobytes() for key in keys] == [text_key("one"), text_key(""), text_key("one")]
+    assert text_keys([]).shape == (0, 16)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE vectors SET vector = zeroblob(16) WHERE key = ?",
+        "UPDATE vectors SET vector = substr(vector, 1, 12) WHERE key = ?",
+        "UPDATE vectors SET crc = crc + 1 WHERE key = ?",
+        "UPDATE vectors SET key = zeroblob(16) WHERE key = ?",
+    ],
+    ids=["other bytes", "shorter", "other sum", "under another key"],
+)
+def test_vectors_whose_bytes_are_not_what_was_written_are_dropped_and_no_others(tmp_path: Path, damage: str) -> None:
+    with VectorCache(tmp_path / "v.db") as cache:
+        cache.write(keys_of(1, 2, 3), vectors_of(1, 2, 3))
+        assert cache._connection.execute(damage, (text_key("2"),)).rowcount == 1
+        assert cache.drop_damaged() == 1
+        assert cache.missing(keys_of(1, 2, 3)).tolist() == [False, True, False]
+        assert len(cache) == 2
+        assert cache.drop_damaged() == 0
+        assert np.array_equal(cache.read(keys_of(3, 1)), vectors_of(3, 1))
 
 
 def test_a_batch_that_finds_the_disk_full_is_not_written_at_all_and_the_cache_goes_on(tmp_path: Path) -> None:
@@ -525,7 +584,7 @@ def test_a_batch_that_finds_the_disk_full_is_not_written_at_all_and_the_cache_go
         cache.write(keys_of(-1), vectors_of(-1, dimension=64))
         with full_disk(100_000), pytest.raises(WorkspaceError, match=f"the embedding cache {path} cannot be used: "):
             cache.write(keys_of(*many), vectors_of(*many, dimension=64))
-        assert cache.missing(keys_of(*many)) == set(keys_of(*many))
+        assert cache.missing(keys_of(*many)).all()
         cache.write(keys_of(*many), vectors_of(*many, dimension=64))
         assert np.array_equal(cache.read(keys_of(-1, *many)), vectors_of(-1, *many, dimension=64))
 
@@ -547,10 +606,9 @@ def test_what_one_process_wrote_another_reads(tmp_path: Path) -> None:
 import sys
 import numpy as np
 from pathlib import Path
-from ragtrial.storage.fingerprints import text_key
-from ragtrial.storage.vectors import VectorCache
+from ragtrial.storage.vectors import VectorCache, text_keys
 with VectorCache(Path(sys.argv[1])) as cache:
-    cache.write([text_key("7")], np.array([[7, 7.1, 7.2, 7.3]], dtype=np.float32))
+    cache.write(text_keys(["7"]), np.array([[7, 7.1, 7.2, 7.3]], dtype=np.float32))
 """
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
     with VectorCache(path) as cache:
@@ -563,11 +621,10 @@ def test_a_killed_writer_loses_nothing_that_was_committed_and_leaves_no_half_bat
 import itertools, sys
 import numpy as np
 from pathlib import Path
-from ragtrial.storage.fingerprints import text_key
-from ragtrial.storage.vectors import VectorCache
+from ragtrial.storage.vectors import VectorCache, text_keys
 cache = VectorCache(Path(sys.argv[1]))
 for batch in itertools.count():
-    keys = [text_key(f"{batch}-{row}") for row in range(200)]
+    keys = text_keys(f"{batch}-{row}" for row in range(200))
     cache.write(keys, np.full((200, 64), batch, dtype=np.float32))
     print(batch, flush=True)
 """
@@ -579,10 +636,10 @@ for batch in itertools.count():
         told += [int(line) for line in process.stdout.read().split()]
     with VectorCache(path) as cache:
         for batch in told:
-            keys = [text_key(f"{batch}-{row}") for row in range(200)]
+            keys = text_keys(f"{batch}-{row}" for row in range(200))
             assert np.array_equal(cache.read(keys), np.full((200, 64), batch, dtype=np.float32))
-        unfinished = [text_key(f"{len(told)}-{row}") for row in range(200)]
-        assert len(cache.missing(unfinished)) in (0, 200)
+        unfinished = text_keys(f"{len(told)}-{row}" for row in range(200))
+        assert cache.missing(unfinished).sum() in (0, 200)
 
 
 def _write_batches(path: Path, ready: Barrier, first: int) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragtrial import Report, load_report
-from ragtrial.views.table import metric_table, named_metrics, score_table
+from ragtrial.views.table import audit_table, metric_table, named_metrics, score_table
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +44,26 @@ def test_the_table_of_all_metrics_has_a_row_for_each(report: Report) -> None:
         [name, f"{report.settings[0].scores[name].mean:.4f}", str(report.settings[0].scores[name].n)]
         for name in report.metrics
     ]
+
+
+def test_the_table_of_the_audit_has_a_row_for_each_index_that_is_not_exact(report: Report) -> None:
+    (setting,) = report.settings
+    assert setting.audit is not None
+    lossy = setting.audit.model_copy(
+        update={"overlap": 0.98765, "lowest_overlap": 0.4, "unreachable": 1_234, "lost": {"ndcg@10": 0.03}}
+    )
+    unknown = lossy.model_copy(update={"overlap": None, "lowest_overlap": None, "lost": {"ndcg@10": None}})
+    gains = lossy.model_copy(update={"lost": {"ndcg@10": -0.5}})
+    same = lossy.model_copy(update={"lost": {"ndcg@10": 0.0}})
+    settings = [
+        setting.model_copy(update={"name": name, "audit": audit})
+        for name, audit in [("a", lossy), ("exact", None), ("b", unknown), ("c", gains), ("d", same)]
+    ]
+    assert audit_table(report, settings) == [
+        ["index against exact search", "overlap", "lowest", "ndcg@10", "unreachable"],
+        ["a", "0.9877", "0.4000", "-0.0300", "1,234"],
+        ["b", "-", "-", "-", "1,234"],
+        ["c", "0.9877", "0.4000", "+0.5000", "1,234"],
+        ["d", "0.9877", "0.4000", "+0.0000", "1,234"],
+    ]
+    assert audit_table(report, [settings[1]]) == []

@@ -34,6 +34,7 @@ from ragtrial.setting import Setting
 from ragtrial.storage.arrays import read_array, write_array, write_rows
 from ragtrial.storage.atomic import write_text
 from ragtrial.storage.fingerprints import fingerprint
+from ragtrial.storage.seals import DamagedError, check_bytes
 from ragtrial.storage.workspace import DAMAGE, Workspace
 from ragtrial.stores import Vectors
 from ragtrial.stores.exact import ExactStore
@@ -257,8 +258,9 @@ class Plan:
         vectors = self._vectors(chunks, self._embeddings(setting, chunks))
         folder = self._index(setting, chunks).folder
         try:
+            check_bytes(folder)  # Chroma finds nothing in a graph with other bytes, or ends the process
             index = setting.store.open(vectors, folder)
-        except StoreError as error:
+        except (DamagedError, StoreError) as error:
             self.workspace.drop_damaged("indexes", folder.name, error)
             index = setting.store.open(vectors, self._index(setting, chunks).folder)
         try:
@@ -287,6 +289,8 @@ class Plan:
 
         def read(folder: Path) -> dict[str, Any] | None:
             latency: dict[str, Any] | None = json.loads((folder / "latency.json").read_text())
+            if latency is not None and not isinstance(latency, dict):
+                raise ValueError("it is no measurement")
             return latency
 
         return self._searched("latency", setting, chunks, queries, build, read)
@@ -314,8 +318,23 @@ class Plan:
         build: Callable[[Opened, Path], None],
         read: Callable[[Path], T],
     ) -> T:
-        """What is kept of a stage that is made with the index at work; the index is opened only to make it."""
-        what = f"{kind} of {setting.name}"
+        """What is kept of a stage that is made with the index at work; one that cannot be read is made once again."""
+        name = self._made_by_search(kind, setting, chunks, queries, build)
+        try:
+            return read(self.workspace.path(kind, name))
+        except DAMAGE as error:
+            self.workspace.drop_damaged(kind, name, error)
+        return read(self.workspace.path(kind, self._made_by_search(kind, setting, chunks, queries, build)))
+
+    def _made_by_search(
+        self,
+        kind: str,
+        setting: Setting,
+        chunks: Chunks,
+        queries: Sequence[str],
+        build: Callable[[Opened, Path], None],
+    ) -> str:
+        """The name of such a stage, which is there; the index is opened only to make it."""
         name = self._searched_name(kind, setting, chunks, queries)
         if not self.workspace.has(kind, name):
             # The index is locked before the stage is: whoever waits for a stage holds nothing that its builder needs.
@@ -325,13 +344,9 @@ class Plan:
                     with self._opened(setting, chunks) as opened:
                         # Opening may have built a damaged index again: what it finds goes by another name.
                         name = self._searched_name(kind, setting, chunks, queries)
-                        self.workspace.stage(kind, name, what, partial(build, opened))
+                        self.workspace.stage(kind, name, f"{kind} of {setting.name}", partial(build, opened))
         self.workspace.mark(kind, name)
-        try:
-            return read(self.workspace.path(kind, name))
-        except DAMAGE as error:
-            self.workspace.drop_damaged(kind, name, error)
-        return self._searched(kind, setting, chunks, queries, build, read)
+        return name
 
     def _searched_name(self, kind: str, setting: Setting, chunks: Chunks, queries: Sequence[str]) -> str:
         index = self._index(setting, chunks)

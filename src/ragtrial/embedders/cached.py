@@ -81,6 +81,7 @@ class CachedEmbedder:
         self.path = folder / f"{self.fingerprint}.sqlite"
         self._encode: Encode | None = None
         self._dimension: int | None = None
+        self._is_known = False
 
     def embed_now(self, texts: Sequence[str]) -> Floats:
         """The vectors of ``texts`` from the model itself, float32 (texts, dimension). Raises EmbedderError."""
@@ -117,10 +118,15 @@ class CachedEmbedder:
             order = first[np.lexsort((first, -lengths[first]))]
             advance(len(keys) - len(order))
             self._dimension = self._dimension or cache.dimension()
-            if len(order) and len(absent) < len(keys) and self._encode is None and self.embedder.may_change:
-                self._refuse_another_model(cache, source, prefix, keys, absent)
+            if len(order):
+                self._refuse_another_model(cache)
             for positions, texts in self._batches_of(source, order, lengths):
-                cache.write(keys[positions], self.embed_now([prefix + text for text in texts]))
+                prefixed = [prefix + text for text in texts]
+                vectors = self.embed_now(prefixed)
+                cache.write(keys[positions], vectors)
+                if positions[0] == order[0]:
+                    shortest = min(range(len(prefixed)), key=lambda row: len(prefixed[row]))
+                    cache.keep_probe(prefixed[shortest], vectors[shortest])
                 advance(len(positions))
         return Embedded(self.path, keys, self._dimension or 0)
 
@@ -154,19 +160,25 @@ class CachedEmbedder:
                 positions = wanted[first : first + size]
                 yield positions, [texts[place] for place in range(first, first + len(positions))]
 
-    def _refuse_another_model(
-        self, cache: VectorCache, source: TextSource, prefix: str, keys: Keys, absent: Counts
-    ) -> None:
-        """Raise EmbedderError if the model at hand is not the one whose vectors are in the cache: two must not mix."""
-        position = int(np.setdiff1d(np.arange(len(keys)), absent)[0])
-        (text,) = source.indexed_texts([position])
-        (kept,), (made,) = cache.read(keys[position : position + 1]), self.embed_now([prefix + text])
+    def _refuse_another_model(self, cache: VectorCache) -> None:
+        """Raise EmbedderError if the model is not the one whose vectors are in the cache: two must not mix.
+
+        One text of the cache is embedded again for that, once, before any new text is; and only where the fingerprint
+        cannot tell, as of a function that asks a service.
+        """
+        probe = cache.probe()
+        if self._is_known or probe is None or not self.embedder.may_change:
+            self._is_known = True
+            return
+        text, kept = probe
+        (made,) = self.embed_now([text])
         lengths = float(np.linalg.norm(kept)) * float(np.linalg.norm(made))
         if lengths > 0 and 1 - float(kept @ made) / lengths > _SAME_MODEL:
             raise EmbedderError(
                 f"the embedder ({self.embedder.kind}) gives another vector for {text[:60]!r} than it gave before; "
                 "vectors of two models cannot be compared. If the model has changed, give it another `version:`."
             )
+        self._is_known = True
 
 
 def _keys(source: TextSource, prefix: str) -> Keys:

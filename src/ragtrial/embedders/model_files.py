@@ -80,7 +80,8 @@ def _cached(name: str, revision: str) -> Path | None:
     reference = folder / "refs" / revision
     commit = reference.read_text(encoding="utf-8").strip() if reference.is_file() else revision
     snapshot = folder / "snapshots" / commit
-    return snapshot if _has_weights(snapshot) else None
+    has_config = (snapshot / "modules.json").is_file() or (snapshot / "config.json").is_file()
+    return snapshot if has_config and _has_weights(snapshot) else None
 
 
 def _fetched(name: str, revision: str | None) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Protocol, Self
 
@@ -89,7 +90,7 @@ class Retrieved:
     @classmethod
     def load(cls, folder: Path) -> Self:
         """The rankings that were saved in ``folder``."""
-        with np.load(folder / _FILE, allow_pickle=False) as columns:
+        with np.load(BytesIO((folder / _FILE).read_bytes()), allow_pickle=False) as columns:
             rankings = Rankings(columns["documents"], columns["scores"])
             return cls(Collapsed(rankings, columns["chunks"], columns["dropped"]), columns["read"])
 

@@ -27,7 +27,8 @@ def write_rows(path: Path, blocks: Iterable[Floats], shape: tuple[int, int]) -> 
     with path.open("wb") as file:
         _header(file, np.dtype(np.float32), shape)
         for block in blocks:
-            file.write(np.ascontiguousarray(block).data.cast("B"))
+            if block.size:
+                file.write(np.ascontiguousarray(block).data.cast("B"))
 
 
 def read_array(path: Path) -> npt.NDArray[Any]:

@@ -56,6 +56,7 @@ class VectorCache:
                 "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL, crc INTEGER NOT NULL)"
             )
             self._connection.execute("CREATE TABLE IF NOT EXISTS about (what TEXT NOT NULL)")
+            self._connection.execute("CREATE TABLE IF NOT EXISTS probe (text TEXT NOT NULL, vector BLOB NOT NULL)")
             if what and not self.what:
                 self._connection.execute("INSERT INTO about VALUES (?)", (what,))
         except BaseException:
@@ -77,6 +78,17 @@ class VectorCache:
         with self._errors():
             row = self._connection.execute("SELECT what FROM about LIMIT 1").fetchone()
         return str(row[0]) if row else ""
+
+    def probe(self) -> tuple[str, Floats] | None:
+        """A text whose vector was kept with it, float32 (dimension,): what tells the model from another one."""
+        with self._errors():
+            row = self._connection.execute("SELECT text, vector FROM probe LIMIT 1").fetchone()
+        return (str(row[0]), np.frombuffer(row[1], dtype=np.float32)) if row else None
+
+    def keep_probe(self, text: str, vector: Floats) -> None:
+        """Keep ``text`` and its vector as the probe, unless there is one."""
+        statement = "INSERT INTO probe SELECT ?, ? WHERE NOT EXISTS (SELECT 1 FROM probe)"
+        self._change(statement, [(text, vector.tobytes())])
 
     def __len__(self) -> int:
         with self._errors():

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tokenize import TokenError
 from typing import TypeVar
 from zipfile import BadZipFile
 
@@ -22,7 +23,10 @@ from ragtrial.storage.usage import Usage
 LAYOUT = "2"
 """The version of the folder's layout; a workspace of another version is refused, not guessed at."""
 
-DAMAGE = (DamagedError, ValueError, KeyError, EOFError, BadZipFile, FileNotFoundError)
+DAMAGE = (
+    DamagedError, ValueError, TypeError, KeyError, EOFError, BadZipFile, FileNotFoundError, RuntimeError, SyntaxError,
+    TokenError,
+)  # fmt: skip
 """What reading a stage whose bytes are not what they were may raise."""
 
 T = TypeVar("T")
@@ -86,8 +90,9 @@ class Workspace:
 
     def load(self, kind: str, name: str, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
         """What ``read`` gives of the stage's folder; a stage that it cannot read is damaged, and made once again."""
+        folder = self.stage(kind, name, what, build)
         try:
-            return read(self.stage(kind, name, what, build))
+            return read(folder)
         except DAMAGE as error:
             self.drop_damaged(kind, name, error)
         return read(self.stage(kind, name, what, build))
@@ -134,8 +139,10 @@ class Workspace:
         with self._errors(f"{path} cannot be removed"), suppress(FileNotFoundError):
             # First out of the way in one step: a half-removed folder must not be taken for a stage.
             gone = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY_PREFIX}{name}-", dir=path.parent))
-            path.rename(gone / name)
-            shutil.rmtree(gone)
+            try:
+                path.rename(gone / name)
+            finally:
+                shutil.rmtree(gone)
 
     def _make(self, target: Path, what: str, build: Callable[[Path], None]) -> None:
         kind, name = target.parent.name, target.name

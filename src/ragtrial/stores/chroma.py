@@ -68,6 +68,7 @@ class ChromaStore(Store):
                     advance(end - start)
                 if collection.count() != len(vectors):
                     raise StoreError(f"Chroma kept {collection.count()} of {len(vectors)} vectors in {folder}.")
+            _remove_unfilled(folder)
         except StoreError:
             raise
         except BaseException as error:
@@ -76,9 +77,6 @@ class ChromaStore(Store):
             need = f"It needs about {3 * vectors.matrix.nbytes / 1e6:,.0f} MB of disk and as much memory"
             message = f"Chroma could not build the index in {folder}: {error}. {need}; store.kind: exact needs neither."
             raise StoreError(message) from error
-        if len(vectors) < _FEWEST_SYNCED:  # the graph's files hold nothing yet, and are other ones at each opening
-            for graph in (path for path in folder.iterdir() if path.is_dir()):
-                shutil.rmtree(graph)
 
     def open(self, vectors: Vectors, folder: Path) -> Index:
         return ChromaIndex(self, vectors, folder)
@@ -157,6 +155,13 @@ def _synced(count: int) -> dict[str, int]:
     """
     threshold = max(_FEWEST_SYNCED, min(1_000, count))
     return {"sync_threshold": threshold, "batch_size": min(100, threshold)}
+
+
+def _remove_unfilled(folder: Path) -> None:
+    """Remove the files of a graph that holds nothing: Chroma makes them anew, with other bytes, at every opening."""
+    for header in folder.glob("*/header.bin"):
+        if not (header.parent / "index_metadata.pickle").exists():
+            shutil.rmtree(header.parent)
 
 
 def _damaged(folder: Path, why: object) -> StoreError:

@@ -1,0 +1,224 @@
+"""What an index loses against exact search is what an independent computation finds it to lose."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corpora import write_files
+from experiments import Experiment, write_experiment
+from ragtrial.audit import audit_cautions, overlap
+from ragtrial.evaluators import Evaluation
+from ragtrial.experiment import run_experiment
+from ragtrial.metrics import parse_metric
+from ragtrial.rankings import from_rows
+from ragtrial.report import AuditPart, Report, read_lines
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("found", "found_scores", "exact", "exact_scores", "share"),
+    [
+        ([1, 2, 3, 4], [4, 3, 2, 1], [1, 2, 3, 4], [4, 3, 2, 1], 1.0),
+        ([4, 3, 2, 1], [4, 3, 2, 1], [1, 2, 3, 4], [4, 3, 2, 1], 1.0),  # a set
+        ([1, 2, 8, 9], [4, 3, 0.5, 0.4], [1, 2, 3, 4], [4, 3, 2, 1], 0.5),
+        ([7, 8], [0.2, 0.1], [1, 2], [4, 3], 0.0),
+        ([1, 9], [2, 1], [1, 2], [2, 1], 1.0),  # 9 scores as high as 2
+        ([9, 1], [1 + 1e-7, 1], [1, 2], [2, 1], 1.0),
+        ([1, 9], [2, 0.999], [1, 2], [2, 1], 0.5),
+        ([1], [4], [1, 2, 3, 4], [4, 3, 2, 1], 0.25),  # short
+        ([], [], [1, 2], [4, 3], 0.0),
+        ([], [], [], [], NAN),
+        ([1, 2], [4, 3], [], [], NAN),
+        ([1, 2, 9], [3, 3, 3], [1, 2], [3, 3], 1.0),  # never more than all
+        ([1, 9], [-1.0, -2.0], [1, 2], [-1.0, -2.0], 1.0),
+        ([1, 9], [-1.0, -2.1], [1, 2], [-1.0, -2.0], 0.5),
+    ],
+)
+def test_the_overlap_is_the_share_of_the_exact_hits_and_of_equal_scores_any_counts(
+    found: list[int], found_scores: list[float], exact: list[int], exact_scores: list[float], share: float
+) -> None:
+    other = ([5], [1.0])  # a second query, so that rows are padded
+    made = overlap(
+        from_rows([found, other[0]], [found_scores, other[1]]), from_rows([exact, other[0]], [exact_scores, other[1]])
+    )
+    np.testing.assert_allclose(made, [share, 1.0])
+
+
+def test_no_queries_have_no_overlap() -> None:
+    assert overlap(from_rows([]), from_rows([])).shape == (0,)
+
+
+def part(lost: float | None, unreachable: int = 0) -> AuditPart:
+    return AuditPart(
+        overlap=1.0, lowest_overlap=1.0, queries_that_differ=0, unreachable=unreachable, lost={"ndcg@10": lost}
+    )
+
+
+def evaluation(values: list[float], counted: list[bool] | None = None) -> Evaluation:
+    mask = np.array(counted if counted is not None else [True] * len(values), dtype=np.bool_)
+    return Evaluation(parse_metric("ndcg@10"), np.array(values), mask)
+
+
+WIDE = [0.0, 1.0, 0.0, 1.0]
+NARROW = [0.500, 0.502, 0.498, 0.500]  # their standard error is 0.0008165
+
+
+def said(audit: AuditPart, values: list[float]) -> dict[str, str]:
+    return {one.code: one.message for one in audit_cautions("dense", audit, "ndcg@10", evaluation(values))}
+
+
+ADVICE = "Raise store.hnsw.ef_search or max_neighbors, or set store.kind: exact."
+
+
+@pytest.mark.parametrize(
+    ("lost", "values", "told"),
+    [
+        (0.006, WIDE, f"-0.0060 against exact search over the same vectors, which is more than 0.005. {ADVICE}"),
+        (-0.006, WIDE, f"+0.0060 against exact search over the same vectors, which is more than 0.005. {ADVICE}"),
+        (0.005, WIDE, None),
+        (
+            0.0009,
+            NARROW,
+            "-0.0009 against exact search over the same vectors, which is more than its standard error, 0.0008. "
+            + ADVICE,
+        ),
+        (0.0008, NARROW, None),
+        (0.0, [0.5, 0.5], None),
+        (None, WIDE, None),
+        (0.005, [0.5], None),
+        (0.1, [0.5], f"-0.1000 against exact search over the same vectors, which is more than 0.005. {ADVICE}"),
+    ],
+)
+def test_a_loss_is_said_when_it_is_more_than_the_standard_error_or_than_it_may_ever_be(
+    lost: float | None, values: list[float], told: str | None
+) -> None:
+    expected = {} if told is None else {"index-loss": f"dense: the index moves ndcg@10 by {told}"}
+    assert said(part(lost), values) == expected
+
+
+def test_only_queries_that_count_are_in_the_standard_error() -> None:
+    counted = evaluation([*NARROW, 0.0, 1.0], [True] * 4 + [False] * 2)
+    (caution,) = audit_cautions("dense", part(0.0009), "ndcg@10", counted)
+    assert "its standard error, 0.0008" in caution.message
+
+
+def test_vectors_that_cannot_be_reached_are_counted() -> None:
+    assert said(part(0.0, 1_234), WIDE) == {
+        "unreachable": "dense: 1,234 vectors cannot be reached in the index by any query. Raise "
+        "store.hnsw.max_neighbors or ef_construction, or set store.kind: exact."
+    }
+
+
+EMBEDDING = """\
+import zlib
+
+import numpy as np
+
+
+def embed(texts):
+    vectors = []
+    for text in texts:
+        middle = np.random.default_rng(zlib.crc32(text.split()[0].encode())).normal(size=24)
+        vectors.append(middle + 0.6 * np.random.default_rng(zlib.crc32(text.encode())).normal(size=24))
+    return np.array(vectors)
+"""
+TOP_K = 10
+POOR = {"ef_search": 1, "max_neighbors": 2, "ef_construction": 1}
+
+
+def vector(text: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """What the function in the experiment's folder makes of a text, at length 1."""
+    middle = np.random.default_rng(zlib.crc32(text.split()[0].encode())).normal(size=24)
+    made = middle + 0.6 * np.random.default_rng(zlib.crc32(text.encode())).normal(size=24)
+    return np.asarray(made / np.linalg.norm(made))
+
+
+@pytest.fixture(scope="module")
+def clustered(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """2,000 documents in 40 clusters, and a graph too poor to find its way among them."""
+    documents = {f"{number:04}.txt": f"cluster{number % 40} {number}" for number in range(2_000)}
+    queries = [
+        {
+            "id": f"q{cluster}",
+            "text": f"cluster{cluster} wanted",
+            "relevant_docs": [{"doc": f"{cluster + 40 * place:04}.txt"} for place in range(25)],
+        }
+        for cluster in range(40)
+    ]
+    experiment = write_experiment(
+        tmp_path_factory.mktemp("audit"),
+        documents,
+        queries,
+        chunker={"kind": "document"},
+        embedder={"kind": "custom", "function": "clusters:embed", "batch_size": 500},
+        retrievers={
+            "poor": {"kind": "dense", "top_k": TOP_K, "store": {"kind": "chroma", "hnsw": POOR}},
+            "good": {"kind": "dense", "top_k": TOP_K, "store": {"kind": "chroma"}},
+            "exact": {"kind": "dense", "top_k": TOP_K},
+        },
+    )
+    write_files(experiment.folder, {"clusters.py": EMBEDDING})
+    return experiment
+
+
+@pytest.fixture(scope="module")
+def report(clustered: Experiment) -> Report:
+    return run_experiment(clustered.config())
+
+
+def test_the_overlap_of_a_poor_index_is_that_of_a_computation_by_hand(clustered: Experiment, report: Report) -> None:
+    names = [f"{number:04}.txt" for number in range(2_000)]
+    matrix = np.array([vector(f"cluster{number % 40} {number}") for number in range(2_000)])
+    shares = []
+    for row in read_lines(report.folder / "rankings" / "poor.jsonl.gz"):
+        cosines = matrix @ vector(f"cluster{row['query'][1:]} wanted")
+        nearest = {names[place] for place in np.argsort(-cosines)[:TOP_K]}
+        shares.append(len(nearest & set(row["docs"])) / TOP_K)
+    audit = report.setting("poor").audit
+    assert audit is not None
+    assert audit.overlap == pytest.approx(np.mean(shares))
+    assert np.mean(shares) < 0.95
+    assert audit.lowest_overlap == pytest.approx(min(shares))
+    assert audit.queries_that_differ == sum(share < 1 for share in shares)
+
+
+def test_what_is_lost_is_the_score_of_exact_search_less_that_of_the_index(report: Report) -> None:
+    exact = report.setting("exact").scores
+    for name in ("poor", "good"):
+        setting = report.setting(name)
+        assert setting.audit is not None
+        assert list(setting.audit.lost) == list(setting.scores)
+        for metric, lost in setting.audit.lost.items():
+            mean, of_exact = setting.scores[metric].mean, exact[metric].mean
+            assert (lost is None) == (mean is None)
+            if lost is not None and mean is not None and of_exact is not None:
+                assert lost == pytest.approx(of_exact - mean, abs=1e-12)
+    assert report.setting("exact").audit is None
+
+
+def test_a_poor_index_is_warned_about_and_a_good_one_is_not(report: Report) -> None:
+    losses = [warning.message for warning in report.warnings if warning.code == "index-loss"]
+    assert len(losses) == 1
+    assert losses[0].startswith("poor: the index moves ndcg@10 by -0.")
+    good = report.setting("good").audit
+    assert good is not None
+    assert (good.overlap, good.unreachable) == (1.0, 0)
+    unreachable = [warning.message for warning in report.warnings if warning.code == "unreachable"]
+    poor = report.setting("poor").audit
+    assert poor is not None
+    assert len(unreachable) == (poor.unreachable > 0)
+
+
+def test_a_large_index_is_compared_only_when_it_is_asked_for(
+    clustered: Experiment, report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragtrial.plan.AUDITED_BELOW", 2_000)
+    unasked = run_experiment(clustered.config())
+    assert [setting.audit for setting in unasked.settings] == [None] * 3
+    asked = run_experiment(clustered.config(), audit=True)
+    assert [setting.audit for setting in asked.settings] == [setting.audit for setting in report.settings]

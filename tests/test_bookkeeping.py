@@ -1,0 +1,443 @@
+"""What the storage knows of its files: seals, remembered hashes, uses, who is at work, and arrays in files."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from corpora import write_files
+from ragtrial.storage.arrays import read_array, write_array, write_rows
+from ragtrial.storage.digests import FileDigests
+from ragtrial.storage.fingerprints import file_digest
+from ragtrial.storage.presence import Presence
+from ragtrial.storage.seals import SEAL, DamagedError, check_bytes, check_sizes, read_seal, seal
+from ragtrial.storage.usage import Usage
+
+
+@contextmanager
+def full_disk(most: int) -> Iterator[None]:
+    """No file can grow beyond ``most`` bytes inside the block."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+# --- seals
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> Path:
+    folder = write_files(tmp_path / "stage", {"a.bin": b"abc", "sub/b.bin": b"", "c.json": b"{}"})
+    seal(folder, "what it is")
+    return folder
+
+
+def test_a_seal_knows_each_file_by_size_and_hash(sealed: Path) -> None:
+    found = read_seal(sealed)
+    assert found == check_sizes(sealed) == check_bytes(sealed)
+    assert found.what == "what it is"
+    assert found.files == {
+        name: ((sealed / name).stat().st_size, file_digest(sealed / name)) for name in ("a.bin", "c.json", "sub/b.bin")
+    }
+    assert found.size == 5
+
+
+def test_two_seals_of_the_same_files_have_two_ids(sealed: Path) -> None:
+    first = read_seal(sealed)
+    seal(sealed, "what it is")
+    second = read_seal(sealed)
+    assert len(first.id) == len(second.id) == 32
+    assert first.id != second.id
+
+
+@pytest.mark.parametrize(
+    ("content", "sizes", "whole"),
+    [
+        (None, "a.bin is missing", "a.bin is missing"),
+        (b"ab", "a.bin has 2 bytes and had 3", "a.bin has 2 bytes and had 3"),
+        (b"abcd", "a.bin has 4 bytes and had 3", "a.bin has 4 bytes and had 3"),
+        (b"abd", None, "a.bin has other bytes than it had"),
+    ],
+)
+def test_what_differs_from_the_seal_is_named(
+    sealed: Path, content: bytes | None, sizes: str | None, whole: str
+) -> None:
+    (sealed / "a.bin").unlink()
+    if content is not None:
+        (sealed / "a.bin").write_bytes(content)
+    if sizes is None:
+        check_sizes(sealed)
+    else:
+        with pytest.raises(DamagedError) as caught:
+            check_sizes(sealed)
+        assert str(caught.value) == sizes
+    with pytest.raises(DamagedError) as caught:
+        check_bytes(sealed)
+    assert str(caught.value) == whole
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b"7", b"{}", b'{"files": {"a": [1]}}', b'{"files": 3}'])
+def test_a_seal_that_cannot_be_read_is_damage(sealed: Path, content: bytes) -> None:
+    (sealed / SEAL).write_bytes(content)
+    with pytest.raises(DamagedError, match=r"^stage\.json cannot be read: "):
+        check_sizes(sealed)
+
+
+def test_a_folder_without_a_seal_is_damaged(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(DamagedError, match=r"^stage\.json is missing$"):
+            check_sizes(folder)
+
+
+def test_a_database_may_change_its_bytes_and_grow_as_long_as_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "some.sqlite3"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE rows (value TEXT)")
+        database.commit()
+        seal(tmp_path, "database")
+        database.executemany("INSERT INTO rows VALUES (?)", [("x" * 100,)] * 1_000)
+        database.commit()
+    assert path.stat().st_size > read_seal(tmp_path).files["some.sqlite3"][0]
+    check_bytes(tmp_path)
+    content = bytearray(path.read_bytes())
+    content[4_096:8_192] = b"\xff" * 4_096  # the page of the table's root
+    path.write_bytes(bytes(content))
+    check_sizes(tmp_path)
+    with pytest.raises(DamagedError, match=r"^some\.sqlite3: "):
+        check_bytes(tmp_path)
+    path.write_bytes(b"not a database" * 10_000)
+    with pytest.raises(DamagedError, match=r"^some\.sqlite3: file is not a database$"):
+        check_bytes(tmp_path)
+    path.write_bytes(b"")
+    with pytest.raises(DamagedError, match=r"^some\.sqlite3 has 0 bytes and had "):
+        check_sizes(tmp_path)
+
+
+# --- remembered hashes
+
+
+@pytest.fixture
+def old_file(tmp_path: Path) -> Path:
+    """A file that has been left alone for a while, as far as its times tell."""
+    path = tmp_path / "weights.bin"
+    path.write_bytes(b"first")
+    return path
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ahead = 0
+        real = time.time_ns
+        monkeypatch.setattr("ragtrial.storage.digests.time.time_ns", lambda: real() + self.ahead)
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock, ten seconds ahead: whatever was just written is taken for settled."""
+    clock = Clock(monkeypatch)
+    clock.ahead = 10_000_000_000
+    return clock
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of files that were read to be hashed."""
+    names: list[str] = []
+
+    def digest(path: Path) -> str:
+        names.append(path.name)
+        return file_digest(path)
+
+    monkeypatch.setattr("ragtrial.storage.digests.file_digest", digest)
+    return names
+
+
+def test_a_file_that_was_left_alone_is_hashed_once_in_this_run_and_the_next(
+    tmp_path: Path, old_file: Path, later: Clock, hashed: list[str]
+) -> None:
+    digests = FileDigests(tmp_path / "digests.json")
+    assert digests.digest(old_file) == digests.digest(old_file) == file_digest(old_file)
+    assert hashed == ["weights.bin"]
+    digests.save()
+    assert FileDigests(tmp_path / "digests.json").digest(old_file) == file_digest(old_file)
+    assert hashed == ["weights.bin"]
+
+
+def test_a_file_that_was_changed_just_now_is_not_remembered(tmp_path: Path, old_file: Path, hashed: list[str]) -> None:
+    digests = FileDigests(tmp_path / "digests.json")
+    digests.digest(old_file)
+    digests.digest(old_file)
+    assert hashed == ["weights.bin"] * 2
+    digests.save()
+    assert not (tmp_path / "digests.json").exists()
+
+
+def rewrite(path: Path) -> None:
+    """Other bytes of the same length, and the time of the change set back."""
+    before = path.stat()
+    path.write_bytes(b"other")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def replace(path: Path) -> None:
+    before = path.stat()
+    other = path.with_name("other")
+    other.write_bytes(b"other")
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(path)
+
+
+def lengthen(path: Path) -> None:
+    path.write_bytes(b"first and more")
+
+
+@pytest.mark.parametrize("change", [rewrite, replace, lengthen])
+def test_a_changed_file_is_hashed_again_whatever_its_time_says(
+    tmp_path: Path, old_file: Path, later: Clock, change: Any
+) -> None:
+    digests = FileDigests(tmp_path / "digests.json")
+    first = digests.digest(old_file)
+    digests.save()
+    change(old_file)
+    assert file_digest(old_file) != first
+    assert digests.digest(old_file) == file_digest(old_file)
+    assert FileDigests(tmp_path / "digests.json").digest(old_file) == file_digest(old_file)
+
+
+def test_a_link_is_remembered_as_what_it_leads_to(tmp_path: Path, old_file: Path, later: Clock) -> None:
+    digests = FileDigests(tmp_path / "digests.json")
+    (tmp_path / "link").symlink_to(old_file)
+    first = digests.digest(tmp_path / "link")
+    (tmp_path / "elsewhere").write_bytes(b"other")
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    assert digests.digest(tmp_path / "link") == file_digest(tmp_path / "elsewhere") != first
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b"7", b'{"x": 3}'])
+def test_remembered_hashes_that_cannot_be_read_are_forgotten(
+    tmp_path: Path, old_file: Path, later: Clock, content: bytes
+) -> None:
+    (tmp_path / "digests.json").write_bytes(content)
+    digests = FileDigests(tmp_path / "digests.json")
+    assert digests.digest(old_file) == file_digest(old_file)
+    digests.save()
+    assert list(json.loads((tmp_path / "digests.json").read_text())) == [str(old_file)]
+
+
+def test_hashes_that_cannot_be_kept_are_no_error(tmp_path: Path, old_file: Path, later: Clock) -> None:
+    digests = FileDigests(old_file / "below-a-file")
+    assert digests.digest(old_file) == file_digest(old_file)
+    digests.save()
+
+
+def test_a_file_that_is_not_there_has_no_hash(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        FileDigests(tmp_path / "digests.json").digest(tmp_path / "nothing")
+
+
+# --- uses
+
+
+def current(usage: Usage) -> set[tuple[str, str, str]]:
+    return {(use.experiment, use.kind, use.name) for use in usage.uses() if use.current}
+
+
+def test_a_stage_that_the_last_finished_run_did_not_use_is_needed_no_more(tmp_path: Path) -> None:
+    usage = Usage(tmp_path / "uses")
+    usage.mark("chunks", "old", "kitchen")
+    usage.mark("chunks", "kept", "kitchen")
+    usage.mark("chunks", "old", "garden")
+    for name, when in (("kitchen/chunks-old", 1_000), ("kitchen/chunks-kept", 1_000), ("garden/chunks-old", 1_000)):
+        os.utime(tmp_path / "uses" / name, (when, when))
+    assert current(usage) == {
+        ("kitchen", "chunks", "old"),
+        ("kitchen", "chunks", "kept"),
+        ("garden", "chunks", "old"),
+    }
+    began = usage.begin("kitchen")
+    usage.mark("chunks", "kept", "kitchen")
+    usage.mark("embeddings", "new", "kitchen")
+    usage.finish("kitchen", began)
+    assert current(usage) == {
+        ("kitchen", "chunks", "kept"),
+        ("kitchen", "embeddings", "new"),
+        ("garden", "chunks", "old"),
+    }
+    assert {use.when for use in usage.uses() if not use.current} == {1_000}
+
+
+def test_a_run_that_is_not_finished_needs_what_it_and_the_one_before_used(tmp_path: Path) -> None:
+    usage = Usage(tmp_path / "uses")
+    began = usage.begin("kitchen")
+    usage.mark("chunks", "before", "kitchen")
+    usage.finish("kitchen", began)
+    usage.mark("chunks", "meanwhile", "kitchen")
+    assert {name for _, _, name in current(usage)} == {"before", "meanwhile"}
+
+
+def test_what_is_gone_is_forgotten_by_all_and_an_experiment_forgets_all(tmp_path: Path) -> None:
+    usage = Usage(tmp_path / "uses")
+    for experiment in ("kitchen", "garden"):
+        usage.mark("chunks", "a", experiment)
+        usage.mark("chunks", "b", experiment)
+    usage.forget("chunks", "a")
+    assert current(usage) == {("kitchen", "chunks", "b"), ("garden", "chunks", "b")}
+    usage.forget_experiment("kitchen")
+    assert current(usage) == {("garden", "chunks", "b")}
+    usage.forget_experiment("never seen")
+
+
+def test_uses_that_cannot_be_noted_are_no_error(tmp_path: Path) -> None:
+    (tmp_path / "uses").write_text("a file")
+    usage = Usage(tmp_path / "uses")
+    usage.mark("chunks", "a", "kitchen")
+    usage.finish("kitchen", usage.begin("kitchen"))
+    assert list(usage.uses()) == []
+
+
+# --- who is at work
+
+HOLD = """
+import sys
+from pathlib import Path
+from ragtrial.storage.presence import Presence
+presence = Presence(Path(sys.argv[1]))
+print(presence.become_alone() if sys.argv[2] == "alone" else "here", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def another(path: Path, how: str) -> Iterator[str]:
+    """Another process that holds the file; what it said."""
+    command = [sys.executable, "-c", HOLD, str(path), how]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def test_many_may_be_present_and_only_the_last_can_be_alone(tmp_path: Path) -> None:
+    first, second = Presence(tmp_path / "in-use"), Presence(tmp_path / "in-use")
+    assert not first.become_alone()
+    assert not second.become_alone()
+    second.close()
+    assert first.become_alone()
+    first.close()
+    assert Presence(tmp_path / "in-use").become_alone()
+
+
+def test_whoever_is_present_in_another_process_is_seen_until_it_ends(tmp_path: Path) -> None:
+    mine = Presence(tmp_path / "in-use")
+    with another(tmp_path / "in-use", "together") as said:
+        assert said == "here"
+        assert not mine.become_alone()
+    assert mine.become_alone()
+
+
+def test_whoever_comes_while_another_is_alone_waits_until_it_is_done(tmp_path: Path) -> None:
+    with another(tmp_path / "in-use", "alone") as said:
+        assert said == "True"
+        come = threading.Thread(target=Presence, args=(tmp_path / "in-use",))
+        come.start()
+        come.join(0.2)
+        assert come.is_alive()
+    come.join(60)
+    assert not come.is_alive()
+
+
+def test_an_object_that_nobody_refers_to_is_present_no_more(tmp_path: Path) -> None:
+    presence = Presence(tmp_path / "in-use")
+    del presence
+    assert Presence(tmp_path / "in-use").become_alone()
+
+
+# --- arrays
+
+
+@given(
+    arrays.arrays(
+        dtype=st.sampled_from([np.int32, np.int64, np.uint8, np.float32]),
+        shape=arrays.array_shapes(min_dims=1, max_dims=2, min_side=0, max_side=5),
+    )
+)
+def test_an_array_comes_back_as_it_was_and_numpy_reads_the_file(
+    tmp_path_factory: pytest.TempPathFactory, array: np.ndarray[Any, Any]
+) -> None:
+    path = tmp_path_factory.mktemp("arrays") / "a.npy"
+    write_array(path, array)
+    for found in (read_array(path), np.load(path)):
+        assert (found.dtype, found.shape, found.tobytes()) == (array.dtype, array.shape, array.tobytes())
+    np.save(path, array)
+    assert read_array(path).tobytes() == array.tobytes()
+
+
+def test_an_array_that_is_not_contiguous_is_written_in_its_order(tmp_path: Path) -> None:
+    array = np.arange(12).reshape(3, 4).T[::2]
+    write_array(tmp_path / "a.npy", array)
+    np.testing.assert_array_equal(read_array(tmp_path / "a.npy"), array)
+
+
+def test_rows_are_written_block_by_block_and_read_only(tmp_path: Path) -> None:
+    matrix = np.arange(28, dtype=np.float32).reshape(7, 4)
+    write_rows(tmp_path / "a.npy", (matrix[start : start + 3] for start in range(0, 7, 3)), (7, 4))
+    found = read_array(tmp_path / "a.npy")
+    np.testing.assert_array_equal(found, matrix)
+    assert type(found) is np.ndarray
+    with pytest.raises(ValueError, match="read-only"):
+        found[0, 0] = 1
+
+
+def test_no_rows_are_an_array_without_any(tmp_path: Path) -> None:
+    write_rows(tmp_path / "a.npy", [], (0, 4))
+    found = read_array(tmp_path / "a.npy")
+    assert found.shape == (0, 4)
+    assert found.dtype == np.float32
+
+
+def test_a_full_disk_is_an_error_with_its_reason(tmp_path: Path) -> None:
+    with full_disk(10_000):
+        with pytest.raises(OSError, match="File too large"):
+            write_array(tmp_path / "a.npy", np.zeros(100_000))
+        with pytest.raises(OSError, match="File too large"):
+            write_rows(tmp_path / "b.npy", (np.zeros((100, 8), np.float32) for _ in range(100)), (10_000, 8))
+
+
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY", b"junk" * 100, b"\x93NUMPY\x02\x00" + b"x" * 100])
+def test_what_is_no_array_is_a_value_error(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.npy").write_bytes(content)
+    with pytest.raises(ValueError, match=r"magic|header|version"):
+        read_array(tmp_path / "a.npy")
+
+
+def test_an_array_that_was_cut_is_a_value_error(tmp_path: Path) -> None:
+    write_array(tmp_path / "a.npy", np.arange(100))
+    content = (tmp_path / "a.npy").read_bytes()
+    (tmp_path / "a.npy").write_bytes(content[:-1])
+    with pytest.raises(ValueError, match="mmap length"):
+        read_array(tmp_path / "a.npy")

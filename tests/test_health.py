@@ -1,0 +1,161 @@
+"""What is unhealthy about vectors is counted, and said in words that tell what to do; healthy ones get no remark."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from corpora import write_files
+from experiments import write_experiment
+from ragtrial.embedders.custom import CustomEmbedder
+from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.experiment import run_experiment
+from ragtrial.functions import FunctionReference
+from ragtrial.health import LengthWatch, VectorHealth, health_cautions
+from ragtrial.stores.exact import ExactStore
+from tiny_models import edit_json
+
+HEALTHY = VectorHealth(vectors=3, distinct_texts=3, dimension=2, zeros=0, shortest=1.0, longest=1.0)
+LONG = VectorHealth(vectors=3, distinct_texts=3, dimension=2, zeros=0, shortest=0.5, longest=123.4)
+Space = Literal["cosine", "ip", "l2"]
+
+
+def test_lengths_are_those_of_all_blocks_and_zeros_are_counted_apart() -> None:
+    watch = LengthWatch()
+    blocks = [np.array(rows, dtype=np.float32) for rows in ([[3, 4], [0, 0]], [[0, 0]], [[0, 2], [6, 8]])]
+    for seen, block in zip(watch.watch(blocks), blocks, strict=True):
+        assert seen is block
+    assert watch.health(5, 4, 2) == VectorHealth(5, 4, 2, zeros=2, shortest=2.0, longest=10.0)
+
+
+@pytest.mark.parametrize("blocks", [[], [np.zeros((2, 3), np.float32)]])
+def test_without_any_vector_that_has_a_length_lengths_are_zero(blocks: list[Any]) -> None:
+    watch = LengthWatch()
+    assert list(watch.watch(blocks)) == blocks
+    health = watch.health(2, 1, 3)
+    assert (health.shortest, health.longest, health.zeros) == (0.0, 0.0, 2 * len(blocks))
+
+
+def cautions(health: VectorHealth, *, normalize: bool, space: Space) -> dict[str, str]:
+    embedder = CustomEmbedder(function=FunctionReference("embedding:embed", Path()), normalize=normalize)
+    return {one.code: one.message for one in health_cautions("dense", health, embedder, ExactStore(space=space))}
+
+
+@pytest.mark.parametrize("space", ["cosine", "ip", "l2"])
+def test_healthy_vectors_are_not_remarked_on(space: Space) -> None:
+    assert cautions(HEALTHY, normalize=True, space=space) == {}
+    rounded = VectorHealth(3, 3, 2, 0, 0.9999, 1.0005)
+    assert cautions(rounded, normalize=False, space=space) == {}
+
+
+def test_zeros_and_repeated_texts_are_counted() -> None:
+    health = VectorHealth(vectors=4_000, distinct_texts=2_500, dimension=2, zeros=1_200, shortest=1.0, longest=1.0)
+    assert cautions(health, normalize=True, space="cosine") == {
+        "zero-vectors": "dense: 1,200 of 4,000 chunks have a vector of zeros, which is near to nothing; look at what "
+        "the embedder does with their texts.",
+        "duplicate-texts": "dense: 1,500 of 4,000 chunks have the same text as an earlier chunk; equal chunks of "
+        "different documents cannot be told apart, and stand in each other's way.",
+    }
+
+
+LENGTHS = "dense: the vectors are not of one length (0.5 to 123) and the space is"
+NORMALIZE = "Set embedder.normalize: true, unless the model was trained for the inner product"
+
+
+@pytest.mark.parametrize(
+    ("space", "told"),
+    [
+        ("ip", f"{LENGTHS} ip: long vectors are preferred. {NORMALIZE}."),
+        ("cosine", f"{LENGTHS} cosine: their lengths are ignored. {NORMALIZE}: then set store.space: ip."),
+        ("l2", None),
+    ],
+)
+def test_vectors_of_many_lengths_are_remarked_on_where_it_matters(space: Space, told: str | None) -> None:
+    assert cautions(LONG, normalize=False, space=space) == ({"unnormalised": told} if told else {})
+
+
+@pytest.fixture
+def trained(tiny_model: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(tiny_model, tmp_path / "model")
+
+
+def of_model(folder: Path, declared: str, *, normalize: bool, space: Space, health: VectorHealth) -> dict[str, str]:
+    edit_json(folder / "config_sentence_transformers.json", similarity_fn_name=declared)
+    embedder = SentenceTransformerEmbedder(model=str(folder), normalize=normalize)
+    return {one.code: one.message for one in health_cautions("dense", health, embedder, ExactStore(space=space))}
+
+
+@pytest.mark.parametrize(
+    ("declared", "space", "spoken"), [("dot", "ip", "the inner product"), ("euclidean", "l2", "distance (l2)")]
+)
+def test_lengths_that_a_model_needs_must_not_be_taken_from_its_vectors(
+    trained: Path, declared: str, space: Space, spoken: str
+) -> None:
+    for chosen in ("cosine", "ip", "l2"):
+        assert of_model(trained, declared, normalize=True, space=chosen, health=HEALTHY) == {
+            "wrong-space": f"dense: the model says that it was trained for {spoken}, and `normalize: true` takes from "
+            "its vectors the lengths that this needs. Set embedder.normalize: false and store.space: "
+            f"{space}."
+        }
+    assert of_model(trained, declared, normalize=False, space=space, health=LONG) == {}
+
+
+def test_a_space_that_the_model_was_not_trained_for_is_remarked_on_with_the_right_one(trained: Path) -> None:
+    said = "The model says that it was trained for the inner product: set store.space: ip."
+    assert of_model(trained, "dot", normalize=False, space="cosine", health=LONG) == {
+        "unnormalised": f"{LENGTHS} cosine: their lengths are ignored. {said}"
+    }
+    assert of_model(trained, "dot", normalize=False, space="l2", health=LONG) == {
+        "unnormalised": f"{LENGTHS} l2: distance depends on them. {said}"
+    }
+    assert of_model(trained, "cosine", normalize=False, space="cosine", health=LONG) == {}
+    assert of_model(trained, "cosine", normalize=True, space="ip", health=HEALTHY) == {}
+
+
+VECTORS = (
+    "def embed(texts):\n    return [[0.0, 0.0] if 'nothing' in text else [float(len(text)), 1.0] for text in texts]\n"
+)
+DOCUMENTS: Mapping[str, str] = {
+    "a.txt": "the same",
+    "b.txt": "the same",
+    "c.txt": "nothing",
+    "d.txt": "something longer",
+}
+LABELS = [{"id": "q", "text": "the same", "relevant_docs": [{"doc": "a.txt"}]}]
+
+
+@pytest.mark.parametrize("space", ["cosine", "ip", "l2"])
+@pytest.mark.parametrize("normalize", [True, False])
+def test_a_run_says_what_its_vectors_are_like(tmp_path: Path, space: Space, normalize: bool) -> None:
+    experiment = write_experiment(
+        tmp_path,
+        DOCUMENTS,
+        LABELS,
+        embedder={"kind": "custom", "function": "plain:embed", "normalize": normalize},
+        store={"kind": "exact", "space": space},
+    )
+    write_files(tmp_path, {"plain.py": VECTORS})
+    report = run_experiment(experiment.config())
+    lengths = [1.0, 1.0] if normalize else [65**0.5, 257**0.5]
+    health = report.settings[0].health
+    assert (health.vectors, health.distinct_texts, health.dimension, health.zeros) == (4, 3, 2, 1)
+    assert [health.shortest, health.longest] == pytest.approx(lengths)
+    expected = {"zero-vectors", "duplicate-texts"} | ({"unnormalised"} if not normalize and space != "l2" else set())
+    assert {warning.code for warning in report.warnings} == expected
+
+
+def test_a_run_with_a_model_trained_for_the_inner_product_says_that_it_is_taken_for_another(
+    trained: Path, tmp_path: Path
+) -> None:
+    edit_json(trained / "config_sentence_transformers.json", similarity_fn_name="dot")
+    experiment = write_experiment(
+        tmp_path / "kitchen", embedder={"kind": "sentence-transformer", "model": str(trained), "device": "cpu"}
+    )
+    assert "wrong-space" in {warning.code for warning in run_experiment(experiment.config()).warnings}
+    right = experiment.config("embedder.normalize=false", "store.space=ip")
+    assert not {"wrong-space", "unnormalised"} & {warning.code for warning in run_experiment(right).warnings}

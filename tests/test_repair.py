@@ -1,0 +1,224 @@
+"""Damage to a finished stage is seen, said, and made good: the same numbers as before, and a word in the report."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments import QUERIES, RUN, STAGES, Experiment, python, write_experiment
+from ragtrial.dataset.dataset import corpus_of
+from ragtrial.experiment import run_experiment, workspace_folder
+from ragtrial.outcomes import SettingRankings
+from ragtrial.plan import Plan
+from ragtrial.progress import Silent
+from ragtrial.report import Report
+from ragtrial.setting import settings_of
+from ragtrial.storage.seals import SEAL, check_bytes
+from ragtrial.storage.workspace import Workspace
+
+QUESTIONS = [query["text"] for query in QUERIES]
+
+
+def run(experiment: Experiment) -> Report:
+    return run_experiment(experiment.config())
+
+
+def rankings(experiment: Experiment, queries: Sequence[str]) -> tuple[SettingRankings, list[str]]:
+    """What the first setting finds, and what had to be repaired."""
+    config = experiment.config()
+    workspace = Workspace(workspace_folder(config))
+    plan = Plan(workspace, corpus_of(config.dataset), Silent())
+    return plan.rankings(settings_of(config)[0][0], queries), workspace.repaired
+
+
+def numbers(report: Report) -> dict[str, Any]:
+    """All that the settings found, without times and without the name of a build."""
+    (part,) = report.settings
+    return part.model_dump(exclude={"timings", "latency", "index"})
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Experiment, Report]:
+    """A finished experiment that has stages of every kind."""
+    experiment = write_experiment(tmp_path_factory.mktemp("repair") / "first", store={"kind": "chroma"}, latency=True)
+    report = run(experiment)
+    assert {kind for kind, _ in experiment.stages()} == set(STAGES)
+    assert not [warning for warning in report.warnings if warning.code == "repaired"]
+    return experiment, report
+
+
+@pytest.fixture
+def experiment(finished: tuple[Experiment, Report], tmp_path: Path) -> Experiment:
+    """A copy of it, to be damaged."""
+    return Experiment(shutil.copytree(finished[0].folder, tmp_path / "copy"))
+
+
+def files_of(experiment: Experiment, kind: str) -> Iterator[Path]:
+    """The files of all stages of a kind: those that are sealed, and the seals."""
+    for folder in sorted((experiment.workspace / kind).glob("[!.]*")):
+        yield from (folder / name for name in (*json.loads((folder / SEAL).read_text())["files"], SEAL))
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def lengthen(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"\0")
+
+
+def overwrite(path: Path) -> None:
+    path.write_bytes(b"\xff" * path.stat().st_size)
+
+
+def number(path: Path) -> None:
+    """Valid JSON, and not what it should be."""
+    path.write_bytes(b"7" * path.stat().st_size)
+
+
+NOT_READ = {"texts.bin", "chroma.sqlite3", "length.bin", "link_lists.bin", "data_level0.bin", "header.bin"}
+"""What a run that is finished does not read: damage that keeps the size is found when it does, or on request."""
+
+
+@pytest.mark.parametrize("kind", STAGES)
+@pytest.mark.parametrize("damage", [Path.unlink, truncate, empty, lengthen, overwrite, number])
+def test_a_damaged_file_of_any_stage_is_made_again_and_that_is_said(
+    finished: tuple[Experiment, Report],
+    experiment: Experiment,
+    kind: str,
+    damage: Callable[[Path], None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for path in files_of(experiment, kind):
+        if damage in (overwrite, number) and path.name in NOT_READ:
+            continue
+        if damage is number and path.name in ("unreachable.json", "latency.json"):  # which may be a number, or nothing
+            continue
+        if damage is lengthen and path.suffix == ".sqlite3":  # which may have grown
+            continue
+        folder = experiment.workspace / kind / path.relative_to(experiment.workspace / kind).parts[0]
+        damage(path)
+        caplog.clear()
+        report = run(experiment)
+        said = [warning.message for warning in report.warnings if warning.code == "repaired"]
+        assert len(said) == 1, path
+        assert said[0].startswith(f"{folder} is damaged (")
+        assert said[0].endswith("); it is made again.")
+        assert caplog.record_tuples == [("ragtrial.storage.workspace", logging.WARNING, said[0])]
+        assert numbers(report) == numbers(finished[1]), path
+        again = run(experiment)
+        assert not [warning for warning in again.warnings if warning.code == "repaired"], path
+        assert numbers(again) == numbers(report)
+    assert not list(experiment.workspace.rglob(".partial-*"))
+
+
+def test_what_is_damaged_is_named(experiment: Experiment) -> None:
+    chunks, lengths = experiment.stage("chunks"), experiment.stage("lengths")
+    (chunks / "start.npy").unlink()
+    size = (lengths / "lengths.npy").stat().st_size
+    truncate(lengths / "lengths.npy")
+    (experiment.stage("reach") / SEAL).unlink()
+    messages = [warning.message for warning in run(experiment).warnings if warning.code == "repaired"]
+    assert messages == [
+        f"{chunks} is damaged (start.npy is missing); it is made again.",
+        f"{lengths} is damaged (lengths.npy has {size - 1} bytes and had {size}); it is made again.",
+        f"{experiment.stage('reach')} is damaged (stage.json is missing); it is made again.",
+    ]
+
+
+def test_embeddings_that_are_made_again_come_from_the_cache(experiment: Experiment) -> None:
+    before = experiment.embedded()
+    (experiment.stage("embeddings") / "vectors.npy").unlink()
+    run(experiment)
+    assert experiment.embedded() == before
+
+
+def test_an_index_that_is_made_again_has_an_id_and_rankings_of_its_own(
+    finished: tuple[Experiment, Report], experiment: Experiment
+) -> None:
+    (index,) = experiment.workspace.glob("indexes/*/chroma.sqlite3")
+    rankings_before = set((experiment.workspace / "rankings").iterdir())
+    index.unlink()
+    report = run(experiment)
+    assert report.settings[0].index["id"] != finished[1].settings[0].index["id"]
+    assert report.settings[0].fingerprint == finished[1].settings[0].fingerprint
+    assert len(set((experiment.workspace / "rankings").iterdir()) - rankings_before) == 1
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """A finished experiment whose graph is large enough to have been written to files."""
+    words = ("rye", "soup", "oven", "leek", "stock", "onion", "crust", "flour", "basil", "yeast")
+    documents = {
+        f"{number:04}.txt": f"{words[number % 10]} {words[number // 10 % 10]} {words[number // 100 % 10]} {number}"
+        for number in range(1_200)
+    }
+    queries = [{"id": "one", "text": "rye soup oven", "relevant_docs": [{"doc": "0000.txt"}]}]
+    experiment = write_experiment(
+        tmp_path_factory.mktemp("large") / "first", documents, queries, store={"kind": "chroma"}
+    )
+    run(experiment)
+    return experiment
+
+
+@pytest.mark.parametrize("fill", [0, 255])
+@pytest.mark.parametrize(
+    "name", ["chroma.sqlite3", "data_level0.bin", "header.bin", "index_metadata.pickle", "length.bin", "link_lists.bin"]
+)
+def test_other_bytes_in_an_index_are_seen_before_chroma_opens_it(
+    large: Experiment, tmp_path: Path, name: str, fill: int
+) -> None:
+    """Chroma itself would end the process, or find nothing without a word."""
+    experiment = Experiment(shutil.copytree(large.folder, tmp_path / "copy"))
+    first, _ = rankings(experiment, ["rye soup oven"])
+    (path,) = experiment.workspace.glob(f"indexes/**/{name}")
+    path.write_bytes(bytes([fill]) * path.stat().st_size)
+    experiment.write_queries([{"id": "two", "text": "leek stock", "relevant_docs": [{"doc": "0043.txt"}]}])
+    done = python(RUN, experiment.file)
+    assert done.returncode == 0, done.stderr
+    assert " is damaged (" in done.stderr
+    assert name in done.stderr
+    assert done.stderr.count("it is made again.") == 1
+    again, repaired = rankings(experiment, ["rye soup oven"])
+    assert repaired == []
+    assert again.index["id"] != first.index["id"]
+    np.testing.assert_array_equal(
+        again.retrieved.collapsed.rankings.scores[0], first.retrieved.collapsed.rankings.scores[0]
+    )
+
+
+def test_an_index_that_was_used_is_whole_to_the_byte(experiment: Experiment, large: Experiment) -> None:
+    """Opening a Chroma index changes its database, and nothing else."""
+    for used in (experiment, large):
+        for number in range(3):
+            rankings(used, [*QUESTIONS, f"and {number} more"])
+            for folder in (used.workspace / "indexes").glob("[!.]*"):
+                check_bytes(folder)
+
+
+def test_a_folder_without_a_seal_is_no_stage(experiment: Experiment) -> None:
+    name = experiment.stage("chunks").name
+    workspace = Workspace(experiment.workspace)
+    assert workspace.has("chunks", name)
+    (experiment.stage("chunks") / SEAL).unlink()
+    assert not workspace.has("chunks", name)
+
+
+def test_a_stage_says_what_it_is_and_what_it_holds(experiment: Experiment) -> None:
+    for kind in STAGES:
+        for folder in (experiment.workspace / kind).glob("[!.]*"):
+            found = json.loads((folder / SEAL).read_text())
+            assert found["what"]
+            held = {path.name for path in folder.iterdir() if path.is_file()}
+            assert held == {SEAL, *found["files"]}
