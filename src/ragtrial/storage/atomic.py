@@ -35,6 +35,15 @@ def new_folder(target: Path) -> Iterator[Path]:
         raise
 
 
+def remove_partial(folder: Path) -> None:
+    """Remove what stands half-made in ``folder``. Nobody may be at work there."""
+    for path in folder.glob(f"{TEMPORARY_PREFIX}*"):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace ``path`` by ``content``; a reader sees the old bytes or the new ones, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)

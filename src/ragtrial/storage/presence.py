@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -50,3 +52,30 @@ class Presence:
         if fcntl is not None:
             how = fcntl.LOCK_EX if exclusively else fcntl.LOCK_SH
             fcntl.flock(self._descriptor, how if wait else how | fcntl.LOCK_NB)
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[bool]:
+    """Wait for others who write into ``folder`` under this lock, and keep them waiting; nothing is written for it.
+
+    Gives False where folders cannot be locked: others may be at work. Ends with its process.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        yield False
+        return
+    try:
+        yield _locked(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError:  # a file system without such locks
+        return False
+    return True
