@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from ragtrial.errors import Fault, ReportError, RunError, did_you_mean, listed
-from ragtrial.storage.atomic import new_folder, remove_partial, write_text
+from ragtrial.storage.atomic import new_folder, write_text
 from ragtrial.storage.presence import only_writer
 
 SCHEMA_VERSION = 1
@@ -265,9 +265,7 @@ def write_report(
     folder = directory / report.experiment / report.run_id
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with only_writer(folder.parent) as alone:
-            if alone:
-                remove_partial(folder.parent)
+        with only_writer(folder.parent):
             with new_folder(folder) as new:
                 (new / "report.json").write_text(report.model_dump_json(indent=1) + "\n", encoding="utf-8")
                 (new / "config.yaml").write_text(config_text, encoding="utf-8")

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
+from ragtrial.storage.atomic import remove_partial
+
 fcntl: ModuleType | None
 try:
     import fcntl
@@ -55,18 +57,20 @@ class Presence:
 
 
 @contextmanager
-def only_writer(folder: Path) -> Iterator[bool]:
-    """Wait for others who write into ``folder`` under this lock, and keep them waiting; nothing is written for it.
+def only_writer(folder: Path) -> Iterator[None]:
+    """Wait for others who write into ``folder`` under this lock, and keep them waiting; the lock leaves no file.
 
-    Gives False where folders cannot be locked: others may be at work. Ends with its process.
+    What stands half-made there is then of processes that were killed, and goes; not where folders cannot be locked.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:
-        yield False
+        yield
         return
     try:
-        yield _locked(descriptor)
+        if _locked(descriptor):
+            remove_partial(folder)
+        yield
     finally:
         os.close(descriptor)
 
