@@ -36,9 +36,9 @@ def embed(texts):
 
 
 def stand_still(deaf):
-    HOLD.with_name("held").touch()
     while True:
         try:
+            HOLD.with_name("held").touch()
             time.sleep(60)
         except KeyboardInterrupt:
             if not deaf:
@@ -180,7 +180,7 @@ def test_a_run_interrupted_while_it_writes_its_report_leaves_it_whole_or_none(
     command = start(experiment.folder, "run", "config.yaml", "--json")
     command.wait_until(reports.is_dir)
     ended = signalled(command, signal.SIGINT)
-    written = [path for path in reports.iterdir() if path.name != "latest"]
+    written = [path for path in reports.iterdir() if path.name != "latest" and path.name[0] != "."]
     assert [path for path in written if not (path / "texts.jsonl.gz").is_file()] == []
     assert ended.json["exit_code"] == ended.code
     assert ended.code == 130 or len(written) == 1
