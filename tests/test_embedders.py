@@ -304,6 +304,7 @@ def hub_cache(hub: Path, name: str, commit: str = "c0ffee", *, reference: str = 
     snapshot = model / "snapshots" / commit
     snapshot.mkdir(parents=True)
     (snapshot / "model.safetensors").symlink_to(model / "blobs" / commit)
+    write_files(snapshot, {"config.json": "{}"})
     return snapshot
 
 
@@ -337,7 +338,11 @@ def test_a_revision_is_a_branch_a_tag_or_a_commit_of_the_hubs_cache(tmp_path: Pa
 def test_a_snapshot_without_weights_is_not_taken(tmp_path: Path, minilm_folder: Path) -> None:
     snapshot = hub_cache(tmp_path, MINILM)
     (snapshot / "model.safetensors").unlink()
-    write_files(snapshot, {"config.json": "{}"})
+    assert found(MINILM, hub=tmp_path)[0] == minilm_folder
+
+
+def test_a_snapshot_without_a_configuration_is_not_taken(tmp_path: Path, minilm_folder: Path) -> None:
+    (hub_cache(tmp_path, MINILM) / "config.json").unlink()
     assert found(MINILM, hub=tmp_path)[0] == minilm_folder
 
 

@@ -87,7 +87,8 @@ def number(path: Path) -> None:
     path.write_bytes(b"7" * path.stat().st_size)
 
 
-NOT_READ = {"texts.bin", "chroma.sqlite3", "length.bin", "link_lists.bin", "data_level0.bin", "header.bin"}
+NOT_READ = {"texts.bin", "chroma.sqlite3", "length.bin", "link_lists.bin", "data_level0.bin", "header.bin",
+            "index_metadata.pickle"}  # fmt: skip
 """What a run that is finished does not read: damage that keeps the size is found when it does, or on request."""
 
 
@@ -100,7 +101,8 @@ def test_a_damaged_file_of_any_stage_is_made_again_and_that_is_said(
     damage: Callable[[Path], None],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    for path in files_of(experiment, kind):
+    for count in range(len(list(files_of(experiment, kind)))):
+        path = list(files_of(experiment, kind))[count]  # the graph of a new index goes by another name
         if damage in (overwrite, number) and path.name in NOT_READ:
             continue
         if damage is number and path.name in ("unreachable.json", "latency.json"):  # which may be a number, or nothing
@@ -220,5 +222,5 @@ def test_a_stage_says_what_it_is_and_what_it_holds(experiment: Experiment) -> No
         for folder in (experiment.workspace / kind).glob("[!.]*"):
             found = json.loads((folder / SEAL).read_text())
             assert found["what"]
-            held = {path.name for path in folder.iterdir() if path.is_file()}
+            held = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
             assert held == {SEAL, *found["files"]}

@@ -596,7 +596,7 @@ def test_a_damaged_cache_says_how_to_mend_it(tmp_path: Path) -> None:
         VectorCache(path)
     assert str(caught.value) == (
         f"the embedding cache {path} cannot be used: file is not a database. Free space or mend permissions; if the "
-        "file is damaged, delete it: it is made again."
+        "file is damaged, `ragtrial cache verify` removes it."
     )
 
 

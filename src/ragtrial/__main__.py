@@ -8,12 +8,12 @@ import sys
 def main() -> None:
     """Run ``ragtrial`` with the arguments of the process, and exit."""
     try:
-        from ragtrial.cli.outcome import run
+        from ragtrial.cli.outcome import leave, run
 
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # before the command line itself could catch it
-        code = 130
-    sys.exit(code)
+        sys.exit(130)
+    leave(code)
 
 
 if __name__ == "__main__":

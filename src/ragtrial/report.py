@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from ragtrial.errors import Fault, ReportError, RunError, did_you_mean, listed
 from ragtrial.storage.atomic import new_folder, write_text
+from ragtrial.storage.presence import only_writer
 
 SCHEMA_VERSION = 1
 HITS_SHOWN = 20
@@ -258,18 +259,21 @@ def write_report(
     """Write a report's folder, ``directory/<experiment>/<run id>``, whole or not at all, and point ``latest`` to it.
 
     ``rankings`` has for each setting one row per query, ``texts`` one row per retrieved chunk. Returns the
-    report, which now knows its folder. Raises RunError if it cannot be written.
+    report, which now knows its folder. What killed runs left half-made beside it goes. Raises RunError if it cannot
+    be written.
     """
     folder = directory / report.experiment / report.run_id
     try:
-        with new_folder(folder) as new:
-            (new / "report.json").write_text(report.model_dump_json(indent=1) + "\n", encoding="utf-8")
-            (new / "config.yaml").write_text(config_text, encoding="utf-8")
-            (new / "rankings").mkdir()
-            for name, rows in rankings.items():
-                _write_lines(new / "rankings" / f"{name}.jsonl.gz", rows)
-            _write_lines(new / "texts.jsonl.gz", texts)
-        write_text(folder.parent / "latest", report.run_id + "\n")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with only_writer(folder.parent):
+            with new_folder(folder) as new:
+                (new / "report.json").write_text(report.model_dump_json(indent=1) + "\n", encoding="utf-8")
+                (new / "config.yaml").write_text(config_text, encoding="utf-8")
+                (new / "rankings").mkdir()
+                for name, rows in rankings.items():
+                    _write_lines(new / "rankings" / f"{name}.jsonl.gz", rows)
+                _write_lines(new / "texts.jsonl.gz", texts)
+            write_text(folder.parent / "latest", report.run_id + "\n")
     except OSError as error:
         raise RunError(
             Fault(str(folder), message=f"cannot be written: {error.strerror or error}. What was computed is kept; "

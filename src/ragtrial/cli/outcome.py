@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import partial
+from typing import NoReturn, TextIO
 
 import click
 
@@ -33,11 +33,12 @@ _PATIENCE = 3.0
 def run(arguments: Sequence[str]) -> int:
     """Run a command line; its exit code. Errors go to stderr, and with ``--json`` as one document to stdout, too."""
     out = sys.stdout
+    interruption = _Interruption(arguments, out)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a text that the terminal cannot show is no crash
     try:
-        with _signals(arguments):
+        with interruption.awaited():
             return int(group.main(args=list(arguments), prog_name="ragtrial", standalone_mode=False) or 0)
     except RagtrialError as error:
         return _failed(error.exit_code, error.faults, arguments)
@@ -47,13 +48,20 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort) as error:
         if isinstance(error.__cause__, EOFError):  # click takes the end of any file for the end of the input
             return _failed(_CRASHED, [Fault(message=_crash(error.__cause__))], arguments)
-        return _failed(_INTERRUPTED, [Fault(message=_where("interrupted", error.__cause__ or error))], arguments, "")
+        return interruption.tell(error.__cause__ or error)
     except SystemExit as error:
         if sys.stdout is not out:
             return 0  # click has put its own in place: the reader of its help has gone
         return _failed(_CRASHED, [Fault(message=_crash(error))], arguments)
     except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, it is told without a traceback
         return _failed(_CRASHED, [Fault(message=_crash(error))], arguments)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process with an exit code that ``run`` gave."""
+    if code == _INTERRUPTED:
+        os._exit(code)  # a Python that shuts down heeds no handlers: another signal would be what it ends by
+    sys.exit(code)
 
 
 def _usage(error: click.ClickException) -> str:
@@ -65,30 +73,52 @@ def _usage(error: click.ClickException) -> str:
     return f"{message}{end} Try '{context.command_path} --help'." if context else f"{message}{end}"
 
 
-@contextmanager
-def _signals(arguments: Sequence[str]) -> Iterator[None]:
-    """Interruption and termination stop the work, inside the block."""
-    before = {number: signal.signal(number, partial(_stop, arguments)) for number in _SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+class _Interruption:
+    """The first signal stops the work in good order; the second one, or time, ends it wherever it is.
 
+    Either way it is told once, to the ``out`` that the process began with: commands put another in its place.
+    """
 
-def _stop(arguments: Sequence[str], _number: int, _frame: object) -> None:
-    """The first signal stops the work in good order; the second one, or time, wherever it is."""
-    for number in _SIGNALS:
-        signal.signal(number, lambda *_: _end(arguments))
-    watch = threading.Timer(_PATIENCE, _end, [arguments])
-    watch.daemon = True
-    watch.start()
-    raise KeyboardInterrupt
+    def __init__(self, arguments: Sequence[str], out: TextIO) -> None:
+        self._arguments = arguments
+        self._out = out
+        self._telling = threading.Lock()
+        self._told = threading.Event()
 
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Signals are handled inside the block; after one has come, until the process is gone."""
+        before = {number: signal.signal(number, self._stop) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            if signal.getsignal(signal.SIGTERM) == self._stop:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
 
-def _end(arguments: Sequence[str]) -> None:
-    _failed(_INTERRUPTED, [Fault(message=_where("interrupted"))], arguments, "")
-    os._exit(_INTERRUPTED)
+    def tell(self, error: BaseException | None = None) -> int:
+        """Say that it was interrupted, unless that is said or being said; the exit code."""
+        if self._telling.acquire(blocking=False):
+            fault = Fault(message=_where("interrupted", error))
+            _failed(_INTERRUPTED, [fault], self._arguments, "", self._out)
+            self._told.set()
+        return _INTERRUPTED
+
+    def _stop(self, _number: int, _frame: object) -> None:
+        for number in _SIGNALS:
+            signal.signal(number, self._end_again)
+        watch = threading.Timer(_PATIENCE, self._end)
+        watch.daemon = True
+        watch.start()
+        raise KeyboardInterrupt
+
+    def _end_again(self, _number: int, _frame: object) -> None:
+        # What is being said in this very thread is said to its end, and that is the end.
+        if self._told.is_set() or not self._telling.locked():
+            self._end()
+
+    def _end(self) -> None:
+        os._exit(self.tell())
 
 
 def _where(what: str, error: BaseException | None = None) -> str:
@@ -96,11 +126,13 @@ def _where(what: str, error: BaseException | None = None) -> str:
     return f"{what} {getattr(error, '__notes__', [''])[0]}".strip() + f". {_KEPT}"
 
 
-def _failed(code: int, faults: Sequence[Fault], arguments: Sequence[str], label: str = "error: ") -> int:
+def _failed(
+    code: int, faults: Sequence[Fault], arguments: Sequence[str], label: str = "error: ", out: TextIO | None = None
+) -> int:
     for fault in faults:
         write(f"{label}{fault}", sys.stderr)
     if "--json" in arguments:
-        write_json({"exit_code": code, "errors": [asdict(fault) for fault in faults]}, sys.stdout)
+        write_json({"exit_code": code, "errors": [asdict(fault) for fault in faults]}, out or sys.stdout)
     return code
 
 

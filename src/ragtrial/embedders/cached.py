@@ -94,6 +94,7 @@ class CachedEmbedder:
     def release(self) -> None:
         """Let go of the model, and of the memory it takes; it is loaded again when it is needed."""
         self._encode = None
+        self._is_known = False
 
     def embed_queries(self, texts: Sequence[str]) -> Floats:
         """The vectors of queries, float32 (texts, dimension), from the cache or else from the model."""

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 TEMPORARY_PREFIX = ".partial-"
@@ -33,6 +33,16 @@ def new_folder(target: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def remove_partial(folder: Path) -> None:
+    """Remove what stands half-made in ``folder``. Nobody may be at work there."""
+    for path in folder.glob(f"{TEMPORARY_PREFIX}*"):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink()
 
 
 def write_bytes(path: Path, content: bytes) -> None:

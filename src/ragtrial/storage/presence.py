@@ -5,8 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+
+from ragtrial.storage.atomic import remove_partial
 
 fcntl: ModuleType | None
 try:
@@ -50,3 +54,32 @@ class Presence:
         if fcntl is not None:
             how = fcntl.LOCK_EX if exclusively else fcntl.LOCK_SH
             fcntl.flock(self._descriptor, how if wait else how | fcntl.LOCK_NB)
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Wait for others who write into ``folder`` under this lock, and keep them waiting; the lock leaves no file.
+
+    What stands half-made there is then of processes that were killed, and goes; not where folders cannot be locked.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        yield
+        return
+    try:
+        if _locked(descriptor):
+            remove_partial(folder)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError:  # a file system without such locks
+        return False
+    return True

@@ -16,7 +16,7 @@ from ragtrial.errors import WorkspaceError
 from ragtrial.storage.atomic import TEMPORARY_PREFIX, new_folder, write_text
 from ragtrial.storage.digests import FileDigests
 from ragtrial.storage.fingerprints import fingerprint
-from ragtrial.storage.presence import Presence
+from ragtrial.storage.presence import Presence, only_writer
 from ragtrial.storage.seals import DamagedError, Seal, check_sizes, seal
 from ragtrial.storage.usage import Usage
 
@@ -50,9 +50,10 @@ class Workspace:
         with self._errors(f"the workspace {root} cannot be used"):
             root.mkdir(parents=True, exist_ok=True)
             if not (root / "LAYOUT").exists():
-                write_text(root / "LAYOUT", LAYOUT + "\n")
-                if not (root / ".gitignore").exists():
-                    write_text(root / ".gitignore", "*\n")
+                with only_writer(root):
+                    write_text(root / "LAYOUT", LAYOUT + "\n")
+                    if not (root / ".gitignore").exists():
+                        write_text(root / ".gitignore", "*\n")
         check_layout(root)
         with suppress(OSError):  # what cannot be written to can be read all the same
             self._presence = Presence(root / "in-use")
@@ -110,7 +111,8 @@ class Workspace:
 
     def finish(self) -> None:
         """The run is finished: stages that it did not use are not needed by its experiment any more."""
-        self.digests.save()
+        with only_writer(self.root):
+            self.digests.save()
         if self._experiment:
             self._usage.finish(self._experiment, self._began)
 

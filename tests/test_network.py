@@ -1,0 +1,133 @@
+"""No command attempts a network connection, though nothing in its environment forbids one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from commands import commands_of, hooked
+
+WATCH = """
+import json
+import os
+import sys
+
+EVENTS = {"socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo", "socket.gethostbyname",
+          "socket.gethostbyaddr", "socket.getnameinfo"}
+
+
+def seen(event, arguments):
+    if event in EVENTS and not (event in ("socket.connect", "socket.sendto") and isinstance(arguments[1], str)):
+        with open(os.environ["WATCH"], "a", encoding="utf-8") as log:
+            log.write(json.dumps([event, *map(str, arguments)]) + "\\n")
+
+
+sys.addaudithook(seen)
+"""
+"""Notes every use of the network by Python code; an address that is a text is that of a socket in the file system."""
+
+CONNECT = """
+import socket
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+    made.connect(("192.0.2.1", 9))
+"""
+"""Names an address to the kernel, which sends nothing: a datagram socket connects without a packet."""
+
+COMMANDS = (
+    ("init", "."),
+    ("validate", "experiment.yaml"),
+    ("run", "experiment.yaml"),
+    ("run", "experiment.yaml"),
+    ("show", "latest"),
+    ("show", "latest", "--query", "q1", "--setting", "dense", "--prompt"),
+    ("search", "experiment.yaml", "money back"),
+    ("list", "runs"),
+    ("list", "metrics"),
+    ("schema", "config"),
+    ("cache", "list", "experiment.yaml"),
+    ("cache", "verify", "experiment.yaml"),
+    ("cache", "prune", "experiment.yaml", "--unused"),
+)
+PROTECTION = ("HF_", "HUGGINGFACE", "TRANSFORMERS_", "SENTENCE_TRANSFORMERS", "ANONYMIZED", "DO_NOT_TRACK", "CHROMA")
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a command printed, and its uses of the network as Python and as the kernel saw them (None: not watched)."""
+
+    code: int
+    err: str
+    python: list[str]
+    kernel: list[str] | None
+
+
+def strace_works() -> bool:
+    if shutil.which("strace") is None:
+        return False
+    return subprocess.run(["strace", "-f", "true"], capture_output=True, check=False).returncode == 0
+
+
+def tracing(log: Path) -> list[str]:
+    return ["strace", "-f", "--seccomp-bpf", "-qq", "-o", str(log), "-e", "trace=connect,sendto,sendmsg,sendmmsg"]
+
+
+def connections(log: Path) -> list[str]:
+    """The traced calls that name an address of the internet."""
+    return [line for line in log.read_text(errors="replace").splitlines() if "AF_INET" in line]
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Watched]:
+    """Every command in turn, with the real model and Chroma, in an environment as a newcomer has it."""
+    folder, logs = tmp_path_factory.mktemp("experiment"), tmp_path_factory.mktemp("logs")
+    traced, made = strace_works(), {}
+    hook = hooked(logs / "hook", WATCH)
+    with commands_of(logs / "commands") as start, pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(PROTECTION)]:
+            patch.delenv(name)
+        patch.setenv("HOME", str(logs / "home"))  # no model is cached there, nothing is set up
+        for number, arguments in enumerate(COMMANDS):
+            watch, trace = logs / f"{number}.jsonl", logs / f"{number}.strace"
+            under = tracing(trace) if traced else []
+            ended = start(folder, *arguments, under=under, environment={**hook, "WATCH": str(watch)}).ended()
+            python = watch.read_text().splitlines() if watch.exists() else []
+            made[number] = Watched(ended.code, ended.err, python, connections(trace) if traced else None)
+    return made
+
+
+@pytest.mark.parametrize("number", range(len(COMMANDS)), ids=[" ".join(arguments) for arguments in COMMANDS])
+def test_python_code_connects_to_nothing_and_looks_up_no_name(number: int, watched: dict[int, Watched]) -> None:
+    made = watched[number]
+    assert (made.code, made.python) == (0, []), made.err
+
+
+@pytest.mark.parametrize("number", range(len(COMMANDS)), ids=[" ".join(arguments) for arguments in COMMANDS])
+def test_the_process_connects_to_nothing_in_whatever_language(number: int, watched: dict[int, Watched]) -> None:
+    """The kernel is watched, so that compiled code is seen, too."""
+    made = watched[number]
+    if made.kernel is None:
+        pytest.skip("strace is not installed, or may not trace")
+    assert (made.code, made.kernel) == (0, []), made.err
+
+
+def test_a_connection_by_python_code_would_be_seen(tmp_path: Path) -> None:
+    environment = {**os.environ, **hooked(tmp_path / "hook", WATCH), "WATCH": str(tmp_path / "watch.jsonl")}
+    subprocess.run([sys.executable, "-c", CONNECT], check=True, env=environment)
+    (seen,) = map(json.loads, (tmp_path / "watch.jsonl").read_text().splitlines())
+    assert (seen[0], seen[-1]) == ("socket.connect", "('192.0.2.1', 9)")
+
+
+def test_a_connection_of_any_code_would_be_seen(tmp_path: Path) -> None:
+    if not strace_works():
+        pytest.skip("strace is not installed, or may not trace")
+    log = tmp_path / "log"
+    subprocess.run([*tracing(log), sys.executable, "-c", CONNECT], check=True)
+    (seen,) = connections(log)
+    assert 'inet_addr("192.0.2.1")' in seen
