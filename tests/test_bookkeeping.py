@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import sqlite3
 import subprocess
 import sys
@@ -22,24 +21,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from corpora import write_files
+from limits import full_disk
 from ragtrial.storage.arrays import read_array, write_array, write_rows
 from ragtrial.storage.digests import FileDigests
 from ragtrial.storage.fingerprints import file_digest
 from ragtrial.storage.presence import Presence
 from ragtrial.storage.seals import SEAL, DamagedError, check_bytes, check_sizes, read_seal, seal
 from ragtrial.storage.usage import Usage
-
-
-@contextmanager
-def full_disk(most: int) -> Iterator[None]:
-    """No file can grow beyond ``most`` bytes inside the block."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
 
 # --- seals
 

@@ -147,7 +147,7 @@ def test_a_run_interrupted_while_it_searches_embeds_no_document_again(
     assert_interrupted(signalled(held(experiment, start), signal.SIGINT), f" at {stage}")
     again = goes_on(experiment, start)
     assert len([text for text in again if "?" not in text]) <= 1  # the one that tells the function from another
-    assert set(again) == {query["text"] for query in QUERIES}
+    assert {text for text in again if "?" in text} == {query["text"] for query in QUERIES}
 
 
 STAGES = ["documents", "chunks", "index"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
-import resource
 import signal
 import sqlite3
 import subprocess
@@ -25,6 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora import write_files
+from limits import full_disk
 from ragtrial.errors import WorkspaceError
 from ragtrial.storage.atomic import new_folder, write_bytes, write_text
 from ragtrial.storage.fingerprints import file_digest, files_digest, fingerprint, text_key
@@ -57,17 +57,6 @@ def python(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
-
-
-@contextmanager
-def full_disk(most: int) -> Iterator[None]:
-    """No file can grow beyond ``most`` bytes inside the block."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def names_in(folder: Path) -> list[str]:
