@@ -50,7 +50,7 @@ def main() -> None:
 
     from ragtrial.embedders.model_files import find_model
 
-    alone = SentenceTransformer(str(find_model(SentenceTransformerEmbedder().model).folder), device="cpu")
+    alone = SentenceTransformer(str(find_model(SentenceTransformerEmbedder().model)), device="cpu")
     with tempfile.TemporaryDirectory() as warm:
         ours = CachedEmbedder(SentenceTransformerEmbedder(device="cpu"), Path(warm))
         encode = ours.embed_now
@@ -62,17 +62,11 @@ def main() -> None:
         return vectors
 
     def run_ours() -> Floats:
-        made = np.empty((0, 0), dtype=np.float32)
-
-        def out(count: int, dimension: int) -> Floats:
-            nonlocal made
-            made = np.empty((count, dimension), dtype=np.float32)
-            return made
-
+        source = TextList(texts)
         with tempfile.TemporaryDirectory() as folder:
-            ours.folder = Path(folder)
-            ours.embed(TextList(texts), "", out, lambda _: None)
-        return made
+            ours.path = Path(folder) / "vectors.sqlite"
+            embedded = ours.embed(source, "", ours.lengths(source, ""))
+            return np.concatenate(list(embedded.blocks()))
 
     ratios, seconds = [], []
     for number in range(options.rounds):
