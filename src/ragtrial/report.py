@@ -21,6 +21,8 @@ SCHEMA_VERSION = 1
 HITS_SHOWN = 20
 """How many hits of a query stand in report.json; all of them are in rankings/."""
 
+_GZIP_LEVEL = 4  # the default, 9, takes three times as long for a twentieth of the size
+
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
@@ -381,6 +383,6 @@ def _unreadable(path: Path, error: Exception) -> ReportError:
 
 
 def _write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    with path.open("wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as file:
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0) as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False, allow_nan=False).encode("utf-8") + b"\n")
