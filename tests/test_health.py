@@ -12,6 +12,7 @@ import pytest
 
 from corpora import write_files
 from experiments import write_experiment
+from ragtrial.embedders.base import normalized
 from ragtrial.embedders.custom import CustomEmbedder
 from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.experiment import run_experiment
@@ -64,6 +65,7 @@ def test_zeros_and_repeated_texts_are_counted() -> None:
 
 
 LENGTHS = "dense: the vectors are not of one length (0.5 to 123) and the space is"
+TRAINED_FOR_IP = "If the model was trained for the inner product, set store.space: ip."
 NORMALIZE = "Set embedder.normalize: true, unless the model was trained for the inner product"
 
 
@@ -71,7 +73,7 @@ NORMALIZE = "Set embedder.normalize: true, unless the model was trained for the 
     ("space", "told"),
     [
         ("ip", f"{LENGTHS} ip: long vectors are preferred. {NORMALIZE}."),
-        ("cosine", f"{LENGTHS} cosine: their lengths are ignored. {NORMALIZE}: then set store.space: ip."),
+        ("cosine", f"{LENGTHS} cosine: their lengths are ignored. {TRAINED_FOR_IP}"),
         ("l2", None),
     ],
 )
@@ -159,3 +161,21 @@ def test_a_run_with_a_model_trained_for_the_inner_product_says_that_it_is_taken_
     assert "wrong-space" in {warning.code for warning in run_experiment(experiment.config()).warnings}
     right = experiment.config("embedder.normalize=false", "store.space=ip")
     assert not {"wrong-space", "unnormalised"} & {warning.code for warning in run_experiment(right).warnings}
+
+
+@pytest.mark.parametrize("factor", [1e25, 1e-30])
+def test_vectors_too_long_or_too_short_for_the_squares_of_a_float32_are_measured_and_normalised(factor: float) -> None:
+    vectors = np.array([[3, 4], [0, 0], [6, 8]], dtype=np.float32) * np.float32(factor)
+    watch = LengthWatch()
+    assert [block is vectors for block in watch.watch([vectors])] == [True]
+    health = watch.health(3, 3, 2)
+    assert health.zeros == 1
+    assert [health.shortest, health.longest] == pytest.approx([5 * factor, 10 * factor], rel=1e-6)
+    expected = np.array([[0.6, 0.8], [0, 0], [0.6, 0.8]], dtype=np.float32)
+    np.testing.assert_allclose(normalized(vectors), expected, rtol=1e-6)
+
+
+def test_a_row_is_normalised_to_the_same_bits_whatever_stands_beside_it() -> None:
+    row = np.array([[0.1, 0.7, 0.3]], dtype=np.float32)
+    beside = np.concatenate([row, np.zeros((1, 3), dtype=np.float32), row * np.float32(1e30)])
+    np.testing.assert_array_equal(normalized(beside)[:1], normalized(row))

@@ -16,7 +16,7 @@ import pytest
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is one of Linux")
 
 MEGABYTE = 10**6
-SPARE = 80 * MEGABYTE
+SPARE = 100 * MEGABYTE
 """How much more memory a large run is allowed than what a tiny one takes, most of which are the libraries."""
 
 FUNCTION = """
@@ -42,7 +42,8 @@ def write_corpus(folder: Path, documents: int, words: int, dimension: int, kind:
         for number in range(documents):
             text = f"Number {number} begins here. " + " ".join(drawn.choices(passages, k=10))
             corpus.write(json.dumps({"_id": f"d{number}", "text": text}) + "\n")
-    queries = [{"id": "q", "text": "Number 7 begins", "relevant_docs": [{"doc": "d7"}]}]
+    # Several, so that the tiny run multiplies matrices, too: that takes memory of its own.
+    queries = [{"id": f"q{n}", "text": f"Number {n} begins", "relevant_docs": [{"doc": f"d{n}"}]} for n in range(40)]
     (folder / "queries.json").write_text(json.dumps({"queries": queries}))
     (folder / "large.py").write_text(FUNCTION.replace("DIMENSION", str(dimension)))
     config = {
@@ -104,10 +105,10 @@ def test_a_corpus_several_times_larger_than_memory_goes_through(
     assert tiny.returncode == 0, tiny.stderr
     config = write_corpus(tmp_path / "large", documents, words, dimension, kind)
     size = (config.parent / "corpus.jsonl").stat().st_size + documents * dimension * 4
-    assert size > 5 * SPARE
+    assert size > 4 * SPARE
     large, most = run(config, base + SPARE)
     assert large.returncode == 0, large.stderr
     assert most <= base + SPARE
     (setting,) = json.loads(large.stdout)["settings"]
-    assert setting["scores"]["hit_rate@10"]["n"] == 1
+    assert setting["scores"]["hit_rate@10"]["n"] == 40
     assert len(list((config.parent / ".ragtrial" / "embeddings").glob("*/vectors.npy"))) == 1

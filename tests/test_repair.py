@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -224,3 +226,62 @@ def test_a_stage_says_what_it_is_and_what_it_holds(experiment: Experiment) -> No
             assert found["what"]
             held = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
             assert held == {SEAL, *found["files"]}
+
+
+@pytest.mark.parametrize("file", ["vectors.npy", "health.json"])
+def test_other_bytes_in_the_embeddings_are_noticed_before_anything_is_searched(
+    finished: tuple[Experiment, Report], experiment: Experiment, file: str
+) -> None:
+    path = experiment.stage("embeddings") / file
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    shutil.rmtree(experiment.workspace / "rankings")
+    report = run(experiment)
+    (said,) = [warning.message for warning in report.warnings if warning.code == "repaired"]
+    assert said.startswith(f"{path.parent} is damaged (")
+    assert numbers(report) == numbers(finished[1])
+
+
+READ_AT_ONCE = """
+import sys, time
+from pathlib import Path
+from ragtrial.storage.workspace import Workspace
+
+def build(folder):
+    (folder / "value").write_text("7")
+
+def read(folder):
+    time.sleep(0.05)  # as a large file takes
+    return int((folder / "value").read_text())
+
+workspace = Workspace(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+print(workspace.load("numbers", "0" * 32, "number", build, read), len(workspace.repaired))
+"""
+
+
+def write_seven(folder: Path) -> None:
+    (folder / "value").write_text("7")
+
+
+def test_runs_that_find_the_same_damage_mend_it_once_and_all_go_on(tmp_path: Path) -> None:
+    for number in range(5):
+        root = tmp_path / str(number)
+        Workspace(root).stage("numbers", "0" * 32, "number", write_seven)
+        (root / "numbers" / ("0" * 32) / "value").write_text("x")
+        command = [sys.executable, "-c", READ_AT_ONCE, str(root)]
+        pipe = subprocess.PIPE
+        runs = [subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=pipe) for _ in range(4)]
+        for one in runs:
+            assert one.stdout is not None
+            assert one.stdout.readline() == "ready\n"
+        for one in runs:
+            assert one.stdin is not None
+            one.stdin.write("\n")
+            one.stdin.flush()
+        ended = [one.communicate(timeout=60) for one in runs]
+        assert [one.returncode for one in runs] == [0] * 4, ended
+        assert {out.split()[0] for out, _ in ended} == {"7"}
+        assert sum(int(out.split()[1]) for out, _ in ended) == 1

@@ -457,9 +457,9 @@ def test_a_workspace_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 def test_a_workspace_is_kept_out_of_version_control_and_keeps_a_gitignore_that_is_there(tmp_path: Path) -> None:
     Workspace(tmp_path / "new")
     assert (tmp_path / "new" / ".gitignore").read_text() == "*\n"
-    (tmp_path / ".gitignore").write_text("build/\n")
-    Workspace(tmp_path)
-    assert (tmp_path / ".gitignore").read_text() == "build/\n"
+    write_files(tmp_path / "old", {".gitignore": "build/\n"})
+    Workspace(tmp_path / "old")
+    assert (tmp_path / "old" / ".gitignore").read_text() == "build/\n"
 
 
 # --- vectors

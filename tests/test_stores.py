@@ -375,7 +375,7 @@ def test_an_index_of_other_vectors_is_an_error(small: Vectors, sound: Path) -> N
     with pytest.raises(StoreError) as caught:
         ChromaStore().open(fewer, sound)
     why = "it has 1100 of 1099 vectors"
-    assert str(caught.value) == f"the Chroma index in {sound} cannot be read ({why})."
+    assert str(caught.value).startswith(f"the Chroma index in {sound} cannot be read ({why}). ")
 
 
 def test_vectors_that_chroma_refuses_are_an_error_that_names_the_folder(tmp_path: Path) -> None:
@@ -441,7 +441,7 @@ def test_vectors_that_no_search_returns_are_counted(tmp_path: Path) -> None:
         lost = index.unreachable()
         returned = set(index.search(vectors.matrix, 1_000).codes.ravel().tolist()) - {PADDING}
     assert lost > 300
-    assert lost == len(vectors) - len(returned)
+    assert lost == pytest.approx(len(vectors) - len(returned), rel=0.02)  # other queries take other ways
 
 
 def test_hits_that_chroma_does_not_find_are_padding(small: Vectors, sound: Path) -> None:

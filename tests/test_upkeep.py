@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from corpora import write_files
 from experiments import Experiment, write_experiment
 from ragtrial.cli.outcome import run as command_line
-from ragtrial.errors import WorkspaceError
+from ragtrial.errors import InputError, WorkspaceError
 from ragtrial.experiment import run_experiment
 from ragtrial.report import Report
 from ragtrial.storage.upkeep import Entry, Upkeep
@@ -62,11 +63,11 @@ def test_every_stage_is_listed_with_its_size_its_last_use_and_its_experiment(exp
     kinds = sorted(entry.kind for entry in entries)
     assert kinds == sorted(
         [
-            *("documents", "chunks", "lengths", "embeddings", "vectors", "rankings", "rankings", "reach"),
+            *("documents", "chunks", "lengths", "embeddings", "vectors", "rankings", "rankings", "reach", "rescored"),
             *("indexes", "indexes"),  # of Chroma, and the exact one that it is compared with
         ]
     )
-    newest = max(path.stat().st_mtime for path in (experiment.workspace / "uses" / "kitchen").glob("*-*"))
+    newest = max(path.stat().st_mtime for path in experiment.workspace.glob("uses/kitchen@*/*-*"))
     for entry in entries:
         parts = [entry.path] if entry.path.is_file() else [path for path in entry.path.rglob("*") if path.is_file()]
         assert entry.size >= sum(path.stat().st_size for path in parts) > 0
@@ -89,10 +90,10 @@ def test_two_experiments_that_share_stages_are_both_named(experiment: Experiment
 
 
 def test_what_is_no_workspace_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(WorkspaceError, match=r"is no workspace: its file LAYOUT cannot be read"):
+    with pytest.raises(InputError, match=r"is no workspace: its file LAYOUT cannot be read"):
         Upkeep(tmp_path)
     (tmp_path / "LAYOUT").write_text("99\n")
-    with pytest.raises(WorkspaceError, match=r"has layout '99'.*a newer ragtrial made it; update this one"):
+    with pytest.raises(InputError, match=r"has layout '99'.*a newer ragtrial made it; update this one"):
         Upkeep(tmp_path)
 
 
@@ -140,7 +141,7 @@ def test_age_is_that_of_the_last_use(experiment: Experiment) -> None:
     run(experiment, "chunker.size=60")
     upkeep = Upkeep(experiment.workspace)
     old = {entry.kind for entry in upkeep.prune(older_than=30 * DAY, dry=True)}
-    assert old == {"chunks", "lengths", "embeddings", "indexes", "rankings", "reach"}
+    assert old == {"chunks", "lengths", "embeddings", "indexes", "rankings", "reach", "rescored"}
     assert upkeep.prune(older_than=50 * DAY) == []
 
 
@@ -151,7 +152,7 @@ def test_all_conditions_must_hold(experiment: Experiment) -> None:
     assert upkeep.prune(unused=True, experiment="pantry") == []
     age(experiment, 2)
     kinds = {entry.kind for entry in upkeep.prune(unused=True, older_than=DAY, experiment="kitchen")}
-    assert kinds == {"chunks", "lengths", "embeddings", "indexes", "rankings", "reach"}
+    assert kinds == {"chunks", "lengths", "embeddings", "indexes", "rankings", "reach", "rescored"}
 
 
 def test_a_dry_run_removes_nothing(experiment: Experiment) -> None:
@@ -164,12 +165,12 @@ def test_a_dry_run_removes_nothing(experiment: Experiment) -> None:
 
 
 def test_what_a_killed_run_left_behind_is_removed_with_anything_else(experiment: Experiment) -> None:
-    left = experiment.workspace / "embeddings" / ".partial-0123-abc"
+    left = experiment.workspace / "embeddings" / f".partial-{'0' * 32}-abc"
     left.mkdir()
     (left / "vectors.npy").write_bytes(b"x" * 1000)
     upkeep = Upkeep(experiment.workspace)
     assert [entry.size for entry in upkeep.entries() if entry.kind == "unfinished"] == [1000]
-    assert names(upkeep.prune(older_than=1000 * DAY)) == {"unfinished/.partial-0123-abc"}
+    assert names(upkeep.prune(older_than=1000 * DAY)) == {f"unfinished/.partial-{'0' * 32}-abc"}
     assert not left.exists()
 
 
@@ -182,6 +183,45 @@ def test_nothing_is_removed_while_another_run_is_at_work(experiment: Experiment)
     assert names(Upkeep(experiment.workspace).entries()) == before
     del at_work
     assert Upkeep(experiment.workspace).verify() == []
+
+
+def test_nothing_of_the_users_is_touched(experiment: Experiment) -> None:
+    kept = {
+        "notes/plan.txt": "mine",
+        "results/one/report.json": "{}",
+        "documents/notes.md": "mine",
+        "chunks/x/y": "mine",
+        "vectors/mine.txt": "mine",
+    }
+    write_files(experiment.workspace, kept)
+    age(experiment, 100)
+    upkeep = Upkeep(experiment.workspace)
+    assert upkeep.verify() == []
+    assert upkeep.prune(older_than=DAY)
+    assert {name: (experiment.workspace / name).read_text() for name in kept} == kept
+    assert upkeep.entries() == []
+
+
+def test_a_folder_with_other_things_becomes_no_workspace(tmp_path: Path) -> None:
+    write_files(tmp_path, {"notes.txt": "mine"})
+    with pytest.raises(WorkspaceError, match=r"holds other things \(notes.txt\) and is no workspace; name a new or an"):
+        Workspace(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt"]
+
+
+def test_experiments_of_one_name_in_two_folders_keep_what_each_needs(experiment: Experiment, tmp_path: Path) -> None:
+    other = write_experiment(tmp_path / "other", store={"kind": "exact"})
+    run(other, f"workspace={experiment.workspace}", "chunker.size=60")
+    upkeep = Upkeep(experiment.workspace)
+    assert upkeep.prune(unused=True) == []
+    assert upkeep.experiments() == ["kitchen"]
+    upkeep.prune(experiment="kitchen")
+    assert upkeep.entries() == []
+
+
+def test_a_run_of_a_part_of_the_queries_makes_nothing_unused(experiment: Experiment) -> None:
+    run_experiment(experiment.config(), limit=2)
+    assert Upkeep(experiment.workspace).prune(unused=True) == []
 
 
 # Checking.
@@ -281,7 +321,7 @@ def test_the_workspace_is_the_one_of_the_folder_or_the_environment(
     experiment: Experiment, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(experiment.folder)
-    assert command_line(["cache", "list"]) == 3
+    assert command_line(["cache", "list"]) == 2
     told = "error: there is no workspace .ragtrial; name a config whose workspace it is, or the folder.\n"
     assert capsys.readouterr().err == told
     monkeypatch.setenv("RAGTRIAL_WORKSPACE", str(experiment.workspace))
@@ -293,7 +333,7 @@ def test_the_list_is_a_table(experiment: Experiment, capsys: Capture) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["what", "size", "last", "use", "by"]
     assert all(line.endswith("kitchen") for line in lines[1:-2])
-    assert lines[-1].startswith("10 entries, ")
+    assert lines[-1].startswith("11 entries, ")
     assert lines[-1].endswith(f" in {experiment.workspace}")
 
 
@@ -313,7 +353,7 @@ def test_a_removal_that_is_not_clear_is_refused(
 ) -> None:
     assert command_line(["cache", "prune", str(experiment.workspace), *arguments]) == 2
     assert told.format(workspace=experiment.workspace) in capsys.readouterr().err
-    assert len(Upkeep(experiment.workspace).entries()) == 10
+    assert len(Upkeep(experiment.workspace).entries()) == 11
 
 
 def test_removing_says_what_went_and_how_much_that_was(experiment: Experiment, capsys: Capture) -> None:
@@ -332,7 +372,7 @@ def test_checking_says_what_was_damaged(experiment: Experiment, capsys: Capture)
     (path,) = experiment.workspace.glob("chunks/*/start.npy")
     flip(path)
     code, checked = answer(capsys, "verify", str(experiment.file))
-    assert (code, checked["checked"]) == (0, 10)
+    assert (code, checked["checked"]) == (0, 11)
     (damaged,) = checked["damaged"]
     assert (damaged["kind"], damaged["damage"]) == ("chunks", "start.npy has other bytes than it had")
     assert command_line(["cache", "verify", str(experiment.file)]) == 0

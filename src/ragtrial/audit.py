@@ -9,16 +9,13 @@ import numpy.typing as npt
 
 from ragtrial.evaluators import Evaluation
 from ragtrial.outcomes import Audited
-from ragtrial.rankings import PADDING, Rankings
+from ragtrial.rankings import PADDING, Floats, Rankings
 from ragtrial.records import Caution
 from ragtrial.report import AuditPart
 from ragtrial.retrievers import Retrieved
 
 _MOVED = 0.005
 """A change of the primary metric's mean that matters, however large its standard error is."""
-
-_ROUNDING = 1e-5
-"""How far two computations of one score may differ, relative to its size or to 1 where that is smaller."""
 
 
 def audit(
@@ -28,7 +25,7 @@ def audit(
     exact_evaluations: Mapping[str, Evaluation],
 ) -> AuditPart:
     """The comparison of a setting's rankings with those of exact search, which ``exact_evaluations`` are of."""
-    shares = overlap(found.collapsed.rankings, audited.exact.collapsed.rankings)
+    shares = overlap(found.collapsed.rankings, audited.scores, audited.exact.collapsed.rankings)
     known = shares[~np.isnan(shares)]
     means = {
         name: (evaluation.mean.mean, exact_evaluations[name].mean.mean) for name, evaluation in evaluations.items()
@@ -42,19 +39,17 @@ def audit(
     )
 
 
-def overlap(found: Rankings, exact: Rankings) -> npt.NDArray[np.float64]:
+def overlap(found: Rankings, scores: Floats, exact: Rankings) -> npt.NDArray[np.float64]:
     """The share of each query's exact hits that was found, in [0, 1], shape (queries,); NaN where there are none.
 
     ``found`` is compared as a set with ``exact``, which was asked for as many hits. A hit that is not among the exact
-    ones counts if it scores as high as the last of them: of hits with equal scores any may be returned.
+    ones counts if its exact score, in ``scores``, is as high as the last of them: of equal ones any may be returned.
     """
     shares = np.full(len(exact), np.nan)
     for row, length in enumerate(exact.lengths.tolist()):
         if length:
             wanted, last = exact.codes[row, :length], float(exact.scores[row, length - 1])
-            codes, scores = found.codes[row], found.scores[row]
-            as_high = scores >= last - _ROUNDING * max(abs(last), 1.0)
-            matches = (codes != PADDING) & (np.isin(codes, wanted) | as_high)
+            matches = (found.codes[row] != PADDING) & (np.isin(found.codes[row], wanted) | (scores[row] >= last))
             shares[row] = min(int(matches.sum()), length) / length
     return shares
 

@@ -26,6 +26,7 @@ from ragtrial.environment import without_secrets
 from ragtrial.errors import ConfigError, Fault, InputError, LabelsError, RunError, did_you_mean, listed
 from ragtrial.evaluators import EVALUATORS, Evaluation
 from ragtrial.grading import GradedRankings, grade
+from ragtrial.options import at_home
 from ragtrial.outcomes import SettingRankings
 from ragtrial.plan import Plan
 from ragtrial.progress import Progress, Silent
@@ -35,6 +36,7 @@ from ragtrial.report import FailurePart, Report, new_run_id, write_report
 from ragtrial.reporting import Run, Scored, build_report, ranking_rows, setting_parameters, text_rows
 from ragtrial.setting import Setting, settings_of, too_long_cautions
 from ragtrial.storage.atomic import write_text
+from ragtrial.storage.usage import user
 from ragtrial.storage.workspace import Workspace
 
 
@@ -85,7 +87,7 @@ class RetrievalEvaluator:
     @cached_property
     def plan(self) -> Plan:
         return Plan(
-            Workspace(workspace_folder(self.config), self.config.experiment),
+            _workspace(self.config),
             self.dataset.corpus,
             self._progress,
             on_error=self.config.dataset.on_error,
@@ -298,7 +300,7 @@ def run_experiment(
         cautions=evaluator.cautions,
     )
     report = build_report(config, run, scored)
-    evaluator.plan.workspace.finish()
+    evaluator.plan.workspace.finish(complete=limit is None and not failures)
     rankings = {one.rankings.setting.name: ranking_rows(one) for one in scored}
     config_text = config.text or json.dumps(config.as_written, indent=1)
     return write_report(report, Path(config.output.directory), rankings, text_rows(scored), config_text)
@@ -312,9 +314,8 @@ def search_settings(
     if only is not None and only not in settings:
         near = did_you_mean(only, settings)
         raise ConfigError(f"there is no setting {only!r}.{near} Known: {listed(settings)}.")
-    workspace = Workspace(workspace_folder(config), config.experiment)
     on_error = config.dataset.on_error
-    plan = Plan(workspace, corpus_of(config.dataset), progress or Silent(), on_error=on_error)
+    plan = Plan(_workspace(config), corpus_of(config.dataset), progress or Silent(), on_error=on_error)
     return {name: plan.search(setting, text) for name, setting in settings.items() if only in (None, name)}
 
 
@@ -322,7 +323,11 @@ def workspace_folder(config: ExperimentConfig) -> Path:
     """Where finished stages are kept: what the config says, else RAGTRIAL_WORKSPACE, else .ragtrial beside it."""
     named = config.workspace or os.environ.get("RAGTRIAL_WORKSPACE")
     beside = Path(config.file).absolute().parent if config.file else Path.cwd()
-    return Path(named).expanduser().absolute() if named else beside / ".ragtrial"
+    return at_home(named).absolute() if named else beside / ".ragtrial"
+
+
+def _workspace(config: ExperimentConfig) -> Workspace:
+    return Workspace(workspace_folder(config), user(config.experiment, config.file or str(Path.cwd())))
 
 
 def _score_all(evaluator: RetrievalEvaluator) -> tuple[list[Scored], list[FailurePart]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragtrial.embedders import Embedder
+from ragtrial.embedders.base import lengths_of
 from ragtrial.rankings import Floats
 from ragtrial.records import Caution
 from ragtrial.stores import Store
@@ -41,7 +42,7 @@ class LengthWatch:
     def watch(self, blocks: Iterable[Floats]) -> Iterator[Floats]:
         """``blocks``, as they are."""
         for block in blocks:
-            lengths = np.linalg.norm(block, axis=1)
+            lengths = lengths_of(block)
             self.zeros += int((lengths == 0).sum())
             self.shortest = min(self.shortest, float(lengths.min(where=lengths > 0, initial=np.inf)))
             self.longest = max(self.longest, float(lengths.max(initial=0)))
@@ -86,9 +87,7 @@ def _space_cautions(name: str, health: VectorHealth, embedder: Embedder, store: 
             advice = f"The model says that it was trained for {_SPOKEN[trained_for]}: set store.space: {trained_for}."
             consequence = consequence or "distance depends on them"
         else:
-            advice = "Set embedder.normalize: true, unless the model was trained for " + (
-                "the inner product." if store.space == "ip" else "the inner product: then set store.space: ip."
-            )
+            advice = _ADVICE.get(store.space, "")
         if consequence:
             yield Caution(
                 "unnormalised",
@@ -98,4 +97,8 @@ def _space_cautions(name: str, health: VectorHealth, embedder: Embedder, store: 
 
 
 _SPOKEN = {"cosine": "the cosine", "ip": "the inner product", "l2": "distance (l2)"}
+_ADVICE = {
+    "ip": "Set embedder.normalize: true, unless the model was trained for the inner product.",
+    "cosine": "If the model was trained for the inner product, set store.space: ip.",
+}
 _CONSEQUENCES = {"ip": "long vectors are preferred", "cosine": "their lengths are ignored"}

@@ -43,13 +43,18 @@ class LocatedText(str):
         return made
 
 
+def at_home(path: str) -> Path:
+    """``path`` with ``~`` or ``~user`` resolved; as it is where there is no such user."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib raises where there is no such user
+
+
 def _absolute(value: object) -> object:
     if not isinstance(value, str):
         return value
     if not value.strip():
         raise ValueError("a path must not be empty.")
     folder = value.folder if isinstance(value, LocatedText) else Path()
-    return os.path.normpath(folder.absolute() / Path(value).expanduser())
+    return os.path.normpath(folder.absolute() / at_home(value))
 
 
 def _model_name(value: object) -> object:

@@ -17,9 +17,14 @@ from ragtrial.storage.arrays import read_array
 
 @dataclass(frozen=True, eq=False)
 class Audited:
-    """What exact search finds over the vectors of an index, and how many of them the index cannot return at all."""
+    """What exact search says of an index: over the same vectors, with the same top_k.
+
+    ``exact`` is what it finds; ``scores`` are the exact scores of what the index found, shape (queries, depth), NaN at
+    the padding; ``unreachable`` counts the vectors that the index cannot return at all.
+    """
 
     exact: Retrieved
+    scores: Floats
     unreachable: int
 
 

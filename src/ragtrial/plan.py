@@ -27,15 +27,14 @@ from ragtrial.latency import measure_latency
 from ragtrial.opened import Opened
 from ragtrial.outcomes import Audited, BuiltIndex, Embeddings, SettingRankings
 from ragtrial.progress import Progress, stage
-from ragtrial.rankings import PADDING, Counts
+from ragtrial.rankings import PADDING, Counts, Floats
 from ragtrial.records import Span
 from ragtrial.retrievers import Retrieved
 from ragtrial.setting import Setting
 from ragtrial.storage.arrays import read_array, write_array, write_rows
 from ragtrial.storage.atomic import write_text
 from ragtrial.storage.fingerprints import fingerprint
-from ragtrial.storage.seals import DamagedError, check_bytes
-from ragtrial.storage.workspace import DAMAGE, Workspace
+from ragtrial.storage.workspace import Workspace
 from ragtrial.stores import Vectors
 from ragtrial.stores.exact import ExactStore
 from ragtrial.tokenizers import Tokenizer
@@ -196,8 +195,8 @@ class Plan:
 
         return self.workspace.load("lengths", name, "lengths of chunks", build, _read_lengths)
 
-    def _embeddings(self, setting: Setting, chunks: Chunks) -> Embeddings:
-        """The vectors of all chunks."""
+    def _embeddings(self, setting: Setting, chunks: Chunks, *, every_byte: bool = False) -> Embeddings:
+        """The vectors of all chunks; with ``every_byte`` they are checked to be what was written."""
         embedder = self._embedder(setting.embedder)
         self.workspace.mark("vectors", embedder.path.stem)
         name = fingerprint(["embeddings", chunks.name, embedder.fingerprint, embedder.document_prefix])
@@ -212,16 +211,16 @@ class Plan:
             write_text(folder / "health.json", json.dumps(asdict(health)))
 
         what = f"embeddings ({setting.embedder.summary()})"
-        return self.workspace.load("embeddings", name, what, build, Embeddings.read)
+        return self.workspace.load("embeddings", name, what, build, Embeddings.read, every_byte=every_byte)
 
-    def _index(self, setting: Setting, chunks: Chunks) -> BuiltIndex:
-        """The built index."""
+    def _index(self, setting: Setting, chunks: Chunks, *, every_byte: bool = False) -> BuiltIndex:
+        """The built index; with ``every_byte`` it is checked to be what was written."""
         embeddings = self._embeddings(setting, chunks)
         name = fingerprint(["index", embeddings.name, setting.store.identity()])
 
         def build(folder: Path) -> None:
             if not setting.store.is_exact:  # which needs none: the vectors are all there is to it
-                vectors = self._vectors(chunks, embeddings)
+                vectors = self._vectors(setting, chunks)
                 with stage(self._progress, "index", len(chunks), "vectors") as progress:
                     setting.store.build(vectors, folder, progress.advance)
 
@@ -232,14 +231,15 @@ class Plan:
                 return BuiltIndex(folder, "", description)
             return BuiltIndex(folder, sealed.id, {**description, "id": sealed.id, "bytes": sealed.size})
 
-        return self.workspace.load("indexes", name, f"index ({setting.store.summary()})", build, read)
+        what = f"index ({setting.store.summary()})"
+        return self.workspace.load("indexes", name, what, build, read, every_byte=every_byte)
 
-    def _vectors(self, chunks: Chunks, embeddings: Embeddings) -> Vectors:
+    def _vectors(self, setting: Setting, chunks: Chunks) -> Vectors:
         """The vectors of all chunks, with the order that breaks ties."""
         by_id = np.lexsort((chunks.start, self.library.id_order[chunks.document]))
         order = np.empty(len(chunks), dtype=np.int64)
         order[by_id] = np.arange(len(chunks))
-        return Vectors(embeddings.matrix, order)
+        return Vectors(self._embeddings(setting, chunks, every_byte=True).matrix, order)
 
     @contextmanager
     def _alone(self, setting: Setting, chunks: Chunks) -> Iterator[None]:
@@ -255,13 +255,13 @@ class Plan:
     @contextmanager
     def _opened(self, setting: Setting, chunks: Chunks) -> Iterator[Opened]:
         """The retriever of ``setting``, ready to search. The caller must be ``_alone``."""
-        vectors = self._vectors(chunks, self._embeddings(setting, chunks))
-        folder = self._index(setting, chunks).folder
+        vectors = self._vectors(setting, chunks)
+        # Chroma finds nothing in a graph with other bytes, or ends the process.
+        folder = self._index(setting, chunks, every_byte=True).folder
         try:
-            check_bytes(folder)  # Chroma finds nothing in a graph with other bytes, or ends the process
             index = setting.store.open(vectors, folder)
-        except (DamagedError, StoreError) as error:
-            self.workspace.drop_damaged("indexes", folder.name, error)
+        except StoreError as error:
+            self.workspace.drop_damaged("indexes", folder.name, self.workspace.build_id("indexes", folder.name), error)
             index = setting.store.open(vectors, self._index(setting, chunks).folder)
         try:
             yield Opened(setting, chunks, index, self._embedder(setting.embedder))
@@ -306,8 +306,23 @@ class Plan:
         def read(folder: Path) -> int:
             return int(json.loads((folder / "unreachable.json").read_text()))
 
-        exact = replace(setting, name=f"{setting.name}, exact", store=ExactStore(space=setting.store.space))
-        return Audited(self._found(exact, chunks, queries), self._searched("reach", setting, chunks, (), build, read))
+        unreachable = self._searched("reach", setting, chunks, (), build, read)
+        store = ExactStore(space=setting.store.space)
+        exact = self._found(replace(setting, name=f"{setting.name}, exact", store=store), chunks, queries)
+        return Audited(exact, self._exact_scores(setting, chunks, queries, store), unreachable)
+
+    def _exact_scores(self, setting: Setting, chunks: Chunks, queries: Sequence[str], store: ExactStore) -> Floats:
+        """The exact scores of the chunks that ``setting`` found, shape (queries, depth), NaN at the padding."""
+
+        def build(folder: Path) -> None:
+            vectors = self._embedder(setting.embedder).embed_queries(queries)
+            units = self._found(setting, chunks, queries).collapsed.units
+            index = store.open(self._vectors(setting, chunks), folder)
+            write_array(folder / "scores.npy", index.scores_of(vectors, units))
+
+        name = fingerprint(["exact scores", self._searched_name("rankings", setting, chunks, queries)])
+        what = f"exact scores of {setting.name}"
+        return self.workspace.load("rescored", name, what, build, lambda folder: read_array(folder / "scores.npy"))
 
     def _searched(
         self,
@@ -319,12 +334,7 @@ class Plan:
         read: Callable[[Path], T],
     ) -> T:
         """What is kept of a stage that is made with the index at work; one that cannot be read is made once again."""
-        name = self._made_by_search(kind, setting, chunks, queries, build)
-        try:
-            return read(self.workspace.path(kind, name))
-        except DAMAGE as error:
-            self.workspace.drop_damaged(kind, name, error)
-        return read(self.workspace.path(kind, self._made_by_search(kind, setting, chunks, queries, build)))
+        return self.workspace.read(kind, lambda: self._made_by_search(kind, setting, chunks, queries, build), read)
 
     def _made_by_search(
         self,
@@ -350,7 +360,9 @@ class Plan:
 
     def _searched_name(self, kind: str, setting: Setting, chunks: Chunks, queries: Sequence[str]) -> str:
         index = self._index(setting, chunks)
-        asked = [self._query_side(setting), list(queries)] if queries else []
+        asked: list[Any] = [self._query_side(setting), list(queries)] if queries else []
+        if kind == "latency":  # which depends on more than what is found does
+            asked += [self._seed, setting.embedder.model_dump(mode="json").get("device")]
         return fingerprint([kind, index.folder.name, index.id, *asked])
 
     def _embedder(self, embedder: Embedder) -> CachedEmbedder:

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -104,17 +103,18 @@ def verify(terminal: Terminal, where: str | None) -> int:
 
 
 def _upkeep(where: str | None) -> Upkeep:
-    from ragtrial.errors import WorkspaceError
+    from ragtrial.errors import InputError
+    from ragtrial.options import at_home
     from ragtrial.storage.upkeep import Upkeep
 
-    root = Path(where or os.environ.get("RAGTRIAL_WORKSPACE") or ".ragtrial").expanduser()
+    root = at_home(where or os.environ.get("RAGTRIAL_WORKSPACE") or ".ragtrial")
     if root.is_file():
         from ragtrial.config import load_config
         from ragtrial.experiment import workspace_folder
 
         root = workspace_folder(load_config(str(root)))
     if not root.is_dir():
-        raise WorkspaceError(f"there is no workspace {root}; name a config whose workspace it is, or the folder.")
+        raise InputError(f"there is no workspace {root}; name a config whose workspace it is, or the folder.")
     return Upkeep(root.absolute())
 
 

@@ -11,6 +11,7 @@ from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.strict_yaml import KeyPath, YamlText, parse_yaml
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
+from ragtrial.options import at_home
 from ragtrial.validation import dotted, shown, validate
 
 
@@ -79,7 +80,7 @@ def _bases(content: YamlText, folder: Path) -> Iterator[tuple[KeyPath, Path]]:
             raise ConfigError(
                 content.fault_at(where, f"extends is {shown(name)}; it must be a path, or a list of paths.")
             )
-        base = folder / Path(name).expanduser()
+        base = folder / at_home(name)
         if not base.is_file():
             raise ConfigError(content.fault_at(where, f"extends {str(name)!r}, but there is no file {base}."))
         yield where, base

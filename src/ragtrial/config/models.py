@@ -19,7 +19,7 @@ from ragtrial.retrievers import AnyRetriever
 from ragtrial.stores import AnyStore
 from ragtrial.stores.chroma import ChromaStore
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 Cutoff = Annotated[int, Field(ge=1)]
 
 

@@ -66,6 +66,9 @@ class Embedder(Options):
 EMBEDDERS: Registry[type[Embedder]] = Registry("embedder")
 
 
+_SAFE_LENGTHS = (1e-15, 1e15)
+
+
 def checked(vectors: Any, texts: Sequence[str], dimension: int | None, who: str) -> Floats:
     """``vectors`` as float32 (texts, dimension).
 
@@ -94,5 +97,16 @@ def checked(vectors: Any, texts: Sequence[str], dimension: int | None, who: str)
 
 def normalized(vectors: Floats) -> Floats:
     """Every row scaled to length 1; a row of zeros stays one."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, np.float32(1)), dtype=np.float32)
+    lengths = lengths_of(vectors)[:, np.newaxis]
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def lengths_of(vectors: Floats) -> npt.NDArray[np.floating[Any]]:
+    """The length of every row; in double precision where squares are too large or too small for a float32."""
+    with np.errstate(over="ignore", under="ignore"):
+        lengths = np.linalg.norm(vectors, axis=1)
+    odd = ~((lengths > _SAFE_LENGTHS[0]) & (lengths < _SAFE_LENGTHS[1]))
+    if odd.any():
+        lengths = lengths.astype(np.float64)
+        lengths[odd] = np.linalg.norm(vectors[odd].astype(np.float64), axis=1)
+    return np.asarray(lengths)

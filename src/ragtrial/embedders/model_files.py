@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import logging
 import os
 from functools import cache
@@ -96,7 +97,13 @@ def _fetched(name: str, revision: str | None) -> Path:
 
 
 def _has_weights(folder: Path) -> bool:
-    return any(folder.glob("*.safetensors")) or any(folder.glob("*.bin"))
+    """Whether the weights are there, in a module's folder perhaps, and all parts of them if they are in several."""
+    files = [path for path in folder.rglob("*") if path.is_file() and _matters(path.relative_to(folder))]
+    for index in (path for path in files if path.name.endswith((".safetensors.index.json", ".bin.index.json"))):
+        parts = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+        if not all((index.parent / part).is_file() for part in parts):
+            return False
+    return any(path.suffix in (".safetensors", ".bin") for path in files)
 
 
 def _package_hint(name: str) -> str:

@@ -52,7 +52,8 @@ def read_seal(folder: Path) -> Seal:
     try:
         found = json.loads((folder / SEAL).read_text(encoding="utf-8"))
         files = {str(name): (int(size), str(digest)) for name, (size, digest) in found["files"].items()}
-        return Seal(str(found["what"]), files, str(found["id"]), str(found["made"]))
+        datetime.fromisoformat(found["made"])
+        return Seal(str(found["what"]), files, str(found["id"]), found["made"])
     except FileNotFoundError:
         raise DamagedError(f"{SEAL} is missing") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 import time
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from ragtrial.errors import WorkspaceError
+from ragtrial.errors import InputError, WorkspaceError
 from ragtrial.storage.atomic import TEMPORARY_PREFIX
 from ragtrial.storage.presence import Presence
 from ragtrial.storage.seals import DamagedError, Seal, check_bytes, read_seal
@@ -19,8 +20,12 @@ from ragtrial.storage.usage import Usage, Use
 from ragtrial.storage.vectors import VectorCache
 from ragtrial.storage.workspace import check_layout
 
-_NOT_STAGES = {"uses", "locks", "vectors"}
+_STAGE = re.compile(r"[0-9a-f]{32}")
+_LEFT_BEHIND = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]{32}-.+")
+"""The names of what is ours in a folder of stages: nothing else is touched, whatever stands there."""
+
 _VECTORS = "vectors"
+_PARTS = ("", "-wal", "-shm", ".lock")  # of a file of vectors: itself, SQLite's log and its index, our lock
 _UNFINISHED = "unfinished"
 
 
@@ -42,10 +47,13 @@ class Entry:
 
 
 class Upkeep:
-    """The entries of the workspace in ``root``. Raises WorkspaceError if it is none, or of another layout."""
+    """The entries of the workspace in ``root``. Raises InputError if it is none, or of another layout."""
 
     def __init__(self, root: Path) -> None:
-        check_layout(root)
+        try:
+            check_layout(root)
+        except WorkspaceError as error:
+            raise InputError(*error.faults) from error
         self.root = root
         self._usage = Usage(root / "uses")
 
@@ -80,6 +88,7 @@ class Upkeep:
             if not dry:
                 for entry in chosen:
                     self._remove(entry)
+                shutil.rmtree(self.root / "locks", ignore_errors=True)  # nobody else is here to hold one
                 if experiment is not None and older_than is None and not unused:
                     self._usage.forget_experiment(experiment)
             return chosen
@@ -97,8 +106,9 @@ class Upkeep:
         damaged = []
         with self._alone():
             for entry in self.entries():
-                why = self._damage(entry)
-                if why is not None:
+                if entry.kind == _UNFINISHED:
+                    self._remove(entry)
+                elif (why := self._damage(entry)) is not None:
                     damaged.append((entry, why))
                 advance(entry.size)
         return damaged
@@ -124,13 +134,12 @@ class Upkeep:
 
     def _unused_entries(self) -> Iterator[Entry]:
         for folder in sorted(self.root.iterdir()):
-            if folder.is_dir() and folder.name not in _NOT_STAGES:
-                for path in sorted(folder.iterdir()):
-                    if path.name.startswith(TEMPORARY_PREFIX):
-                        what = f"unfinished {folder.name}: of a run at work, or of one that was stopped"
-                        yield Entry(path, _UNFINISHED, what, _size(path), path.stat().st_mtime)
-                    else:
-                        yield _stage(path)
+            for path in sorted(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else ():
+                if _LEFT_BEHIND.fullmatch(path.name):
+                    what = f"unfinished {folder.name}: of a run at work, or of one that was stopped"
+                    yield Entry(path, _UNFINISHED, what, _size(path), _time(path))
+                elif _STAGE.fullmatch(path.name) and path.is_dir():
+                    yield _stage(path)
         for path in sorted((self.root / _VECTORS).glob("*.sqlite")):
             yield _vectors(path)
 
@@ -142,8 +151,8 @@ class Upkeep:
                 entry.path.rename(gone)  # in one step: a half-removed folder must not be taken for a stage
                 shutil.rmtree(gone)
             else:
-                for path in entry.path.parent.glob(f"{entry.path.name}*"):  # and its log, and its lock
-                    path.unlink()
+                for part in _PARTS:
+                    Path(f"{entry.path}{part}").unlink(missing_ok=True)
         except OSError as error:
             raise WorkspaceError(f"{entry.path} cannot be removed: {error.strerror}.") from error
         self._usage.forget(entry.kind, entry.path.stem)
@@ -179,8 +188,8 @@ def _vectors(path: Path) -> Entry:
             what = f"{len(cache):,} cached vectors ({cache.what})"
     except WorkspaceError as error:
         what = f"cached vectors, which cannot be read: {error.__cause__}"
-    size = sum(part.stat().st_size for part in path.parent.glob(f"{path.name}*"))
-    return Entry(path, _VECTORS, what, size, path.stat().st_mtime)
+    size = sum(_file_size(Path(f"{path}{part}")) for part in _PARTS)
+    return Entry(path, _VECTORS, what, size, _time(path))
 
 
 def _with_uses(entry: Entry, uses: Sequence[Use]) -> Entry:
@@ -195,4 +204,19 @@ def _with_uses(entry: Entry, uses: Sequence[Use]) -> Entry:
 
 
 def _size(path: Path) -> int:
-    return sum(part.stat().st_size for part in path.rglob("*") if part.is_file())
+    return sum(_file_size(part) for part in path.rglob("*"))
+
+
+def _file_size(path: Path) -> int:
+    """The bytes of a file; 0 of a folder, and of what a run at work has just removed."""
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except FileNotFoundError:
+        return 0
+
+
+def _time(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return time.time()

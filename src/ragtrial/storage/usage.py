@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragtrial.storage.fingerprints import fingerprint
+
 _BEGAN, _FINISHED = "began", "finished"
+_FROM = "@"
 
 logger = logging.getLogger(__name__)
 
@@ -29,14 +32,14 @@ class Use:
 
 
 class Usage:
-    """The uses of a workspace's stages, ``<root>/<experiment>/<kind>-<name>``; what cannot be written is left out."""
+    """The uses of a workspace's stages, ``<root>/<user>/<kind>-<name>``; what cannot be written is left out."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def mark(self, kind: str, name: str, experiment: str) -> None:
-        """``experiment`` uses the stage now."""
-        path = self._root / experiment / f"{kind}-{name}"
+    def mark(self, kind: str, name: str, user: str) -> None:
+        """``user`` uses the stage now."""
+        path = self._root / user / f"{kind}-{name}"
         try:
             try:
                 os.utime(path)
@@ -46,9 +49,9 @@ class Usage:
         except OSError as error:
             logger.debug("the use of %s is not noted: %s", path, error)
 
-    def begin(self, experiment: str) -> float:
-        """When a run of ``experiment`` begins, by the clock that marks go by; 0 if that cannot be told."""
-        path = self._root / experiment / _BEGAN
+    def begin(self, user: str) -> float:
+        """When a run of ``user`` begins, by the clock that marks go by; 0 if that cannot be told."""
+        path = self._root / user / _BEGAN
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
@@ -57,10 +60,10 @@ class Usage:
             logger.debug("the beginning of a run is not noted: %s", error)
             return 0.0
 
-    def finish(self, experiment: str, since: float) -> None:
-        """A run of ``experiment`` that began at ``since`` is finished: what it did not use, it needs no more."""
+    def finish(self, user: str, since: float) -> None:
+        """A run of ``user`` that began at ``since`` is finished: what it did not use, it needs no more."""
         try:
-            path = self._root / experiment / _FINISHED
+            path = self._root / user / _FINISHED
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
             os.utime(path, (since, since))
@@ -70,12 +73,12 @@ class Usage:
     def uses(self) -> Iterator[Use]:
         """Every use, in no order."""
         for folder in self._root.iterdir() if self._root.is_dir() else ():
-            finished = folder / _FINISHED
-            since = finished.stat().st_mtime if finished.exists() else 0.0
+            experiment = folder.name.partition(_FROM)[0]
+            since = _time(folder / _FINISHED)
             for path in folder.glob("*-*"):
                 kind, _, name = path.name.partition("-")
-                when = path.stat().st_mtime
-                yield Use(kind, name, folder.name, when, when >= since)
+                when = _time(path)
+                yield Use(kind, name, experiment, when, when >= since)
 
     def forget(self, kind: str, name: str) -> None:
         """The stage is gone."""
@@ -84,4 +87,17 @@ class Usage:
 
     def forget_experiment(self, experiment: str) -> None:
         """``experiment`` needs nothing any more."""
-        shutil.rmtree(self._root / experiment, ignore_errors=True)
+        for folder in (self._root / experiment, *self._root.glob(f"{experiment}{_FROM}*")):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def user(experiment: str, place: str) -> str:
+    """The name that ``experiment`` goes by among the users of a workspace: those of other places may have its name."""
+    return f"{experiment}{_FROM}{fingerprint(place)[:8]}"
+
+
+def _time(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # never there, or removed just now
+        return 0.0

@@ -12,22 +12,24 @@ from tokenize import TokenError
 from typing import TypeVar
 from zipfile import BadZipFile
 
-from ragtrial.errors import WorkspaceError
+from ragtrial.errors import WorkspaceError, listed
 from ragtrial.storage.atomic import TEMPORARY_PREFIX, new_folder, write_text
 from ragtrial.storage.digests import FileDigests
 from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.storage.presence import Presence, only_writer
-from ragtrial.storage.seals import DamagedError, Seal, check_sizes, seal
+from ragtrial.storage.seals import DamagedError, Seal, check_bytes, check_sizes, seal
 from ragtrial.storage.usage import Usage
 
 LAYOUT = "2"
 """The version of the folder's layout; a workspace of another version is refused, not guessed at."""
 
 DAMAGE = (
-    DamagedError, ValueError, TypeError, KeyError, EOFError, BadZipFile, FileNotFoundError, RuntimeError, SyntaxError,
+    DamagedError, ValueError, TypeError, LookupError, EOFError, BadZipFile, OSError, RuntimeError, SyntaxError,
     TokenError,
 )  # fmt: skip
 """What reading a stage whose bytes are not what they were may raise."""
+
+_MOST_REPAIRS = 3  # in one run: of several that find the same damage, each may see what another is mending
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -36,20 +38,28 @@ logger = logging.getLogger(__name__)
 class Workspace:
     """A folder of stages, ``<kind>/<fingerprint>``, each built once and then only read.
 
-    ``experiment`` is noted as the user of every stage that is asked for. Several processes may share the folder.
+    ``user`` (see ``usage.user``) is noted for every stage that is asked for. Several processes may share the folder.
     Raises WorkspaceError if the folder cannot be made, or is of another layout.
     """
 
-    def __init__(self, root: Path, experiment: str = "") -> None:
+    def __init__(self, root: Path, user: str = "") -> None:
         self.root = root
         self.digests = FileDigests(root / "digests.json")
         self.repaired: list[str] = []
         """What was found damaged and made again, in words."""
-        self._experiment = experiment
+        self._sound: set[str] = set()
+        self._user = user
         self._usage = Usage(root / "uses")
         with self._errors(f"the workspace {root} cannot be used"):
             root.mkdir(parents=True, exist_ok=True)
-            if not (root / "LAYOUT").exists():
+            here = [path.name for path in root.iterdir()]
+            if not (root / "LAYOUT").exists():  # which is the first thing that another run would have written
+                others = [name for name in here if name != ".gitignore" and not name.startswith(TEMPORARY_PREFIX)]
+                if others:
+                    raise WorkspaceError(
+                        f"the folder {root} holds other things ({listed(sorted(others), 3)}) and is no workspace; "
+                        "name a new or an empty folder with `workspace:` or RAGTRIAL_WORKSPACE."
+                    )
                 with only_writer(root):
                     write_text(root / "LAYOUT", LAYOUT + "\n")
                     if not (root / ".gitignore").exists():
@@ -57,7 +67,7 @@ class Workspace:
         check_layout(root)
         with suppress(OSError):  # what cannot be written to can be read all the same
             self._presence = Presence(root / "in-use")
-        self._began = self._usage.begin(experiment) if experiment else 0.0
+        self._began = self._usage.begin(user) if user else 0.0
 
     def path(self, kind: str, name: str) -> Path:
         """Where the stage ``name`` of ``kind`` stands, or would."""
@@ -89,32 +99,67 @@ class Workspace:
                     self._make(target, what, build)
         return target
 
-    def load(self, kind: str, name: str, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
-        """What ``read`` gives of the stage's folder; a stage that it cannot read is damaged, and made once again."""
-        folder = self.stage(kind, name, what, build)
-        try:
-            return read(folder)
-        except DAMAGE as error:
-            self.drop_damaged(kind, name, error)
-        return read(self.stage(kind, name, what, build))
+    def load(
+        self,
+        kind: str,
+        name: str,
+        what: str,
+        build: Callable[[Path], None],
+        read: Callable[[Path], T],
+        *,
+        every_byte: bool = False,
+    ) -> T:
+        """What ``read`` gives of the stage's folder; one that it cannot read is damaged, and made again.
 
-    def drop_damaged(self, kind: str, name: str, error: Exception) -> None:
-        """Remove a stage that could not be read, and say so."""
-        self._say_damaged(self.path(kind, name), str(error) or type(error).__name__)
+        With ``every_byte`` that is checked, too, once in a run; else a change that keeps the sizes may go unnoticed.
+        """
+
+        def make() -> str:
+            self.stage(kind, name, what, build)
+            return name
+
+        def checked(folder: Path) -> T:
+            if every_byte and self.build_id(kind, name) not in self._sound:
+                self._sound.add(check_bytes(folder).id)
+            return read(folder)
+
+        return self.read(kind, make, checked)
+
+    def read(self, kind: str, make: Callable[[], str], read: Callable[[Path], T]) -> T:
+        """What ``read`` gives of the stage that ``make`` sees to and names; one that it cannot read is made again."""
+        for _ in range(_MOST_REPAIRS):
+            name = make()
+            build_id = self.build_id(kind, name)
+            try:
+                return read(self.path(kind, name))
+            except DAMAGE as error:
+                self.drop_damaged(kind, name, build_id, error)
+        raise WorkspaceError(f"{self.path(kind, name)} cannot be read, however often it is made; is the disk sound?")
+
+    def build_id(self, kind: str, name: str) -> str:
+        """What tells this build of a stage from another one of the same; empty if it is not there, or not whole."""
+        try:
+            return check_sizes(self.path(kind, name)).id
+        except DamagedError:
+            return ""
+
+    def drop_damaged(self, kind: str, name: str, build_id: str, error: Exception) -> None:
+        """Remove the build of a stage that could not be read, and say so; not one that was made since."""
         with self.lock(f"{kind}-{name}", f"{kind} {name}"):
-            self.drop(kind, name)
+            if self.build_id(kind, name) == build_id and self.path(kind, name).exists():
+                self._say_damaged(self.path(kind, name), str(error) or type(error).__name__)
+                self.drop(kind, name)
 
     def mark(self, kind: str, name: str) -> None:
         """The experiment uses this stage."""
-        if self._experiment:
-            self._usage.mark(kind, name, self._experiment)
+        if self._user:
+            self._usage.mark(kind, name, self._user)
 
-    def finish(self) -> None:
-        """The run is finished: stages that it did not use are not needed by its experiment any more."""
-        with only_writer(self.root):
-            self.digests.save()
-        if self._experiment:
-            self._usage.finish(self._experiment, self._began)
+    def finish(self, *, complete: bool = True) -> None:
+        """The run is finished; if it was ``complete``, its experiment needs no stage any more that it did not use."""
+        self.digests.save()
+        if self._user and complete:
+            self._usage.finish(self._user, self._began)
 
     @contextmanager
     def lock(self, name: str, what: str) -> Iterator[None]:
@@ -181,7 +226,8 @@ def check_layout(root: Path) -> None:
     try:
         found = (root / "LAYOUT").read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise WorkspaceError(f"{root} is no workspace: its file LAYOUT cannot be read ({error}).") from error
+        why = getattr(error, "strerror", None) or error
+        raise WorkspaceError(f"{root} is no workspace: its file LAYOUT cannot be read ({why}).") from error
     if found == LAYOUT:
         return
     newer = found.isdecimal() and int(found) > int(LAYOUT)

@@ -165,7 +165,10 @@ def _remove_unfilled(folder: Path) -> None:
 
 
 def _damaged(folder: Path, why: object) -> StoreError:
-    return StoreError(f"the Chroma index in {folder} cannot be read ({why}).")
+    return StoreError(
+        f"the Chroma index in {folder} cannot be read ({why}). `ragtrial cache verify` removes what is damaged; if "
+        "memory was short, free some, or set store.kind: exact."
+    )
 
 
 def _is_chromas(error: BaseException) -> bool:

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.rankings import Codes, Counts, Floats, Rankings, unfilled
-from ragtrial.stores.base import STORES, Index, Space, Store, Vectors
+from ragtrial.rankings import PADDING, Codes, Counts, Floats, Rankings, unfilled
+from ragtrial.stores.base import STORES, Space, Store, Vectors
 
 _QUERY_BLOCK = 512
 _TILE = 2**20  # approximate scores at a time: few enough for the processor's cache
@@ -38,7 +38,7 @@ class ExactStore(Store):
     def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
         advance(len(vectors.matrix))  # the embeddings are all there is to it
 
-    def open(self, vectors: Vectors, folder: Path) -> Index:
+    def open(self, vectors: Vectors, folder: Path) -> ExactIndex:
         return ExactIndex(vectors, self.space)
 
 
@@ -70,6 +70,14 @@ class ExactIndex:
                 pairs = self._candidates(block, depth)
                 places, made.scores[start : start + size] = self._nearest(block, pairs, depth)
                 made.codes[start : start + size] = pairs.codes[places]
+        return made
+
+    def scores_of(self, queries: Floats, codes: Codes) -> Floats:
+        """The scores of given units, shape of ``codes`` (queries, depth); NaN at the padding."""
+        made = np.full(codes.shape, np.nan, dtype=np.float32)
+        rows, columns = np.nonzero(codes != PADDING)
+        bounds = np.searchsorted(rows, np.arange(len(codes) + 1)).tolist()
+        made[rows, columns] = self._scores(queries, codes[rows, columns], bounds)
         return made
 
     def unreachable(self) -> int:
