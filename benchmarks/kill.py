@@ -77,6 +77,7 @@ CONFIG = {
 SHARED = ("prompt_queries.json", "config.json", "embedding.py")
 QUERIES = 60
 PARTIAL = ".partial-"
+MOST_UNREACHABLE = 5  # of a few thousand vectors
 
 STAGES = {
     "documents": "workspace/documents/",
@@ -302,7 +303,8 @@ def comparison_faults(report: Any, control: Any) -> Iterator[str]:
     if one["audit"] is None:
         yield "the report has no audit of the index"
         return
-    if one["audit"]["unreachable"] or one["audit"]["overlap"] < 0.9:
+    # Builds differ, and a sound graph may have a vector or two that no search reaches.
+    if one["audit"]["unreachable"] > MOST_UNREACHABLE or one["audit"]["overlap"] < 0.9:
         yield f"the audit: {one['audit']}"
     # What exact search over the same vectors scores does not depend on the build of the index.
     for name, lost in one["audit"]["lost"].items():
