@@ -96,6 +96,15 @@ def rename_a_document(experiment: Experiment) -> None:
         pytest.param(
             edit("config.yaml", '"latency": false', '"seed": 9, "latency": true'), {"latency"}, id="latency, seed"
         ),
+        pytest.param(
+            edit(
+                "config.yaml",
+                '"latency": false',
+                '"latency": false, "evaluators": {"graded": {"k": [1, 2]}, "order_aware": {"metrics": ["rbp(p=0.7)@2"]}}',
+            ),
+            set(),
+            id="another metric and other k",
+        ),
         pytest.param(move_the_corpus, set(), id="place of the corpus"),
         pytest.param(touch_a_document, set(), id="a touched document of equal bytes"),
         pytest.param(edit("prompt_queries.json", '"relevance": 3', '"relevance": 1'), set(), id="a grade"),
