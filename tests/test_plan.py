@@ -100,7 +100,7 @@ def rename_a_document(experiment: Experiment) -> None:
             edit(
                 "config.yaml",
                 '"latency": false',
-                '"latency": false, "evaluators": {"graded": {"k": [1, 2]}, "order_aware": {"metrics": ["rbp(p=0.7)@2"]}}',
+                '"latency": false, "evaluators": {"graded": {"k": [1, 2]}, "order_aware": {"metrics": ["rbp@2"]}}',
             ),
             set(),
             id="another metric and other k",
