@@ -35,6 +35,18 @@ def new_folder(target: Path) -> Iterator[Path]:
         raise
 
 
+def remove_folder(path: Path) -> None:
+    """Remove a folder, first out of the way in one step: a half-removed one must not be taken for a whole one.
+
+    Raises FileNotFoundError if it is not there, OSError if it cannot be removed.
+    """
+    gone = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY_PREFIX}{path.name}-", dir=path.parent))
+    try:
+        path.rename(gone / path.name)
+    finally:
+        shutil.rmtree(gone)
+
+
 def remove_partial(folder: Path) -> None:
     """Remove what stands half-made in ``folder``. Nobody may be at work there."""
     for path in folder.glob(f"{TEMPORARY_PREFIX}*"):

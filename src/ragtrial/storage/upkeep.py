@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ragtrial.errors import InputError, WorkspaceError
-from ragtrial.storage.atomic import TEMPORARY_PREFIX
+from ragtrial.storage.atomic import TEMPORARY_PREFIX, remove_folder
 from ragtrial.storage.presence import Presence
 from ragtrial.storage.seals import DamagedError, Seal, check_bytes, read_seal
 from ragtrial.storage.usage import Usage, Use
@@ -146,10 +146,7 @@ class Upkeep:
     def _remove(self, entry: Entry) -> None:
         try:
             if entry.path.is_dir():
-                gone = entry.path.with_name(f"{TEMPORARY_PREFIX}{entry.path.name}-removed")
-                shutil.rmtree(gone, ignore_errors=True)
-                entry.path.rename(gone)  # in one step: a half-removed folder must not be taken for a stage
-                shutil.rmtree(gone)
+                remove_folder(entry.path)
             else:
                 for part in _PARTS:
                     Path(f"{entry.path}{part}").unlink(missing_ok=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TypeVar
 from zipfile import BadZipFile
 
 from ragtrial.errors import WorkspaceError, listed
-from ragtrial.storage.atomic import TEMPORARY_PREFIX, new_folder, write_text
+from ragtrial.storage.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, write_text
 from ragtrial.storage.digests import FileDigests
 from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.storage.presence import Presence, only_writer
@@ -184,12 +183,7 @@ class Workspace:
         """Remove a stage, so that it is built again."""
         path = self.path(kind, name)
         with self._errors(f"{path} cannot be removed"), suppress(FileNotFoundError):
-            # First out of the way in one step: a half-removed folder must not be taken for a stage.
-            gone = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY_PREFIX}{name}-", dir=path.parent))
-            try:
-                path.rename(gone / name)
-            finally:
-                shutil.rmtree(gone)
+            remove_folder(path)
 
     def _make(self, target: Path, what: str, build: Callable[[Path], None]) -> None:
         kind, name = target.parent.name, target.name
