@@ -306,7 +306,7 @@ class Plan:
         def read(folder: Path) -> int:
             return int(json.loads((folder / "unreachable.json").read_text()))
 
-        unreachable = self._searched("reach", setting, chunks, (), build, read)
+        unreachable = self._searched("reach", setting, chunks, None, build, read)
         store = ExactStore(space=setting.store.space)
         exact = self._found(replace(setting, name=f"{setting.name}, exact", store=store), chunks, queries)
         return Audited(exact, self._exact_scores(setting, chunks, queries, store), unreachable)
@@ -329,7 +329,7 @@ class Plan:
         kind: str,
         setting: Setting,
         chunks: Chunks,
-        queries: Sequence[str],
+        queries: Sequence[str] | None,
         build: Callable[[Opened, Path], None],
         read: Callable[[Path], T],
     ) -> T:
@@ -341,7 +341,7 @@ class Plan:
         kind: str,
         setting: Setting,
         chunks: Chunks,
-        queries: Sequence[str],
+        queries: Sequence[str] | None,
         build: Callable[[Opened, Path], None],
     ) -> str:
         """The name of such a stage, which is there; the index is opened only to make it."""
@@ -358,9 +358,10 @@ class Plan:
         self.workspace.mark(kind, name)
         return name
 
-    def _searched_name(self, kind: str, setting: Setting, chunks: Chunks, queries: Sequence[str]) -> str:
+    def _searched_name(self, kind: str, setting: Setting, chunks: Chunks, queries: Sequence[str] | None) -> str:
+        """The name of a stage that is made by a search for ``queries``; None where it is about the index alone."""
         index = self._index(setting, chunks)
-        asked: list[Any] = [self._query_side(setting), list(queries)] if queries else []
+        asked: list[Any] = [] if queries is None else [self._query_side(setting), list(queries)]
         if kind == "latency":  # which depends on more than what is found does
             asked += [self._seed, setting.embedder.model_dump(mode="json").get("device")]
         return fingerprint([kind, index.folder.name, index.id, *asked])
