@@ -1,0 +1,1 @@
+"""Files and tables of qrels and runs: told apart, read, and written."""

@@ -1,0 +1,166 @@
+"""Judgments and runs as columns: ids packed as bytes, one row of entries per query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.rankings import Counts
+
+Grades = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+Order = Literal["score", "trec", "rank", "file"]
+"""How a run is put in order: by score, descending, equal ones as they came; the same with equal ones by document id,
+descending in byte order, as trec_eval does; by the rank column, ascending; or as it came."""
+
+
+@dataclass(frozen=True, eq=False)
+class Names:
+    """Ids packed one behind the other: id ``i`` is ``text[ends[i - 1]:ends[i]]``, UTF-8.
+
+    ``text`` is uint8, ``ends`` int64 (names,). Bytes that are no UTF-8 survive as surrogates.
+    """
+
+    text: npt.NDArray[np.uint8]
+    ends: Counts
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Names:
+        encoded = [name.encode("utf-8", "surrogateescape") for name in names]
+        lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
+        return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), np.cumsum(lengths, dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, index: int) -> str:
+        start = int(self.ends[index - 1]) if index else 0
+        return self.text[start : int(self.ends[index])].tobytes().decode("utf-8", "surrogateescape")
+
+    def __iter__(self) -> Iterator[str]:
+        whole, start = self.text.tobytes(), 0
+        for end in self.ends.tolist():
+            yield whole[start:end].decode("utf-8", "surrogateescape")
+            start = end
+
+
+@dataclass(frozen=True, eq=False)
+class Judgments:
+    """The grades of many queries, in the order of their labels.
+
+    ``grades`` is int32; those of query ``i`` are ``grades[starts[i]:starts[i + 1]]``, ``starts`` int64 (queries + 1,).
+    ``ordered`` says, shape (queries,), whose labels are an order.
+    """
+
+    starts: Counts
+    grades: Grades
+    ordered: Bools
+
+    def __len__(self) -> int:
+        return len(self.ordered)
+
+    @cached_property
+    def rows(self) -> Counts:
+        """The query of each judgment, shape (judgments,)."""
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+    @cached_property
+    def descending(self) -> Grades:
+        """The grades of each query, highest first; rows start where ``starts`` says."""
+        keys = self.rows * np.int64(2**33) - self.grades
+        return (np.int64(2**33) * self.rows - np.sort(keys)).astype(np.int32)
+
+    @cached_property
+    def best(self) -> Counts:
+        """The highest grade of each query, 0 without one above 0, shape (queries,)."""
+        best = np.zeros(len(self), dtype=np.int64)
+        some = np.diff(self.starts) > 0
+        best[some] = self.descending[self.starts[:-1][some]]
+        return np.maximum(best, 0)
+
+    def relevant_counts(self, threshold: int) -> Counts:
+        """Relevant documents of each query (R), those with a grade of at least ``threshold``, shape (queries,)."""
+        return np.bincount(self.rows[self.grades >= threshold], minlength=len(self)).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Qrels:
+    """Who is judged how: for each query a row of (document id, grade), each document once.
+
+    ``queries`` are distinct, in the order in which they first came; the document of judgment ``j`` is
+    ``documents[j]``, its grade ``judgments.grades[j]``.
+    """
+
+    queries: tuple[str, ...]
+    documents: Names
+    judgments: Judgments
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[str, Sequence[tuple[str, int]], bool]]) -> Qrels:
+        """From one row per query: its id, its (document, grade) pairs, and whether they are an order."""
+        queries, documents, grades, lengths, ordered = [], [], [], [], []
+        for query, judged, is_ordered in rows:
+            queries.append(query)
+            documents += [document for document, _ in judged]
+            grades += [grade for _, grade in judged]
+            lengths.append(len(judged))
+            ordered.append(is_ordered)
+        starts = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype(np.int64)
+        judgments = Judgments(starts, np.array(grades, dtype=np.int32), np.array(ordered, dtype=np.bool_))
+        return cls(tuple(queries), Names.of(documents), judgments)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What one system returned, in memory: for each query a row of (document id, score or rank), as they came.
+
+    ``queries`` are distinct, in the order in which they first came; the rows of query ``i`` are
+    ``starts[i]:starts[i + 1]`` of ``documents`` and ``values``. ``values`` is float64: scores (larger is better), or
+    ranks (smaller is better) where ``by_rank``; None where the rows are already in order.
+    """
+
+    name: str
+    queries: tuple[str, ...]
+    starts: Counts
+    documents: Names
+    values: npt.NDArray[np.float64] | None
+    by_rank: bool = False
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+
+@dataclass(frozen=True, eq=False)
+class RunHits:
+    """A run joined with qrels: its judged hits, query by query in the order of the qrels, best first.
+
+    The hits of query ``i`` are ``starts[i]:starts[i + 1]``, ``starts`` int64 (queries + 1,). For each hit ``ranks``
+    (int32) has its place in the ranking from 1 on, ``judgments`` (int64) the index of its judgment in the qrels, and
+    ``tie_first`` and ``tie_last`` (int32) the first and the last rank that hold its score. ``lengths`` (int64)
+    counts the documents retrieved for each query of the qrels, judged or not, after duplicates are gone; ``tied``
+    says where two have one score, ``contradicted`` where the rank column says another order than the scores.
+    ``rows`` counts the lines read, ``duplicates`` those dropped because the document stands higher already.
+    ``unknown`` counts the run's queries that nobody judged, ``unknown_names`` has up to ten of them.
+    """
+
+    starts: Counts
+    ranks: npt.NDArray[np.int32]
+    judgments: Counts
+    tie_first: npt.NDArray[np.int32]
+    tie_last: npt.NDArray[np.int32]
+    lengths: Counts
+    tied: Bools
+    contradicted: Bools
+    rows: int
+    duplicates: int
+    unknown: int
+    unknown_names: tuple[str, ...]
