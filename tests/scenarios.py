@@ -64,7 +64,7 @@ def scenario(*queries: tuple[str, Labels], ordered: bool = True) -> Scenario:
 def scores(metric: str | Metric, graded: GradedRankings) -> Scores:
     """The values of a metric by its spelling."""
     metric = parse_metric(metric) if isinstance(metric, str) else metric
-    return metric.compute(FORMULAS[metric.definition.family](graded))
+    return metric.compute(FORMULAS[metric.definition.family](metric.seen(graded)))
 
 
 def score(metric: str, ranking: str, labels: Labels, threshold: int = 1) -> float:

@@ -12,7 +12,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "ragtrial"
 
 ORDER = [
     "errors", "records", "registry", "options", "validation", "progress", "rankings", "judgments", "compiled",
-    "matching", "storage", "functions", "dataset", "formats", "tokenizers", "chunkers", "embedders", "stores", "health", "retrievers", "latency", "grading", "metrics",
+    "matching", "storage", "functions", "dataset", "formats", "tokenizers", "chunkers", "embedders", "stores", "health",
+    "retrievers", "latency", "grading", "metrics",
     "evaluators", "report", "drilldown", "environment", "config", "setting", "opened", "outcomes", "plan", "audit",
     "reporting", "experiment", "views", "cli",
 ]  # fmt: skip

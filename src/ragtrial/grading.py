@@ -3,69 +3,180 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ragtrial.errors import CutoffError
+from ragtrial.judgments import Bools, Grades, Judgments, RunHits
 from ragtrial.rankings import PADDING, Counts, Rankings
 from ragtrial.records import Query
 
-Grades = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
-
-UNJUDGED = np.int32(-(2**31))
-"""The grade of a retrieved document that has no judgment, and of the padding."""
+Scores = npt.NDArray[np.float64]
+"""One value per query, shape (queries,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class GradedRankings:
-    """Graded hits of many queries, best first, and what each query's judgments would allow.
+    """The judged hits of many queries, best first, and what each query's judgments would allow.
 
-    ``grades`` is int32 (queries, depth): the grade of each hit, ``UNJUDGED`` where it has none or the row has ended.
-    ``positions`` is int32 of the same shape: the place of a relevant hit among the query's relevant documents in the
-    order of the labels, -1 for other hits. ``lengths`` counts the hits. ``judged`` has every judged grade of a query,
-    descending, shape (queries,) of arrays. ``ordered`` says whose labels are an order. ``depth`` is the top_k that was
-    asked for; a row may be shorter. A document is relevant from grade ``threshold`` on.
+    Hits that nobody judged are only counted: rankings are long and judgments few, so this is small whatever the
+    depth. The judged hits of query ``i`` are ``starts[i]:starts[i + 1]`` (``starts`` int64, (queries + 1,)): their
+    ``ranks`` from 1 on (int32, ascending), and the ``indices`` of their judgments in ``judgments`` (int64). A document
+    stands at most once in a ranking. ``lengths`` counts the hits of each query, judged or not. ``depth`` is the top_k
+    that was asked for (a ranking may be shorter), None where a ranking is all there is. A document is relevant from
+    grade ``threshold`` on. ``ties`` has the first and the last rank that hold the score of each hit, int32 (hits, 2),
+    None where there are no scores. Where ``pooled``, a grade below 0 says what it says to trec_eval: seen by the pool,
+    and not judged.
     """
 
-    grades: Grades
-    positions: npt.NDArray[np.int32]
+    judgments: Judgments
+    starts: Counts
+    ranks: npt.NDArray[np.int32]
+    indices: Counts
     lengths: Counts
-    judged: tuple[Grades, ...]
-    ordered: Bools
-    depth: int
-    threshold: int
+    depth: int | None
+    threshold: int = 1
+    ties: npt.NDArray[np.int32] | None = None
+    pooled: bool = False
 
     def __len__(self) -> int:
-        return len(self.judged)
+        return len(self.judgments)
 
-    def top(self, k: int) -> Grades:
-        """The grades of the first ``k`` hits, shape (queries, at most k). Raises CutoffError beyond ``depth``."""
-        if k < 1:
-            raise CutoffError(f"k is {k}; it must be at least 1.")
-        if k > self.depth:
-            raise CutoffError(
-                f"k is {k}, but only the first {self.depth} hits were kept (top_k); raise top_k or lower k."
-            )
-        return self.grades[:, :k]
+    @cached_property
+    def rows(self) -> Counts:
+        """The query of each judged hit, shape (hits,)."""
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
-    def relevant(self, k: int) -> Bools:
-        """Which of the first ``k`` hits are relevant, shape (queries, at most k)."""
-        return self.top(k) >= self.threshold
+    @cached_property
+    def grades(self) -> Grades:
+        """The grade of each judged hit, shape (hits,)."""
+        return self.judgments.grades[self.indices]
+
+    def grades_by_rank(self, query: int) -> dict[int, int]:
+        """The grade of each judged hit of one query by its rank."""
+        start, end = self.starts[query : query + 2]
+        return dict(zip(self.ranks[start:end].tolist(), self.grades[start:end].tolist(), strict=True))
+
+    @cached_property
+    def relevant(self) -> Bools:
+        """Which judged hits are relevant, shape (hits,)."""
+        return np.asarray(self.grades >= self.threshold)
+
+    @cached_property
+    def is_judged(self) -> Bools:
+        """Which hits count as judged, shape (hits,): all, but for those that are only ``pooled``."""
+        return self.grades >= 0 if self.pooled else np.ones(len(self.ranks), dtype=np.bool_)
 
     @cached_property
     def relevant_counts(self) -> Counts:
         """Relevant documents of each query (R), retrieved or not, shape (queries,)."""
-        return np.array([np.count_nonzero(grades >= self.threshold) for grades in self.judged], dtype=np.int64)
+        return self.judgments.relevant_counts(self.threshold)
 
     @cached_property
-    def best_grades(self) -> Counts:
-        """The highest judged grade of each query, 0 without one above 0, shape (queries,)."""
-        return np.array([max(int(grades.max(initial=0)), 0) for grades in self.judged], dtype=np.int64)
+    def relevant_so_far(self) -> Counts:
+        """Relevant hits of the query down to each hit, itself included, shape (hits,)."""
+        return self._so_far(self.relevant)
+
+    @cached_property
+    def places(self) -> Counts:
+        """The place from 0 on of each relevant hit among the query's relevant documents, in label order; (hits,).
+
+        Of other hits: how many relevant documents stand before them in the labels, less 1.
+        """
+        judgments = self.judgments
+        through = np.concatenate(([0], np.cumsum(judgments.grades >= self.threshold, dtype=np.int64)))
+        return (through[1:] - through[judgments.starts[:-1]][judgments.rows] - 1)[self.indices]
+
+    def retrieved(self, k: int | None) -> Counts:
+        """How many of the first ``k`` places are filled, shape (queries,). Raises CutoffError as ``within`` does."""
+        self._check(k)
+        return self.lengths if k is None else np.minimum(self.lengths, k)
+
+    def within(self, k: int | None) -> Bools:
+        """Which judged hits are among the first ``k``, shape (hits,); all where ``k`` is None.
+
+        Raises CutoffError for a ``k`` below 1 or beyond ``depth``.
+        """
+        self._check(k)
+        return np.ones(len(self.ranks), dtype=np.bool_) if k is None else np.asarray(self.ranks <= k)
+
+    def count(self, which: Bools) -> Counts:
+        """How many hits of each query are meant by ``which``, shape (queries,)."""
+        return np.bincount(self.rows[which], minlength=len(self)).astype(np.int64)
+
+    def total(self, terms: npt.NDArray[Any], which: Bools) -> Scores:
+        """The sum of each query's ``terms``, given for all hits, over the hits meant by ``which``, shape (queries,).
+
+        Added from the first hit to the last: its last bit depends neither on other queries nor on hits further down.
+        """
+        return np.bincount(self.rows[which], weights=terms[which], minlength=len(self)).astype(np.float64)
+
+    def at_threshold(self, threshold: int) -> GradedRankings:
+        """The same with another grade from which on a document is relevant."""
+        return self if threshold == self.threshold else replace(self, threshold=threshold)
+
+    def cut(self, depth: int) -> GradedRankings:
+        """The first ``depth`` hits of every query; nothing below them was retrieved."""
+        kept = self.ranks <= depth
+        return replace(self._kept(kept, self.ranks), lengths=np.minimum(self.lengths, depth), depth=self.depth)
+
+    def condensed(self) -> GradedRankings:
+        """Without the hits that nobody judged; those below move up. Source: Sakai 2007, Alternatives to Bpref."""
+        kept = self.is_judged
+        condensed = self._kept(kept, self._so_far(kept).astype(np.int32))
+        if condensed.ties is not None:
+            condensed = replace(condensed, ties=condensed._ranks_of_groups(condensed.ties[:, 0]))  # noqa: SLF001
+        return replace(condensed, lengths=np.diff(condensed.starts))
+
+    def _ranks_of_groups(self, groups: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """First and last rank of each stretch of equal ``groups`` in a query whose hits have no gaps, (hits, 2)."""
+        new = np.ones(len(groups), dtype=np.bool_)
+        new[1:] = (groups[1:] != groups[:-1]) | (self.rows[1:] != self.rows[:-1])
+        begins = np.flatnonzero(new)
+        sizes = np.diff(np.append(begins, len(groups)))
+        first = np.repeat(self.ranks[begins], sizes)
+        return np.stack([first, first + np.repeat(sizes, sizes) - 1], axis=1).astype(np.int32)
+
+    def _kept(self, kept: Bools, ranks: npt.NDArray[np.int32]) -> GradedRankings:
+        counts = np.bincount(self.rows[kept], minlength=len(self))
+        return replace(
+            self,
+            starts=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            ranks=ranks[kept],
+            indices=self.indices[kept],
+            ties=None if self.ties is None else self.ties[kept],
+        )
+
+    def _so_far(self, which: Bools) -> Counts:
+        through = np.concatenate(([0], np.cumsum(which, dtype=np.int64)))
+        return through[1:] - through[self.starts[:-1]][self.rows]
+
+    def _check(self, k: int | None) -> None:
+        if k is not None and k < 1:
+            raise CutoffError(f"k is {k}; it must be at least 1.")
+        if k is not None and self.depth is not None and k > self.depth:
+            raise CutoffError(
+                f"k is {k}, but only the first {self.depth} hits were kept (top_k); raise top_k or lower k."
+            )
+
+
+def graded_hits(judgments: Judgments, hits: RunHits, threshold: int = 1, *, pooled: bool = False) -> GradedRankings:
+    """What a run's judged hits are worth: the join of ``matching`` as rankings to be scored, to their whole depth."""
+    return GradedRankings(
+        judgments,
+        hits.starts,
+        hits.ranks,
+        hits.judgments,
+        hits.lengths,
+        depth=None,
+        threshold=threshold,
+        ties=np.stack([hits.tie_first, hits.tie_last], axis=1),
+        pooled=pooled,
+    )
 
 
 def grade(
@@ -79,26 +190,40 @@ def grade(
     """
     if len(rankings) != len(queries):
         raise ValueError(f"{len(rankings)} rankings for {len(queries)} queries")
-    rankings = rankings.cut(depth)
     labels = [_grades_by_document(query) for query in queries]
     wanted = {name for row in labels for name in row}
     code_of = {name: code for code, name in enumerate(documents) if name in wanted}
-    columns_of = _judgment_columns(labels, code_of, len(documents), threshold)
-    hit_grades = np.full(rankings.codes.shape, UNJUDGED, dtype=np.int32)
-    hit_positions = np.full(rankings.codes.shape, -1, dtype=np.int32)
-    rows, columns = np.nonzero(rankings.codes != PADDING)
-    if len(columns_of.keys) and len(rows):
-        hits = rows * np.int64(len(documents)) + rankings.codes[rows, columns]
-        found = np.minimum(np.searchsorted(columns_of.keys, hits), len(columns_of.keys) - 1)
-        judged = columns_of.keys[found] == hits
-        hit_grades[rows[judged], columns[judged]] = columns_of.grades[found[judged]]
-        hit_positions[rows[judged], columns[judged]] = columns_of.positions[found[judged]]
-    return GradedRankings(
-        grades=hit_grades,
-        positions=hit_positions,
-        lengths=rankings.lengths,
-        judged=tuple(np.sort(np.fromiter(row.values(), dtype=np.int32, count=len(row)))[::-1] for row in labels),
+    codes = np.array([code_of.get(name, PADDING) for row in labels for name in row], dtype=np.int32)
+    judgments = Judgments(
+        starts=np.cumsum([0, *map(len, labels)], dtype=np.int64),
+        grades=np.array([value for row in labels for value in row.values()], dtype=np.int32),
         ordered=np.array([query.ordered for query in queries], dtype=np.bool_),
+    )
+    return grade_codes(rankings.cut(depth), judgments, codes, depth, threshold)
+
+
+def grade_codes(
+    rankings: Rankings, judgments: Judgments, codes: npt.NDArray[np.int32], depth: int, threshold: int = 1
+) -> GradedRankings:
+    """The grades of rankings whose judged documents are codes already.
+
+    ``codes`` is int32 (judgments,): the document of each judgment, ``PADDING`` for one that no ranking can hold.
+    """
+    width = np.int64(max(int(rankings.codes.max(initial=0)), int(codes.max(initial=0))) + 1)
+    keys = judgments.rows * width + codes
+    keys[codes == PADDING] = -1
+    order = np.argsort(keys)
+    rows, columns = np.nonzero(rankings.codes != PADDING)
+    hits = rows * width + rankings.codes[rows, columns]
+    found = np.minimum(np.searchsorted(keys, hits, sorter=order), len(keys) - 1) if len(keys) else rows[:0]
+    judged = keys[order[found]] == hits if len(keys) else np.zeros(len(rows), dtype=np.bool_)
+    counts = np.bincount(rows[judged], minlength=len(judgments))
+    return GradedRankings(
+        judgments,
+        starts=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        ranks=(columns[judged] + 1).astype(np.int32),
+        indices=order[found[judged]] if len(keys) else np.zeros(0, dtype=np.int64),
+        lengths=rankings.lengths,
         depth=depth,
         threshold=threshold,
     )
@@ -110,32 +235,3 @@ def _grades_by_document(query: Query) -> dict[str, int]:
     for judgment in query.relevant_docs:
         grades[judgment.doc] = max(judgment.relevance, grades.get(judgment.doc, judgment.relevance))
     return grades
-
-
-class _JudgmentColumns(NamedTuple):
-    """Judgments sorted by key (query x documents + code): the grade, and the place among the relevant or -1."""
-
-    keys: Counts
-    grades: Grades
-    positions: npt.NDArray[np.int32]
-
-
-def _judgment_columns(
-    labels: list[dict[str, int]], code_of: dict[str, int], documents: int, threshold: int
-) -> _JudgmentColumns:
-    keys, grades, positions = [], [], []
-    for index, row in enumerate(labels):
-        place = 0
-        for name, value in row.items():
-            relevant = value >= threshold
-            if name in code_of:
-                keys.append(index * documents + code_of[name])
-                grades.append(value)
-                positions.append(place if relevant else -1)
-            place += relevant
-    order = np.argsort(np.array(keys, dtype=np.int64))
-    return _JudgmentColumns(
-        np.array(keys, dtype=np.int64)[order],
-        np.array(grades, dtype=np.int32)[order],
-        np.array(positions, dtype=np.int32)[order],
-    )

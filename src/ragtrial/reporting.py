@@ -11,7 +11,7 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.environment import environment
 from ragtrial.evaluators import Evaluation
-from ragtrial.grading import UNJUDGED, GradedRankings
+from ragtrial.grading import GradedRankings
 from ragtrial.health import health_cautions
 from ragtrial.metrics import Metric
 from ragtrial.options import Options
@@ -56,6 +56,10 @@ class Scored:
     graded: GradedRankings
     evaluations: dict[str, Evaluation]
     audit: AuditPart | None
+
+    @property
+    def top_k(self) -> int:
+        return self.rankings.setting.retriever.top_k
 
 
 @dataclass(frozen=True)
@@ -106,15 +110,15 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
         yield from audit_cautions(setting.name, scored.audit, primary, scored.evaluations[primary])
     yield from too_long_cautions(setting, scored.rankings.too_long)
     yield from health_cautions(setting.name, scored.rankings.health, setting.embedder, setting.store)
-    short = int((scored.graded.lengths < scored.graded.depth).sum())
+    short = int((scored.graded.lengths < scored.top_k).sum())
     documents = len(scored.rankings.chunks.library)
-    if documents < scored.graded.depth:
-        message = f"there are only {documents} documents, fewer than the {scored.graded.depth} that are scored (top_k)."
+    if documents < scored.top_k:
+        message = f"there are only {documents} documents, fewer than the {scored.top_k} that are scored (top_k)."
         yield Caution("few-documents", message)
     elif short:
         yield Caution(
             "short",
-            f"{setting.name}: {short} of {len(scored.graded):,} queries have fewer than {scored.graded.depth} "
+            f"{setting.name}: {short} of {len(scored.graded):,} queries have fewer than {scored.top_k} "
             "documents; the places that are missing count as not relevant.",
         )
     empty = scored.rankings.chunks.library.empty
@@ -187,7 +191,7 @@ def _setting_part(config: ExperimentConfig, scored: Scored) -> SettingPart:
             "chunks_read": int(retrieved.read.sum()),
             "chunks_collapsed": int(retrieved.collapsed.dropped.sum()),
             "documents_kept": int(scored.graded.lengths.sum()),
-            "queries_short": int((scored.graded.lengths < scored.graded.depth).sum()),
+            "queries_short": int((scored.graded.lengths < scored.top_k).sum()),
             "queries_without_hits": int((scored.graded.lengths == 0).sum()),
         },
         index=rankings.index,
@@ -202,11 +206,10 @@ def _setting_part(config: ExperimentConfig, scored: Scored) -> SettingPart:
 def _query_scores(scored: Scored) -> Iterator[QueryScores]:
     chunks, collapsed = scored.rankings.chunks, scored.rankings.retrieved.collapsed
     for index, name in enumerate(scored.query_ids):
-        hits = []
+        hits, grades = [], scored.graded.grades_by_rank(index)
         for rank, unit in enumerate(collapsed.units[index, :HITS_SHOWN].tolist(), 1):
             if unit == PADDING:
                 break
-            grade = int(scored.graded.grades[index, rank - 1])
             hits.append(
                 HitPart(
                     doc=chunks.document_id(unit),
@@ -215,14 +218,14 @@ def _query_scores(scored: Scored) -> Iterator[QueryScores]:
                     end=int(chunks.end[unit]),
                     rank=rank,
                     score=float(collapsed.rankings.scores[index, rank - 1]),
-                    grade=None if grade == UNJUDGED else grade,
+                    grade=grades.get(rank),
                 )
             )
         yield QueryScores(
             id=name,
             evaluations={metric: one.of(index) for metric, one in scored.evaluations.items()},
             hits=hits,
-            short=bool(scored.graded.lengths[index] < scored.graded.depth),
+            short=bool(scored.graded.lengths[index] < scored.top_k),
             collapsed=int(collapsed.dropped[index]),
         )
 

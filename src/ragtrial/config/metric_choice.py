@@ -93,9 +93,8 @@ def _sorted(metrics: list[Metric]) -> tuple[Metric, ...]:
     """By family and name as they are registered, then by cutoff; each once."""
     place = {name: index for index, name in enumerate(METRICS.names())}
     families = list(get_args(Family))
-    unique = dict.fromkeys(metrics)
-    return tuple(
-        sorted(
-            unique, key=lambda one: (families.index(one.definition.family), place[one.name], one.parameters, one.k or 0)
-        )
-    )
+
+    def key(metric: Metric) -> tuple[int, int, str, int]:
+        return families.index(metric.definition.family), place[metric.name], str(metric.at(None)), metric.k or 0
+
+    return tuple(sorted(dict.fromkeys(metrics), key=key))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from ragtrial.errors import MetricError
-from ragtrial.grading import Bools, GradedRankings
-from ragtrial.metrics import Metric, Scores
+from ragtrial.grading import GradedRankings, Scores
+from ragtrial.judgments import Bools
+from ragtrial.metrics import Metric
 from ragtrial.metrics.base import Family
 from ragtrial.records import Mean
 
@@ -53,18 +54,18 @@ class Evaluator:
         for metric in metrics:
             if metric.definition.family != self.family:
                 raise MetricError(f"{metric} is {metric.definition.family}; list it there, not under {self.family}.")
-            if metric.k is None:
-                raise MetricError(f"{metric} has no cutoff; write {metric}@k.")
+            metric.check_cut()
         self.metrics = tuple(dict.fromkeys(metrics))
         self.no_relevant = no_relevant
 
     def evaluate(self, graded: GradedRankings) -> dict[str, Evaluation]:
         """The evaluations by the metric's name. Raises CutoffError if a k exceeds the depth of ``graded``."""
-        formulas: Any = self.metrics_class(graded)
-        return {
-            str(metric): Evaluation(metric, metric.compute(formulas), self._counted(metric, graded))
-            for metric in self.metrics
-        }
+        made = {}
+        for metric in self.metrics:
+            seen = metric.seen(graded)
+            values = metric.compute(self.metrics_class(seen))
+            made[str(metric)] = Evaluation(metric, values, self._counted(metric, seen))
+        return made
 
     def _counted(self, metric: Metric, graded: GradedRankings) -> Bools:
         if self.no_relevant == "skip" or metric.definition.needs == "order":

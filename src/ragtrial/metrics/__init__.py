@@ -2,7 +2,9 @@
 
 import sys
 
-from ragtrial.metrics.base import METRICS, Definition, Metric, Scores, parse_metric
+from ragtrial.grading import Scores
+from ragtrial.metrics.base import METRICS, Definition, Metric
+from ragtrial.metrics.spelling import parse_metric
 from ragtrial.registry import import_members
 
 import_members(sys.modules[__name__])

@@ -1,8 +1,7 @@
-"""What a metric is: a definition, a spelling that parses and prints back, and a function of graded rankings."""
+"""What a metric is: a definition, and a value with parameters and a cutoff that computes scores."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,31 +10,80 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.errors import MetricError
-from ragtrial.grading import Bools, GradedRankings
+from ragtrial.grading import GradedRankings, Scores
+from ragtrial.judgments import Bools
 from ragtrial.registry import Registry
 
-Scores = npt.NDArray[np.float64]
-"""One value per query, shape (queries,)."""
-
 Family = Literal["order_unaware", "order_aware", "graded"]
-Needs = Literal["relevant", "gain", "order"]
+Needs = Literal["relevant", "gain", "order", "nothing"]
+Cut = Literal["required", "optional", "none"]
+Aggregate = Literal["mean", "geometric", "sum"]
+Value = float | int | str | bool
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number in brackets behind a metric's name, strictly between ``low`` and ``high``."""
+    """What may stand in brackets behind a metric's name.
 
-    default: float
-    low: float
-    high: float
+    A number strictly between ``low`` and ``high`` (a whole one from ``low`` to ``high`` where ``whole``), one of
+    ``choices``, or, where neither is given, true or false. A parameter whose ``default`` is None, or that is not
+    ``always`` shown, stands in the spelling only where it is given and is not the default.
+    """
+
+    default: Value | None
+    low: float = 0
+    high: float = 0
+    choices: tuple[str, ...] = ()
+    whole: bool = False
+    always: bool = False
+
+    def parse(self, text: str) -> Value:
+        """The value that ``text`` means. Raises ValueError with what it must be."""
+        if self.choices:
+            if text.lower() not in self.choices:
+                raise ValueError(f"one of: {', '.join(self.choices)}")
+            return text.lower()
+        if self.low == self.high:
+            if text.lower() not in ("true", "false"):
+                raise ValueError("true or false")
+            return text.lower() == "true"
+        try:
+            value = int(text) if self.whole else float(text)
+        except ValueError:
+            raise ValueError("a whole number" if self.whole else "a number") from None
+        if self.whole and not self.low <= value <= self.high:
+            raise ValueError(f"from {self.low:,g} to {self.high:,g}")
+        if not self.whole and not self.low < value < self.high:
+            raise ValueError(f"above {self.low:g} and below {self.high:g}")
+        return value
+
+
+LARGEST_GRADE = 2**31 - 1
+_RELEVANCE = Parameter(None, low=1, high=LARGEST_GRADE, whole=True)
+_JUDGED_ONLY = Parameter(default=False)
+
+
+@dataclass(frozen=True)
+class Card:
+    """What stands on a metric's card beside its formula: edge cases, and what other tools call the same number.
+
+    ``elsewhere`` maps a tool to its spelling there, with ``k`` for the cutoff.
+    """
+
+    gain: str = "1 for a relevant hit, else 0"
+    denominator: str = ""
+    edges: tuple[str, ...] = ()
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Definition:
     """What a metric computes, in words that stand beside the numbers.
 
-    ``needs`` says for which queries it is defined: those with a relevant document, with a judged gain above 0, or
-    with relevant documents whose labels are an order. ``aliases`` are other names for the same number.
+    ``needs`` says for which queries it is defined: those with a relevant document, with a judged gain above 0, with
+    relevant documents whose labels are an order, or all. ``cut`` says whether it has a cutoff, ``aggregate`` what its
+    value over many queries is. ``highest`` is the most it can be for any query, None where that depends on the query.
+    Where ``gains``, a gain may be given for each grade. ``aliases`` are other names for the same number.
     """
 
     name: str
@@ -46,13 +94,20 @@ class Definition:
     compute: Callable[..., Scores]
     aliases: tuple[str, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    cut: Cut = "required"
+    aggregate: Aggregate = "mean"
+    highest: float | None = 1.0
+    gains: bool = False
+    card: Card = field(default_factory=Card)
 
     def eligible(self, graded: GradedRankings) -> Bools:
         """For which queries the metric is defined, shape (queries,)."""
+        if self.needs == "nothing":
+            return np.ones(len(graded), dtype=np.bool_)
         if self.needs == "gain":
-            return graded.best_grades > 0
-        defined: Bools = graded.relevant_counts > 0
-        return defined & graded.ordered if self.needs == "order" else defined
+            return np.asarray(graded.judgments.best > 0)
+        defined = np.asarray(graded.relevant_counts > 0)
+        return defined & graded.judgments.ordered if self.needs == "order" else defined
 
 
 METRICS: Registry[Definition] = Registry("metric")
@@ -63,16 +118,23 @@ def metric(
     needs: Needs,
     formula: str,
     source: str,
-    aliases: tuple[str, ...] = (),
+    *,
     parameters: Mapping[str, Parameter] | None = None,
+    **more: Any,
 ) -> Callable[[Callable[..., Scores]], Callable[..., Scores]]:
-    """A decorator for the methods of a ``Metrics`` class: registers the method as the metric of its own name."""
+    """A decorator for the methods of a ``Metrics`` class: registers the method as the metric of its own name.
+
+    ``more`` are fields of ``Definition``. Metrics of relevant documents take ``rel``, the grade from which a document
+    is relevant, and all but counts ``judged_only``, which drops hits that nobody judged.
+    """
+    common = {"rel": _RELEVANCE} if needs in ("relevant", "order") else {}
+    if needs != "nothing":
+        common["judged_only"] = _JUDGED_ONLY
 
     def register(method: Callable[..., Scores]) -> Callable[..., Scores]:
-        name = method.__name__
-        METRICS.register(name)(
-            Definition(name, family, needs, formula, source, method, aliases, dict(parameters or {}))
-        )
+        known = {**(parameters or {}), **common}
+        definition = Definition(method.__name__, family, needs, formula, source, method, parameters=known, **more)
+        METRICS.register(definition.name)(definition)
         return method
 
     return register
@@ -82,87 +144,65 @@ def metric(
 class Metric:
     """A metric with its parameters and cutoff: ``ndcg@10``, ``rbp(p=0.8)@10``. ``str()`` gives the one spelling.
 
-    ``k`` is None for a spelling without one; it must be set before anything is computed.
+    ``k`` is None for a spelling without one. ``parameters`` has what differs from the defaults, and what is always
+    shown, in the order of the definition; ``gains`` the gain of each grade that is given one.
     """
 
     name: str
     k: int | None = None
-    parameters: tuple[tuple[str, float], ...] = ()
+    parameters: tuple[tuple[str, Value], ...] = ()
+    gains: tuple[tuple[int, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        given = dict(self.parameters)
+        shown = tuple(
+            (key, given.get(key, parameter.default))
+            for key, parameter in self.definition.parameters.items()
+            if parameter.always or given.get(key, parameter.default) != parameter.default
+        )
+        object.__setattr__(self, "parameters", shown)
 
     @property
     def definition(self) -> Definition:
         return METRICS[self.name]
 
-    def at(self, k: int) -> Metric:
+    def at(self, k: int | None) -> Metric:
         """The same metric, cut at ``k``."""
-        return Metric(self.name, k, self.parameters)
+        return Metric(self.name, k, self.parameters, self.gains)
 
-    def compute(self, metrics: Any) -> Scores:
-        """The scores from the ``Metrics`` object of its family. Raises CutoffError as that does."""
-        return self.definition.compute(metrics, self.k, **dict(self.parameters))
+    def seen(self, graded: GradedRankings) -> GradedRankings:
+        """The rankings as this metric sees them: with its threshold, without hits that nobody judged if it says so."""
+        given = dict(self.parameters)
+        seen = graded.at_threshold(int(given.get("rel", graded.threshold)))
+        return seen.condensed() if given.get("judged_only") else seen
+
+    def compute(self, formulas: Any) -> Scores:
+        """The scores from the ``Metrics`` object of its family, made of what it has ``seen``. Raises CutoffError."""
+        definition = self.definition
+        given: dict[str, Any] = {key: value for key, value in self.parameters if key not in ("rel", "judged_only")}
+        if self.gains:
+            given["gain"] = dict(self.gains)
+        return (
+            definition.compute(formulas, **given)
+            if definition.cut == "none"
+            else definition.compute(formulas, self.k, **given)
+        )
+
+    def check_cut(self) -> None:
+        """Raises MetricError where the definition wants a cutoff and there is none, or the other way about."""
+        if self.definition.cut == "required" and self.k is None:
+            raise MetricError(f"{self} has no cutoff; write {self}@k.")
+        if self.definition.cut == "none" and self.k is not None:
+            raise MetricError(f"{self}: {self.name} has no cutoff; write {self.at(None)}.")
 
     def __str__(self) -> str:
-        inside = ",".join(f"{key}={value}" for key, value in self.parameters)
+        gains = [f"{grade}={gain:g}" for grade, gain in self.gains]
+        inside = ",".join([*gains, *(f"{key}={_shown(value)}" for key, value in self.parameters)])
         return self.name + (f"({inside})" if inside else "") + (f"@{self.k}" if self.k is not None else "")
 
 
-_SPELLING = re.compile(r"^\s*(?P<name>[A-Za-z][A-Za-z0-9_-]*?)\s*(\((?P<inside>[^()]*)\))?\s*(@\s*(?P<k>[^@\s]+))?\s*$")
-_OTHER_CUT = re.compile(r"^(?P<name>.*?[A-Za-z1])(?:_at_|_cut_|_cut\.|[._])(?P<k>\d+)$", re.IGNORECASE)
-
-
-def parse_metric(text: str) -> Metric:
-    """The metric that a spelling means: ``ndcg@10``, or another tool's ``NDCG@10``, ``ndcg_cut_10``, ``MRR@10``.
-
-    Raises MetricError that says what is wrong, with the nearest name.
-    """
-    other = _OTHER_CUT.match(text.strip())
-    match = _SPELLING.match(f"{other['name']}@{other['k']}" if other and "@" not in text else text)
-    if not match:
-        raise MetricError(f"{text!r} is not a metric; write it like ndcg@10 or rbp(p=0.8)@10.")
-    name = _canonical(match["name"], text)
-    k = match["k"]
-    if k is not None and not (k.isascii() and k.isdigit() and int(k) > 0):
-        raise MetricError(f"{text!r}: k is {k!r}; it must be a whole number, at least 1.")
-    return Metric(name, int(k) if k else None, _parameters(METRICS[name], match["inside"] or "", text))
-
-
-def _canonical(name: str, text: str) -> str:
-    folded = name.lower().replace("-", "_")
-    for definition_name, definition in METRICS.members():
-        if folded == definition_name or folded in definition.aliases:
-            return definition_name
-    raise MetricError(f"{text!r}: {METRICS.unknown(name)}")
-
-
-def _parameters(definition: Definition, inside: str, text: str) -> tuple[tuple[str, float], ...]:
-    given: dict[str, float] = {}
-    for part in filter(None, (piece.strip() for piece in inside.split(","))):
-        key, _, value = (piece.strip() for piece in part.partition("="))
-        parameter = definition.parameters.get(key)
-        if parameter is None:
-            known = ", ".join(definition.parameters) or "none"
-            raise MetricError(f"{text!r}: {definition.name} has no parameter {key!r}; it has: {known}.")
-        if key in given:
-            raise MetricError(f"{text!r}: parameter {key!r} stands twice.")
-        try:
-            given[key] = float(value)
-        except ValueError:
-            raise MetricError(f"{text!r}: {key} is {value!r}; it must be a number.") from None
-        if not parameter.low < given[key] < parameter.high:
-            raise MetricError(
-                f"{text!r}: {key} is {value}; it must be above {parameter.low:g} and below {parameter.high:g}."
-            )
-    return tuple((key, given.get(key, parameter.default)) for key, parameter in definition.parameters.items())
-
-
-def row_sums(terms: npt.NDArray[Any]) -> Scores:
-    """The sum of each row, added from left to right, shape (rows,).
-
-    Unlike with ``@`` and ``sum``, its last bit depends neither on the other rows nor on zeros at the end.
-    """
-    if not terms.shape[1]:
-        return np.zeros(len(terms))
-    return np.cumsum(terms, axis=1, dtype=np.float64)[:, -1].copy()
+def _shown(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any] | np.float64) -> Scores:

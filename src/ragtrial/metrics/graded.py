@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from ragtrial.grading import UNJUDGED, GradedRankings
-from ragtrial.metrics.base import Scores, metric, ratio, row_sums
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.grading import GradedRankings, Scores
+from ragtrial.metrics.base import metric, ratio
 
 
 class GradedMetrics:
@@ -27,8 +30,8 @@ class GradedMetrics:
 
         Source: Jarvelin & Kekalainen 2002; the discount is log2(rank + 1), as in trec_eval.
         """
-        gains = np.maximum(self._graded.top(k), 0)
-        return row_sums(gains * _discounts(gains.shape[1]))
+        graded = self._graded
+        return graded.total(np.maximum(graded.grades, 0) * discount(graded.ranks), graded.within(k))
 
     @metric(
         "graded", "gain", "dcg@k / dcg@k of all judged documents in the order of their grades",
@@ -50,16 +53,17 @@ class GradedMetrics:
 
         Fewer than ``k`` hits divide by their number. A low share says that the graded scores rest on guesses.
         """
-        judged = self._graded.top(k) != UNJUDGED
-        return ratio(judged.sum(axis=1), np.minimum(self._graded.lengths, k))
+        graded = self._graded
+        return ratio(graded.count(graded.is_judged & graded.within(k)), graded.retrieved(k))
 
-    def _ideal(self, k: int) -> Scores:
-        discounts = _discounts(k)
-        gains = np.zeros((len(self._graded), k), dtype=np.int32)
-        for row, grades in zip(gains, self._graded.judged, strict=True):
-            row[: len(grades)] = np.maximum(grades[:k], 0)
-        return row_sums(gains * discounts)
+    def _ideal(self, k: int | None) -> Scores:
+        judgments = self._graded.judgments
+        ranks = np.arange(len(judgments.rows)) - judgments.starts[:-1][judgments.rows] + 1
+        gains = np.maximum(judgments.descending, 0) * discount(ranks)
+        within = ranks <= k if k is not None else np.ones(len(ranks), dtype=np.bool_)
+        return np.bincount(judgments.rows[within], weights=gains[within], minlength=len(judgments)).astype(np.float64)
 
 
-def _discounts(depth: int) -> Scores:
-    return 1 / np.log2(np.arange(2, depth + 2, dtype=np.float64))
+def discount(ranks: npt.NDArray[Any]) -> Scores:
+    """1 / log2(rank + 1), for ranks from 1 on."""
+    return 1 / np.log2(ranks + 1.0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragtrial.grading import GradedRankings
-from ragtrial.metrics.base import Parameter, Scores, metric, ratio, row_sums
+from ragtrial.grading import GradedRankings, Scores
+from ragtrial.metrics.base import Parameter, metric, ratio
 
 
 class OrderAwareMetrics:
@@ -26,10 +26,9 @@ class OrderAwareMetrics:
 
         Source: Voorhees 1999.
         """
-        relevant = self._graded.relevant(k)
-        if not relevant.shape[1]:
-            return np.zeros(len(self._graded))
-        return ratio(np.asarray(relevant.any(axis=1)), relevant.argmax(axis=1) + 1)
+        graded = self._graded
+        first = graded.relevant & graded.within(k) & (graded.relevant_so_far == 1)
+        return graded.total(1.0 / graded.ranks, first)
 
     @metric(
         "order_aware", "relevant", "sum over relevant hits in the first k of precision at their rank, / R",
@@ -40,28 +39,28 @@ class OrderAwareMetrics:
 
         Relevant documents beyond ``k`` count as not found, so with R > k even a perfect ranking is below 1.
         """
-        relevant = self._graded.relevant(k)
-        ranks = np.arange(1, relevant.shape[1] + 1)
-        precision_at = relevant.cumsum(axis=1) / ranks
-        return ratio(row_sums(precision_at * relevant), self._graded.relevant_counts)
+        graded = self._graded
+        precision_at = graded.relevant_so_far / graded.ranks
+        return ratio(graded.total(precision_at, graded.relevant & graded.within(k)), graded.relevant_counts)
 
     @metric(
         "order_aware", "relevant", "(1 - p) x sum over relevant hits in the first k of p^(rank - 1); at most 1 - p^k",
-        "Moffat & Zobel 2008, Rank-Biased Precision, ACM TOIS 27(1)", parameters={"p": Parameter(0.8, 0, 1)},
+        "Moffat & Zobel 2008, Rank-Biased Precision, ACM TOIS 27(1)",
+        parameters={"p": Parameter(0.8, 0, 1, always=True)},
     )  # fmt: skip
     def rbp(self, k: int, p: float = 0.8) -> Scores:
         """Rank-biased precision of the first ``k`` hits, in [0, 1 - p^k]; ``p`` is the reader's persistence.
 
         Source: Moffat & Zobel 2008, equation 4.
         """
-        relevant = self._graded.relevant(k)
-        return (1 - p) * row_sums(relevant * p ** np.arange(relevant.shape[1], dtype=np.float64))
+        graded = self._graded
+        return (1 - p) * graded.total(p ** (graded.ranks - 1.0), graded.relevant & graded.within(k))
 
     @metric(
         "order_aware", "order",
         "rank-biased overlap of the first k hits with the ordered labels, / the best attainable at k",
         "Webber, Moffat & Zobel 2010, ACM TOIS 28(4); normalised as in Clarke, Vtyurina & Smucker 2021, ACM TOIS 39(4)",
-        parameters={"p": Parameter(0.9, 0, 1)},
+        parameters={"p": Parameter(0.9, 0, 1, always=True)},
     )  # fmt: skip
     def rbo(self, k: int, p: float = 0.9) -> Scores:
         """How well the order of the first ``k`` hits agrees with the order of the labels, 1 for the best ranking.
@@ -71,14 +70,14 @@ class OrderAwareMetrics:
         get, since short lists cannot reach 1 otherwise. Relevant documents are ordered as the labels list them.
         Source: Webber, Moffat & Zobel 2010, equation 7; Clarke, Vtyurina & Smucker 2021, section 3.
         """
-        self._graded.top(k)
-        positions = self._graded.positions[:, :k]
+        graded = self._graded
         # A document is in both lists from the depth on that reaches both its rank and its place in the labels.
-        depth_of = np.maximum(positions, np.arange(positions.shape[1]))
-        rows, columns = np.nonzero((positions >= 0) & (depth_of < k))
-        entered = np.zeros((len(self._graded), k))
-        np.add.at(entered, (rows, depth_of[rows, columns]), 1)
+        depth_of = np.maximum(graded.ranks, graded.places + 1)
+        counted = graded.relevant & graded.within(k) & (depth_of <= k)
+        order = np.lexsort((depth_of[counted], graded.rows[counted]))
         depths = np.arange(1, k + 1)
-        weights = p ** (depths - 1.0) / depths
-        attainable = np.minimum(depths, self._graded.relevant_counts[:, np.newaxis]) * weights
-        return ratio(row_sums(entered.cumsum(axis=1) * weights), row_sums(attainable))
+        weights = np.cumsum((p ** (depths - 1.0) / depths)[::-1])[::-1]  # of a depth and all below it
+        agreed = np.zeros(len(graded.ranks))
+        agreed[counted] = weights[depth_of[counted][order] - 1]
+        attainable = np.concatenate(([0.0], np.cumsum(weights)))
+        return ratio(graded.total(agreed, counted), attainable[np.minimum(graded.relevant_counts, k)])

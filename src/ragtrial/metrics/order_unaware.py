@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragtrial.grading import GradedRankings
-from ragtrial.metrics.base import Scores, metric, ratio
+from ragtrial.grading import GradedRankings, Scores
+from ragtrial.metrics.base import metric, ratio
+from ragtrial.rankings import Counts
 
 _MANNING = "Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval, section 8"
 
@@ -28,7 +29,7 @@ class OrderUnawareMetrics:
 
         Source: Manning, Raghavan & Schuetze 2008, section 8.4.
         """
-        return ratio(self._graded.relevant(k).sum(axis=1), np.float64(k))
+        return ratio(self._found(k), np.float64(k))
 
     @metric(
         "order_unaware", "relevant", "relevant hits in the first k / R, the relevant documents of the query",
@@ -39,7 +40,7 @@ class OrderUnawareMetrics:
 
         Source: Manning, Raghavan & Schuetze 2008, section 8.4.
         """
-        return ratio(self._graded.relevant(k).sum(axis=1), self._graded.relevant_counts)
+        return ratio(self._found(k), self._graded.relevant_counts)
 
     @metric(
         "order_unaware", "relevant", "2 x precision@k x recall@k / (precision@k + recall@k)",
@@ -60,4 +61,8 @@ class OrderUnawareMetrics:
     )  # fmt: skip
     def hit_rate(self, k: int) -> Scores:
         """1 where any of the first ``k`` hits is relevant, else 0; trec_eval's success_k."""
-        return np.asarray(self._graded.relevant(k).any(axis=1), dtype=np.float64)
+        return np.minimum(self._found(k), 1.0)
+
+    def _found(self, k: int | None) -> Counts:
+        """Relevant documents among the first ``k`` hits, shape (queries,)."""
+        return self._graded.count(self._graded.relevant & self._graded.within(k))
