@@ -13,9 +13,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "ragtrial"
 ORDER = [
     "errors", "records", "registry", "options", "validation", "progress", "rankings", "judgments", "compiled",
     "matching", "storage", "functions", "dataset", "formats", "tokenizers", "chunkers", "embedders", "stores", "health",
-    "retrievers", "latency", "grading", "metrics",
-    "evaluators", "report", "drilldown", "environment", "config", "setting", "opened", "outcomes", "plan", "audit",
-    "reporting", "experiment", "views", "cli",
+    "retrievers", "latency", "grading", "metrics", "evaluators", "uncertainty", "mismatch", "sources", "scoring",
+    "report", "drilldown", "environment", "config", "setting", "opened", "outcomes", "plan", "audit", "reporting",
+    "score_report", "experiment", "views", "cli",
 ]  # fmt: skip
 """Folders and modules, top to bottom. The package itself and its entry point stand outside: they open the door."""
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ragtrial.experiment import RetrievalEvaluator, run_experiment
     from ragtrial.records import ExperimentResults, Hit, Judgment, PromptQueries, Query, QueryResult
     from ragtrial.report import Report, load_report
+    from ragtrial.scoring import score
 
 __all__ = [
     "ExperimentConfig",
@@ -37,6 +38,7 @@ __all__ = [
     "load_prompt_queries",
     "load_report",
     "run_experiment",
+    "score",
 ]
 
 _MODULES = {
@@ -47,6 +49,7 @@ _MODULES = {
     "ragtrial.experiment": ("RetrievalEvaluator", "run_experiment"),
     "ragtrial.records": ("ExperimentResults", "Hit", "Judgment", "PromptQueries", "Query", "QueryResult"),
     "ragtrial.report": ("Report", "load_report"),
+    "ragtrial.scoring": ("score",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

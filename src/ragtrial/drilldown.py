@@ -18,16 +18,18 @@ from ragtrial.report import QueryPart, Report, SettingPart, read_lines
 class FoundText:
     """A hit with its text. ``grade`` is None where the document is not judged.
 
-    ``pages`` are the first and the last page of the text, counted from 1; None where the document has no pages.
+    ``start``, ``end`` and ``text`` are None in a run that was made elsewhere: its texts are not known, nor, where it
+    has ranks alone, the ``score``. ``pages`` are the first and the last page of the text, counted from 1; None where
+    the document has no pages.
     """
 
     rank: int
     doc: str
     title: str
-    start: int
-    end: int
-    score: float
-    text: str
+    start: int | None
+    end: int | None
+    score: float | None
+    text: str | None
     grade: int | None = None
     pages: tuple[int, int] | None = None
 
@@ -80,7 +82,7 @@ def _rankings(folder: Path, settings: Sequence[SettingPart], query: QueryPart) -
     for setting in settings:
         lines = read_lines(folder / "rankings" / f"{setting.name}.jsonl.gz")
         rows[setting.name] = {row["query"]: row for row in lines}[query.id]
-    wanted = {chunk for row in rows.values() for chunk in row["chunks"]}
+    wanted = {chunk for row in rows.values() for chunk in row.get("chunks", ())}
     texts = {row["chunk"]: row for row in read_lines(folder / "texts.jsonl.gz") if row["chunk"] in wanted}
     return [
         QueryRanking(
@@ -99,7 +101,7 @@ def filled_prompt(report: Report, ranking: QueryRanking) -> FilledPrompt:
         raise InputError(
             'the labels have no "prompt"; add a template with {query} and {contexts} to them, and run again.'
         )
-    contexts = "\n\n".join(hit.text for hit in ranking.hits)
+    contexts = "\n\n".join(hit.text or "" for hit in ranking.hits)
     # Not str.format: a template may hold braces of its own, of JSON for example.
     prompt = report.prompt.replace("{query}", ranking.query.text).replace("{contexts}", contexts)
     tokens, tokenizer = _count_tokens(ranking.setting, prompt)
@@ -121,6 +123,12 @@ def _hits(row: dict[str, Any], texts: dict[str, dict[str, Any]], query: QueryPar
     grades: dict[str, int] = {}
     for one in query.relevant_docs:
         grades[one.doc] = max(one.relevance, grades.get(one.doc, one.relevance))
+    if "chunks" not in row:
+        scores = row.get("scores") or [None] * len(row["docs"])
+        return [
+            FoundText(rank, doc, "", None, None, score, None, grades.get(doc))
+            for rank, (doc, score) in enumerate(zip(row["docs"], scores, strict=True), 1)
+        ]
     columns = zip(row["docs"], row["chunks"], row["starts"], row["ends"], row["scores"], strict=True)
     hits = []
     for rank, (doc, chunk, start, end, score) in enumerate(columns, 1):

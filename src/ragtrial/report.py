@@ -55,14 +55,16 @@ class QueryPart(_Part):
 
 
 class HitPart(_Part):
-    """A ranked document, and the chunk that brought it."""
+    """A ranked document, and the chunk that brought it; null where whole documents were ranked elsewhere."""
 
     doc: str
-    chunk: str
-    start: int
-    end: int
+    chunk: str | None
+    start: int | None
+    end: int | None
     rank: int
-    score: float
+    score: float | None
+    """Null where only ranks are known."""
+
     grade: int | None
     """None where the document is not judged."""
 
@@ -145,7 +147,9 @@ class SettingPart(_Part):
     scores: dict[str, MeanPart]
     counts: dict[str, int | None]
     index: dict[str, Any]
-    health: HealthPart
+    health: HealthPart | None
+    """Null for a run that was made elsewhere."""
+
     audit: AuditPart | None
     """Null where the index is exact, or too large to be compared unasked."""
 
@@ -184,10 +188,12 @@ class FailurePart(_Part):
 class DatasetPart(_Part):
     """What was searched and by which labels it was scored."""
 
-    documents: int
-    empty_documents: int
+    documents: int | None
+    """Null where runs that were made elsewhere were scored, as is the rest about documents."""
+
+    empty_documents: int | None
     queries: int
-    documents_fingerprint: str
+    documents_fingerprint: str | None
     labels_fingerprint: str
 
 
@@ -268,19 +274,31 @@ def write_report(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with only_writer(folder.parent):
-            with new_folder(folder) as new:
-                (new / "report.json").write_text(report.model_dump_json(indent=1) + "\n", encoding="utf-8")
-                (new / "config.yaml").write_text(config_text, encoding="utf-8")
-                (new / "rankings").mkdir()
-                for name, rows in rankings.items():
-                    _write_lines(new / "rankings" / f"{name}.jsonl.gz", rows)
-                _write_lines(new / "texts.jsonl.gz", texts)
+            placed = write_folder(report, folder, rankings, texts, config_text)
             write_text(folder.parent / "latest", report.run_id + "\n")
     except OSError as error:
         raise RunError(
             Fault(str(folder), message=f"cannot be written: {error.strerror or error}. What was computed is kept; "
                   "free space or set output.directory, and run the same command again.")
         ) from error  # fmt: skip
+    return placed
+
+
+def write_folder(
+    report: Report,
+    folder: Path,
+    rankings: Mapping[str, Iterable[dict[str, Any]]],
+    texts: Iterable[dict[str, Any]],
+    config_text: str,
+) -> Report:
+    """Write what ``write_report`` writes as ``folder``, which is new. Raises OSError."""
+    with new_folder(folder) as new:
+        (new / "report.json").write_text(report.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        (new / "config.yaml").write_text(config_text, encoding="utf-8")
+        (new / "rankings").mkdir()
+        for name, rows in rankings.items():
+            _write_lines(new / "rankings" / f"{name}.jsonl.gz", rows)
+        _write_lines(new / "texts.jsonl.gz", texts)
     return _placed(report, folder)
 
 

@@ -10,7 +10,7 @@ from ragtrial.audit import audit_cautions
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.environment import environment
-from ragtrial.evaluators import Evaluation
+from ragtrial.evaluators import Evaluation, NoRelevant
 from ragtrial.grading import GradedRankings
 from ragtrial.health import health_cautions
 from ragtrial.metrics import Metric
@@ -43,6 +43,7 @@ from ragtrial.storage.fingerprints import fingerprint
 _COUNTED = {
     "relevant": "queries with at least one relevant document",
     "gain": "queries with at least one document of a grade above 0",
+    "nothing": "all queries",
     "order": "queries whose labels are an order, with at least one relevant document",
 }
 
@@ -93,7 +94,10 @@ def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -
             labels_fingerprint=fingerprint([query.model_dump(mode="json") for query in queries]),
         ),
         primary_metric=primary,
-        metrics={str(metric): _metric_part(metric, config) for metric in run.metrics.metrics},
+        metrics={
+            str(metric): metric_part(metric, config.evaluators.relevance_threshold, config.evaluators.no_relevant)
+            for metric in run.metrics.metrics
+        },
         prompt=run.labels.prompt,
         queries=queries,
         settings=[_setting_part(config, one) for one in scored],
@@ -250,15 +254,15 @@ def _query_parts(labels: PromptQueries) -> list[QueryPart]:
     ]
 
 
-def _metric_part(metric: Metric, config: ExperimentConfig) -> MetricPart:
+def metric_part(metric: Metric, threshold: int, no_relevant: NoRelevant) -> MetricPart:
+    """What a metric means and over which queries its mean is, where grades count as relevant from ``threshold`` on."""
     definition = metric.definition
-    options = config.evaluators
     needs = _COUNTED[definition.needs]
-    if options.no_relevant == "zero" and definition.needs != "order":
+    if no_relevant == "zero" and definition.needs != "order":
         needs = "all queries"
-    threshold = f" (relevant: grade {options.relevance_threshold} and above)" if definition.needs != "gain" else ""
+    known = f" (relevant: grade {threshold} and above)" if definition.needs in ("relevant", "order") else ""
     return MetricPart(
-        formula=definition.formula, family=definition.family, counted=needs + threshold, source=definition.source
+        formula=definition.formula, family=definition.family, counted=needs + known, source=definition.source
     )
 
 

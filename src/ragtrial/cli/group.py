@@ -8,7 +8,7 @@ import click
 
 from ragtrial import __version__
 
-COMMANDS = ("init", "run", "validate", "show", "search", "list", "cache", "schema")
+COMMANDS = ("init", "run", "validate", "show", "search", "score", "list", "cache", "schema")
 
 
 class _Commands(click.Group):
@@ -41,6 +41,7 @@ def group() -> None:
     ragtrial init                      a config, labels and documents to start from
     ragtrial run experiment.yaml       run it; scores go to results/
     ragtrial show latest               look at them again
+    ragtrial score QRELS RUN...        score runs that other tools made
 
     Exit codes: 0 done; 2 nothing was run because of what was written; 3 it broke while running;
     4 some settings failed, the others were written; 130 interrupted.

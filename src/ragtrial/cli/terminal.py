@@ -70,6 +70,11 @@ class Terminal:
         if not self.as_json:
             write(text, self.out)
 
+    def note(self, text: str) -> None:
+        """Print a line that is not the answer, on stderr; nothing when quiet."""
+        if not self.quiet:
+            write(text, sys.stderr)
+
     def say_json(self, value: Any) -> None:
         """Print the answer as one JSON document, under ``--json``."""
         if self.as_json:

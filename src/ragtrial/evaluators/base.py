@@ -32,6 +32,12 @@ class Evaluation:
         n = int(np.count_nonzero(self.counted))
         return Mean(float(self.values[self.counted].mean()) if n else None, n)
 
+    def as_list(self) -> list[float | None]:
+        """The value of each query, None where it does not count."""
+        if self.counted.all():
+            return self.values.tolist()
+        return [value if counts else None for value, counts in zip(self.values.tolist(), self.counted, strict=True)]
+
     def of(self, index: int) -> float | None:
         """The value of one query, None where it does not count."""
         return float(self.values[index]) if self.counted[index] else None

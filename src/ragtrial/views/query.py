@@ -41,7 +41,11 @@ def prompt_text(prompt: FilledPrompt) -> str:
 
 def _hit_text(hit: FoundText, width: int) -> str:
     grade = "-" if hit.grade is None else str(hit.grade)
-    head = f"{hit.rank:>3}  grade {grade}  {hit.score:.4f}  {hit.doc} [{hit.start}:{hit.end}]{_pages_text(hit)}"
+    score = "" if hit.score is None else f"  {hit.score:.4f}"
+    head = f"{hit.rank:>3}  grade {grade}{score}  {hit.doc}"
+    if hit.text is None:
+        return head
+    head += f" [{hit.start}:{hit.end}]{_pages_text(hit)}"
     body = textwrap.shorten(" ".join(hit.text.split()), max(60, 3 * (width - 7)), placeholder=" ...")
     return "\n".join(
         [head, *textwrap.wrap(body, max(40, width - 7), initial_indent=" " * 7, subsequent_indent=" " * 7)]

@@ -14,7 +14,8 @@ _USUAL = ("ndcg", "recall", "precision", "hit_rate", "rr", "ap", "rbo", "rbp", "
 def header_line(report: Report) -> str:
     """One line that says what was run."""
     data = report.dataset
-    return f"{report.experiment}: {data.documents:,} documents, {data.queries:,} queries, run {report.run_id}"
+    documents = "" if data.documents is None else f"{data.documents:,} documents, "
+    return f"{report.experiment}: {documents}{data.queries:,} queries, run {report.run_id}"
 
 
 def summary_line(report: Report) -> str:

@@ -1,0 +1,62 @@
+"""ragtrial score"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ragtrial.cli.terminal import Terminal, common_options
+
+_FORMS = ("trec", "msmarco", "beir", "json", "jsonl", "parquet", "labels", "report", "rankings", "results")
+
+
+@click.command("score")
+@click.argument("files", nargs=-1, required=True, metavar="QRELS RUN...")
+@click.option("--metrics", metavar="NAMES", help="Metrics, commas between: ndcg@10,ap,P_10.  [default: a usual few]")
+@click.option("--labels", type=click.Path(), help="Judgments are in this file; all of the others are runs.")
+@click.option("--relevance-threshold", type=int, default=1, show_default=True, help="Grade that counts as relevant.")
+@click.option("--no-relevant", type=click.Choice(["skip", "zero"]), default="skip", show_default=True,
+              help="Queries for which a metric is not defined: leave them out, or count them.")  # fmt: skip
+@click.option("--depth", type=int, help="Cut every ranking at this rank first.")
+@click.option("--judged-only", is_flag=True, help="Drop hits that nobody judged first.")
+@click.option("--duplicates", type=click.Choice(["error", "first"]), default="error", show_default=True,
+              help="A document that stands twice in a ranking: an error, or the first counts.")  # fmt: skip
+@click.option("--trec-compat", is_flag=True, help="Order, ties, topics and negative grades as trec_eval has them.")
+@click.option("--bounds", is_flag=True, help="Show what unjudged documents could change.")
+@click.option("--ties", is_flag=True, help="Show what the order of equal scores could change.")
+@click.option("--per-query", metavar="FILE", help="Write every query's values: .csv .jsonl .json .parquet .md, or -.")
+@click.option("--table", "table_file", metavar="FILE", help="Write the means: .csv .jsonl .json .parquet .md.")
+@click.option("-o", "--output", metavar="REPORT", help="Make a report of it, a new folder that `show` reads.")
+@click.option("--qrels-format", type=click.Choice(_FORMS), help="What the qrels are, where looking is not enough.")
+@click.option("--format", "run_format", type=click.Choice(_FORMS), help="What the runs are, likewise.")
+@common_options
+def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
+    """Score runs by qrels.
+
+    QRELS and RUNs may be TREC or MS MARCO files, BEIR tsv, JSON, JSONL or Parquet, plain or .gz, `-` for standard
+    input; labels (prompt_queries.json) and reports, too. `ragtrial explain METRIC` says what a metric is.
+    """
+    from ragtrial.cli.score_output import tell, write_files
+    from ragtrial.scoring import STANDARD_METRICS, Given, Protocol, parsed_metrics, score_given
+
+    qrels, runs = (options["labels"], files) if options["labels"] else (files[0], files[1:])
+    if not runs:
+        raise click.UsageError("there is no RUN behind QRELS; with --labels FILE all files are runs.")
+    if [qrels, *runs].count("-") > 1:
+        raise click.UsageError("standard input can be read once; only one file may be `-`.")
+    protocol = Protocol(
+        parsed_metrics(options["metrics"] or list(STANDARD_METRICS)),
+        **{name: options[name] for name in ("relevance_threshold", "no_relevant", "depth", "judged_only", "duplicates",
+                                            "trec_compat", "bounds", "ties")},
+    )  # fmt: skip
+    given = Given(qrels, runs, qrels_form=options["qrels_format"], run_form=options["run_format"])
+    scoring = score_given(given, protocol)
+    folder = None
+    if options["output"]:
+        from ragtrial.score_report import write_score_report
+
+        folder = write_score_report(scoring, given, options["output"]).folder
+    write_files(scoring, options["per_query"], options["table_file"], terminal)
+    tell(terminal, scoring, folder, per_query=options["per_query"] == "-")
+    return 0

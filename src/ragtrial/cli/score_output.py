@@ -1,0 +1,39 @@
+"""What `ragtrial score` prints and writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ragtrial.cli.terminal import Terminal
+from ragtrial.scoring import Scoring
+from ragtrial.views import scores
+
+
+def tell(terminal: Terminal, scoring: Scoring, folder: Path | None, *, per_query: bool) -> None:
+    """The scores on stdout, as tables or as JSON; warnings and where the time went on stderr."""
+    if not per_query or terminal.as_json:
+        rows = scores.run_table(scoring)
+        wide = sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) > terminal.width
+        terminal.table(scores.metric_rows(scoring) if wide else rows)
+        for run in scoring.runs:
+            for ranges, title in ((run.bounds, "unjudged hits"), (run.tie_ranges, "equal scores")):
+                if ranges:
+                    terminal.table(scores.range_table(run, ranges, title), after="\n")
+        if folder:
+            terminal.say(f"\nreport: {folder / 'report.json'}")
+    answer: dict[str, Any] = {"exit_code": 0, **scoring.as_json(per_query=per_query)}
+    terminal.say_json({**answer, "report": str(folder)} if folder else answer)
+    terminal.warn([caution for run in scoring.runs for caution in run.cautions])
+    for run in scoring.runs:
+        terminal.note(scores.time_line(run))
+
+
+def write_files(scoring: Scoring, per_query: str | None, table: str | None, terminal: Terminal) -> None:
+    """The long table of every query's values, and the table of the means, to files by their endings."""
+    from ragtrial.formats.tables import write_table
+
+    if per_query and not (per_query == "-" and terminal.as_json):
+        write_table(per_query, scoring.long_table(), out=terminal.out)
+    if table:
+        write_table(table, scoring.mean_table(), out=terminal.out)

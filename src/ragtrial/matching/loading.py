@@ -1,0 +1,61 @@
+"""Runs in memory, whole and in order: for reports and for writing them again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ragtrial.compiled.found import Form, Reading
+from ragtrial.errors import RunFileError
+from ragtrial.judgments import Names, Order, Run
+from ragtrial.matching.blocks import Source, cut_lines
+from ragtrial.matching.lines import lines_of, reader_of
+from ragtrial.matching.ranking import Row
+
+
+def load_run_file(path: Path | str, *, form: Form, name: str, lenient: bool = False) -> Run:
+    """A run file in memory, its rows as they came; what ``read_run`` would refuse is left out."""
+    row_of = reader_of(Reading(form, "file", "first", lenient))
+    rows: dict[bytes, list[Row]] = {}
+    with Source(path, RunFileError) as source:
+        for block in source.blocks(cut_lines, 1 << 23):
+            for line in lines_of(block.buffer[block.begin : block.end].tobytes()):
+                row = row_of(*line)
+                if isinstance(row, Row):
+                    rows.setdefault(line.fields[0], []).append(row)
+            source.reuse(block)
+    ranked = [row for one in rows.values() for row in one]
+    return Run(
+        name,
+        tuple(query.decode("utf-8", "surrogateescape") for query in rows),
+        np.cumsum([0, *map(len, rows.values())], dtype=np.int64),
+        Names.of(row.document.decode("utf-8", "surrogateescape") for row in ranked),
+        np.array([row.rank if form == "msmarco" else row.score for row in ranked], dtype=np.float64),
+        by_rank=form == "msmarco",
+    )
+
+
+def in_order(run: Run, order: Order) -> Run:
+    """The rows of each query best first, each document once: the first of those that stand twice."""
+    documents = list(run.documents)
+    kept: list[int] = []
+    lengths = []
+    for start, end in zip(run.starts.tolist(), run.starts[1:].tolist(), strict=False):
+        rows = list(range(start, end))
+        if run.values is not None:
+            values = run.values
+            if order == "trec":
+                rows.sort(key=lambda row: documents[row].encode("utf-8", "surrogateescape"), reverse=True)
+            rows.sort(key=lambda row: values[row] if run.by_rank else -values[row])
+        rows = list({documents[row]: row for row in reversed(rows)}.values())[::-1]
+        kept += rows
+        lengths.append(len(rows))
+    return Run(
+        run.name,
+        run.queries,
+        np.cumsum([0, *lengths], dtype=np.int64),
+        Names.of(documents[row] for row in kept),
+        None if run.values is None else run.values[kept],
+        by_rank=run.by_rank,
+    )

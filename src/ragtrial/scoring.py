@@ -1,0 +1,334 @@
+"""Scoring runs that other systems made: qrels and runs in, scores, counts and warnings out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from ragtrial.errors import Fault, InputError, RunFileError
+from ragtrial.evaluators import EVALUATORS, Evaluation, NoRelevant
+from ragtrial.grading import GradedRankings, graded_hits
+from ragtrial.judgments import Order, Qrels, RunHits
+from ragtrial.metrics import Metric, parse_metrics
+from ragtrial.mismatch import MOST_NAMED, Mismatch, mismatch_cautions
+from ragtrial.records import Caution, Mean
+from ragtrial.sources import Handling, distinct, joined_runs, load_qrels
+from ragtrial.uncertainty.attainable import attainable
+from ragtrial.uncertainty.bounds import Bounds, bounds
+from ragtrial.uncertainty.ties import tie_range, ties_that_matter
+
+STANDARD_METRICS = ("ndcg@10", "recall@100", "ap", "rr", "precision@10", "judged@10")
+Duplicates = Literal["error", "first"]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """By which rules runs are scored.
+
+    ``relevance_threshold`` is the grade from which a document is relevant. ``no_relevant`` decides about queries for
+    which a metric is not defined: ``skip`` leaves them out of its mean, ``zero`` counts them. ``depth`` cuts every
+    ranking, None keeps all. ``judged_only`` drops hits that nobody judged before anything is counted. ``duplicates``
+    says what a document that stands twice in a ranking is: an error, or the first one alone. ``trec_compat`` does all
+    as trec_eval does: equal scores by document id, descending; ``no_relevant`` is zero; grades below 0 are documents
+    of the pool that nobody judged; more than six columns in a run are its tag. ``bounds`` and ``ties`` ask for the
+    ranges of every metric under unjudged documents, and over the orders of equal scores.
+
+    Raises InputError for a threshold or a depth below 1.
+    """
+
+    metrics: tuple[Metric, ...]
+    relevance_threshold: int = 1
+    no_relevant: NoRelevant = "skip"
+    depth: int | None = None
+    judged_only: bool = False
+    duplicates: Duplicates = "error"
+    trec_compat: bool = False
+    bounds: bool = False
+    ties: bool = False
+
+    def __post_init__(self) -> None:
+        if self.relevance_threshold < 1:
+            raise InputError(f"the relevance threshold is {self.relevance_threshold}; it must be at least 1.")
+        if self.depth is not None and self.depth < 1:
+            raise InputError(f"the depth is {self.depth}; it must be at least 1.")
+        if self.trec_compat:
+            object.__setattr__(self, "no_relevant", "zero")
+
+    @property
+    def order(self) -> Order:
+        """How runs with scores are put in order."""
+        return "trec" if self.trec_compat else "score"
+
+    def as_json(self) -> dict[str, Any]:
+        """The rules as JSON values."""
+        return {**asdict(self), "metrics": [str(metric) for metric in self.metrics], "order": self.order}
+
+    def prepared(self, graded: GradedRankings) -> GradedRankings:
+        """Rankings as they are scored: without unjudged hits if so asked, then cut."""
+        graded = graded.condensed() if self.judged_only else graded
+        return graded if self.depth is None else graded.cut(self.depth)
+
+
+@dataclass(frozen=True)
+class RunCounts:
+    """What was read, and what came of it.
+
+    ``rows`` counts the lines of the run, ``duplicates`` those dropped because their document stands higher already.
+    ``tied`` counts the queries with equal scores, ``ties_that_matter`` those where another order of equal scores could
+    change a score, ``contradicted`` those whose rank column says another order than their scores.
+    """
+
+    rows: int
+    duplicates: int
+    tied: int
+    ties_that_matter: int
+    contradicted: int
+
+
+@dataclass(frozen=True, eq=False)
+class RunScores:
+    """The scores of one run.
+
+    ``evaluations`` has for each metric its value for every query of ``queries``. ``bounds`` and ``tie_ranges`` are
+    there if they were asked for, None for metrics for which they are not defined. ``seconds`` says where the time went.
+    """
+
+    name: str
+    queries: tuple[str, ...]
+    evaluations: Mapping[str, Evaluation]
+    attainable: Mapping[str, Mean | None]
+    counts: RunCounts
+    mismatch: Mismatch
+    cautions: tuple[Caution, ...]
+    seconds: Mapping[str, float]
+    bounds: Mapping[str, Bounds | None] = field(default_factory=dict)
+    tie_ranges: Mapping[str, Bounds | None] = field(default_factory=dict)
+
+    @property
+    def scores(self) -> dict[str, Mean]:
+        """The mean of each metric, and over how many queries."""
+        return {name: one.mean for name, one in self.evaluations.items()}
+
+    def as_json(self, *, per_query: bool = False) -> dict[str, Any]:
+        """The scores as JSON values; of every query with ``per_query``."""
+        return {
+            "name": self.name,
+            "scores": {name: _mean_json(one) for name, one in self.evaluations.items()},
+            **({"queries": self.per_query()} if per_query else {}),
+            "attainable": {name: asdict(mean) if mean else None for name, mean in self.attainable.items()},
+            **({"bounds": self._means_of(self.bounds)} if self.bounds else {}),
+            **({"ties": self._means_of(self.tie_ranges)} if self.tie_ranges else {}),
+            "counts": {**asdict(self.counts), **asdict(self.mismatch), "missing": self.mismatch.missing},
+            "warnings": [asdict(caution) for caution in self.cautions],
+            "seconds": dict(self.seconds),
+        }
+
+    def mean_range(self, metric: str, values: Bounds) -> tuple[float | None, float | None]:
+        """The means of the lowest and the highest values of a metric, over the queries that count in its mean."""
+        evaluation = self.evaluations[metric]
+        low, high = (replace(evaluation, values=one).mean.mean for one in (values.low, values.high))
+        return low, high
+
+    def _means_of(self, ranges: Mapping[str, Bounds | None]) -> dict[str, dict[str, float | None] | None]:
+        return {
+            name: None if values is None else dict(zip(("low", "high"), self.mean_range(name, values), strict=True))
+            for name, values in ranges.items()
+        }
+
+    def per_query(self) -> dict[str, dict[str, float | None]]:
+        """The values of each query; None where a metric is not defined and the query not in its mean."""
+        columns = {name: one.as_list() for name, one in self.evaluations.items()}
+        return {
+            query: dict(zip(columns, values, strict=True))
+            for query, values in zip(self.queries, zip(*columns.values(), strict=True), strict=True)
+        }
+
+
+def score_hits(name: str, qrels: Qrels, hits: RunHits, protocol: Protocol, seconds: Mapping[str, float]) -> RunScores:
+    """The scores of a run that was joined with its qrels; ``seconds`` is what that took, stage by stage."""
+    start = time.perf_counter()
+    whole = graded_hits(qrels.judgments, hits, protocol.relevance_threshold, pooled=protocol.trec_compat)
+    graded = protocol.prepared(whole)
+    evaluations = evaluate(protocol.metrics, graded, protocol.no_relevant)
+    mismatch = _mismatch(qrels, hits)
+    matter = int(np.count_nonzero(ties_that_matter(whole)))
+    counts = RunCounts(hits.rows, hits.duplicates, int(hits.tied.sum()), matter, int(hits.contradicted.sum()))
+    made = RunScores(
+        name,
+        qrels.queries,
+        evaluations,
+        {metric: _attainable(one, graded) for metric, one in evaluations.items()},
+        counts,
+        mismatch,
+        (*mismatch_cautions(name, mismatch, qrels.queries), *_cautions(name, counts, qrels, hits)),
+        {},
+    )
+    if protocol.bounds:
+        made = replace(made, bounds={name: bounds(one.metric, graded) for name, one in evaluations.items()})
+    if protocol.ties:
+        ranges = {name: tie_range(one.metric, whole, protocol.prepared) for name, one in evaluations.items()}
+        made = replace(made, tie_ranges=ranges)
+    return replace(made, seconds={**seconds, "metrics": time.perf_counter() - start})
+
+
+def evaluate(metrics: Sequence[Metric], graded: GradedRankings, no_relevant: NoRelevant) -> dict[str, Evaluation]:
+    """The evaluations of ``metrics``, whatever their families, in their order."""
+    made: dict[str, Evaluation] = {}
+    for evaluator in EVALUATORS:
+        family = [metric for metric in metrics if metric.definition.family == evaluator.family]
+        made.update(evaluator(family, no_relevant).evaluate(graded))
+    return {str(metric): made[str(metric)] for metric in metrics}
+
+
+def parsed_metrics(metrics: str | Sequence[str | Metric]) -> tuple[Metric, ...]:
+    """Metrics from ``ndcg@10,ap``, or from a list of spellings; each once. Raises MetricError."""
+    spelled = [metrics] if isinstance(metrics, str) else list(metrics)
+    found = [metric for one in spelled for metric in ([one] if isinstance(one, Metric) else parse_metrics(one))]
+    for metric in found:
+        metric.check_cut()
+    return tuple(dict.fromkeys(found))
+
+
+def _mean_json(evaluation: Evaluation) -> dict[str, Any]:
+    mean = asdict(evaluation.mean)
+    if evaluation.metric.definition.aggregate == "sum":
+        mean["sum"] = float(evaluation.values[evaluation.counted].sum())
+    return mean
+
+
+def _mismatch(qrels: Qrels, hits: RunHits) -> Mismatch:
+    absent = np.flatnonzero(hits.lengths == 0)
+    names = tuple(qrels.queries[index] for index in absent[:MOST_NAMED].tolist())
+    return Mismatch(len(qrels), len(qrels) - len(absent), names, hits.unknown, hits.unknown_names)
+
+
+def _attainable(evaluation: Evaluation, graded: GradedRankings) -> Mean | None:
+    values = attainable(evaluation.metric, graded.judgments, graded.threshold, graded.pooled)
+    return None if values is None else replace(evaluation, values=values).mean
+
+
+def _cautions(name: str, counts: RunCounts, qrels: Qrels, hits: RunHits) -> Iterator[Caution]:
+    if counts.contradicted:
+        first = qrels.queries[int(np.flatnonzero(hits.contradicted)[0])]
+        yield Caution(
+            "ranks-contradict-scores",
+            f"{name}: the rank column says another order than the scores for {counts.contradicted:,} queries "
+            f"({first!r} first); the scores were followed.",
+        )
+    if counts.ties_that_matter:
+        yield Caution(
+            "ties",
+            f"{name}: {counts.ties_that_matter:,} queries have equal scores whose order could change their values "
+            f"({counts.tied:,} have equal scores); --ties shows by how much.",
+        )
+    if counts.duplicates:
+        yield Caution(
+            "duplicates-dropped",
+            f"{name}: {counts.duplicates:,} rows were dropped: their document stands higher in the same ranking.",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Scoring:
+    """Runs that were scored by the same qrels and the same rules."""
+
+    protocol: Protocol
+    runs: tuple[RunScores, ...]
+
+    def long_table(self) -> dict[str, Sequence[Any]]:
+        """One row per run, query and metric, as columns: ``setting``, ``query``, ``metric``, ``value``.
+
+        A value is None where the metric is not defined for the query, which is then not in the mean.
+        """
+        metrics = [str(metric) for metric in self.protocol.metrics]
+        columns: dict[str, list[Any]] = {"setting": [], "query": [], "metric": [], "value": []}
+        for run in self.runs:
+            values = zip(*(run.evaluations[name].as_list() for name in metrics), strict=True)
+            columns["setting"] += [run.name] * (len(run.queries) * len(metrics))
+            columns["query"] += [query for query in run.queries for _ in metrics]
+            columns["metric"] += metrics * len(run.queries)
+            columns["value"] += [value for row in values for value in row]
+        return columns
+
+    def mean_table(self) -> dict[str, Sequence[Any]]:
+        """One row per run and metric, as columns: ``setting``, ``metric``, ``mean``, ``n``."""
+        rows = [(run.name, name, mean) for run in self.runs for name, mean in run.scores.items()]
+        return {
+            "setting": [row[0] for row in rows],
+            "metric": [row[1] for row in rows],
+            "mean": [row[2].mean for row in rows],
+            "n": [row[2].n for row in rows],
+        }
+
+    def as_json(self, *, per_query: bool = False) -> dict[str, Any]:
+        """The scores as JSON values: ``{"runs": [{"name", "scores": {metric: {"mean", "n"}}, ...}]}``."""
+        return {
+            "protocol": self.protocol.as_json(),
+            "runs": [run.as_json(per_query=per_query) for run in self.runs],
+        }
+
+
+def score(
+    qrels: Any,
+    runs: Any,
+    metrics: str | Sequence[str | Metric] = STANDARD_METRICS,
+    *,
+    names: Sequence[str] | None = None,
+    qrels_columns: Mapping[str, str] | None = None,
+    run_columns: Mapping[str, str] | None = None,
+    **rules: Any,
+) -> Scoring:
+    """Score ``runs`` by ``qrels``.
+
+    Both may be files (TREC, MS MARCO, BEIR, JSON, JSONL, Parquet, our labels and reports; plain or .gz; ``-`` for
+    standard input), dicts (``{query: {document: grade or score}}``), or tables of pandas, polars or Arrow, whose
+    columns are guessed by their usual names or given: ``run_columns={"query": "q", "document": "d", "score": "s"}``.
+    ``runs`` is one of these or a list of them, ``names`` what they are called. ``rules`` are fields of ``Protocol``:
+    ``relevance_threshold``, ``no_relevant``, ``depth``, ``judged_only``, ``duplicates``, ``trec_compat``, ``bounds``,
+    ``ties``. Raises LabelsError for what is wrong with the qrels, RunFileError for a run, MetricError.
+    """
+    protocol = Protocol(parsed_metrics(metrics), **rules)
+    several = isinstance(runs, list) and not (runs and isinstance(runs[0], tuple))
+    sources = runs if several else [runs]
+    if names is not None and len(names) != len(sources):
+        raise InputError(f"there are {len(names)} names for {len(sources)} runs; give each run one.")
+    given = Given(qrels, tuple(sources), tuple(names or ()), columns=run_columns)
+    return score_given(given, protocol, qrels_columns=qrels_columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What is to be scored: qrels, and runs with the names they are given; what the files are, None to look."""
+
+    qrels: Any
+    runs: tuple[Any, ...]
+    names: tuple[str, ...] = ()
+    qrels_form: str | None = None
+    run_form: str | None = None
+    columns: Mapping[str, str] | None = None
+
+
+def score_given(given: Given, protocol: Protocol, qrels_columns: Mapping[str, str] | None = None) -> Scoring:
+    """Score what is ``given``; errors as ``score`` raises them, those of all runs at once."""
+    start = time.perf_counter()
+    qrels = load_qrels(given.qrels, given.qrels_form, qrels_columns)
+    reading = time.perf_counter() - start
+    handling = Handling(protocol.order, protocol.duplicates, protocol.trec_compat, given.run_form, given.columns)
+    scored: list[RunScores] = []
+    faults: list[Fault] = []
+    for index, source in enumerate(given.runs):
+        name = given.names[index] if given.names else None
+        try:
+            for joined in joined_runs(source, qrels, handling, name):
+                seconds = {"qrels": reading, **joined.seconds}
+                scored.append(score_hits(joined.name, qrels, joined.hits, protocol, seconds))
+        except RunFileError as error:
+            faults += error.faults
+    if faults:
+        raise RunFileError(*faults)
+    names = distinct([run.name for run in scored])
+    return Scoring(protocol, tuple(replace(run, name=name) for run, name in zip(scored, names, strict=True)))
