@@ -1,0 +1,173 @@
+"""Files as blocks: whole lines, and all lines of a query in one block, whatever the file is.
+
+A file is read in pieces of a few MiB into buffers that are used again, so memory stays flat. What cannot be read
+twice (standard input, a pipe) is kept in a temporary file on the way.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import IO, NamedTuple, Self
+
+import numpy as np
+
+from ragtrial.compiled.found import Bytes
+from ragtrial.errors import Fault, InputError
+
+BLOCK = 4 * 2**20
+PADDING = 64
+"""So many bytes beyond the end of a block may be read, but mean nothing."""
+_MOST = 2**32 - 2**20
+_BOM = b"\xef\xbb\xbf"
+
+Cut = Callable[[Bytes, int, int], int]
+"""Where the last query that a buffer has from one byte to another begins; the first byte if it is the only one."""
+
+
+def cut_lines(buffer: Bytes, begin: int, end: int) -> int:
+    """Where the line begins that is not yet whole."""
+    return begin + buffer[begin:end].tobytes().rfind(b"\n") + 1
+
+
+def _cut_nothing(_buffer: Bytes, begin: int, _end: int) -> int:
+    return begin
+
+
+class Block(NamedTuple):
+    """Bytes ``begin`` to ``end`` of ``buffer``, which has room for PADDING more."""
+
+    buffer: Bytes
+    begin: int
+    end: int
+
+
+class Source:
+    """A file that can be read, and read again. ``-`` is standard input. Names ending in ``.gz`` are unpacked.
+
+    ``name`` is what messages call it. Whatever cannot be read raises ``error``.
+    """
+
+    def __init__(self, path: Path | str, error: type[InputError]) -> None:
+        self._path, self._error = Path(path), error
+        self._standard_input = str(path) == "-"
+        self.name = "standard input" if self._standard_input else str(path)
+        self._spool: IO[bytes] | None = None
+        self._stack = ExitStack()
+        self._free: list[Bytes] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+        self._stack.close()
+
+    def blocks(self, cut: Cut, size: int = BLOCK) -> Iterator[Block]:
+        """The file from its start, each query's lines in one block as far as they stand together.
+
+        Give a block's buffer back (``reuse``) when it is done with. Without any content there is no block.
+        """
+        self._free = [buffer for buffer in self._free if len(buffer) == size + PADDING]
+        try:
+            with self._opened() as stream:
+                yield from self._cut_blocks(stream, cut, size)
+        except (OSError, EOFError, zlib.error) as failure:
+            raise self._error(Fault(self.name, message=_reason(failure))) from failure
+
+    def reuse(self, block: Block) -> None:
+        self._free.append(block.buffer)
+
+    def whole(self) -> Block:
+        """All of the file in one block."""
+        return next(self.blocks(_cut_nothing), Block(np.zeros(PADDING, dtype=np.uint8), 0, 0))
+
+    def _opened(self) -> _Stream:
+        if self._spool is not None:
+            self._spool.seek(0)
+            return _Stream(self._spool, closes=False)
+        stream = sys.stdin.buffer if self._standard_input else self._path.open("rb", buffering=0)
+        reads = stream if stream is sys.stdin.buffer else self._stack.enter_context(stream)
+        again = not self._standard_input and stream.seekable()
+        if self._path.suffix == ".gz":
+            reads = gzip.GzipFile(fileobj=reads, mode="rb")
+        if again:
+            return _Stream(reads)
+        self._spool = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
+        return _Stream(reads, self._spool, closes=not self._standard_input)
+
+    def _cut_blocks(self, stream: _Stream, cut: Cut, size: int) -> Iterator[Block]:
+        carried, first = np.empty(0, dtype=np.uint8), True
+        while True:
+            buffer = self._buffer(size, len(carried))
+            buffer[: len(carried)] = carried
+            end, ended = stream.fill(buffer, len(carried))
+            begin = 3 if first and buffer[:3].tobytes() == _BOM and end >= 3 else 0
+            at = end if ended else cut(buffer, begin, end)
+            while at == begin and not ended:  # one query fills the buffer: it needs a larger one
+                buffer = self._grown(buffer, end)
+                end, ended = stream.fill(buffer, end)
+                at = end if ended else cut(buffer, begin, end)
+            carried, first = buffer[at:end].copy(), False
+            if at > begin:
+                yield Block(buffer, begin, at)
+            if ended:
+                return
+
+    def _buffer(self, size: int, carried: int) -> Bytes:
+        if carried < size:
+            return self._free.pop() if self._free else np.empty(size + PADDING, dtype=np.uint8)
+        return np.empty(2 * carried + PADDING, dtype=np.uint8)
+
+    def _grown(self, buffer: Bytes, end: int) -> Bytes:
+        if 2 * len(buffer) > _MOST:
+            raise self._error(Fault(self.name, message="has a query of more than 2 GiB; is it text with line ends?"))
+        grown = np.empty(2 * (len(buffer) - PADDING) + PADDING, dtype=np.uint8)
+        grown[:end] = buffer[:end]
+        return grown
+
+
+class _Stream:
+    """What is read from, and the temporary file that keeps it."""
+
+    def __init__(self, reads: IO[bytes], spool: IO[bytes] | None = None, *, closes: bool = True) -> None:
+        self._reads, self._spool, self._closes = reads, spool, closes
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+        if self._closes:
+            self._reads.close()
+
+    def fill(self, buffer: Bytes, begin: int) -> tuple[int, bool]:
+        """Reads into ``buffer`` from ``begin`` on: where it ends now, and whether the file has ended."""
+        room = memoryview(buffer.data)[: len(buffer) - PADDING]
+        at = begin
+        while at < len(room):
+            count = self._reads.readinto(room[at:])  # type: ignore[attr-defined]
+            if not count:
+                return at, True
+            if self._spool is not None:
+                self._spool.write(room[at : at + count])
+            at += count
+        return at, False
+
+
+def _reason(failure: Exception) -> str:
+    if isinstance(failure, FileNotFoundError):
+        return "there is no such file."
+    if isinstance(failure, IsADirectoryError):
+        return "is a folder; a file is needed here."
+    if isinstance(failure, gzip.BadGzipFile):
+        return f"is named .gz but cannot be unpacked: {failure}."
+    if isinstance(failure, EOFError):
+        return "ends in the middle of its gzip data; it was cut off, fetch it again."
+    if isinstance(failure, zlib.error):
+        return f"has damaged gzip data ({failure}); fetch it again."
+    return f"cannot be read: {getattr(failure, 'strerror', None) or failure}."
