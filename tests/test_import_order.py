@@ -14,8 +14,9 @@ ORDER = [
     "errors", "records", "registry", "options", "validation", "progress", "rankings", "judgments", "compiled",
     "matching", "storage", "functions", "dataset", "formats", "tokenizers", "chunkers", "embedders", "stores", "health",
     "retrievers", "latency", "grading", "metrics",
-    "evaluators", "report", "drilldown", "environment", "config", "setting", "opened", "outcomes", "plan", "audit",
-    "reporting", "experiment", "views", "cli",
+    "evaluators", "ranges",
+    "report", "drilldown", "environment", "config", "setting", "opened", "outcomes", "plan", "audit", "reporting",
+    "experiment", "views", "cli",
 ]  # fmt: skip
 """Folders and modules, top to bottom. The package itself and its entry point stand outside: they open the door."""
 
