@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "ragtrial"
 ORDER = [
     "errors", "records", "registry", "options", "validation", "progress", "rankings", "judgments", "compiled",
     "matching", "storage", "functions", "dataset", "formats", "tokenizers", "chunkers", "embedders", "stores", "health",
-    "retrievers", "latency", "grading", "metrics", "evaluators", "uncertainty", "mismatch", "sources", "scoring",
+    "retrievers", "latency", "grading", "metrics", "evaluators", "ranges", "mismatch", "sources", "scoring",
     "report", "drilldown", "environment", "config", "setting", "opened", "outcomes", "plan", "audit", "reporting",
     "score_report", "experiment", "views", "cli",
 ]  # fmt: skip

@@ -17,9 +17,7 @@ from ragtrial.metrics import Metric, parse_metrics
 from ragtrial.mismatch import MOST_NAMED, Mismatch, mismatch_cautions
 from ragtrial.records import Caution, Mean
 from ragtrial.sources import Handling, distinct, joined_runs, load_qrels
-from ragtrial.uncertainty.attainable import attainable
-from ragtrial.uncertainty.bounds import Bounds, bounds
-from ragtrial.uncertainty.ties import tie_range, ties_that_matter
+from ragtrial.ranges import Bounds, attainable, bounds, tie_range, ties_that_matter
 
 STANDARD_METRICS = ("ndcg@10", "recall@100", "ap", "rr", "precision@10", "judged@10")
 Duplicates = Literal["error", "first"]
@@ -207,7 +205,7 @@ def _mismatch(qrels: Qrels, hits: RunHits) -> Mismatch:
 
 
 def _attainable(evaluation: Evaluation, graded: GradedRankings) -> Mean | None:
-    values = attainable(evaluation.metric, graded.judgments, graded.threshold, graded.pooled)
+    values = attainable(evaluation.metric, graded.judgments, graded.threshold, pooled=graded.pooled)
     return None if values is None else replace(evaluation, values=values).mean
 
 

@@ -12,7 +12,7 @@ from ragtrial.report import Report
 def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], width: int) -> str:
     """The rankings of a query, one setting after another, and the relevant documents that were not found."""
     query = rankings[0].query
-    lines = [f"query {name}: {query.text}"]
+    lines = [f"query {name}: {query.text}" if query.text else f"query {name}"]
     for ranking in rankings:
         value = ranking.evaluations[report.primary_metric]
         score = "not defined (no relevant documents)" if value is None else f"{value:.4f}"

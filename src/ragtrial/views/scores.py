@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ragtrial.records import Mean
 from ragtrial.scoring import RunScores, Scoring
-from ragtrial.uncertainty.bounds import Bounds
+from ragtrial.ranges import Bounds
 
 
 def run_table(scoring: Scoring) -> list[list[str]]:

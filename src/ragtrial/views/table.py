@@ -88,10 +88,11 @@ def lowest_queries(report: Report, setting: SettingPart, width: int, most: int =
     texts = {query.id: query.text for query in report.queries}
     scored = [(one.evaluations[report.primary_metric], one.id) for one in setting.queries]
     lowest = sorted((value, name) for value, name in scored if value is not None)[:most]
-    lines = [f"lowest {report.primary_metric} of {setting.name} (ragtrial show {report.run_id} --query ID):"]
+    known = report.run_id if report.folder.name == report.run_id else report.folder
+    lines = [f"lowest {report.primary_metric} of {setting.name} (ragtrial show {known} --query ID):"]
     longest = max((len(name) for _, name in lowest), default=0)
     for value, name in lowest:
-        line = f"  {name.ljust(longest)}  {value:.4f}  {' '.join(texts[name].split())}"
+        line = f"  {name.ljust(longest)}  {value:.4f}  {' '.join(texts[name].split())}".rstrip()
         lines.append(line if len(line) <= width else line[: width - 3] + "...")
     return "\n".join(lines)
 

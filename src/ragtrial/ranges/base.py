@@ -1,0 +1,43 @@
+"""What all ranges share: the two ends, the scores themselves, and what a gain is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ragtrial.evaluators import EVALUATORS
+from ragtrial.grading import GradedRankings, Scores
+from ragtrial.judgments import Grades
+from ragtrial.metrics import Metric
+
+FORMULAS: dict[str, Any] = {evaluator.family: evaluator.metrics_class for evaluator in EVALUATORS}
+"""The class with the formulas of each family."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """The least and the most that the score of each query can be, both of shape (queries,)."""
+
+    low: Scores
+    high: Scores
+
+
+def values(metric: Metric, graded: GradedRankings) -> Scores:
+    """The scores of a metric, one per query, whatever its family. Raises CutoffError."""
+    scores: Scores = metric.compute(FORMULAS[metric.definition.family](metric.seen(graded)))
+    return scores
+
+
+def with_threshold(metric: Metric, graded: GradedRankings) -> GradedRankings:
+    """The rankings with the metric's own threshold, where it has one."""
+    return graded.at_threshold(int(dict(metric.parameters).get("rel", graded.threshold)))
+
+
+def gains(metric: Metric, grades: Grades) -> Scores:
+    """What documents of these grades gain: what is given for the grade, else the grade, 0 for those below 0."""
+    gained = np.maximum(grades, 0).astype(np.float64)
+    for grade, gain in metric.gains:
+        gained[grades == grade] = gain
+    return gained

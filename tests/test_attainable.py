@@ -1,0 +1,136 @@
+"""What is attainable is reached by an ideal ranking and beaten by none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragtrial.metrics import METRICS, Metric, Scores, parse_metric
+from ragtrial.ranges import attainable, ceiling
+from ragtrial.ranges.ceiling import IDEALS, UNATTAINABLE
+from scenarios import Labels, Scenario, scenario, scores
+from strategies import DOCUMENTS, labels, metric_called, rankings, scenarios
+
+LOWER_IS_BETTER = {"unjudged"}
+
+
+def best(metric: str, known: Labels, threshold: int = 1) -> float:
+    """What is attainable for one query."""
+    found = attainable(parse_metric(metric), scenario(("", known)).graded().judgments, threshold)
+    assert found is not None
+    return float(found[0])
+
+
+def of(metric: Metric, case: Scenario, threshold: int = 1, *, pooled: bool = False) -> Scores | None:
+    return attainable(metric, case.graded().judgments, threshold, pooled=pooled)
+
+
+@st.composite
+def promising(draw: st.DrawFn) -> tuple[tuple[str, ...], dict[str, int]]:
+    """Labels, and a ranking that is anything or puts judged documents first, the best at the top."""
+    known = draw(labels())
+    ranking = draw(rankings())
+    judged = sorted((name for name in known if draw(st.booleans())), key=lambda name: -known[name])
+    return draw(
+        st.sampled_from((ranking, tuple(judged), (*judged, *(doc for doc in ranking if doc not in judged))))
+    ), known
+
+
+@pytest.mark.parametrize("name", METRICS.names())
+@settings(max_examples=200)
+@given(data=st.data(), drawn=promising(), threshold=st.integers(1, 3), pooled=st.booleans())
+def test_no_ranking_beats_what_is_attainable(
+    name: str, data: st.DataObject, drawn: tuple[tuple[str, ...], dict[str, int]], threshold: int, pooled: bool
+) -> None:
+    metric = data.draw(metric_called(name))
+    case = Scenario((drawn[0],), (drawn[1],), (True,))
+    most = of(metric, case, threshold, pooled=pooled)
+    if most is None:
+        assert name in UNATTAINABLE
+        return
+    (score,) = scores(metric, replace(case.graded(threshold=threshold), pooled=pooled))
+    if name in LOWER_IS_BETTER:
+        assert score >= most[0] - 1e-12
+    else:
+        assert score <= most[0] + 1e-12
+
+
+@pytest.mark.parametrize("name", sorted(IDEALS.keys() & METRICS.names()))
+@settings(max_examples=100)
+@given(data=st.data(), known=labels(), threshold=st.integers(1, 3))
+def test_some_ranking_of_documents_reaches_it(
+    name: str, data: st.DataObject, known: dict[str, int], threshold: int
+) -> None:
+    """The judged documents in one of three orders, all of them or those above a grade, are a ranking as good."""
+    metric = data.draw(metric_called(name))
+    by_gain = sorted(known, key=lambda doc: -dict(metric.gains).get(known[doc], max(known[doc], 0)))
+    tried = [
+        tuple(doc for doc in order if known[doc] >= least)
+        for order in (tuple(known), tuple(by_gain))
+        for least in sorted({-2, *known.values()})
+    ]
+    case = Scenario(tuple(tried), (known,) * len(tried), (True,) * len(tried))
+    reached = scores(metric, case.graded(threshold=threshold))
+    most = of(metric, case, threshold)
+    assert most is not None
+    end = reached.min() if name in LOWER_IS_BETTER else reached.max()
+    assert end == pytest.approx(most[0], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("metric", "known", "threshold", "expected"),
+    [
+        ("precision@10", "a b", 1, 0.2),
+        ("precision@2", "a b c", 1, 1),
+        ("precision@2", {"a": 1, "b": 2}, 2, 0.5),
+        ("precision(rel=3)@2", {"a": 1, "b": 2}, 1, 0),
+        ("recall@2", "a b c d", 1, 0.5),
+        ("f1@2", "a b c d", 1, 2 / 3),
+        ("rr@3", {"n": 0}, 1, 0),
+        ("ap@2", "a b c d", 1, 0.5),
+        ("ap@4", "a b c d", 1, 1),
+        ("rbp(p=0.5)@3", "a b", 1, 0.75),
+        ("rbo@2", "a b c", 1, 1),
+        ("dcg@1", {"a": 1, "b": 3}, 1, 3),
+        ("ndcg@1", {"a": 1, "b": 3}, 1, 1),
+        ("judged@5", {"n": 0}, 1, 1),
+        ("judged@5", {}, 1, 0),
+    ],
+)
+def test_best_values_worked_by_hand(metric: str, known: Labels, threshold: int, expected: float) -> None:
+    assert best(metric, known, threshold) == pytest.approx(expected, abs=1e-15)
+
+
+@given(case=scenarios())
+def test_ndcg_is_always_attainable_and_ap_and_recall_where_k_is_no_less_than_r(case: Scenario) -> None:
+    graded = case.graded()
+    for name, some in (
+        ("ndcg", graded.judgments.best > 0),
+        ("ap", graded.relevant_counts > 0),
+        ("recall", graded.relevant_counts > 0),
+    ):
+        most = of(Metric(name, len(DOCUMENTS) + 2), case)
+        assert most is not None
+        assert most.tolist() == some.tolist(), name
+
+
+def test_every_metric_has_a_best_value_or_a_reason_why_not() -> None:
+    """A new metric: say in IDEALS which documents an ideal ranking has, or in UNATTAINABLE why there is none."""
+    assert not IDEALS.keys() & UNATTAINABLE.keys()
+    assert set(METRICS.names()) <= IDEALS.keys() | UNATTAINABLE.keys()
+
+
+def test_a_metric_that_no_table_knows_has_no_best_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceiling, "IDEALS", {})
+    assert of(parse_metric("ap@2"), scenario(("a", "a"))) is None
+
+
+@given(metric=st.sampled_from(sorted(IDEALS.keys() & METRICS.names())).flatmap(metric_called), case=scenarios())
+def test_queries_do_not_touch_each_other(metric: Metric, case: Scenario) -> None:
+    together = of(metric, case)
+    assert together is not None
+    alone = [of(metric, case.permuted([index])) for index in range(len(case))]
+    assert together.tolist() == [float(one[0]) for one in alone if one is not None]

@@ -1,0 +1,206 @@
+"""Bounds under unjudged hits are the extremes over all ways in which those hits could have been judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragtrial.errors import CutoffError, MetricError
+from ragtrial.grading import GradedRankings
+from ragtrial.metrics import METRICS, Metric, parse_metric
+from ragtrial.ranges import Bounds, bounds, labellings, unjudged, why_unbounded
+from ragtrial.ranges.unjudged import BOUNDED, UNBOUNDED
+from scenarios import Labels, Scenario, scenario, scores
+from strategies import DOCUMENTS, UNRETRIEVABLE, scenarios
+
+MOST_HITS = 8
+cutoffs = st.integers(1, MOST_HITS + 2)
+
+
+def ends(metric: str, ranking: str, labels: Labels, threshold: int = 1) -> tuple[float, float]:
+    """The bounds of one query."""
+    found = bounds(parse_metric(metric), scenario((ranking, labels)).graded(threshold=threshold))
+    assert found is not None
+    return float(found.low[0]), float(found.high[0])
+
+
+def of(metric: Metric, graded: GradedRankings) -> Bounds:
+    found = bounds(metric, graded)
+    assert found is not None
+    return found
+
+
+@st.composite
+def metrics_with_bounds(draw: st.DrawFn) -> list[Metric]:
+    """Each metric that has bounds, with and without a cutoff where it can be without."""
+    k = draw(cutoffs)
+    rel = (("rel", draw(st.integers(1, 3))),) if draw(st.booleans()) else ()
+    p = (("p", draw(st.floats(0.01, 0.99))),)
+    metrics = []
+    for name in BOUNDED:
+        definition = METRICS[name]
+        given = tuple(one for one in rel + p if one[0] in definition.parameters)
+        metrics.append(Metric(name, k, given))
+        if definition.cut != "required":
+            metrics.append(Metric(name, None, given))
+    return metrics
+
+
+@st.composite
+def partly_judged(draw: st.DrawFn) -> tuple[Scenario, int]:
+    """One query, labels with one grade above 0, and that grade."""
+    ranking = tuple(draw(st.permutations(DOCUMENTS))[: draw(st.integers(0, MOST_HITS))])
+    grade = draw(st.integers(1, 3))
+    names = draw(st.lists(st.sampled_from(ranking + UNRETRIEVABLE), unique=True, max_size=5))
+    labels = {name: draw(st.sampled_from((-1, 0, grade, grade))) for name in names}
+    return Scenario((ranking,), (labels,), (True,)), grade
+
+
+def every_labelling(case: Scenario, grade: int, *, pooled: bool) -> Scenario:
+    """The query once for each way of giving its unjudged hits the grade or leaving them as they are."""
+    (ranking,), (labels,) = case.rankings, case.labels
+    free = [name for name in ranking if name not in labels or (pooled and labels[name] < 0)]
+    labellings = [
+        {**labels, **{name: grade for name, is_relevant in zip(free, chosen, strict=True) if is_relevant}}
+        for chosen in product((False, True), repeat=len(free))
+    ]
+    return Scenario((ranking,) * len(labellings), tuple(labellings), (True,) * len(labellings))
+
+
+@settings(max_examples=300)
+@given(drawn=partly_judged(), metrics=metrics_with_bounds(), pooled=st.booleans(), threshold=st.integers(1, 3))
+def test_the_bounds_are_the_extremes_over_all_labellings(
+    drawn: tuple[Scenario, int], metrics: list[Metric], pooled: bool, threshold: int
+) -> None:
+    case, grade = drawn
+    graded = replace(case.graded(threshold=threshold), pooled=pooled)
+    for metric in metrics:
+        own = grade if metric.name == "ndcg" else int(dict(metric.parameters).get("rel", threshold))
+        completed = every_labelling(case, own, pooled=pooled).graded(threshold=threshold)
+        all_scores = scores(metric, replace(completed, pooled=pooled))
+        found = of(metric, graded)
+        assert found.low == pytest.approx([all_scores.min()], abs=1e-12), metric
+        assert found.high == pytest.approx([all_scores.max()], abs=1e-12), metric
+
+
+@given(case=scenarios(grades=st.sampled_from((-1, 0, 2)), most_queries=8), metrics=metrics_with_bounds(), block=cutoffs)
+def test_every_score_lies_within_its_bounds_and_queries_do_not_touch_each_other(
+    case: Scenario, metrics: list[Metric], block: int
+) -> None:
+    graded = case.graded()
+    for metric in metrics:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(labellings, "BLOCK", block)
+            found = of(metric, graded)
+        score = scores(metric, graded)
+        assert ((found.low <= score) & (score <= found.high)).all(), metric
+        assert ((found.low >= 0) & (found.high <= 1)).all(), metric
+        alone = [of(metric, case.permuted([index]).graded()) for index in range(len(case))]
+        assert found.low == pytest.approx([float(one.low[0]) for one in alone], abs=1e-14), metric
+        assert found.high == pytest.approx([float(one.high[0]) for one in alone], abs=1e-14), metric
+
+
+@given(case=scenarios(grades=st.sampled_from((-1, 0, 2))), metrics=metrics_with_bounds())
+def test_where_every_hit_is_judged_both_ends_are_the_score_to_the_last_bit(
+    case: Scenario, metrics: list[Metric]
+) -> None:
+    judged = replace(case, labels=tuple({**dict.fromkeys(DOCUMENTS, 0), **labels} for labels in case.labels))
+    graded = judged.graded()
+    for metric in metrics:
+        found, score = of(metric, graded), scores(metric, graded)
+        assert found.low.tolist() == score.tolist() == found.high.tolist(), metric
+
+
+@pytest.mark.parametrize(
+    ("metric", "ranking", "labels", "expected"),
+    [
+        # a relevant, x and y open
+        ("precision@2", "x a y", "a", (1 / 2, 1)),
+        ("precision@5", "x a y", "a", (1 / 5, 3 / 5)),
+        ("hit_rate@1", "x a", "a", (0, 1)),
+        ("hit_rate@1", "n x", {"n": 0, "a": 1}, (0, 0)),
+        ("rr@3", "n x a", {"n": 0, "a": 1}, (1 / 3, 1 / 2)),
+        ("rr@2", "n m x", {"n": 0, "m": 0, "a": 1}, (0, 0)),
+        ("rbp(p=0.5)@2", "x a y", "a", (1 / 4, 3 / 4)),
+        # Of those below k, each that is relevant is one more to be found; of those above, one more found.
+        ("recall@2", "x a y z", "a b", (1 / 4, 2 / 3)),
+        ("f1@2", "x a y z", "a b", (2 / 6, 2 * 2 / 5)),
+        # y relevant: (1/1 + 2/3) / 2; x relevant, too: 1.
+        ("ap@3", "a x y", "a", (5 / 6, 1)),
+        # y and z relevant, x not: found at 1 of 3.
+        ("ap@2", "a x y z", "a", (1 / 3, 1)),
+        # x relevant: (1 + 2/3) / 3 against 1/2 / 2.
+        ("ap@3", "x n a", {"a": 1, "b": 1, "n": 0}, (1 / 6, 5 / 9)),
+        ("ndcg@1", "n x", {"n": 0, "a": 3}, (0, 0)),
+        ("ndcg@2", "a x", {"a": 3}, (1, 1)),
+        ("ndcg@2", "a n x", {"a": 3, "n": 0}, (1 / (1 + 1 / np.log2(3)), 1)),
+        # No relevant document is known: any number from 0 on.
+        ("ap@2", "x y", {}, (0, 1)),
+        ("recall@2", "n x y", {"n": 0}, (0, 1)),
+    ],
+)
+def test_bounds_worked_by_hand(metric: str, ranking: str, labels: Labels, expected: tuple[float, float]) -> None:
+    assert ends(metric, ranking, labels) == pytest.approx(expected, abs=1e-15)
+
+
+def test_hits_below_a_cut_of_the_ranking_were_not_retrieved() -> None:
+    graded = scenario(("a x y z", "a")).graded()
+    assert of(parse_metric("recall@1"), graded).low.tolist() == [1 / 4]
+    assert of(parse_metric("recall@1"), graded.cut(2)).low.tolist() == [1 / 2]
+
+
+def test_every_metric_has_bounds_or_a_reason_why_not() -> None:
+    """A new metric: show its extremes and add it to BOUNDED, or say in UNBOUNDED why it has none."""
+    assert not BOUNDED.keys() & UNBOUNDED.keys()
+    assert set(METRICS.names()) <= BOUNDED.keys() | UNBOUNDED.keys()
+
+
+@pytest.mark.parametrize("name", sorted(UNBOUNDED.keys() & METRICS.names()))
+def test_a_metric_without_bounds_has_none_and_a_sentence_that_says_why(name: str) -> None:
+    metric = Metric(name, None if METRICS[name].cut == "none" else 2)
+    graded = scenario(("a x", "a")).graded()
+    assert bounds(metric, graded) is None
+    assert why_unbounded(metric, graded) == UNBOUNDED[name]
+    assert UNBOUNDED[name].endswith(".")
+
+
+def test_a_metric_that_no_table_knows_has_no_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unjudged, "BOUNDED", {})
+    graded = scenario(("a x", "a")).graded()
+    assert bounds(parse_metric("ap@2"), graded) is None
+    assert why_unbounded(parse_metric("ap@2"), graded) == "no bounds of ap under unjudged hits are known."
+
+
+def test_ndcg_of_labels_with_several_gains_has_no_bounds() -> None:
+    graded = scenario(("a x", {"a": 1}), ("b", {"b": 2})).graded()
+    assert bounds(parse_metric("ndcg@2"), graded) is None
+    assert why_unbounded(parse_metric("ndcg@2"), graded) == (
+        "the labels have more than one gain, and which of them an unjudged hit would get is not known."
+    )
+    assert why_unbounded(parse_metric("ap@2"), graded) is None
+
+
+def test_a_metric_that_drops_unjudged_hits_has_no_bounds() -> None:
+    graded = scenario(("a x", "a")).graded()
+    assert bounds(parse_metric("ap(judged_only=true)@2"), graded) is None
+    assert why_unbounded(parse_metric("ap(judged_only=true)@2"), graded) == (
+        "judged_only drops the unjudged hits; what they would score can be said of the metric without it."
+    )
+
+
+def test_a_cutoff_that_the_score_could_not_have_has_no_bounds_either() -> None:
+    graded = scenario(("a x", "a")).graded(depth=2)
+    with pytest.raises(CutoffError):
+        bounds(parse_metric("ap@3"), graded)
+    with pytest.raises(MetricError):
+        bounds(parse_metric("precision"), graded)
+
+
+def test_no_queries_have_no_bounds_to_speak_of() -> None:
+    found = of(parse_metric("ap@2"), scenario().graded())
+    assert found.low.shape == found.high.shape == (0,)

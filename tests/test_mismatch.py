@@ -1,0 +1,73 @@
+"""Queries that a run and its qrels do not share: counted, named up to ten, and a guess why."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrial.mismatch import Mismatch, guessed_reason, mismatch_cautions
+
+
+def messages(mismatch: Mismatch, judged: tuple[str, ...]) -> dict[str, str]:
+    return {caution.code: caution.message for caution in mismatch_cautions("bm25", mismatch, judged)}
+
+
+def test_a_run_that_fits_its_qrels_says_nothing() -> None:
+    assert messages(Mismatch(2, 2, (), 0, ()), ("1", "2")) == {}
+
+
+def test_queries_that_were_not_retrieved_are_counted_and_named() -> None:
+    found = messages(Mismatch(4, 3, ("q4",), 0, ()), ("q1", "q2", "q3", "q4"))
+    assert found == {
+        "queries-not-retrieved": "bm25: 1 of 4 judged queries are not in the run; they score 0 and are counted: q4."
+    }
+
+
+def test_ten_names_stand_for_all() -> None:
+    names = tuple(f"q{number}" for number in range(10))
+    found = messages(Mismatch(2_000, 1_500, names, 0, ()), ())
+    assert found["queries-not-retrieved"].endswith(
+        "500 of 2,000 judged queries are not in the run; they score 0 and are counted: "
+        "q0, q1, q2, q3, q4, q5, q6, q7, q8, q9, and 490 more."
+    )
+
+
+def test_queries_without_judgments_are_counted_and_left_out() -> None:
+    found = messages(Mismatch(3, 3, (), 2, ("q8", "q9")), ("q1", "q2", "q3"))
+    assert found == {"queries-not-judged": "bm25: 2 queries of the run have no judgments and are left out: q8, q9."}
+
+
+def test_fewer_than_half_is_loud() -> None:
+    found = messages(Mismatch(4, 1, ("q2", "q3", "q4"), 0, ()), ("q1", "q2", "q3", "q4"))
+    assert found["few-queries-match"] == (
+        "bm25: FEWER THAN HALF OF THE QUERIES MATCH: 4 are judged, 1 are in the run, 1 in both. "
+        "Do the two belong together?"
+    )
+
+
+def test_half_is_not_fewer_than_half() -> None:
+    assert "few-queries-match" not in messages(Mismatch(4, 2, ("a", "b"), 0, ()), ("a", "b", "c", "d"))
+
+
+def test_a_run_of_many_queries_of_which_few_are_judged_is_loud_too() -> None:
+    assert "few-queries-match" in messages(Mismatch(2, 2, (), 3, ("x", "y", "z")), ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("judged", "unknown", "reason"),
+    [
+        (("1", "2"), ("01", "02"), "The ids differ by zeros before the number: '01' in the run, '1' in the qrels."),
+        (("q007",), ("q7",), "The ids differ by zeros before the number: 'q7' in the run, 'q007' in the qrels."),
+        (("1",), ("1.0",),
+         "The ids differ by numbers that were written as decimals, like 7.0 for 7: "
+         "'1.0' in the run, '1' in the qrels."),
+        (("Q1",), ("q1",), "The ids differ by upper and lower case: 'q1' in the run, 'Q1' in the qrels."),
+        (("1", "2"), ("q1", "q2"), "The run's ids have 'q' before them: 'q1', and '1' in the qrels."),
+        (("test-1", "test-2"), ("1", "2"),
+         "The ids of the qrels have 'test-' before them: 'test-1', and '1' in the run."),
+        (("a",), ("b",), ""),
+        ((), ("b",), ""),
+        (("a",), (), ""),
+    ],
+)  # fmt: skip
+def test_the_reason_is_guessed_from_the_names(judged: tuple[str, ...], unknown: tuple[str, ...], reason: str) -> None:
+    assert guessed_reason(judged, unknown) == reason

@@ -1,0 +1,210 @@
+"""`ragtrial score`: runs that other tools made, scored from files."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from small_experiment import ragtrial
+
+Capture = pytest.CaptureFixture[str]
+
+QRELS = "q1 0 a 1\nq1 0 b 0\nq1 0 c 2\nq2 0 a 1\nq3 0 z 0\nq4 0 d 1\n"
+RUN = (
+    "q1 Q0 c 1 3.0 bm25\nq1 Q0 x 2 2.0 bm25\nq1 Q0 a 3 1.0 bm25\n"
+    "q2 Q0 x 1 2.0 bm25\nq2 Q0 a 2 1.0 bm25\nq3 Q0 z 1 1.0 bm25\nq9 Q0 a 1 1.0 bm25\n"
+)
+"""q1 finds c and a at 1 and 3, q2 its one at 2; q3 has nothing relevant, q4 is not in the run, q9 not judged."""
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    Path("qrels.txt").write_text(QRELS)
+    Path("bm25.run").write_text(RUN)
+
+
+def test_the_answer_has_means_with_their_n_and_queries_on_request(capsys: Capture) -> None:
+    done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "--metrics", "rr,precision@2", "--json", "-q")
+    assert (done.code, done.err) == (0, "")
+    (run,) = done.json["runs"]
+    assert run["name"] == "bm25"
+    assert run["scores"] == {"rr": {"mean": 0.5, "n": 3}, "precision@2": {"mean": pytest.approx(1 / 3), "n": 3}}
+    assert "queries" not in run
+    done = ragtrial(
+        capsys, "score", "qrels.txt", "bm25.run", "--metrics", "rr,precision@2", "--json", "--per-query", "-"
+    )
+    assert done.json["runs"][0]["queries"] == {
+        "q1": {"rr": 1.0, "precision@2": 0.5},
+        "q2": {"rr": 0.5, "precision@2": 0.5},
+        "q3": {"rr": None, "precision@2": None},
+        "q4": {"rr": 0.0, "precision@2": 0.0},
+    }
+
+
+def test_trec_compat_counts_every_topic(capsys: Capture) -> None:
+    done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "--metrics", "rr", "--json", "-q", "--trec-compat")
+    assert done.json["runs"][0]["scores"] == {"rr": {"mean": 0.375, "n": 4}}
+
+
+def test_a_person_sees_a_table_the_mismatch_and_where_the_time_went(capsys: Capture) -> None:
+    done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "--metrics", "ndcg@10,rr,precision@2")
+    assert done.out == (
+        "run              ndcg@10      rr  precision@2  n\n"
+        "bm25              0.5271  0.5000       0.3333  3\n"
+        "(best possible)   1.0000  1.0000       0.6667\n"
+    )
+    assert "bm25: 1 of 4 judged queries are not in the run; they score 0 and are counted: q4." in done.err
+    assert "bm25: 1 queries of the run have no judgments and are left out: q9." in done.err
+    last = done.err.splitlines()[-1]
+    assert last.startswith("bm25: 7 rows in ")
+    assert all(f"{stage} " in last for stage in ("qrels", "read", "check", "join", "metrics"))
+
+
+def test_several_runs_stand_in_one_table_by_their_names(capsys: Capture) -> None:
+    Path("other").mkdir()
+    Path("other/bm25.run").write_text(RUN)
+    done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "other/bm25.run", "--metrics", "rr", "--json", "-q")
+    assert [run["name"] for run in done.json["runs"]] == ["bm25", "bm25-2"]
+
+
+def test_per_query_values_are_a_long_table(capsys: Capture) -> None:
+    done = ragtrial(
+        capsys,
+        "score",
+        "qrels.txt",
+        "bm25.run",
+        "--metrics",
+        "rr,ap",
+        "--per-query",
+        "q.csv",
+        "--table",
+        "means.csv",
+        "-q",
+    )
+    assert done.code == 0
+    rows = list(csv.reader(io.StringIO(Path("q.csv").read_text())))
+    assert rows[0] == ["setting", "query", "metric", "value"]
+    assert len(rows) == 1 + 4 * 2
+    assert rows[1:3] == [["bm25", "q1", "rr", "1.0"], ["bm25", "q1", "ap", repr((1 + 2 / 3) / 2)]]
+    assert rows[5] == ["bm25", "q3", "rr", ""]
+    assert list(csv.reader(io.StringIO(Path("means.csv").read_text())))[1] == ["bm25", "rr", "0.5", "3"]
+
+
+def test_standard_input_is_a_run_or_the_qrels(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    for files, text in ((("qrels.txt", "-"), RUN), (("-", "bm25.run"), QRELS)):
+        stdin = io.TextIOWrapper(io.BytesIO(text.encode()))
+        monkeypatch.setattr(sys, "stdin", stdin)
+        form = ("--qrels-format", "trec", "--format", "trec")
+        done = ragtrial(capsys, "score", *files, "--metrics", "rr", "--json", "-q", *form)
+        assert done.json["runs"][0]["scores"]["rr"] == {"mean": 0.5, "n": 3}
+
+
+def test_packed_files_are_read_as_they_are(capsys: Capture) -> None:
+    Path("bm25.run.gz").write_bytes(gzip.compress(RUN.encode()))
+    done = ragtrial(capsys, "score", "qrels.txt", "bm25.run.gz", "--metrics", "rr", "--json", "-q")
+    assert done.json["runs"][0]["scores"]["rr"]["mean"] == 0.5
+    assert done.json["runs"][0]["name"] == "bm25"
+
+
+def test_faults_of_all_runs_are_told_at_once_with_their_lines(capsys: Capture) -> None:
+    Path("one.run").write_text("q1 Q0 a 1 nan t\nq1 Q0 b 2\n")
+    Path("two.run").write_text("q1 Q0 a 1 1 t\nq1 Q0 a 2 0.5 t\n")
+    done = ragtrial(capsys, "score", "qrels.txt", "one.run", "two.run", "--metrics", "rr", "--format", "trec")
+    assert done.code == 2
+    assert done.out == ""
+    told = [line for line in done.err.splitlines() if line.startswith("error: ")]
+    assert [line.split(": ")[1] for line in told] == ["one.run:1", "one.run:2", "two.run:2"]
+    done = ragtrial(capsys, "score", "qrels.txt", "two.run", "--metrics", "rr", "--duplicates", "first", "--json", "-q")
+    assert done.json["runs"][0]["counts"]["duplicates"] == 1
+
+
+def test_depth_and_judged_only_change_the_ranking_that_is_scored(capsys: Capture) -> None:
+    def mean(*options: str) -> float:
+        done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "--metrics", "recall@10,rr", "--json", "-q", *options)
+        scores = done.json["runs"][0]["scores"]
+        return float(scores["recall@10"]["mean"] + scores["rr"]["mean"])
+
+    assert mean() == pytest.approx((1 + 1 + 0) / 3 + (1 + 0.5) / 3)
+    assert mean("--depth", "1") == pytest.approx(0.5 / 3 + 1 / 3)
+    assert mean("--judged-only") == pytest.approx(2 / 3 + 2 / 3)
+    assert mean("--relevance-threshold", "2") == pytest.approx(1 + 1)
+
+
+def test_bounds_and_ties_are_shown_on_request(capsys: Capture) -> None:
+    Path("tied.run").write_text("q1 Q0 x 1 1.0 t\nq1 Q0 a 2 1.0 t\n")
+    Path("one.qrels").write_text("q1 0 a 1\n")
+    done = ragtrial(
+        capsys, "score", "one.qrels", "tied.run", "--metrics", "rr,precision@1", "--bounds", "--ties", "--json"
+    )
+    (run,) = done.json["runs"]
+    assert run["ties"] == {"rr": {"low": 0.5, "high": 1.0}, "precision@1": {"low": 0.0, "high": 1.0}}
+    assert run["bounds"] == {"rr": {"low": 0.5, "high": 1.0}, "precision@1": {"low": 0.0, "high": 1.0}}
+    assert "1 queries have equal scores whose order could change their values" in done.err
+    done = ragtrial(capsys, "score", "one.qrels", "tied.run", "--metrics", "rr", "--ties", "-q")
+    assert done.out.splitlines()[-2:] == [
+        "tied: equal scores  lowest    mean  highest",
+        "rr                  0.5000  0.5000   1.0000",
+    ]
+
+
+def test_a_rank_column_that_contradicts_the_scores_is_told(capsys: Capture) -> None:
+    Path("odd.run").write_text("q1 Q0 a 2 9.0 t\nq1 Q0 b 1 3.0 t\n")
+    done = ragtrial(capsys, "score", "qrels.txt", "odd.run", "--metrics", "rr")
+    assert (
+        "odd: the rank column says another order than the scores for 1 queries ('q1' first); the scores were followed."
+        in done.err
+    )
+
+
+def test_an_msmarco_run_goes_by_rank(capsys: Capture) -> None:
+    Path("ms.tsv").write_text("q1\tx\t2\nq1\tc\t1\nq2\ta\t1\n")
+    done = ragtrial(capsys, "score", "qrels.txt", "ms.tsv", "--metrics", "rr", "--json", "-q", "--format", "msmarco")
+    assert done.json["runs"][0]["scores"]["rr"] == {"mean": pytest.approx(2 / 3), "n": 3}
+
+
+def test_a_report_is_made_and_shown(capsys: Capture) -> None:
+    done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "--metrics", "ndcg@10,rr", "-o", "reports/bm25", "-q")
+    assert done.code == 0
+    assert done.out.splitlines()[-1] == "report: reports/bm25/report.json"
+    shown = ragtrial(capsys, "show", "reports/bm25", "--json")
+    assert shown.json["settings"][0]["scores"]["rr"] == {"mean": 0.5, "n": 3}
+    query = ragtrial(capsys, "show", "reports/bm25", "--query", "q1")
+    assert query.out == (
+        "query q1\n\nbm25: ndcg@10 0.9502\n  1  grade 2  3.0000  c\n  2  grade -  2.0000  x\n  3  grade 1  1.0000  a\n"
+    )
+    again = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "--metrics", "rr", "-o", "reports/bm25")
+    assert again.code == 2
+    assert "reports/bm25: is there already; a report is a new folder. Name another one." in again.err
+    assert json.loads(Path("reports/bm25/config.yaml").read_text())["score"]["runs"] == ["bm25.run"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("qrels.txt",), "there is no RUN behind QRELS; with --labels FILE all files are runs."),
+        (("-", "-"), "standard input can be read once; only one file may be `-`."),
+        (("qrels.txt", "bm25.run", "--metrics", "ndgc@10"), "Did you mean 'ndcg'?"),
+        (("qrels.txt", "bm25.run", "--metrics", "precision"), "precision has no cutoff; write precision@k."),
+        (("qrels.txt", "bm25.run", "--depth", "0"), "the depth is 0; it must be at least 1."),
+        (("qrels.txt", "bm25.run", "--relevance-threshold", "0"),
+         "the relevance threshold is 0; it must be at least 1."),
+        (("qrels.txt", "-", "-o", "r", "--format", "trec"), "a report cannot be made of standard input"),
+        (("nowhere.txt", "bm25.run"), "nowhere.txt"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(RUN.encode())))
+    done = ragtrial(capsys, "score", *arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert "Traceback" not in done.err

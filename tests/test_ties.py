@@ -1,0 +1,157 @@
+"""The range of ties is what all orders of equal scores give, and no metric has one without being known to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations, groupby, permutations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragtrial.grading import GradedRankings
+from ragtrial.metrics import METRICS, Metric, parse_metric
+from ragtrial.ranges import Bounds, preferences, tie_range, ties, ties_that_matter
+from ragtrial.ranges.preferences import PREFERENCES, UNORDERED
+from scenarios import Scenario, scenario, scores
+from strategies import DOCUMENTS, cutoffs, labels, metric_called
+
+Transformation = Callable[[GradedRankings], GradedRankings]
+
+
+def tied(case: Scenario, run_scores: Sequence[Sequence[int]], threshold: int = 1) -> GradedRankings:
+    """The graded rankings, knowing which hits have one score; the scores of each query fall or stay as they are."""
+    graded = case.graded(threshold=threshold)
+    found = []
+    for row, rank in zip(graded.rows.tolist(), graded.ranks.tolist(), strict=True):
+        own = run_scores[row]
+        alike = [place for place, score in enumerate(own, start=1) if score == own[rank - 1]]
+        found.append((alike[0], alike[-1]))
+    return replace(graded, ties=np.array(found, dtype=np.int32).reshape(-1, 2))
+
+
+def every_order(case: Scenario, run_scores: Sequence[int]) -> Scenario:
+    """The query once for each order of its hits that keeps higher scores above lower ones."""
+    (ranking,), (known,), ordered = case.rankings, case.labels, case.ordered
+    groups = [[doc for doc, _ in group] for _, group in groupby(zip(ranking, run_scores, strict=True), lambda x: x[1])]
+    orders = [sum(chosen, ()) for chosen in product(*map(permutations, groups))]
+    return Scenario(tuple(orders), (known,) * len(orders), ordered * len(orders))
+
+
+@st.composite
+def tied_runs(draw: st.DrawFn) -> tuple[Scenario, list[int]]:
+    """One query with its scores, falling, few of them different."""
+    ranking = tuple(draw(st.permutations(DOCUMENTS))[: draw(st.integers(0, 6))])
+    run_scores = sorted((draw(st.integers(0, 2)) for _ in ranking), reverse=True)
+    near = st.dictionaries(st.sampled_from(ranking), st.integers(-1, 3)) if ranking else st.just({})
+    return Scenario((ranking,), ({**draw(labels()), **draw(near)},), (True,)), run_scores
+
+
+def transformations(depth: int) -> tuple[Transformation, ...]:
+    """What may be done to rankings before they are scored."""
+    return (
+        lambda graded: graded,
+        lambda graded: graded.cut(depth),
+        lambda graded: graded.condensed(),
+        lambda graded: graded.cut(depth).condensed(),
+        lambda graded: graded.condensed().cut(depth),
+    )
+
+
+@pytest.mark.parametrize("name", METRICS.names())
+@settings(max_examples=150)
+@given(
+    data=st.data(),
+    drawn=tied_runs(),
+    then=st.integers(1, 6).map(transformations).flatmap(st.sampled_from),
+    threshold=st.integers(1, 2),
+    pooled=st.booleans(),
+)
+def test_the_range_is_that_of_all_orders_of_equal_scores(
+    name: str,
+    data: st.DataObject,
+    drawn: tuple[Scenario, list[int]],
+    then: Transformation,
+    threshold: int,
+    pooled: bool,
+) -> None:
+    case, run_scores = drawn
+    metric = data.draw(metric_called(name))
+    graded = replace(tied(case, [run_scores], threshold), pooled=pooled)
+    found = tie_range(metric, graded, then)
+    if found is None:
+        assert name in UNORDERED
+        return
+    orders = replace(every_order(case, run_scores).graded(threshold=threshold), pooled=pooled)
+    all_scores = scores(metric, then(orders))
+    assert found.low == pytest.approx([all_scores.min()], abs=1e-12)
+    assert found.high == pytest.approx([all_scores.max()], abs=1e-12)
+
+
+def test_every_metric_prefers_some_hits_or_has_a_reason_why_not() -> None:
+    """A new metric: show that moving some kind of hit up never lowers it, or say in UNORDERED why there is none."""
+    assert not PREFERENCES.keys() & UNORDERED.keys()
+    assert set(METRICS.names()) <= PREFERENCES.keys() | UNORDERED.keys()
+
+
+def test_a_metric_that_no_table_knows_has_no_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ties, "PREFERENCES", {})
+    assert tie_range(parse_metric("ap@2"), tied(scenario(("a x", "a")), [[1, 1]])) is None
+
+
+def ends(metric: str, graded: GradedRankings, then: Transformation = lambda graded: graded) -> list[list[float]]:
+    found = tie_range(parse_metric(metric), graded, then)
+    assert isinstance(found, Bounds)
+    return [found.low.tolist(), found.high.tolist()]
+
+
+def test_a_group_that_straddles_k_decides_which_of_its_hits_are_in() -> None:
+    """x above three equal ones, of which one is relevant: it may be the second or the fourth."""
+    graded = tied(scenario(("x y a z", "a")), [[3, 2, 2, 2]])
+    assert ends("rr@4", graded) == [[1 / 4], [1 / 2]]
+    assert ends("hit_rate@2", graded) == [[0], [1]]
+    assert ends("hit_rate@1", graded) == [[0], [0]]
+    assert ends("recall@3", graded) == [[0], [1]]
+    assert ends("rr@4", graded, lambda ranked: ranked.cut(3)) == [[0], [1 / 2]]
+
+
+def test_queries_have_groups_of_their_own() -> None:
+    graded = tied(scenario(("a x", "a"), ("x a", "a"), ("a", "a")), [[1, 1], [2, 1], [1]])
+    assert ends("rr@2", graded) == [[1 / 2, 1 / 2, 1], [1, 1 / 2, 1]]
+
+
+def test_a_gain_that_is_given_decides_which_hit_is_better() -> None:
+    graded = tied(scenario(("a b", {"a": 1, "b": 2})), [[1, 1]])
+    metric = Metric("ndcg", 1, gains=((1, 9.0), (2, 3.0)))
+    hits = preferences.worth(metric, graded, "gain")
+    assert hits.tolist() == [9, 3]
+
+
+@pytest.mark.parametrize("metric", ["rr@3", "ndcg@3", "judged@3"])
+def test_a_ranking_without_scores_or_without_ties_has_one_value(metric: str) -> None:
+    case = scenario(("x a b", {"a": 1, "b": 2}))
+    (score,) = scores(metric, case.graded())
+    assert ends(metric, case.graded()) == [[score], [score]]
+    assert ends(metric, tied(case, [[3, 2, 1]])) == [[score], [score]]
+
+
+@given(runs=st.lists(tied_runs(), max_size=4), k=cutoffs)
+def test_ties_matter_where_two_of_equal_score_are_judged_unlike(runs: list[tuple[Scenario, list[int]]], k: int) -> None:
+    singles = [case for case, _ in runs]
+    case = Scenario(
+        tuple(single.rankings[0] for single in singles),
+        tuple(single.labels[0] for single in singles),
+        (False,) * len(runs),
+    )
+    graded = tied(case, [run_scores for _, run_scores in runs])
+    matter = ties_that_matter(graded)
+    for index, (single, run_scores) in enumerate(runs):
+        judged = [single.labels[0].get(doc) for doc in single.rankings[0]]
+        pairs = combinations(zip(judged, run_scores, strict=True), 2)
+        assert matter[index] == any(one != other and same == score for (one, same), (other, score) in pairs)
+    for name in sorted(PREFERENCES.keys() & METRICS.names()):
+        found = tie_range(Metric(name, None if METRICS[name].cut == "none" else k), graded)
+        assert found is not None
+        assert found.low[~matter].tolist() == found.high[~matter].tolist(), name
