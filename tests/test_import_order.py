@@ -15,7 +15,7 @@ ORDER = [
     "matching", "storage", "functions", "dataset", "formats", "tokenizers", "chunkers", "embedders", "stores", "health",
     "retrievers", "latency", "grading", "metrics",
     "evaluators", "report", "drilldown", "environment", "config", "setting", "opened", "outcomes", "plan", "audit",
-    "reporting", "experiment", "views", "cli",
+    "reporting", "experiment", "integrations", "views", "cli",
 ]  # fmt: skip
 """Folders and modules, top to bottom. The package itself and its entry point stand outside: they open the door."""
 
