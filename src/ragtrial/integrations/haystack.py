@@ -23,11 +23,12 @@ import math
 from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ragtrial.evaluators import EVALUATORS
-from ragtrial.grading import GradedRankings, grade
+from ragtrial.grading import GradedRankings
+from ragtrial.judgments import Judgments
 from ragtrial.metrics import Metric
-from ragtrial.rankings import from_rows
-from ragtrial.records import Judgment, Query
 
 try:
     from haystack import Document, component, default_to_dict
@@ -54,7 +55,6 @@ Gains = dict[Hashable, float]
 class _DocumentEvaluator:
     """What the four share: everything but the metric."""
 
-    _metric: ClassVar[str]
     _missing: ClassVar[tuple[Hashable, ...]] = (None,)
     """Values that match nothing."""
 
@@ -69,7 +69,7 @@ class _DocumentEvaluator:
                 f"Unsupported document_comparison_field: '{document_comparison_field}'. "
                 "Use 'content', 'id', or 'meta.<key>'."
             )
-        if top_k is not None and (not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1):
+        if top_k is not None and (type(top_k) is not int or top_k < 1):  # True is no number of documents
             raise ValueError(f"top_k is {top_k!r}; it must be a whole number from 1 on, or None for no cut.")
         self.document_comparison_field = document_comparison_field
         self.top_k = top_k
@@ -101,13 +101,13 @@ class _DocumentEvaluator:
         levels = sorted({gain for gains in truths for gain in gains.values() if gain > 0})
         metric = self._metric_at(k, levels)
         family = next(one for one in EVALUATORS if one.family == metric.definition.family)
-        graded = _graded(truths, found, k, {level: place for place, level in enumerate(levels, start=1)})
+        graded = _graded(truths, found, {level: place for place, level in enumerate(levels, start=1)})
         (evaluation,) = family([metric], no_relevant="zero").evaluate(graded).values()
         return {"score": evaluation.mean.mean, "individual_scores": evaluation.values.tolist()}
 
     def _metric_at(self, k: int, levels: Sequence[float]) -> Metric:
         """The metric, cut at ``k``, where grade 1 gains the first of ``levels``, grade 2 the second, and so on."""
-        return Metric(self._metric, k)
+        raise NotImplementedError
 
     def _gains(self, documents: Sequence[Document], query: int) -> Gains:
         """What there is to find, each value once; the same gain for all."""
@@ -135,9 +135,11 @@ class _DocumentEvaluator:
         without = sum(not gains for gains in truths)
         if without:
             _log.warning(
-                "%d of %d queries have no ground truth document with a value in %s; each scores 0 and counts in the mean.",
-                without, len(truths), self.document_comparison_field,
-            )  # fmt: skip
+                "%d of %d queries have no ground truth with a value in %s; each scores 0 and counts in the mean.",
+                without,
+                len(truths),
+                self.document_comparison_field,
+            )
         if all(value is None for values in found for value in values):
             _log.warning("No retrieved document has a value in %s; every score is 0.", self.document_comparison_field)
 
@@ -146,14 +148,16 @@ class _DocumentEvaluator:
 class DocumentMRREvaluator(_DocumentEvaluator):
     """1 / rank of the first ground truth document, and its mean (MRR)."""
 
-    _metric = "rr"
+    def _metric_at(self, k: int, levels: Sequence[float]) -> Metric:
+        return Metric("rr", k)
 
 
 @component
 class DocumentMAPEvaluator(_DocumentEvaluator):
     """Average precision over all ground truth documents, and its mean (MAP)."""
 
-    _metric = "ap"
+    def _metric_at(self, k: int, levels: Sequence[float]) -> Metric:
+        return Metric("ap", k)
 
 
 @component
@@ -175,13 +179,15 @@ class DocumentRecallEvaluator(_DocumentEvaluator):
         """As the other evaluators, with a ``mode``. Raises ValueError for one that does not exist, too."""
         _DocumentEvaluator.__init__(self, document_comparison_field, top_k=top_k)
         self.mode = mode if isinstance(mode, RecallMode) else RecallMode.from_str(mode)
-        self._metric = "hit_rate" if self.mode is RecallMode.SINGLE_HIT else "recall"  # type: ignore[misc]
 
     def to_dict(self) -> dict[str, Any]:
         """What a pipeline writes to be made again."""
         return default_to_dict(
             self, mode=str(self.mode), document_comparison_field=self.document_comparison_field, top_k=self.top_k
         )
+
+    def _metric_at(self, k: int, levels: Sequence[float]) -> Metric:
+        return Metric("hit_rate" if self.mode is RecallMode.SINGLE_HIT else "recall", k)
 
 
 @component
@@ -191,10 +197,8 @@ class DocumentNDCGEvaluator(_DocumentEvaluator):
     The gain of a ground truth document is its ``score``, 1 where none of the query's has one.
     """
 
-    _metric = "ndcg"
-
     def _metric_at(self, k: int, levels: Sequence[float]) -> Metric:
-        return Metric(self._metric, k, gains=tuple(enumerate(levels, start=1)))
+        return Metric("ndcg", k, gains=tuple(enumerate(levels, start=1)))
 
     def _gains(self, documents: Sequence[Document], query: int) -> Gains:
         """The highest score of each value. Raises ValueError where only some have one, or one is no finite number."""
@@ -221,19 +225,30 @@ def _hashable(value: object) -> Hashable:
     if isinstance(value, list | tuple):
         return list if isinstance(value, list) else tuple, tuple(map(_hashable, value))
     hash(value)
-    return value  # type: ignore[return-value]  # mypy does not know that it could be hashed
+    return value
 
 
-def _graded(
-    truths: list[Gains], found: list[list[Hashable]], depth: int, grade_of: dict[float, int]
-) -> GradedRankings:
-    """The rankings as ragtrial grades them. A document that gains nothing has the grade 0."""
-    names, rows, queries = ["not judged"], [], []
-    for number, (gains, values) in enumerate(zip(truths, found, strict=True)):
-        codes = {value: len(names) + place for place, value in enumerate(gains)}
-        names += [f"{number}.{place}" for place in range(len(gains))]
-        judged = [Judgment(names[codes[value]], grade_of.get(gain, 0)) for value, gain in gains.items()]
-        queries.append(Query(str(number), "", tuple(judged)))
-        # A duplicate takes up its rank, but is no hit any more.
-        rows.append([codes.pop(value, 0) for value in values])
-    return grade(from_rows(rows), names, queries, depth)
+def _graded(truths: list[Gains], found: list[list[Hashable]], grade_of: dict[float, int]) -> GradedRankings:
+    """The rankings as ragtrial's metrics see them. What gains nothing has the grade 0."""
+    ranks: list[int] = []
+    indices: list[int] = []
+    ends = [0]
+    starts = np.cumsum([0, *map(len, truths)], dtype=np.int64)
+    for start, gains, values in zip(starts[:-1].tolist(), truths, found, strict=True):
+        waiting = {value: start + place for place, value in enumerate(gains)}
+        for rank, value in enumerate(values, start=1):
+            # What was found is not waited for again: a duplicate takes up its rank, but is no hit any more.
+            judgment = waiting.pop(value, None)
+            if judgment is not None:
+                ranks.append(rank)
+                indices.append(judgment)
+        ends.append(len(ranks))
+    grades = [grade_of.get(gain, 0) for gains in truths for gain in gains.values()]
+    return GradedRankings(
+        Judgments(starts, np.array(grades, dtype=np.int32), np.zeros(len(truths), dtype=np.bool_)),
+        starts=np.array(ends, dtype=np.int64),
+        ranks=np.array(ranks, dtype=np.int32),
+        indices=np.array(indices, dtype=np.int64),
+        lengths=np.array([len(values) for values in found], dtype=np.int64),
+        depth=None,
+    )
