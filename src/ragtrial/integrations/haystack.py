@@ -220,6 +220,8 @@ class DocumentNDCGEvaluator(_DocumentEvaluator):
 
 def _hashable(value: object) -> Hashable:
     """A value that can be hashed, equal to another one of its kind where the two values are. Raises TypeError."""
+    if isinstance(value, str):  # nearly all are
+        return value
     if isinstance(value, dict):
         return dict, frozenset((key, _hashable(inner)) for key, inner in value.items())
     if isinstance(value, list | tuple):
