@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.pop("RAGTRIAL_WORKSPACE", None)
 

@@ -15,7 +15,7 @@ ORDER = [
     "matching", "storage", "functions", "dataset", "formats", "tokenizers", "chunkers", "embedders", "stores", "health",
     "retrievers", "latency", "grading", "metrics", "evaluators", "ranges", "mismatch", "sources", "scoring",
     "report", "drilldown", "environment", "config", "setting", "opened", "outcomes", "plan", "audit", "reporting",
-    "score_report", "experiment", "views", "cli",
+    "score_report", "experiment", "integrations", "views", "cli",
 ]  # fmt: skip
 """Folders and modules, top to bottom. The package itself and its entry point stand outside: they open the door."""
 

@@ -18,7 +18,7 @@ PUBLIC = [
     "RagtrialError", "Report", "RetrievalEvaluator", "load_config", "load_prompt_queries", "load_report",
     "run_experiment",
 ]  # fmt: skip
-HEAVY = {"torch", "chromadb", "scipy", "pandas", "sentence_transformers", "transformers"}
+HEAVY = {"torch", "chromadb", "scipy", "pandas", "sentence_transformers", "transformers", "haystack"}
 MORE_THAN_HELP_NEEDS = HEAVY | {"numpy", "pydantic", "yaml", "rich", "huggingface_hub", "tokenizers"}
 
 

@@ -1,0 +1,1 @@
+"""ragtrial's metrics inside other frameworks: one module each, which needs the extra of its name."""

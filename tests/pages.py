@@ -1,0 +1,38 @@
+"""The code on a page of the documentation, run from top to bottom."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+_BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$(\n\n^```text\n(?P<shown>.*?)^```$)?", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Python on a page, and what the page shows below it as its output: nothing where it shows nothing."""
+
+    code: str
+    shown: str
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    for match in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+        yield Block(match["code"], match["shown"] or "")
+
+
+def assert_prints_what_it_shows(page: Path) -> None:
+    """Runs all blocks in one namespace, as one would type them."""
+    names: dict[str, object] = {}
+    ran = 0
+    for block in blocks(page):
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(compile(block.code, str(page), "exec"), names)
+        assert printed.getvalue() == block.shown, block.code
+        ran += 1
+    assert ran, f"{page.name} has no code"
