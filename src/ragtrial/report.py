@@ -6,14 +6,15 @@ import gzip
 import json
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
-from ragtrial.errors import Fault, ReportError, RunError, did_you_mean, listed
+from ragtrial.errors import Fault, ReportError, RunError, did_you_mean
+from ragtrial.report_folders import find_report
 from ragtrial.storage.atomic import new_folder, write_text
 from ragtrial.storage.presence import only_writer
 
@@ -300,56 +301,6 @@ def write_folder(
             _write_lines(new / "rankings" / f"{name}.jsonl.gz", rows)
         _write_lines(new / "texts.jsonl.gz", texts)
     return _placed(report, folder)
-
-
-def find_report(reference: str, directory: Path) -> Path:
-    """The folder of a report: ``reference`` is a folder, a run id (or how it begins), or ``latest``.
-
-    ``latest`` is the newest run of all experiments in ``directory``, ``<experiment>/latest`` that of one. Raises
-    ReportError with what there is.
-    """
-    folder = Path(reference)
-    if folder.name == "report.json":
-        folder = folder.parent
-    if (folder / "report.json").is_file():
-        return folder
-    if folder.name == "latest" and folder.is_file():  # the file that write_report leaves, wherever it is
-        return folder.parent / folder.read_text(encoding="utf-8").strip()
-    runs = list_reports(directory)
-    if folder.name == "latest":
-        return _newest(runs, folder.parent.name, directory)
-    matching = [run for run in runs if run.name.startswith(reference)]
-    if len(matching) == 1:
-        return matching[0]
-    if matching:
-        names = listed(run.name for run in matching)
-        raise ReportError(f"{reference!r} may be any of: {names}. Write more of the id.")
-    near = did_you_mean(reference, [run.name for run in runs])
-    raise ReportError(
-        f"{reference!r} is no report: neither a folder with report.json nor the id of one of {len(runs)} runs in "
-        f"{directory}.{near} `ragtrial list runs` shows them."
-    )
-
-
-def _newest(runs: Sequence[Path], experiment: str, directory: Path) -> Path:
-    if not runs:
-        raise ReportError(f"there is no report in {directory} yet; `ragtrial run CONFIG` makes one.")
-    names = dict.fromkeys(run.parent.name for run in runs)
-    if experiment and experiment not in names:
-        near = did_you_mean(experiment, names)
-        raise ReportError(f"there is no experiment {experiment!r} in {directory}.{near} It has: {listed(names)}.")
-    return [run for run in runs if experiment in ("", run.parent.name)][-1]
-
-
-def list_reports(directory: Path) -> list[Path]:
-    """The folders of all reports in ``directory``, oldest first."""
-    found = [path.parent for path in directory.glob("*/*/report.json") if not path.parent.name.startswith(".")]
-    return sorted(found, key=_age)
-
-
-def _age(folder: Path) -> tuple[str, int, str]:
-    """By the second in the id; of runs in one second, by the time at which the report was written."""
-    return folder.name.partition("-")[0], (folder / "report.json").stat().st_mtime_ns, folder.name
 
 
 def load_report(reference: str | Path, directory: str | Path = "results") -> Report:

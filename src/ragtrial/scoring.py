@@ -15,9 +15,9 @@ from ragtrial.grading import GradedRankings, graded_hits
 from ragtrial.judgments import Order, Qrels, RunHits
 from ragtrial.metrics import Metric, parse_metrics
 from ragtrial.mismatch import MOST_NAMED, Mismatch, mismatch_cautions
+from ragtrial.ranges import Bounds, attainable, bounds, tie_range, ties_that_matter
 from ragtrial.records import Caution, Mean
 from ragtrial.sources import Handling, distinct, joined_runs, load_qrels
-from ragtrial.ranges import Bounds, attainable, bounds, tie_range, ties_that_matter
 
 STANDARD_METRICS = ("ndcg@10", "recall@100", "ap", "rr", "precision@10", "judged@10")
 Duplicates = Literal["error", "first"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ragtrial.ranges import Bounds
 from ragtrial.records import Mean
 from ragtrial.scoring import RunScores, Scoring
-from ragtrial.ranges import Bounds
 
 
 def run_table(scoring: Scoring) -> list[list[str]]:
