@@ -4,6 +4,7 @@
     ├── InputError               what was written is wrong; nothing was run      (exit code 2)
     │   ├── ConfigError          the YAML config, --set, the environment
     │   ├── LabelsError          prompt_queries.json, qrels
+    │   ├── RunFileError         a run: a file, or a table in memory, of what a system returned
     │   ├── CorpusError          the documents
     │   ├── MetricError          a metric's name or parameters
     │   ├── CutoffError          a k beyond the depth that was retrieved
@@ -65,6 +66,10 @@ class ConfigError(InputError):
 
 class LabelsError(InputError):
     """The labelled queries are wrong, or do not fit the documents."""
+
+
+class RunFileError(InputError):
+    """A run, in a file or in memory, cannot be read or written."""
 
 
 class CorpusError(InputError):
