@@ -12,10 +12,10 @@ SOURCE = Path(__file__).parents[1] / "src" / "ragtrial"
 
 ORDER = [
     "errors", "records", "registry", "options", "validation", "progress", "rankings", "judgments", "compiled",
-    "matching", "storage", "functions", "dataset", "report_folders", "formats", "tokenizers", "chunkers", "embedders",
-    "stores", "health", "retrievers", "latency", "grading", "metrics", "evaluators", "ranges", "mismatch", "sources",
-    "scoring", "report", "drilldown", "environment", "config", "setting", "opened", "outcomes", "plan", "audit",
-    "reporting", "score_report", "experiment", "integrations", "views", "cli",
+    "matching", "storage", "functions", "dataset", "tokenizers", "chunkers", "embedders", "stores", "health",
+    "retrievers", "latency", "grading", "metrics", "evaluators", "ranges", "report_folders", "report", "formats",
+    "mismatch", "sources", "scoring", "drilldown", "environment", "config", "setting", "opened", "outcomes", "plan",
+    "audit", "reporting", "score_report", "experiment", "integrations", "views", "cli",
 ]  # fmt: skip
 """Folders and modules, top to bottom. The package itself and its entry point stand outside: they open the door."""
 
@@ -25,6 +25,8 @@ HEAVY = {
     "chromadb",
     "scipy",
     "pandas",
+    "polars",
+    "pyarrow",
     "sentence_transformers",
     "transformers",
     "huggingface_hub",

@@ -4,7 +4,7 @@
     ├── InputError               what was written is wrong; nothing was run      (exit code 2)
     │   ├── ConfigError          the YAML config, --set, the environment
     │   ├── LabelsError          prompt_queries.json, qrels
-    │   ├── RunFileError         a run file
+    │   ├── RunFileError         a run: a file, or a table in memory, of what a system returned
     │   ├── CorpusError          the documents
     │   ├── MetricError          a metric's name or parameters
     │   ├── CutoffError          a k beyond the depth that was retrieved
@@ -69,7 +69,7 @@ class LabelsError(InputError):
 
 
 class RunFileError(InputError):
-    """A run file cannot be read, or has lines that are wrong."""
+    """A run, in a file or in memory, cannot be read or written."""
 
 
 class CorpusError(InputError):

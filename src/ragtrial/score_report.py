@@ -28,8 +28,8 @@ from ragtrial.report import (
     write_folder,
 )
 from ragtrial.reporting import metric_part
-from ragtrial.scoring import Given, RunScores, Scoring
-from ragtrial.sources import Handling, load_qrels, loaded_runs
+from ragtrial.scoring import RunScores, Scoring
+from ragtrial.sources import Given, load_judgments, loaded_runs
 from ragtrial.storage.fingerprints import fingerprint
 
 
@@ -44,9 +44,13 @@ def write_score_report(scoring: Scoring, given: Given, target: str | Path) -> Re
         raise InputError(Fault(str(folder), message="is there already; a report is a new folder. Name another one."))
     if "-" in (given.qrels, *given.runs):
         raise InputError("a report cannot be made of standard input, which is read once; save it to a file first.")
-    qrels = load_qrels(given.qrels, given.qrels_form)
-    handling = Handling(scoring.protocol.order, "first", scoring.protocol.trec_compat, given.run_form, given.columns)
-    runs = [in_order(run, handling.order) for source in given.runs for run in loaded_runs(source, handling)]
+    judged = load_judgments(given)
+    qrels = judged.qrels
+    runs = [
+        in_order(run, scoring.protocol.order)
+        for source, name in given.named_runs()
+        for run in loaded_runs(source, name, given, judged.labels)
+    ]
     rows = [_rows(qrels, run, scoring.protocol.depth) for run in runs]
     report = _report(scoring, qrels, rows, given, folder.name)
     rankings = {run.name: iter(ranked.values()) for run, ranked in zip(scoring.runs, rows, strict=True)}

@@ -17,7 +17,7 @@ from ragtrial.metrics import Metric, parse_metrics
 from ragtrial.mismatch import MOST_NAMED, Mismatch, mismatch_cautions
 from ragtrial.ranges import Bounds, attainable, bounds, tie_range, ties_that_matter
 from ragtrial.records import Caution, Mean
-from ragtrial.sources import Handling, distinct, joined_runs, load_qrels
+from ragtrial.sources import Given, Handling, distinct, joined_runs, load_judgments
 
 STANDARD_METRICS = ("ndcg@10", "recall@100", "ap", "rr", "precision@10", "judged@10")
 Duplicates = Literal["error", "first"]
@@ -237,7 +237,7 @@ class Scoring:
     protocol: Protocol
     runs: tuple[RunScores, ...]
 
-    def long_table(self) -> dict[str, Sequence[Any]]:
+    def long_table(self) -> Mapping[str, Sequence[Any]]:
         """One row per run, query and metric, as columns: ``setting``, ``query``, ``metric``, ``value``.
 
         A value is None where the metric is not defined for the query, which is then not in the mean.
@@ -252,7 +252,7 @@ class Scoring:
             columns["value"] += [value for row in values for value in row]
         return columns
 
-    def mean_table(self) -> dict[str, Sequence[Any]]:
+    def mean_table(self) -> Mapping[str, Sequence[Any]]:
         """One row per run and metric, as columns: ``setting``, ``metric``, ``mean``, ``n``."""
         rows = [(run.name, name, mean) for run in self.runs for name, mean in run.scores.items()]
         return {
@@ -291,39 +291,26 @@ def score(
     """
     protocol = Protocol(parsed_metrics(metrics), **rules)
     several = isinstance(runs, list) and not (runs and isinstance(runs[0], tuple))
-    sources = runs if several else [runs]
+    sources = tuple(runs) if several else (runs,)
     if names is not None and len(names) != len(sources):
         raise InputError(f"there are {len(names)} names for {len(sources)} runs; give each run one.")
-    given = Given(qrels, tuple(sources), tuple(names or ()), columns=run_columns)
-    return score_given(given, protocol, qrels_columns=qrels_columns)
+    given = Given(qrels, sources, tuple(names or ()), qrels_columns=qrels_columns, run_columns=run_columns)
+    return score_given(given, protocol)
 
 
-@dataclass(frozen=True, eq=False)
-class Given:
-    """What is to be scored: qrels, and runs with the names they are given; what the files are, None to look."""
-
-    qrels: Any
-    runs: tuple[Any, ...]
-    names: tuple[str, ...] = ()
-    qrels_form: str | None = None
-    run_form: str | None = None
-    columns: Mapping[str, str] | None = None
-
-
-def score_given(given: Given, protocol: Protocol, qrels_columns: Mapping[str, str] | None = None) -> Scoring:
+def score_given(given: Given, protocol: Protocol) -> Scoring:
     """Score what is ``given``; errors as ``score`` raises them, those of all runs at once."""
     start = time.perf_counter()
-    qrels = load_qrels(given.qrels, given.qrels_form, qrels_columns)
+    judged = load_judgments(given)
     reading = time.perf_counter() - start
-    handling = Handling(protocol.order, protocol.duplicates, protocol.trec_compat, given.run_form, given.columns)
+    handling = Handling(protocol.order, protocol.duplicates, protocol.trec_compat)
     scored: list[RunScores] = []
     faults: list[Fault] = []
-    for index, source in enumerate(given.runs):
-        name = given.names[index] if given.names else None
+    for source, name in given.named_runs():
         try:
-            for joined in joined_runs(source, qrels, handling, name):
+            for joined in joined_runs(source, name, given, judged, handling):
                 seconds = {"qrels": reading, **joined.seconds}
-                scored.append(score_hits(joined.name, qrels, joined.hits, protocol, seconds))
+                scored.append(score_hits(joined.name, judged.qrels, joined.hits, protocol, seconds))
         except RunFileError as error:
             faults += error.faults
     if faults:

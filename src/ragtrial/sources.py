@@ -8,28 +8,55 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragtrial.errors import InputError
-from ragtrial.formats import guess, reading
+from ragtrial.compiled.found import Duplicates
+from ragtrial.formats import reading
+from ragtrial.formats.content import stem_of
+from ragtrial.formats.guessing import Form, guess
 from ragtrial.judgments import Order, Qrels, Run, RunHits
 from ragtrial.matching.columns import match
 from ragtrial.matching.loading import load_run_file
 from ragtrial.matching.text import read_qrels, read_run
+from ragtrial.records import PromptQueries
 
-_TEXT = ("trec", "msmarco")
+Columns = Mapping[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What is to be scored: qrels, and runs with the names they are given.
+
+    A form is what the files are, None to tell by looking; columns name those of a table, None for the usual names.
+    ``labels`` are what the qrels were made of, where they were labels: results without ids are found by their texts.
+    """
+
+    qrels: Any
+    runs: tuple[Any, ...]
+    names: tuple[str, ...] = ()
+    qrels_form: Form | None = None
+    run_form: Form | None = None
+    qrels_columns: Columns | None = None
+    run_columns: Columns | None = None
+
+    def named_runs(self) -> Iterator[tuple[Any, str | None]]:
+        """Each source of runs with the name that it is given, if any."""
+        yield from zip(self.runs, self.names or (None,) * len(self.runs), strict=True)
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedBy:
+    """Qrels, and the labels they were made of, if they were."""
+
+    qrels: Qrels
+    labels: PromptQueries | None = None
 
 
 @dataclass(frozen=True)
 class Handling:
-    """How runs are read: in which order, what a document that stands twice is, what lines may look like.
-
-    ``form`` is what the files are, None to tell by looking; ``columns`` names the columns of a table.
-    """
+    """How runs are read: in which order, what a document that stands twice is, and if lines may be as trec_eval's."""
 
     order: Order = "score"
-    duplicates: str = "error"
+    duplicates: Duplicates = "error"
     lenient: bool = False
-    form: str | None = None
-    columns: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,75 +68,71 @@ class JoinedRun:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
-def load_qrels(source: Any, form: str | None = None, columns: Mapping[str, str] | None = None) -> Qrels:
-    """Qrels from a file of any known form, ``-`` (standard input), a table, or dicts. Raises LabelsError."""
-    if isinstance(source, Qrels):
-        return source
+def load_judgments(given: Given) -> JudgedBy:
+    """The qrels: a file of any known form, ``-`` (standard input), a table, dicts. Raises LabelsError."""
+    source = given.qrels
+    if isinstance(source, PromptQueries):
+        return JudgedBy(reading.read_qrels(source), source)
     if isinstance(source, str | Path):
-        form = form or guess(source)
-        if form in _TEXT:
-            return read_qrels(source, form)
-    return reading.read_qrels(source, form=form, columns=columns)
+        form = given.qrels_form or guess(source, "qrels")
+        if form == "trec" or form == "msmarco":
+            return JudgedBy(read_qrels(source, form))
+        if form == "labels":
+            from ragtrial.formats.labelled import labels_of
+
+            labels = labels_of(source)
+            return JudgedBy(reading.read_qrels(labels), labels)
+        return JudgedBy(reading.read_qrels(source, form=form, columns=given.qrels_columns))
+    return JudgedBy(reading.read_qrels(source, columns=given.qrels_columns))
 
 
-def joined_runs(source: Any, qrels: Qrels, handling: Handling, name: str | None = None) -> Iterator[JoinedRun]:
-    """The runs that ``source`` holds, joined with ``qrels``: one, or several for a report.
+def joined_runs(
+    source: Any, name: str | None, given: Given, judged: JudgedBy, handling: Handling
+) -> Iterator[JoinedRun]:
+    """The runs that ``source`` holds, joined with their judgments: one, or several for a report or results.
 
-    Raises RunFileError.
+    Raises RunFileError, ReportError.
     """
-    if isinstance(source, str | Path):
-        form = handling.form or guess(source)
-        if form in _TEXT:
-            order: Order = "rank" if form == "msmarco" else handling.order
-            start = time.perf_counter()
-            hits = read_run(
-                source, qrels, form=form, order=order, duplicates=handling.duplicates, lenient=handling.lenient
-            )
-            yield JoinedRun(name or run_name(source), hits, _shares(hits.seconds, time.perf_counter() - start))
-            return
     start = time.perf_counter()
-    for run in loaded_runs(source, handling, name):
-        read = time.perf_counter() - start
-        order = "file" if run.values is None else "rank" if run.by_rank else handling.order
-        start = time.perf_counter()
-        hits = match(run, qrels, order=order, duplicates=handling.duplicates)
-        yield JoinedRun(run.name, hits, {"read": read, "join": time.perf_counter() - start})
-        start = time.perf_counter()
-
-
-def loaded_runs(source: Any, handling: Handling, name: str | None = None) -> list[Run]:
-    """The runs of ``source`` in memory, as they came. Raises RunFileError."""
-    if isinstance(source, Run):
-        return [source]
     if isinstance(source, str | Path):
-        form = handling.form or guess(source)
-        if form in _TEXT:
-            return [load_run_file(source, form=form, name=name or run_name(source), lenient=handling.lenient)]
-    found = reading.read_runs(source, form=handling.form, columns=handling.columns, name=name)
-    if not found:
-        raise InputError(f"{source} holds no run.")
-    return found
+        form = given.run_form or guess(source, "run")
+        if form == "trec" or form == "msmarco":
+            order: Order = "rank" if form == "msmarco" else handling.order
+            hits = read_run(source, judged.qrels, form=form, order=order, duplicates=handling.duplicates,
+                            lenient=handling.lenient)  # fmt: skip
+            yield JoinedRun(name or stem_of(source), hits, _shares(hits.seconds, time.perf_counter() - start))
+            return
+    for run in loaded_runs(source, name, given, judged.labels):
+        read = time.perf_counter() - start
+        start = time.perf_counter()
+        order = "rank" if run.by_rank else handling.order
+        hits = match(run, judged.qrels, order=order, duplicates=handling.duplicates)
+        yield JoinedRun(run.name, hits, {"read": read, "check": 0.0, "join": time.perf_counter() - start})
+        start = time.perf_counter()
+
+
+def loaded_runs(source: Any, name: str | None, given: Given, labels: PromptQueries | None) -> list[Run]:
+    """The runs of ``source`` in memory, as they came. Raises RunFileError, ReportError."""
+    form = given.run_form
+    if isinstance(source, str | Path):
+        form = form or guess(source, "run")
+        if form == "trec" or form == "msmarco":
+            return [load_run_file(source, form=form, name=name or stem_of(source))]
+    return reading.read_runs(source, form=form, columns=given.run_columns, name=name, labels=labels)
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names, those that stood before with a number behind them that makes them others."""
+    made: list[str] = []
+    for name in names:
+        number, candidate = 2, name
+        while candidate in made:
+            candidate, number = f"{name}-{number}", number + 1
+        made.append(candidate)
+    return made
 
 
 def _shares(work: Mapping[str, float], wall: float) -> dict[str, float]:
     """``wall`` seconds, divided as the work of all threads was."""
     whole = sum(work.values())
     return {stage: wall * seconds / whole for stage, seconds in work.items()} if whole else {"read": wall}
-
-
-def run_name(source: str | Path) -> str:
-    """What a run is called that has no name of its own: its file's name, without endings."""
-    if str(source) == "-":
-        return "stdin"
-    path = Path(source)
-    return path.name.removesuffix(".gz").rsplit(".", 1)[0] or path.name
-
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """The names, those that stand twice with a number behind them."""
-    taken: dict[str, int] = {}
-    made = []
-    for name in names:
-        taken[name] = taken.get(name, 0) + 1
-        made.append(name if taken[name] == 1 else f"{name}-{taken[name]}")
-    return made

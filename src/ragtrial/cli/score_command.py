@@ -38,7 +38,8 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
     input; labels (prompt_queries.json) and reports, too. `ragtrial explain METRIC` says what a metric is.
     """
     from ragtrial.cli.score_output import tell, write_files
-    from ragtrial.scoring import STANDARD_METRICS, Given, Protocol, parsed_metrics, score_given
+    from ragtrial.scoring import STANDARD_METRICS, Protocol, parsed_metrics, score_given
+    from ragtrial.sources import Given
 
     qrels, runs = (options["labels"], files) if options["labels"] else (files[0], files[1:])
     if not runs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,10 @@ def tell(terminal: Terminal, scoring: Scoring, folder: Path | None, *, per_query
 
 def write_files(scoring: Scoring, per_query: str | None, table: str | None, terminal: Terminal) -> None:
     """The long table of every query's values, and the table of the means, to files by their endings."""
-    from ragtrial.formats.tables import write_table
+    from ragtrial.formats.score_tables import write_table
 
-    if per_query and not (per_query == "-" and terminal.as_json):
-        write_table(per_query, scoring.long_table(), out=terminal.out)
-    if table:
-        write_table(table, scoring.mean_table(), out=terminal.out)
+    with contextlib.redirect_stdout(terminal.out):
+        if per_query and not (per_query == "-" and terminal.as_json):
+            write_table(per_query, scoring.long_table())
+        if table and not (table == "-" and terminal.as_json):
+            write_table(table, scoring.mean_table())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from ragtrial.dataset.documents import json_rows
 from ragtrial.dataset.labels import MOST_GRADE
@@ -11,8 +13,17 @@ from ragtrial.errors import CorpusError, Fault, LabelsError, did_you_mean
 from ragtrial.records import Judgment, PromptQueries, Query
 
 _MOST_FAULTS = 20
-_HEADER = {"query-id", "query_id", "qid", "query", "topic"}
+HEADER = {"query-id", "query_id", "qid", "query", "topic"}
 """What the first column is called where there is a header."""
+
+
+class GradedRow(NamedTuple):
+    """A line of qrels: its number from 1, and what it says."""
+
+    line: int
+    query: str
+    document: str
+    grade: int
 
 
 def beir_corpus(folder: Path) -> Path:
@@ -55,43 +66,45 @@ def load_beir_labels(folder: Path, split: str) -> PromptQueries:
     return PromptQueries(tuple(queries.values()))
 
 
-def _read_qrels(path: Path) -> dict[str, dict[str, Judgment]]:
-    """Judgments by query and document. The header (``query-id corpus-id score``) may be there or not."""
-    faults: list[Fault] = []
-    judgments: dict[str, dict[str, Judgment]] = {}
-    for number, line in enumerate(read_text(path, LabelsError).splitlines(), 1):
+def graded_rows(text: str, file: str, faults: list[Fault]) -> Iterator[GradedRow]:
+    """The rows of qrels of three columns; bad ones are added to ``faults``.
+
+    The header (``query-id corpus-id score``) may be there or not.
+    """
+    for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         fields = line.split("\t") if "\t" in line else line.split()
         if len(fields) != 3:
-            faults.append(
-                Fault(
-                    str(path),
-                    number,
-                    0,
-                    f"must be query, document and grade, tabs between; found {len(fields)} fields.",
-                )
-            )
+            message = f"must be query, document and grade, tabs between; found {len(fields)} fields."
+            faults.append(Fault(file, number, 0, message))
             continue
-        query, document, grade = (field.strip() for field in fields)
+        query, document, written = (field.strip() for field in fields)
         try:
-            judgment = Judgment(document, int(grade))
+            grade = int(written)
         except ValueError:
-            if number > 1 or query.lower() not in _HEADER:
-                faults.append(Fault(str(path), number, 0, f"the grade {grade!r} must be a whole number."))
+            if number > 1 or query.lower() not in HEADER:
+                faults.append(Fault(file, number, 0, f"the grade {written!r} must be a whole number."))
             continue
-        if abs(judgment.relevance) > MOST_GRADE:
-            faults.append(Fault(str(path), number, 0, f"the grade {grade} is beyond {MOST_GRADE:,}; is it one?"))
+        if abs(grade) > MOST_GRADE:
+            faults.append(Fault(file, number, 0, f"the grade {written} is beyond {MOST_GRADE:,}; is it one?"))
             continue
-        earlier = judgments.setdefault(query, {}).setdefault(document, judgment)
-        if earlier.relevance != judgment.relevance:
+        yield GradedRow(number, query, document, grade)
+
+
+def _read_qrels(path: Path) -> dict[str, dict[str, Judgment]]:
+    """Judgments by query and document."""
+    faults: list[Fault] = []
+    judgments: dict[str, dict[str, Judgment]] = {}
+    for number, query, document, grade in graded_rows(read_text(path, LabelsError), str(path), faults):
+        earlier = judgments.setdefault(query, {}).setdefault(document, Judgment(document, grade))
+        if earlier.relevance != grade:
             faults.append(
                 Fault(
                     str(path),
                     number,
                     0,
-                    f"gives {document!r} the grade {judgment.relevance} for query {query!r}; "
-                    f"it was {earlier.relevance} before.",
+                    f"gives {document!r} the grade {grade} for query {query!r}; it was {earlier.relevance} before.",
                 )
             )
     if not judgments and not faults:

@@ -4,12 +4,35 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from json.decoder import JSONDecoder
+
+from ragtrial.errors import Fault, InputError
 
 Place = tuple[int, int]
 _DECODER = JSONDecoder(strict=True)
 _CONSTANTS = ("NaN", "Infinity", "-Infinity")
 _SPACE = re.compile(r"[ \t\n\r]*")
+
+
+def json_value(text: str, file: str, error: type[InputError], what: str) -> object:
+    """The value of a JSON text. Raises ``error`` if it is none, or if a key stands twice in one object.
+
+    ``file`` and ``what`` (``labels``, say) are for the messages.
+    """
+    try:
+        value, twice = load_json(text)
+    except json.JSONDecodeError as failure:
+        raise error(Fault(file, failure.lineno, failure.colno, f"is not JSON: {failure.msg}.")) from None
+    except ValueError:  # the standard library's word on numbers of thousands of digits
+        raise error(Fault(file, message="has a number too long to be read.")) from None
+    except RecursionError:
+        raise error(Fault(file, message=f"is nested too deeply to be {what}.")) from None
+    if twice:
+        raise error(
+            *(Fault(file, line, column, f"key {key!r} stands twice in one object.") for key, (line, column) in twice)
+        )
+    return value
 
 
 def load_json(text: str) -> tuple[object, list[tuple[str, Place]]]:
@@ -23,8 +46,8 @@ def load_json(text: str) -> tuple[object, list[tuple[str, Place]]]:
     def pairs(items: list[tuple[str, object]]) -> dict[str, object]:
         made = dict(items)
         if len(made) < len(items):
-            names = [name for name, _ in items]
-            twice.extend(name for name in made if names.count(name) > 1)
+            counts = Counter(name for name, _ in items)
+            twice.extend(name for name, count in counts.items() if count > 1)
         return made
 
     value = json.loads(text, parse_constant=constants.append, object_pairs_hook=pairs)

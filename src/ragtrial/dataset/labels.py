@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from ragtrial.dataset.json_places import load_json, places
+from ragtrial.dataset.json_places import json_value, places
 from ragtrial.dataset.texts import is_unicode, normalised, read_text
 from ragtrial.errors import Fault, LabelsError
 from ragtrial.options import Options
@@ -83,21 +82,7 @@ def load_prompt_queries(path: str | Path) -> PromptQueries:
     """
     file = labels_file(Path(path))
     text = read_text(file, LabelsError)
-    try:
-        value, twice = load_json(text)
-    except json.JSONDecodeError as error:
-        raise LabelsError(Fault(str(file), error.lineno, error.colno, f"is not JSON: {error.msg}.")) from None
-    except ValueError:  # the standard library's word on numbers of thousands of digits
-        raise LabelsError(Fault(str(file), message="has a number too long to be read.")) from None
-    except RecursionError:
-        raise LabelsError(Fault(str(file), message="is nested too deeply to be labels.")) from None
-    if twice:
-        raise LabelsError(
-            *(
-                Fault(str(file), line, column, f"key {key!r} stands twice in one object.")
-                for key, (line, column) in twice
-            )
-        )
+    value = json_value(text, str(file), LabelsError, "labels")
     found: dict[tuple[str | int, ...], tuple[int, int]] = {}
 
     def fault_at(where: tuple[str | int, ...], message: str) -> Fault:

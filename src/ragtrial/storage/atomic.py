@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 TEMPORARY_PREFIX = ".partial-"
 
@@ -57,13 +58,17 @@ def remove_partial(folder: Path) -> None:
                 path.unlink()
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Replace ``path`` by ``content``; a reader sees the old bytes or the new ones, never a part."""
+@contextmanager
+def new_file(path: Path) -> Iterator[IO[bytes]]:
+    """A temporary file, open for writing, that replaces ``path`` when the block ends well, and goes when it does not.
+
+    A reader of ``path`` sees the old bytes or the new ones, never a part.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=TEMPORARY_PREFIX, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).chmod(0o644)
@@ -72,6 +77,12 @@ def write_bytes(path: Path, content: bytes) -> None:
         Path(temporary).unlink(missing_ok=True)
         raise
     _sync(path.parent)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace ``path`` by ``content``, as ``new_file`` does."""
+    with new_file(path) as file:
+        file.write(content)
 
 
 def write_text(path: Path, content: str) -> None:

@@ -1,0 +1,74 @@
+"""What is wrong with a file or a table: gathered over all of it, then told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.errors import Fault, InputError
+
+MOST_FAULTS = 20
+"""So many faults are told; the others are counted."""
+
+
+class Faults:
+    """The faults of one source: the first 20 by place are told, all are counted.
+
+    ``file`` is how messages call the source, empty for what is in memory. Rows are told by their number from 0, or by
+    their line where ``lines`` has one for each row.
+    """
+
+    def __init__(self, file: str, error: type[InputError]) -> None:
+        self.file, self.error = file, error
+        self.lines: Sequence[int] | None = None
+        self.count = 0
+        self._kept: list[tuple[int, Fault]] = []
+
+    def add(self, message: str, line: int = 0, column: int = 0) -> None:
+        """A fault of the whole source, or at a line of it."""
+        self._add(line, Fault(self.file, line, column, message))
+
+    def add_row(self, row: int, message: str) -> None:
+        """A fault of one row."""
+        self._add(row if self.lines is None else self.lines[row], self._of_row(row, message))
+
+    def add_rows(self, wrong: npt.NDArray[np.bool_], message: Callable[[int], str]) -> None:
+        """A fault for each row that is marked; ``message`` is asked for those that are told."""
+        rows = np.flatnonzero(wrong)
+        told = rows[:MOST_FAULTS].tolist()
+        self.count += len(rows) - len(told)
+        for row in told:
+            self.add_row(row, message(row))
+
+    def raise_any(self) -> None:
+        """Raises the error with all that was found, if anything was."""
+        if not self.count:
+            return
+        told = [fault for _, fault in sorted(self._kept, key=lambda kept: kept[0])][:MOST_FAULTS]
+        rest = self.count - len(told)
+        if rest:
+            told.append(Fault(self.file, message=f"and {rest:,} more like these."))
+        raise self.error(*told)
+
+    def fail(self, message: str, line: int = 0, column: int = 0) -> InputError:
+        """The error, to be raised for one fault that leaves nothing else to look at."""
+        return self.error(Fault(self.file, line, column, message))
+
+    def _of_row(self, row: int, message: str) -> Fault:
+        if self.lines is not None:
+            return Fault(self.file, self.lines[row], 0, message)
+        return Fault(self.file, 0, 0, f"row {row} (from 0): {message}")
+
+    def _add(self, place: int, fault: Fault) -> None:
+        self.count += 1
+        self._kept.append((place, fault))
+        if len(self._kept) > 1000:
+            self._kept = sorted(self._kept, key=lambda kept: kept[0])[:MOST_FAULTS]
+
+
+def shown(value: object) -> str:
+    """A value as messages show it, cut after 100 characters."""
+    text = repr(value)
+    return text if len(text) <= 100 else text[:100] + "..."
