@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ragtrial.errors import CutoffError
 from ragtrial.judgments import Bools, Grades, Judgments, RunHits
+from ragtrial.matching.columns import match_codes
 from ragtrial.rankings import PADDING, Counts, Rankings
 from ragtrial.records import Query
 
@@ -209,23 +210,9 @@ def grade_codes(
 
     ``codes`` is int32 (judgments,): the document of each judgment, ``PADDING`` for one that no ranking can hold.
     """
-    width = np.int64(max(int(rankings.codes.max(initial=0)), int(codes.max(initial=0))) + 1)
-    keys = judgments.rows * width + codes
-    keys[codes == PADDING] = -1
-    order = np.argsort(keys)
-    rows, columns = np.nonzero(rankings.codes != PADDING)
-    hits = rows * width + rankings.codes[rows, columns]
-    found = np.minimum(np.searchsorted(keys, hits, sorter=order), len(keys) - 1) if len(keys) else rows[:0]
-    judged = keys[order[found]] == hits if len(keys) else np.zeros(len(rows), dtype=np.bool_)
-    counts = np.bincount(rows[judged], minlength=len(judgments))
+    hits = match_codes(rankings.codes, codes, judgments.starts)
     return GradedRankings(
-        judgments,
-        starts=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
-        ranks=(columns[judged] + 1).astype(np.int32),
-        indices=order[found[judged]] if len(keys) else np.zeros(0, dtype=np.int64),
-        lengths=rankings.lengths,
-        depth=depth,
-        threshold=threshold,
+        judgments, hits.starts, hits.ranks, hits.judgments, rankings.lengths, depth=depth, threshold=threshold
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrial.compiled.found import Duplicates
+from ragtrial.errors import RunFileError, did_you_mean, listed
 from ragtrial.formats import reading
 from ragtrial.formats.content import stem_of
 from ragtrial.formats.guessing import Form, guess
@@ -119,6 +120,18 @@ def loaded_runs(source: Any, name: str | None, given: Given, labels: PromptQueri
         if form == "trec" or form == "msmarco":
             return [load_run_file(source, form=form, name=name or stem_of(source))]
     return reading.read_runs(source, form=form, columns=given.run_columns, name=name, labels=labels)
+
+
+def chosen_run(source: str | Path, name: str | None, form: Form | None = None) -> Run:
+    """The run of ``source`` called ``name``, or the only one. Raises RunFileError with those that there are."""
+    runs = loaded_runs(source, None, Given(None, (), run_form=form), None)
+    names = [run.name for run in runs]
+    if name is None and len(runs) > 1:
+        raise RunFileError(f"{source} holds several runs: {listed(names)}. Name one with --run.")
+    for run in runs:
+        if name in (None, run.name):
+            return run
+    raise RunFileError(f"{source} has no run {name!r}.{did_you_mean(name or '', names)} It has: {listed(names)}.")
 
 
 def distinct(names: Sequence[str]) -> list[str]:

@@ -1,0 +1,45 @@
+"""ragtrial export"""
+
+from __future__ import annotations
+
+import contextlib
+
+import click
+
+from ragtrial.cli.terminal import Terminal, common_options
+
+_SCORES = {"own": "with the scores they have", "by rank": "with scores that say the order: some of theirs are equal"}
+_FORMS = ("trec", "msmarco", "beir", "json", "jsonl", "parquet", "labels", "report", "rankings", "results")
+
+
+@click.command("export")
+@click.argument("source", type=click.Path())
+@click.argument("target", type=click.Path())
+@click.option("--qrels", is_flag=True, help="SOURCE holds judgments (default: a run).")
+@click.option("--run", "wanted", metavar="NAME", help="Which run, where SOURCE holds several: a setting of a report.")
+@click.option("--format", "form", type=click.Choice(_FORMS), help="What SOURCE is, where looking is not enough.")
+@common_options
+def command(terminal: Terminal, source: str, target: str, wanted: str | None, form: str | None, *, qrels: bool) -> int:
+    """Write a run, or judgments, as trec_eval reads them.
+
+    SOURCE may be whatever `ragtrial score` reads: a report, results, labels (with --qrels), any form of file. TARGET
+    may end in .gz, or be `-` for standard output. Scores are strictly decreasing, so that whoever sorts by them, in
+    single precision, too, sees the same order.
+    """
+    from ragtrial.formats.trec_files import write_trec_qrels, write_trec_run
+    from ragtrial.matching.loading import in_order
+    from ragtrial.sources import Given, chosen_run, load_judgments
+
+    answer: dict[str, str | int] = {"exit_code": 0, "target": target}
+    with contextlib.redirect_stdout(terminal.out):
+        if qrels:
+            judged = load_judgments(Given(source, (), qrels_form=form)).qrels  # type: ignore[arg-type]  # click checks
+            write_trec_qrels(target, judged)
+            done = f"{len(judged.documents):,} judgments of {len(judged):,} queries"
+        else:
+            run = in_order(chosen_run(source, wanted, form), "score")  # type: ignore[arg-type]  # click checks
+            scores = write_trec_run(target, run)
+            done = f"{len(run.documents):,} hits of {len(run):,} queries, {_SCORES[scores]}"
+    terminal.note(f"{target}: {done}")
+    terminal.say_json(answer)
+    return 0
