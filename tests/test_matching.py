@@ -310,7 +310,7 @@ def test_faults_of_a_run_in_memory_name_query_and_hit() -> None:
         told(run_of([1, 2, 3, 4], documents="d9 d1 d1 d1"))
         == "a run: query 'q1', hit 3: retrieves document 'd1', as hit 2 does."
     )
-    assert told(run_of([5, 1, 5, 4], by_rank=True)).startswith("a run: query 'q1', hit 3: has rank '5")
+    assert told(run_of([5, 1, 5, 4], by_rank=True)) == "a run: query 'q1', hit 3: has rank 5, as hit 1 does."
     with pytest.raises(ValueError, match="run 'a run' has scores, not ranks"):
         told(run_of([1, 2, 3, 4]), "rank")
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.compiled.found import MOST_FAULTS, Duplicates, Found, Ranks, Wrong
+from ragtrial.compiled import available
+from ragtrial.compiled.found import MOST_FAULTS, Duplicates, Found, LineFault, Ranks, Wrong
 from ragtrial.errors import Fault, RunFileError
-from ragtrial.judgments import Order, Qrels, Run, RunHits
-from ragtrial.matching.engines import plain_judged
+from ragtrial.judgments import Names, Order, Qrels, Run, RunHits
+from ragtrial.matching.engines import compiled_judged, plain_judged
 from ragtrial.matching.faults import shown
 from ragtrial.matching.merging import Merger
 from ragtrial.matching.plain import Tally, encoded
@@ -18,6 +20,9 @@ from ragtrial.matching.ranking import Row, Rules
 from ragtrial.rankings import Counts
 
 Codes = npt.NDArray[np.int32]
+Result = TypeVar("Result")
+_MUCH = 200_000
+"""From so many hits on, a second thread is worth its start."""
 
 
 class CodeHits(NamedTuple):
@@ -37,10 +42,11 @@ def match(run: Run, qrels: Qrels, *, order: Order, duplicates: Duplicates) -> Ru
     """
     rules = _rules(run, order, duplicates)
     _refuse_nan(run)
-    found = _plain_found(run, qrels, rules)
-    _refuse_faults(run, found)
-    merger = Merger()
-    merger.add(found, found.unknown)
+    merger, faults, count = Merger(), list[LineFault](), 0
+    for found in _compiled_found(run, qrels, rules) if available() else [_plain_found(run, qrels, rules)]:
+        faults, count = sorted([*faults, *found.faults])[:MOST_FAULTS], count + found.fault_count
+        merger.add(found, [(row, encoded(run.queries[_query_of(run, row)])) for row, _ in found.unknown])
+    _refuse_faults(run, faults, count)
     return merger.hits(len(qrels))
 
 
@@ -64,13 +70,15 @@ def _refuse_nan(run: Run) -> None:
         _raise(run, told, len(wrong))
 
 
-def _refuse_faults(run: Run, found: Found) -> None:
+def _refuse_faults(run: Run, faults: list[LineFault], count: int) -> None:
     told = []
-    for line, wrong, other, text, _ in found.faults:
-        said = "retrieves document" if wrong == Wrong.DUPLICATE else "has rank"
-        earlier = other - int(run.starts[np.searchsorted(run.starts, other, side="right") - 1]) + 1
-        told.append(f"{_place(run, line)}: {said} {shown(text)}, as hit {earlier:,} does.")
-    _raise(run, told, found.fault_count)
+    for row, wrong, other, document, _ in faults:
+        said = f"retrieves document {shown(document)}"
+        if wrong == Wrong.RANK_TAKEN and run.values is not None:
+            said = f"has rank {run.values[row]:g}"
+        earlier = other - int(run.starts[_query_of(run, other)]) + 1
+        told.append(f"{_place(run, row)}: {said}, as hit {earlier:,} does.")
+    _raise(run, told, count)
 
 
 def _raise(run: Run, told: list[str], count: int) -> None:
@@ -81,8 +89,22 @@ def _raise(run: Run, told: list[str], count: int) -> None:
 
 
 def _place(run: Run, row: int) -> str:
-    query = int(np.searchsorted(run.starts, row, side="right")) - 1
+    query = _query_of(run, row)
     return f"query {run.queries[query]!r}, hit {row - int(run.starts[query]) + 1:,}"
+
+
+def _query_of(run: Run, row: int) -> int:
+    return int(np.searchsorted(run.starts, row, side="right")) - 1
+
+
+def _compiled_found(run: Run, qrels: Qrels, rules: Rules) -> list[Found]:
+    from ragtrial.compiled.calls import CompiledScanner
+
+    scanner = CompiledScanner.of_rules(
+        compiled_judged(qrels), rules.order, rules.duplicates, scores=rules.has_scores, ranks=rules.unique_ranks
+    )
+    names = Names.of(run.queries)
+    return in_two(lambda first, last: scanner.match(run, names, first, last), len(run), len(run.documents))
 
 
 def _plain_found(run: Run, qrels: Qrels, rules: Rules) -> Found:
@@ -108,7 +130,25 @@ def match_codes(codes: Codes, judged: Codes, starts: Counts) -> CodeHits:
     int32 (judgments,), those of query ``i`` at ``starts[i]:starts[i + 1]``, each code once; negative ones (documents
     that have no code) match nothing.
     """
-    return _plain_match_codes(codes, judged, starts)
+    if not available():
+        return _plain_match_codes(codes, judged, starts)
+    from ragtrial.compiled.calls import compiled_match_codes
+
+    codes, judged = np.ascontiguousarray(codes, dtype=np.int32), np.ascontiguousarray(judged, dtype=np.int32)
+    starts = np.ascontiguousarray(starts, dtype=np.int64)
+    found = in_two(lambda first, last: compiled_match_codes(codes, judged, starts, first, last), len(codes), codes.size)
+    counts, ranks, judgments = (np.concatenate(part) for part in zip(*found, strict=True))
+    return CodeHits(np.concatenate(([0], np.cumsum(counts))).astype(np.int64), ranks, judgments)
+
+
+def in_two(work: Callable[[int, int], Result], queries: int, size: int) -> list[Result]:
+    """What ``work`` gives for queries from one to another: all at once, or, if there is much of it, by two threads."""
+    if size < _MUCH or queries < 2:
+        return [work(0, queries)]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(work, (0, queries // 2), (queries // 2, queries)))
 
 
 def _plain_match_codes(codes: Codes, judged: Codes, starts: Counts) -> CodeHits:

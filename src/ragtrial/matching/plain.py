@@ -19,15 +19,13 @@ from ragtrial.compiled.found import (
     Reading,
     Seconds,
     Stretches,
-    Wrong,
 )
-from ragtrial.judgments import Judgments, Names, Qrels
-from ragtrial.matching.lines import Line, grade_of, lines_of, reader_of
+from ragtrial.judgments import Qrels
+from ragtrial.matching.lines import Line, lines_of, reader_of
 from ragtrial.matching.ranking import Hit, Row, Rules, ranked
 from ragtrial.rankings import Counts
 
 _NONE: dict[bytes, int] = {}
-_RUN_COLUMNS = {"trec": 6, "msmarco": 3}
 
 
 def encoded(name: str) -> bytes:
@@ -187,10 +185,11 @@ def plain_stretches(buffer: Bytes, begin: int, end: int) -> Stretches:
     return Stretches(_counts(begins), _counts(ends), _counts(lines), np.array(shares, dtype=np.uint32))
 
 
-def plain_gather(buffer: Bytes, begins: Counts, ends: Counts) -> bytes:
+def plain_gather(buffer: Bytes, begins: Counts, ends: Counts) -> Bytes:
     """The pieces of a buffer, one behind the other."""
     text = buffer.tobytes()
-    return b"".join([text[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)])
+    pieces = [text[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+    return np.frombuffer(b"".join(pieces), dtype=np.uint8)
 
 
 def plain_groups(buffer: Bytes, begins: Counts, ends: Counts) -> Counts:
@@ -199,35 +198,6 @@ def plain_groups(buffer: Bytes, begins: Counts, ends: Counts) -> Counts:
     numbers: dict[bytes, int] = {}
     names = (text[begin:end].split(None, 1)[0] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True))
     return _counts([numbers.setdefault(name, len(numbers)) for name in names])
-
-
-def plain_qrels(buffer: Bytes, begin: int, end: int) -> tuple[Qrels, list[LineFault]]:
-    """Qrels of four columns, and everything that is wrong with them."""
-    faults: list[LineFault] = []
-    judged: dict[bytes, dict[bytes, tuple[int, int]]] = {}
-    for number, fields in lines_of(buffer[begin:end].tobytes()):
-        if len(fields) != 4:
-            faults.append(LineFault(number, Wrong.COLUMNS, len(fields)))
-            continue
-        query, _, document, text = fields
-        grade = grade_of(text)
-        if grade is None:
-            faults.append(LineFault(number, Wrong.GRADE, 0, text))
-            continue
-        line, _ = judged.setdefault(query, {}).setdefault(document, (number, grade))
-        if line != number:
-            faults.append(LineFault(number, Wrong.JUDGED_TWICE, line, document, query))
-    lengths = [0, *(len(documents) for documents in judged.values())]
-    grades = [grade for documents in judged.values() for _, grade in documents.values()]
-    judgments = Judgments(
-        np.cumsum(lengths, dtype=np.int64), np.array(grades, dtype=np.int32), np.zeros(len(judged), dtype=np.bool_)
-    )
-    documents = Names.of(_decoded(document) for documents in judged.values() for document in documents)
-    return Qrels(tuple(map(_decoded, judged)), documents, judgments), faults
-
-
-def _decoded(name: bytes) -> str:
-    return name.decode("utf-8", "surrogateescape")
 
 
 def _counts(numbers: list[int]) -> npt.NDArray[np.int64]:

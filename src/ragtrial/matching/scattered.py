@@ -25,7 +25,7 @@ class Kernel(Protocol):
     """The steps, compiled or in plain Python."""
 
     def stretches(self, buffer: Bytes, begin: int, end: int) -> Stretches: ...
-    def gather(self, buffer: Bytes, begins: Counts, ends: Counts) -> bytes: ...
+    def gather(self, buffer: Bytes, begins: Counts, ends: Counts) -> Bytes: ...
     def groups(self, buffer: Bytes, begins: Counts, ends: Counts) -> Counts: ...
 
 
@@ -80,7 +80,7 @@ def _deal(
         share = found.shares % len(texts)
         for number in np.unique(share).tolist():
             mine = np.flatnonzero(share == number)
-            texts[number].write(kernel.gather(buffer, found.begins[mine], found.ends[mine]))
+            texts[number].write(kernel.gather(buffer, found.begins[mine], found.ends[mine]).data)
             places[number].write(sizes[mine].astype(np.int64).tobytes())
         before += in_block
         reuse(block)
@@ -100,6 +100,6 @@ def _together(text: bytes, places: Counts, kernel: Kernel) -> Part:
     order = np.argsort(kernel.groups(buffer, begins, ends), kind="stable")
     gathered = kernel.gather(buffer, begins[order], ends[order])
     padded = np.empty(len(gathered) + PADDING, dtype=np.uint8)
-    padded[: len(gathered)] = np.frombuffer(gathered, dtype=np.uint8)
+    padded[: len(gathered)] = gathered
     counts = places[order, 1]
     return Part(Block(padded, 0, len(gathered)), np.cumsum(counts) - counts, places[order, 2])

@@ -79,9 +79,9 @@ def read_qrels(path: Path | str, form: Form) -> Qrels:
     """
     with Source(path, LabelsError) as source:
         buffer, begin, end = source.whole()
-        qrels, found = parsed_qrels(buffer, begin, end)
+        qrels, found, count = parsed_qrels(buffer, begin, end)
         faults = Faults(source.name, "qrels", form)
-        faults.add(found, len(found))
+        faults.add(found, count)
         faults.raise_any(LabelsError)
     if not len(qrels):
         raise LabelsError(Fault(source.name, message="has no judgments; qrels have at least one."))

@@ -1,0 +1,150 @@
+/* Bytes of text: white space, 64 bytes at a time, and ids: equal, hashed. */
+#ifndef RAGTRIAL_TEXT_H
+#define RAGTRIAL_TEXT_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+/* Space, tab, line feed, vertical tab, form feed, carriage return: what Python's bytes.split() splits at. */
+static inline int is_space(uint8_t byte) { return byte == ' ' || (uint8_t)(byte - 9) <= 4; }
+
+static inline int is_digit(uint8_t byte) { return (uint8_t)(byte - '0') <= 9; }
+
+/* Bit i tells about byte i of the 64 from text on. */
+typedef struct {
+    uint64_t spaces, line_feeds;
+} Mask;
+
+#if defined(__SSE2__)
+static inline Mask mask_of(const uint8_t *text) {
+    const __m128i space = _mm_set1_epi8(' '), feed = _mm_set1_epi8('\n'), nine = _mm_set1_epi8(9);
+    const __m128i four = _mm_set1_epi8(4);
+    Mask mask = {0, 0};
+    for (int i = 0; i < 4; i++) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(text + 16 * i));
+        __m128i moved = _mm_sub_epi8(bytes, nine);
+        __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(moved, four), moved);
+        __m128i spaces = _mm_or_si128(control, _mm_cmpeq_epi8(bytes, space));
+        mask.spaces |= (uint64_t)(uint32_t)_mm_movemask_epi8(spaces) << (16 * i);
+        mask.line_feeds |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, feed)) << (16 * i);
+    }
+    return mask;
+}
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+static inline uint64_t bits_of(uint8x16_t a, uint8x16_t b, uint8x16_t c, uint8x16_t d) {
+    const uint8x16_t weights = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    uint8x16_t low = vpaddq_u8(vandq_u8(a, weights), vandq_u8(b, weights));
+    uint8x16_t high = vpaddq_u8(vandq_u8(c, weights), vandq_u8(d, weights));
+    uint8x16_t all = vpaddq_u8(low, high);
+    return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(all, all)), 0);
+}
+
+static inline Mask mask_of(const uint8_t *text) {
+    uint8x16_t spaces[4], feeds[4];
+    for (int i = 0; i < 4; i++) {
+        uint8x16_t bytes = vld1q_u8(text + 16 * i);
+        uint8x16_t control = vcleq_u8(vsubq_u8(bytes, vdupq_n_u8(9)), vdupq_n_u8(4));
+        spaces[i] = vorrq_u8(control, vceqq_u8(bytes, vdupq_n_u8(' ')));
+        feeds[i] = vceqq_u8(bytes, vdupq_n_u8('\n'));
+    }
+    Mask mask = {bits_of(spaces[0], spaces[1], spaces[2], spaces[3]), bits_of(feeds[0], feeds[1], feeds[2], feeds[3])};
+    return mask;
+}
+#else
+static inline Mask mask_of(const uint8_t *text) {
+    Mask mask = {0, 0};
+    for (int i = 0; i < 64; i++) {
+        mask.spaces |= (uint64_t)is_space(text[i]) << i;
+        mask.line_feeds |= (uint64_t)(text[i] == '\n') << i;
+    }
+    return mask;
+}
+#endif
+
+/* The first white space from text on; there must be some, and 64 bytes behind it that can be read. */
+static inline const uint8_t *space_after(const uint8_t *text) {
+#if defined(__SSE2__)
+    const __m128i space = _mm_set1_epi8(' '), nine = _mm_set1_epi8(9), four = _mm_set1_epi8(4);
+    for (;; text += 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)text);
+        __m128i moved = _mm_sub_epi8(bytes, nine);
+        __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(moved, four), moved);
+        int bits = _mm_movemask_epi8(_mm_or_si128(control, _mm_cmpeq_epi8(bytes, space)));
+        if (bits) return text + __builtin_ctz((unsigned)bits);
+    }
+#else
+    while (!is_space(*text)) text++;
+    return text;
+#endif
+}
+
+static inline uint64_t load8(const uint8_t *text) {
+    uint64_t value;
+    memcpy(&value, text, 8);
+    return value;
+}
+
+static inline uint64_t load4(const uint8_t *text) {
+    uint32_t value;
+    memcpy(&value, text, 4);
+    return value;
+}
+
+static inline int same_bytes(const uint8_t *a, const uint8_t *b, size_t length) {
+    if (length >= 8 && length <= 16) return load8(a) == load8(b) && load8(a + length - 8) == load8(b + length - 8);
+    if (length >= 4 && length < 8) return load4(a) == load4(b) && load4(a + length - 4) == load4(b + length - 4);
+    if (length > 16) return memcmp(a, b, length) == 0;
+    return length == 0 || (a[0] == b[0] && a[length >> 1] == b[length >> 1] && a[length - 1] == b[length - 1]);
+}
+
+typedef struct {
+    const uint8_t *text;
+    size_t length;
+} Name;
+
+static inline int is_same(Name a, Name b) { return a.length == b.length && same_bytes(a.text, b.text, a.length); }
+
+static inline uint64_t folded(uint64_t a, uint64_t b) {
+#if defined(__SIZEOF_INT128__)
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+#else
+    uint64_t mixed = (a ^ (b << 32 | b >> 32)) * UINT64_C(0x9E3779B97F4A7C15);
+    mixed = (mixed ^ mixed >> 32 ^ b) * UINT64_C(0xD6E8FEB86659FD93);
+    return mixed ^ mixed >> 32;
+#endif
+}
+
+#define SEED_A UINT64_C(0xA0761D6478BD642F)
+#define SEED_B UINT64_C(0xE7037ED1A0B428DB)
+
+/* 64 bits; ids with equal hashes are still compared byte by byte. Reads no byte that is not the id's. */
+static inline uint64_t hash_of(const uint8_t *text, size_t length) {
+    uint64_t a = 0, b = 0, hash = SEED_B ^ length;
+    while (length > 16) {
+        hash = folded(load8(text) ^ SEED_A, load8(text + 8) ^ hash);
+        text += 16;
+        length -= 16;
+    }
+    if (length >= 8) {
+        a = load8(text);
+        b = load8(text + length - 8);
+    } else if (length >= 4) {
+        a = load4(text);
+        b = load4(text + length - 4);
+    } else if (length) {
+        a = (uint64_t)text[0] << 16 | (uint64_t)text[length >> 1] << 8 | text[length - 1];
+    }
+    return folded(a ^ SEED_A, b ^ hash);
+}
+
+#endif
