@@ -79,12 +79,21 @@ def test_the_make_commands_of_the_readme_are_demo_and_test(root: Path) -> None:
 
 
 def test_the_python_of_the_readme_runs(root: Path, clone: Path) -> None:
-    (code,) = blocks(root, "python")
-    (clone / "readme_example.py").write_text(code, encoding="utf-8")
-    done = run(f"{sys.executable} readme_example.py", clone)
-    assert done.returncode == 0, done.stderr
-    assert re.match(r"Mean\(mean=0\.\d+, n=59\)", done.stdout)
+    of_runs, of_experiments = blocks(root, "python")
+    done = run_python(of_experiments, clone)
+    assert re.match(r"Mean\(mean=0\.\d+, n=59\)", done)
     assert (clone / "scores.json").is_file()
+    assert run_python(of_runs, clone).splitlines() == [
+        "Mean(mean=0.75, n=2)",
+        "{'rr': 0.5, 'ndcg@10': 0.6309297535714575}",
+    ]
+
+
+def run_python(code: str, folder: Path) -> str:
+    (folder / "readme_example.py").write_text(code, encoding="utf-8")
+    done = run(f"{sys.executable} readme_example.py", folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_the_labels_of_the_readme_are_labels(root: Path, tmp_path: Path) -> None:
