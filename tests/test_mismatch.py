@@ -18,7 +18,7 @@ def test_a_run_that_fits_its_qrels_says_nothing() -> None:
 def test_queries_that_were_not_retrieved_are_counted_and_named() -> None:
     found = messages(Mismatch(4, 3, ("q4",), 0, ()), ("q1", "q2", "q3", "q4"))
     assert found == {
-        "queries-not-retrieved": "bm25: 1 of 4 judged queries are not in the run; they score 0 and are counted: q4."
+        "queries-not-retrieved": "bm25: 1 of 4 judged queries are missing in the run; they score 0 and are counted: q4."
     }
 
 
@@ -26,14 +26,16 @@ def test_ten_names_stand_for_all() -> None:
     names = tuple(f"q{number}" for number in range(10))
     found = messages(Mismatch(2_000, 1_500, names, 0, ()), ())
     assert found["queries-not-retrieved"].endswith(
-        "500 of 2,000 judged queries are not in the run; they score 0 and are counted: "
+        "500 of 2,000 judged queries are missing in the run; they score 0 and are counted: "
         "q0, q1, q2, q3, q4, q5, q6, q7, q8, q9, and 490 more."
     )
 
 
 def test_queries_without_judgments_are_counted_and_left_out() -> None:
     found = messages(Mismatch(3, 3, (), 2, ("q8", "q9")), ("q1", "q2", "q3"))
-    assert found == {"queries-not-judged": "bm25: 2 queries of the run have no judgments and are left out: q8, q9."}
+    assert found == {
+        "queries-not-judged": "bm25: queries of the run without judgments are left out, 2 in number: q8, q9."
+    }
 
 
 def test_fewer_than_half_is_loud() -> None:

@@ -61,8 +61,8 @@ def test_a_person_sees_a_table_the_mismatch_and_where_the_time_went(capsys: Capt
         "bm25              0.5271  0.5000       0.3333  3\n"
         "(best possible)   1.0000  1.0000       0.6667\n"
     )
-    assert "bm25: 1 of 4 judged queries are not in the run; they score 0 and are counted: q4." in done.err
-    assert "bm25: 1 queries of the run have no judgments and are left out: q9." in done.err
+    assert "bm25: 1 of 4 judged queries are missing in the run; they score 0 and are counted: q4." in done.err
+    assert "bm25: queries of the run without judgments are left out, 1 in number: q9." in done.err
     last = done.err.splitlines()[-1]
     assert last.startswith("bm25: 7 rows in ")
     assert all(f"{stage} " in last for stage in ("qrels", "read", "check", "join", "metrics"))
@@ -147,7 +147,7 @@ def test_bounds_and_ties_are_shown_on_request(capsys: Capture) -> None:
     (run,) = done.json["runs"]
     assert run["ties"] == {"rr": {"low": 0.5, "high": 1.0}, "precision@1": {"low": 0.0, "high": 1.0}}
     assert run["bounds"] == {"rr": {"low": 0.5, "high": 1.0}, "precision@1": {"low": 0.0, "high": 1.0}}
-    assert "1 queries have equal scores whose order could change their values" in done.err
+    assert "the order of equal scores could change the values of 1 query (1 have equal scores)" in done.err
     done = ragtrial(capsys, "score", "one.qrels", "tied.run", "--metrics", "rr", "--ties", "-q")
     assert done.out.splitlines()[-2:] == [
         "tied: equal scores  lowest    mean  highest",
@@ -159,7 +159,7 @@ def test_a_rank_column_that_contradicts_the_scores_is_told(capsys: Capture) -> N
     Path("odd.run").write_text("q1 Q0 a 2 9.0 t\nq1 Q0 b 1 3.0 t\n")
     done = ragtrial(capsys, "score", "qrels.txt", "odd.run", "--metrics", "rr")
     assert (
-        "odd: the rank column says another order than the scores for 1 queries ('q1' first); the scores were followed."
+        "odd: the rank column says another order than the scores for 1 query ('q1' first); the scores were followed."
         in done.err
     )
 

@@ -180,6 +180,15 @@ def graded_hits(judgments: Judgments, hits: RunHits, threshold: int = 1, *, pool
     )
 
 
+def nothing_retrieved(judgments: Judgments, threshold: int = 1, *, pooled: bool = False) -> GradedRankings:
+    """Rankings without a hit."""
+    none = np.zeros(0, dtype=np.int64)
+    zeros = np.zeros(len(judgments) + 1, dtype=np.int64)
+    return GradedRankings(
+        judgments, zeros, none.astype(np.int32), none, zeros[1:], depth=None, threshold=threshold, pooled=pooled
+    )
+
+
 def grade(
     rankings: Rankings, documents: Sequence[str], queries: Sequence[Query], depth: int, threshold: int = 1
 ) -> GradedRankings:

@@ -36,13 +36,13 @@ def mismatch_cautions(run: str, mismatch: Mismatch, judged: Collection[str]) -> 
     if mismatch.missing:
         yield Caution(
             "queries-not-retrieved",
-            f"{run}: {_of(mismatch.missing, mismatch.judged)} judged queries are not in the run; they score 0 and "
+            f"{run}: {_of(mismatch.missing, mismatch.judged)} judged queries are missing in the run; they score 0 and "
             f"are counted: {_some(mismatch.missing_names, mismatch.missing)}.",
         )
     if mismatch.unknown:
         yield Caution(
             "queries-not-judged",
-            f"{run}: {mismatch.unknown:,} queries of the run have no judgments and are left out: "
+            f"{run}: queries of the run without judgments are left out, {mismatch.unknown:,} in number: "
             f"{_some(mismatch.unknown_names, mismatch.unknown)}.",
         )
     smaller = min(mismatch.judged, mismatch.retrieved + mismatch.unknown)

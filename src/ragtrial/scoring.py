@@ -11,7 +11,7 @@ import numpy as np
 
 from ragtrial.errors import Fault, InputError, RunFileError
 from ragtrial.evaluators import EVALUATORS, Evaluation, NoRelevant
-from ragtrial.grading import GradedRankings, graded_hits
+from ragtrial.grading import GradedRankings, graded_hits, nothing_retrieved
 from ragtrial.judgments import Order, Qrels, RunHits
 from ragtrial.metrics import Metric, parse_metrics
 from ragtrial.mismatch import MOST_NAMED, Mismatch, mismatch_cautions
@@ -98,7 +98,6 @@ class RunScores:
     name: str
     queries: tuple[str, ...]
     evaluations: Mapping[str, Evaluation]
-    attainable: Mapping[str, Mean | None]
     counts: RunCounts
     mismatch: Mismatch
     cautions: tuple[Caution, ...]
@@ -117,7 +116,6 @@ class RunScores:
             "name": self.name,
             "scores": {name: _mean_json(one) for name, one in self.evaluations.items()},
             **({"queries": self.per_query()} if per_query else {}),
-            "attainable": {name: asdict(mean) if mean else None for name, mean in self.attainable.items()},
             **({"bounds": self._means_of(self.bounds)} if self.bounds else {}),
             **({"ties": self._means_of(self.tie_ranges)} if self.tie_ranges else {}),
             "counts": {**asdict(self.counts), **asdict(self.mismatch), "missing": self.mismatch.missing},
@@ -159,7 +157,6 @@ def score_hits(name: str, qrels: Qrels, hits: RunHits, protocol: Protocol, secon
         name,
         qrels.queries,
         evaluations,
-        {metric: _attainable(one, graded) for metric, one in evaluations.items()},
         counts,
         mismatch,
         (*mismatch_cautions(name, mismatch, qrels.queries), *_cautions(name, counts, qrels, hits)),
@@ -204,9 +201,14 @@ def _mismatch(qrels: Qrels, hits: RunHits) -> Mismatch:
     return Mismatch(len(qrels), len(qrels) - len(absent), names, hits.unknown, hits.unknown_names)
 
 
-def _attainable(evaluation: Evaluation, graded: GradedRankings) -> Mean | None:
-    values = attainable(evaluation.metric, graded.judgments, graded.threshold, pooled=graded.pooled)
-    return None if values is None else replace(evaluation, values=values).mean
+def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean | None]:
+    """The mean of each metric that an ideal run would have; None where a metric has no best."""
+    best = {}
+    nothing = nothing_retrieved(qrels.judgments, protocol.relevance_threshold, pooled=protocol.trec_compat)
+    for name, one in evaluate(protocol.metrics, nothing, protocol.no_relevant).items():
+        values = attainable(one.metric, qrels.judgments, protocol.relevance_threshold, pooled=protocol.trec_compat)
+        best[name] = None if values is None else replace(one, values=values).mean
+    return best
 
 
 def _cautions(name: str, counts: RunCounts, qrels: Qrels, hits: RunHits) -> Iterator[Caution]:
@@ -214,13 +216,13 @@ def _cautions(name: str, counts: RunCounts, qrels: Qrels, hits: RunHits) -> Iter
         first = qrels.queries[int(np.flatnonzero(hits.contradicted)[0])]
         yield Caution(
             "ranks-contradict-scores",
-            f"{name}: the rank column says another order than the scores for {counts.contradicted:,} queries "
+            f"{name}: the rank column says another order than the scores for {_queries(counts.contradicted)} "
             f"({first!r} first); the scores were followed.",
         )
     if counts.ties_that_matter:
         yield Caution(
             "ties",
-            f"{name}: {counts.ties_that_matter:,} queries have equal scores whose order could change their values "
+            f"{name}: the order of equal scores could change the values of {_queries(counts.ties_that_matter)} "
             f"({counts.tied:,} have equal scores); --ties shows by how much.",
         )
     if counts.duplicates:
@@ -230,12 +232,20 @@ def _cautions(name: str, counts: RunCounts, qrels: Qrels, hits: RunHits) -> Iter
         )
 
 
+def _queries(count: int) -> str:
+    return f"{count:,} quer{'y' if count == 1 else 'ies'}"
+
+
 @dataclass(frozen=True, eq=False)
 class Scoring:
-    """Runs that were scored by the same qrels and the same rules."""
+    """Runs that were scored by the same qrels and the same rules.
+
+    ``attainable`` is what an ideal run would score, None for metrics that have no best.
+    """
 
     protocol: Protocol
     runs: tuple[RunScores, ...]
+    attainable: Mapping[str, Mean | None]
 
     def long_table(self) -> Mapping[str, Sequence[Any]]:
         """One row per run, query and metric, as columns: ``setting``, ``query``, ``metric``, ``value``.
@@ -267,6 +277,7 @@ class Scoring:
         return {
             "protocol": self.protocol.as_json(),
             "runs": [run.as_json(per_query=per_query) for run in self.runs],
+            "attainable": {name: asdict(mean) if mean else None for name, mean in self.attainable.items()},
         }
 
 
@@ -316,4 +327,5 @@ def score_given(given: Given, protocol: Protocol) -> Scoring:
     if faults:
         raise RunFileError(*faults)
     names = distinct([run.name for run in scored])
-    return Scoring(protocol, tuple(replace(run, name=name) for run, name in zip(scored, names, strict=True)))
+    renamed = tuple(replace(run, name=name) for run, name in zip(scored, names, strict=True))
+    return Scoring(protocol, renamed, best_possible(judged.qrels, protocol))

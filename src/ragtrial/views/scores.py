@@ -17,7 +17,7 @@ def run_table(scoring: Scoring) -> list[list[str]]:
     names = [str(metric) for metric in scoring.protocol.metrics]
     rows = [["run", *names, "n"]]
     rows += [[run.name, *_cells(run.scores, names), f"{run.scores[names[0]].n:,}"] for run in scoring.runs]
-    best = scoring.runs[0].attainable
+    best = scoring.attainable
     if any(one is not None and one.mean not in (None, 1.0) for one in best.values()):
         cells = ["-" if mean is None else _number(mean.mean) for mean in (best[name] for name in names)]
         rows.append(["(best possible)", *cells, ""])
@@ -29,7 +29,7 @@ def metric_rows(scoring: Scoring) -> list[list[str]]:
     rows = [["metric", *(run.name for run in scoring.runs), "best possible", "n"]]
     for metric in map(str, scoring.protocol.metrics):
         means = [run.scores[metric] for run in scoring.runs]
-        best = scoring.runs[0].attainable[metric]
+        best = scoring.attainable[metric]
         cells = [_number(mean.mean) + (f" ({mean.n})" if mean.n != means[0].n else "") for mean in means]
         rows.append([metric, *cells, _number(best.mean) if best else "-", f"{means[0].n:,}"])
     return rows
