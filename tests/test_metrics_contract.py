@@ -21,7 +21,7 @@ from ragtrial.grading import GradedRankings
 from ragtrial.metrics import METRICS, Metric, parse_metric
 from ragtrial.metrics.base import Family, Needs
 from ragtrial.metrics.base import metric as register
-from scenarios import FORMULAS, Scenario, scenario, scores
+from scenarios import FORMULAS, Scenario, judged_grades, scenario, scores
 from strategies import cutoffs, one_of_each_metric, scenarios
 
 every_metric = pytest.mark.parametrize("name", METRICS.names())
@@ -35,14 +35,14 @@ def ideal_gain(metric: Metric, judged: list[int]) -> float:
 
 STATED_MAXIMUM: dict[str, Callable[[Metric, list[int]], float]] = {
     "dcg": ideal_gain,
-    "rbp": lambda metric, _: 1 - dict(metric.parameters)["p"] ** (metric.k or 0),
+    "rbp": lambda metric, _: 1 - float(dict(metric.parameters)["p"]) ** (metric.k or 0),
 }
 """The maximum of each metric that has another one than 1, from the metric and the query's grades."""
 
 
 def maximum(metric: Metric, graded: GradedRankings) -> list[float]:
     stated = STATED_MAXIMUM.get(metric.name)
-    return [stated(metric, judged.tolist()) if stated else 1.0 for judged in graded.judged]
+    return [stated(metric, judged) if stated else 1.0 for judged in judged_grades(graded)]
 
 
 @given(metrics=one_of_each_metric(), case=scenarios(), threshold=st.integers(0, 3))
@@ -110,11 +110,14 @@ def test_appending_a_relevant_document_never_lowers_the_score(
 ) -> None:
     place = data.draw(st.integers(0, len(case.labels[0])))
     known = list(case.labels[0].items())
-    known.insert(place, ("appended", data.draw(st.integers(1, 5))))
+    grade = data.draw(st.integers(1, 5))
+    known.insert(place, ("appended", grade))
     before = replace(case, labels=(dict(known), *case.labels[1:]))
     after = replace(before, rankings=((*case.rankings[0], "appended"), *case.rankings[1:]))
     graded_before, graded_after = before.graded(), after.graded()
     for metric in metrics:
+        if int(dict(metric.parameters).get("rel", 1)) > grade:
+            continue  # what was appended is not relevant to this metric
         scored_before, scored_after = scores(metric, graded_before), scores(metric, graded_after)
         assert scored_after[0] >= scored_before[0] - 1e-12, metric
         np.testing.assert_array_equal(scored_after[1:], scored_before[1:], err_msg=str(metric))
@@ -153,7 +156,8 @@ def test_a_query_for_which_a_metric_is_not_defined_scores_zero(metrics: list[Met
     graded = case.graded()
     for metric in metrics:
         if metric.name != "judged":  # labels of grade 0 give it a value without giving a gain
-            assert not scores(metric, graded)[~metric.definition.eligible(graded)].any(), metric
+            defined = metric.definition.eligible(metric.seen(graded))
+            assert not scores(metric, graded)[~defined].any(), metric
 
 
 @given(case=scenarios(), threshold=st.integers(1, 3))
@@ -179,7 +183,19 @@ def test_a_cutoff_beyond_the_depth_is_refused_even_where_rows_are_shorter(name: 
 @every_metric
 def test_computing_changes_nothing_it_was_given(name: str) -> None:
     graded = scenario(("a x b", {"b": 2, "a": -1, "c": 1}), ("x", "a")).graded()
-    given: list[npt.NDArray[Any]] = [graded.grades, graded.positions, graded.lengths, graded.ordered, *graded.judged]
+    judgments = graded.judgments
+    given: list[npt.NDArray[Any]] = [graded.starts, graded.ranks, graded.indices, graded.lengths]
+    given += [judgments.starts, judgments.grades, judgments.ordered]
+    kept: list[npt.NDArray[Any]] = [
+        graded.rows,
+        graded.grades,
+        graded.relevant,
+        graded.is_judged,
+        graded.relevant_counts,
+        graded.places,
+    ]
+    given += kept
+    given += [graded.relevant_so_far, judgments.rows, judgments.descending, judgments.best]
     for array in given:
         array.flags.writeable = False
     first = scores(f"{name}@3", graded)
@@ -200,11 +216,14 @@ def test_a_metric_without_brackets_has_the_default_parameters_of_its_formula(nam
     of_formula = {
         parameter: value.default
         for parameter, value in inspect.signature(definition.compute).parameters.items()
-        if parameter not in ("self", "k")
+        if parameter not in ("self", "k", "gains")
     }
-    assert dict(parse_metric(name).parameters) == of_formula
-    for parameter in definition.parameters.values():
-        assert parameter.low < parameter.default < parameter.high
+    known = {key: value for key, value in definition.parameters.items() if key not in ("rel", "judged_only")}
+    assert {key: parameter.default for key, parameter in known.items()} == of_formula
+    shown = {key: parameter.default for key, parameter in definition.parameters.items() if parameter.always}
+    assert dict(parse_metric(name).parameters) == shown
+    for key, parameter in known.items():
+        assert parameter.parse(str(parameter.default)) == parameter.default, key
 
 
 def test_every_name_and_alias_leads_to_one_metric() -> None:
