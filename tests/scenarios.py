@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ragtrial.evaluators import EVALUATORS
 from ragtrial.grading import GradedRankings, grade
-from ragtrial.metrics import Metric, Scores, parse_metric
+from ragtrial.metrics import METRICS, Metric, Scores, parse_metric
 from ragtrial.rankings import from_rows
 from ragtrial.records import Judgment, Query
 
@@ -48,6 +48,17 @@ class Scenario:
             tuple(self.labels[index] for index in order),
             tuple(self.ordered[index] for index in order),
         )
+
+
+SCALE = 25
+"""The highest grade that tests give to metrics which want to know it."""
+
+
+def example(name: str, k: int | None = 3) -> Metric:
+    """The metric of that name with its default parameters, cut at ``k`` if it has a cutoff."""
+    definition = METRICS[name]
+    parameters = (("max", SCALE),) if "max" in definition.parameters else ()
+    return Metric(name, None if definition.cut == "none" else k, parameters)
 
 
 Labels = str | Mapping[str, int]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ragtrial.metrics import METRICS, Metric
 from ragtrial.metrics.base import Definition, Parameter, Value
-from scenarios import Scenario
+from scenarios import SCALE, Scenario
 
 DOCUMENTS = tuple(f"d{number}" for number in range(12))
 UNRETRIEVABLE = ("elsewhere-1", "elsewhere-2")
@@ -93,8 +93,16 @@ def values_of(parameter: Parameter) -> st.SearchStrategy[Value | None]:
 @st.composite
 def parameters_of(draw: st.DrawFn, definition: Definition) -> tuple[tuple[str, Value], ...]:
     """A value for each parameter of a metric, anywhere in its range."""
-    drawn = {name: draw(values_of(parameter)) for name, parameter in definition.parameters.items()}
+    drawn = {name: draw(values_of(parameter)) for name, parameter in definition.parameters.items() if name != "max"}
+    if "max" in definition.parameters:
+        drawn["max"] = draw(st.integers(5, SCALE))  # no grade is higher
     return tuple((name, value) for name, value in drawn.items() if value is not None)
+
+
+def gains_for(definition: Definition) -> st.SearchStrategy[tuple[tuple[int, float], ...]]:
+    """Gains of some grades, in no order, where a metric takes any."""
+    some = st.dictionaries(st.integers(0, 5), st.floats(0, 50, allow_subnormal=False), max_size=3)
+    return some.map(lambda gains: tuple(sorted(gains.items()))) if definition.gains else st.just(())
 
 
 @st.composite
@@ -102,7 +110,12 @@ def one_of_each_metric(draw: st.DrawFn, k: st.SearchStrategy[int] = cutoffs) -> 
     """Every registered metric, with any parameters, all at one cutoff (those that have none without)."""
     cutoff = draw(k)
     return [
-        Metric(name, None if definition.cut == "none" else cutoff, draw(parameters_of(definition)))
+        Metric(
+            name,
+            None if definition.cut == "none" else cutoff,
+            draw(parameters_of(definition)),
+            draw(gains_for(definition)),
+        )
         for name, definition in METRICS.members()
     ]
 
