@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ragtrial.evaluators import EVALUATORS
 from ragtrial.grading import GradedRankings, grade
-from ragtrial.metrics import Metric, Scores, parse_metric
+from ragtrial.metrics import METRICS, Metric, Scores, parse_metric
 from ragtrial.rankings import from_rows
 from ragtrial.records import Judgment, Query
 
@@ -49,6 +50,17 @@ class Scenario:
         )
 
 
+SCALE = 25
+"""The highest grade that tests give to metrics which want to know it."""
+
+
+def example(name: str, k: int | None = 3) -> Metric:
+    """The metric of that name with its default parameters, cut at ``k`` if it has a cutoff."""
+    definition = METRICS[name]
+    parameters = (("max", SCALE),) if "max" in definition.parameters else ()
+    return Metric(name, None if definition.cut == "none" else k, parameters)
+
+
 Labels = str | Mapping[str, int]
 
 
@@ -59,6 +71,37 @@ def scenario(*queries: tuple[str, Labels], ordered: bool = True) -> Scenario:
         tuple(dict.fromkeys(labels.split(), 1) if isinstance(labels, str) else labels for _, labels in queries),
         (ordered,) * len(queries),
     )
+
+
+def hit_grades(graded: GradedRankings) -> list[list[int | None]]:
+    """The grade of each hit of each query, best first; None where nobody judged it."""
+    rows = [graded.grades_by_rank(query) for query in range(len(graded))]
+    return [
+        [row.get(rank) for rank in range(1, length + 1)]
+        for row, length in zip(rows, graded.lengths.tolist(), strict=True)
+    ]
+
+
+def hit_places(graded: GradedRankings) -> list[list[int | None]]:
+    """The place of each relevant hit among the query's relevant documents, None for other hits."""
+    rows: list[list[int | None]] = [[None] * length for length in graded.lengths.tolist()]
+    for hit in graded.relevant.nonzero()[0].tolist():
+        rows[int(graded.rows[hit])][int(graded.ranks[hit]) - 1] = int(graded.places[hit])
+    return rows
+
+
+def relevant_hits(graded: GradedRankings, k: int | None = None) -> list[list[bool]]:
+    """Which of the first ``k`` hits of each query are relevant."""
+    rows = [[False] * length for length in graded.retrieved(k).tolist()]
+    for hit in (graded.relevant & graded.within(k)).nonzero()[0].tolist():
+        rows[int(graded.rows[hit])][int(graded.ranks[hit]) - 1] = True
+    return rows
+
+
+def judged_grades(graded: GradedRankings) -> list[list[int]]:
+    """The grades of all judged documents of each query, highest first."""
+    starts = graded.judgments.starts.tolist()
+    return [graded.judgments.descending[start:end].tolist() for start, end in pairwise(starts)]
 
 
 def scores(metric: str | Metric, graded: GradedRankings) -> Scores:

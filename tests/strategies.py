@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from ragtrial.metrics import METRICS, Metric
-from ragtrial.metrics.base import Definition, Value
-from scenarios import Scenario
+from ragtrial.metrics.base import Definition, Parameter, Value
+from scenarios import SCALE, Scenario
 
 DOCUMENTS = tuple(f"d{number}" for number in range(12))
 UNRETRIEVABLE = ("elsewhere-1", "elsewhere-2")
@@ -77,23 +77,47 @@ def falling_labels(draw: st.DrawFn) -> dict[str, int]:
     return known if any(known.values()) else {**known, names[-1]: 1}
 
 
+def values_of(parameter: Parameter) -> st.SearchStrategy[Value | None]:
+    """Anything a parameter may be; its default, which may be None, is among it."""
+    if parameter.choices:
+        return st.sampled_from(parameter.choices)
+    if parameter.low == parameter.high:
+        return st.booleans()
+    if parameter.whole:
+        # Low numbers, where the grades are, and now and then any other.
+        low, high = int(parameter.low), int(parameter.high)
+        return st.just(parameter.default) | st.integers(low, min(low + 4, high)) | st.integers(low, high)
+    return st.floats(parameter.low, parameter.high, exclude_min=True, exclude_max=True, allow_subnormal=False)
+
+
 @st.composite
-def parameters_of(draw: st.DrawFn, definition: Definition) -> tuple[tuple[str, float], ...]:
+def parameters_of(draw: st.DrawFn, definition: Definition) -> tuple[tuple[str, Value], ...]:
     """A value for each parameter of a metric, anywhere in its range."""
-    return tuple(
-        (
-            name,
-            draw(st.floats(parameter.low, parameter.high, exclude_min=True, exclude_max=True, allow_subnormal=False)),
-        )
-        for name, parameter in definition.parameters.items()
-    )
+    drawn = {name: draw(values_of(parameter)) for name, parameter in definition.parameters.items() if name != "max"}
+    if "max" in definition.parameters:
+        drawn["max"] = draw(st.integers(5, SCALE))  # no grade is higher
+    return tuple((name, value) for name, value in drawn.items() if value is not None)
+
+
+def gains_for(definition: Definition) -> st.SearchStrategy[tuple[tuple[int, float], ...]]:
+    """Gains of some grades, in no order, where a metric takes any."""
+    some = st.dictionaries(st.integers(0, 5), st.floats(0, 50, allow_subnormal=False), max_size=3)
+    return some.map(lambda gains: tuple(sorted(gains.items()))) if definition.gains else st.just(())
 
 
 @st.composite
 def one_of_each_metric(draw: st.DrawFn, k: st.SearchStrategy[int] = cutoffs) -> list[Metric]:
-    """Every registered metric, with any parameters, all at one cutoff."""
+    """Every registered metric, with any parameters, all at one cutoff (those that have none without)."""
     cutoff = draw(k)
-    return [Metric(name, cutoff, draw(parameters_of(definition))) for name, definition in METRICS.members()]
+    return [
+        Metric(
+            name,
+            None if definition.cut == "none" else cutoff,
+            draw(parameters_of(definition)),
+            draw(gains_for(definition)),
+        )
+        for name, definition in METRICS.members()
+    ]
 
 
 @st.composite

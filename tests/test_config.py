@@ -272,7 +272,7 @@ WRONG = [
      "9:14: evaluators.primary_metric: 'ndgc@3': there is no metric 'ndgc'. Did you mean 'ndcg'? "
      f"Known: {KINDS(sorted(METRICS.names()))}."),
     ("a parameter out of range", CONFIG + "evaluators: {order_aware: {metrics: ['rbp(p=2)']}}\n",
-     "9:38: evaluators.order_aware.metrics[0]: 'rbp(p=2)': p is 2; it must be above 0 and below 1."),
+     "9:38: evaluators.order_aware.metrics[0]: 'rbp(p=2)': p is '2'; it must be above 0 and below 1."),
     ("a whole metric that is no text", CONFIG + "evaluators: {order_aware: {metrics: [3]}}\n",
      "9:38: evaluators.order_aware.metrics[0] is 3; it must be a text (put it in quotes)."),
     ("beir and corpus", with_("{corpus", "{beir: b, corpus"),

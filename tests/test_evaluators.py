@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import log2
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,10 +23,10 @@ from ragtrial.evaluators import (
 from ragtrial.grading import GradedRankings
 from ragtrial.metrics import METRICS, parse_metric
 from ragtrial.records import Mean
-from scenarios import Scenario, scenario, scores
+from scenarios import Scenario, example, scenario, scores
 from strategies import scenarios
 
-ALL = [parse_metric(name).at(5) for name in METRICS.names()]
+ALL = [example(name, 5) for name in METRICS.names()]
 
 
 def evaluate(
@@ -42,6 +45,11 @@ def evaluate_everything(graded: GradedRankings, no_relevant: NoRelevant) -> dict
         .evaluate(graded)
         .items()
     }
+
+
+def averaged(evaluations: dict[str, Evaluation]) -> dict[str, Evaluation]:
+    """Those whose value over many queries is a mean."""
+    return {name: one for name, one in evaluations.items() if one.metric.definition.aggregate == "mean"}
 
 
 def test_every_family_of_metrics_has_exactly_one_evaluator() -> None:
@@ -75,8 +83,9 @@ def test_parameters_that_differ_in_the_last_digit_are_two_evaluations() -> None:
         (OrderUnawareEvaluator, "ndcg@5", "ndcg@5 is graded; list it there, not under order_unaware."),
         (OrderAwareEvaluator, "recall@5", "recall@5 is order_unaware; list it there, not under order_aware."),
         (GradedEvaluator, "rbp@5", "rbp(p=0.8)@5 is order_aware; list it there, not under graded."),
-        (GradedEvaluator, "ndcg", "ndcg has no cutoff; write ndcg@k."),
-        (OrderAwareEvaluator, "rbp", "rbp(p=0.8) has no cutoff; write rbp(p=0.8)@k."),
+        (GradedEvaluator, "unjudged", "unjudged has no cutoff; write unjudged@k."),
+        (OrderAwareEvaluator, "rbo", "rbo(p=0.9) has no cutoff; write rbo(p=0.9)@k."),
+        (OrderUnawareEvaluator, "recall(rel=2)", "recall(rel=2) has no cutoff; write recall(rel=2)@k."),
     ],
 )
 def test_a_metric_of_another_family_or_without_a_cutoff_is_refused(
@@ -123,7 +132,7 @@ def test_a_query_for_which_nothing_was_retrieved_counts_as_zero(no_relevant: NoR
     graded = scenario(("a", "a"), ("", "a")).graded()
     for evaluation in evaluate_everything(graded, no_relevant).values():
         assert evaluation.mean.n == 2
-        assert evaluation.of(1) == 0
+        assert evaluation.of(1) == {"num_rel": 1, "rbp_residual": 1}.get(evaluation.metric.name, 0)
 
 
 def test_each_metric_has_the_n_of_its_own_needs() -> None:
@@ -147,7 +156,7 @@ def test_metrics_of_order_count_only_queries_whose_labels_are_an_order(no_releva
 
 def test_no_query_that_counts_has_no_mean() -> None:
     graded = scenario(("a", {}), ("b", {"b": 0})).graded()
-    for evaluation in evaluate_everything(graded, "skip").values():
+    for evaluation in averaged(evaluate_everything(graded, "skip")).values():
         assert evaluation.mean == Mean(None, 0)
         assert evaluation.of(0) is None
 
@@ -186,7 +195,7 @@ def test_a_mean_is_the_mean_of_the_values_that_are_shown_and_n_their_number(
     no_relevant: NoRelevant, case: Scenario
 ) -> None:
     graded = case.graded()
-    for evaluation in evaluate_everything(graded, no_relevant).values():
+    for evaluation in averaged(evaluate_everything(graded, no_relevant)).values():
         shown = [value for index in range(len(case)) if (value := evaluation.of(index)) is not None]
         assert evaluation.mean.n == len(shown)
         assert evaluation.mean.mean == (pytest.approx(sum(shown) / len(shown), abs=1e-12) if shown else None)
@@ -199,12 +208,41 @@ def test_queries_without_relevant_documents_change_no_mean_under_skip_and_only_d
 ) -> None:
     unlabelled = (("d0", "d1"),) * extra
     more = Scenario((*case.rankings, *unlabelled), (*case.labels, *({},) * extra), (*case.ordered, *(True,) * extra))
-    skip, skip_more = (evaluate_everything(each.graded(), "skip") for each in (case, more))
-    zero, zero_more = (evaluate_everything(each.graded(), "zero") for each in (case, more))
+    skip, skip_more = (averaged(evaluate_everything(each.graded(), "skip")) for each in (case, more))
+    zero, zero_more = (averaged(evaluate_everything(each.graded(), "zero")) for each in (case, more))
     for name, evaluation in skip.items():
         assert skip_more[name].mean.n == evaluation.mean.n
         assert skip_more[name].mean.mean == pytest.approx(evaluation.mean.mean, abs=1e-12)
-        if evaluation.metric.definition.needs != "order":
+        if evaluation.metric.name in ("unjudged", "rbp_residual"):
+            assert zero_more[name].mean.n == zero[name].mean.n + extra  # and what nobody labelled is all unjudged
+        elif evaluation.metric.definition.needs != "order":
             assert zero_more[name].mean.n == zero[name].mean.n + extra == len(more)
             total = (zero[name].mean.mean or 0) * zero[name].mean.n
             assert zero_more[name].mean.mean == pytest.approx(total / len(more), abs=1e-12)
+
+
+def test_counts_are_summed_over_all_queries_with_or_without_relevant_documents() -> None:
+    graded = scenario(("a x", "a"), ("a b x", "a b c"), ("x", {}), ("", "a")).graded()
+    for no_relevant in get_args(NoRelevant):
+        found = evaluate(OrderUnawareEvaluator, "num_ret num_rel num_rel_ret", graded, no_relevant)
+        assert {name: one.mean for name, one in found.items()} == {
+            "num_ret": Mean(6.0, 4),
+            "num_rel": Mean(5.0, 4),
+            "num_rel_ret": Mean(3.0, 4),
+        }
+
+
+def test_a_geometric_mean_counts_a_failed_query_as_one_hundred_thousandth() -> None:
+    """Average precisions of 1, 1/4 and 0."""
+    graded = scenario(("a", "a"), ("x y z a", "a"), ("x", "a"), ("x", {})).graded()
+    found = evaluate(OrderAwareEvaluator, "gm_ap ap", graded)
+    assert found["gm_ap"].values.tolist() == found["ap"].values.tolist() == [1, 1 / 4, 0, 0]
+    assert found["gm_ap"].mean.n == 3
+    assert found["gm_ap"].mean.mean == pytest.approx((1 * (1 / 4) * 1e-5) ** (1 / 3), rel=1e-14)
+
+
+def test_a_query_whose_gains_are_all_nothing_is_left_out_of_the_mean() -> None:
+    graded = scenario(("a b", {"a": 1, "b": 2}), ("b a", {"a": 1})).graded()
+    found = evaluate(GradedEvaluator, "ndcg(1=0)@2 ndcg@2 ndcg(0=1)@2", graded)
+    assert found["ndcg(1=0)@2"].values.tolist() == [pytest.approx(1 / log2(3)), 0]
+    assert [one.mean.n for one in found.values()] == [1, 2, 2]

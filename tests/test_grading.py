@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.errors import CutoffError
-from ragtrial.grading import UNJUDGED, grade
+from ragtrial.grading import grade
 from ragtrial.rankings import from_rows
 from ragtrial.records import Judgment, Query
-from scenarios import Scenario, scenario
+from scenarios import Scenario, hit_grades, hit_places, judged_grades, relevant_hits, scenario
 from strategies import scenarios
 
 
@@ -26,53 +26,52 @@ def test_each_hit_has_the_grade_of_its_label_and_the_rest_are_unjudged() -> None
     documents = ["a", "b", "c", "d"]
     queries = [query("q1", ("b", 3), ("d", 0)), query("q2", ("a", -1), ("c", 2)), query("q3", ("b", 1))]
     graded = grade(from_rows([[1, 0, 3], [2, 0], []]), documents, queries, depth=3)
-    u = int(UNJUDGED)
-    assert graded.grades.tolist() == [[3, u, 0], [2, -1, u], [u, u, u]]
+    assert hit_grades(graded) == [[3, None, 0], [2, -1], []]
     assert graded.grades.dtype == np.int32
     assert graded.lengths.tolist() == [3, 2, 0]
-    assert [grades.tolist() for grades in graded.judged] == [[3, 0], [2, -1], [1]]
+    assert judged_grades(graded) == [[3, 0], [2, -1], [1]]
     assert (len(graded), graded.depth, graded.threshold) == (3, 3, 1)
 
 
 def test_a_label_of_one_query_says_nothing_about_another() -> None:
     graded = grade(from_rows([[0], [0]]), ["a"], [query("q1", ("a", 2)), query("q2")], depth=1)
-    assert graded.grades.tolist() == [[2], [UNJUDGED]]
+    assert hit_grades(graded) == [[2], [None]]
 
 
 def test_a_hit_knows_its_place_among_the_relevant_labels() -> None:
     labels = query("q", ("c", 1), ("zero", 0), ("missing", 2), ("a", 1), ordered=True)
     graded = grade(from_rows([[2, 1, 3, 0]]), ["a", "b", "c", "zero"], [labels], depth=4)
-    assert graded.positions.tolist() == [[0, -1, -1, 2]]
-    assert graded.ordered.tolist() == [True]
+    assert hit_places(graded) == [[0, None, None, 2]]
+    assert graded.judgments.ordered.tolist() == [True]
 
 
 def test_places_among_the_relevant_follow_the_threshold() -> None:
     labels = query("q", ("a", 1), ("b", 2), ("c", 3))
     graded = grade(from_rows([[2, 1, 0]]), ["a", "b", "c"], [labels], depth=3, threshold=2)
-    assert graded.positions.tolist() == [[1, 0, -1]]
-    assert graded.relevant(3).tolist() == [[True, True, False]]
+    assert hit_places(graded) == [[1, 0, None]]
+    assert relevant_hits(graded, 3) == [[True, True, False]]
     assert graded.relevant_counts.tolist() == [2]
 
 
 def test_a_document_judged_more_than_once_has_its_highest_grade_at_its_first_place_and_counts_once() -> None:
     labels = query("q", ("a", 1), ("b", 1), ("a", 3), ("a", 2))
     graded = grade(from_rows([[1, 0]]), ["a", "b"], [labels], depth=2)
-    assert graded.grades.tolist() == [[1, 3]]
-    assert graded.positions.tolist() == [[1, 0]]
+    assert hit_grades(graded) == [[1, 3]]
+    assert hit_places(graded) == [[1, 0]]
     assert graded.relevant_counts.tolist() == [2]
-    assert [grades.tolist() for grades in graded.judged] == [[3, 1]]
+    assert judged_grades(graded) == [[3, 1]]
 
 
 def test_two_negative_labels_of_a_document_keep_the_higher_one() -> None:
     labels = query("q", ("a", -3), ("a", -1))
-    assert grade(from_rows([[0]]), ["a"], [labels], depth=1).grades.tolist() == [[-1]]
+    assert hit_grades(grade(from_rows([[0]]), ["a"], [labels], depth=1)) == [[-1]]
 
 
 def test_relevant_documents_that_were_not_retrieved_still_count() -> None:
     labels = query("q", ("a", 1), ("b", 1), ("not in the corpus", 4))
     graded = grade(from_rows([[0]]), ["a", "b"], [labels], depth=1)
     assert graded.relevant_counts.tolist() == [3]
-    assert graded.best_grades.tolist() == [4]
+    assert graded.judgments.best.tolist() == [4]
 
 
 @pytest.mark.parametrize(
@@ -85,19 +84,19 @@ def test_zero_and_negative_grades_are_judged_but_neither_relevant_nor_gain(
     labels = query("q", *((f"d{index}", value) for index, value in enumerate(grades)))
     graded = grade(from_rows([[]]), [], [labels], depth=1)
     assert graded.relevant_counts.tolist() == [relevant]
-    assert graded.best_grades.tolist() == [best]
-    assert [judged.tolist() for judged in graded.judged] == [sorted(grades, reverse=True)]
+    assert graded.judgments.best.tolist() == [best]
+    assert judged_grades(graded) == [sorted(grades, reverse=True)]
 
 
 def test_an_unjudged_hit_is_not_relevant_even_at_a_threshold_below_zero() -> None:
     graded = grade(from_rows([[0, 1, 2]]), ["a", "b", "c"], [query("q", ("a", -1), ("b", -2))], 3, threshold=-1)
-    assert graded.relevant(3).tolist() == [[True, False, False]]
+    assert relevant_hits(graded, 3) == [[True, False, False]]
 
 
 def test_only_the_first_depth_hits_are_kept_and_the_labels_stay_whole() -> None:
     labels = query("q", ("a", 1), ("b", 2), ("c", 3))
     graded = grade(from_rows([[0, 1, 2]]), ["a", "b", "c"], [labels], depth=2)
-    assert graded.grades.tolist() == [[1, 2]]
+    assert hit_grades(graded) == [[1, 2]]
     assert graded.lengths.tolist() == [2]
     assert graded.relevant_counts.tolist() == [3]
 
@@ -105,13 +104,14 @@ def test_only_the_first_depth_hits_are_kept_and_the_labels_stay_whole() -> None:
 def test_a_cut_beyond_what_was_retrieved_but_within_the_depth_gives_what_there_is() -> None:
     graded = grade(from_rows([[0]]), ["a"], [query("q", ("a", 1))], depth=10)
     assert graded.depth == 10
-    assert graded.top(10).tolist() == [[1]]
+    assert relevant_hits(graded, 10) == [[True]]
+    assert graded.retrieved(10).tolist() == [1]
 
 
 def test_a_cut_beyond_the_depth_is_refused() -> None:
     graded = grade(from_rows([[0, 1, 2]]), ["a", "b", "c"], [query("q")], depth=2)
     with pytest.raises(CutoffError) as caught:
-        graded.relevant(3)
+        graded.within(3)
     assert str(caught.value) == "k is 3, but only the first 2 hits were kept (top_k); raise top_k or lower k."
     assert caught.value.exit_code == 2
 
@@ -124,8 +124,9 @@ def test_rows_and_queries_of_different_number_are_refused() -> None:
 def test_no_queries_give_no_rows() -> None:
     graded = grade(from_rows([]), ["a"], [], depth=5)
     assert len(graded) == 0
-    assert graded.relevant(5).shape == (0, 0)
-    assert graded.relevant_counts.shape == graded.best_grades.shape == graded.ordered.shape == (0,)
+    assert graded.relevant.shape == graded.within(5).shape == graded.ranks.shape == (0,)
+    assert graded.starts.tolist() == [0]
+    assert graded.relevant_counts.shape == graded.judgments.best.shape == graded.judgments.ordered.shape == (0,)
 
 
 def test_many_queries_over_many_documents_join_without_overflow() -> None:
@@ -133,8 +134,7 @@ def test_many_queries_over_many_documents_join_without_overflow() -> None:
     documents = [f"d{number}" for number in range(70_000)]
     queries = [query(f"q{number}") for number in range(69_999)] + [query("last", ("d69999", 3))]
     graded = grade(from_rows([[69_999]] * 70_000), documents, queries, depth=1)
-    assert graded.grades[-1].tolist() == [3]
-    assert (graded.grades[:-1] == UNJUDGED).all()
+    assert hit_grades(graded) == [[None]] * 69_999 + [[3]]
 
 
 @given(scenarios(), st.integers(1, 12))
@@ -143,13 +143,10 @@ def test_the_join_is_a_look_up_of_each_name(case: Scenario, depth: int) -> None:
     for index, (ranking, labels) in enumerate(zip(case.rankings, case.labels, strict=True)):
         kept = ranking[:depth]
         relevant = [name for name, value in labels.items() if value >= 1]
-        assert graded.grades[index, : len(kept)].tolist() == [labels.get(name, UNJUDGED) for name in kept]
-        assert (graded.grades[index, len(kept) :] == UNJUDGED).all()
-        assert graded.positions[index, : len(kept)].tolist() == [
-            relevant.index(name) if name in relevant else -1 for name in kept
-        ]
-        assert (graded.positions[index, len(kept) :] == -1).all()
+        assert hit_grades(graded)[index] == [labels.get(name) for name in kept]
+        assert hit_places(graded)[index] == [relevant.index(name) if name in relevant else None for name in kept]
         assert graded.lengths[index] == len(kept)
+    assert (np.diff(graded.ranks)[np.diff(graded.rows) == 0] > 0).all()
 
 
 @given(scenarios(most_queries=3), st.randoms(use_true_random=False))
@@ -159,19 +156,21 @@ def test_how_documents_are_numbered_changes_no_grade(case: Scenario, random: Ran
     queries = [query(str(index), *labels.items()) for index, labels in enumerate(case.labels)]
     rankings = from_rows([[names.index(name) for name in ranking] for ranking in case.rankings])
     graded = grade(rankings, names, queries, depth=20)
-    assert graded.grades.tolist() == case.graded().grades.tolist()
-    assert graded.positions.tolist() == case.graded().positions.tolist()
+    assert hit_grades(graded) == hit_grades(case.graded())
+    assert hit_places(graded) == hit_places(case.graded())
 
 
 def test_every_grade_the_columns_can_hold_survives_the_join() -> None:
     top = 2**31 - 1
     graded = scenario(("a b", {"a": top, "b": -top})).graded()
-    assert graded.grades.tolist() == [[top, -top]]
-    assert graded.best_grades.tolist() == [top]
+    assert hit_grades(graded) == [[top, -top]]
+    assert graded.judgments.best.tolist() == [top]
 
 
 @pytest.mark.parametrize("k", [0, -1])
 def test_a_cutoff_below_one_is_refused(k: int) -> None:
     graded = grade(from_rows([[0]]), ["d"], [Query("q", "t", (Judgment("d"),))], depth=5)
     with pytest.raises(CutoffError, match=rf"^k is {k}; it must be at least 1\.$"):
-        graded.top(k)
+        graded.within(k)
+    with pytest.raises(CutoffError, match=rf"^k is {k}; it must be at least 1\.$"):
+        graded.retrieved(k)

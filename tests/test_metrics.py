@@ -11,7 +11,7 @@ from ragtrial.grading import grade
 from ragtrial.metrics import METRICS
 from ragtrial.rankings import collapse, from_rows
 from ragtrial.records import Judgment, Query
-from scenarios import Labels, scenario, score, scores
+from scenarios import Labels, example, scenario, score, scores
 
 THREE_OF_FIVE = ("6 2 3 4 5", "2 3 7")
 JARVELIN = ("d1 d2 d3 d4 d5", {"d1": 3, "d2": 2, "d3": 3, "d4": 1, "d5": 0})
@@ -202,7 +202,8 @@ def test_the_relevance_threshold_moves_the_binary_metrics_and_not_the_gains(metr
 
 @pytest.mark.parametrize("name", METRICS.names())
 def test_a_query_without_judgments_scores_zero(name: str) -> None:
-    assert score(f"{name}@3", "a b c", {}) == 0
+    expected = {"unjudged": 1, "rbp_residual": 1, "num_ret": 3}.get(name, 0)
+    assert score(str(example(name)), "a b c", {}) == expected
 
 
 def test_rows_of_unequal_length_are_scored_each_by_its_own_hits() -> None:

@@ -80,7 +80,7 @@ class GradedRankings:
     @cached_property
     def relevant_so_far(self) -> Counts:
         """Relevant hits of the query down to each hit, itself included, shape (hits,)."""
-        return self._so_far(self.relevant)
+        return self.so_far(self.relevant)
 
     @cached_property
     def places(self) -> Counts:
@@ -109,6 +109,11 @@ class GradedRankings:
         """How many hits of each query are meant by ``which``, shape (queries,)."""
         return np.bincount(self.rows[which], minlength=len(self)).astype(np.int64)
 
+    def so_far(self, which: Bools) -> Counts:
+        """How many hits of the query that are meant by ``which`` stand down to each hit, itself included, (hits,)."""
+        through = np.concatenate(([0], np.cumsum(which, dtype=np.int64)))
+        return through[1:] - through[self.starts[:-1]][self.rows]
+
     def total(self, terms: npt.NDArray[Any], which: Bools) -> Scores:
         """The sum of each query's ``terms``, given for all hits, over the hits meant by ``which``, shape (queries,).
 
@@ -117,8 +122,12 @@ class GradedRankings:
         return np.bincount(self.rows[which], weights=terms[which], minlength=len(self)).astype(np.float64)
 
     def at_threshold(self, threshold: int) -> GradedRankings:
-        """The same with another grade from which on a document is relevant."""
-        return self if threshold == self.threshold else replace(self, threshold=threshold)
+        """The same with another grade from which on a document is relevant; kept, with all that it has counted."""
+        if threshold == self.threshold:
+            return self
+        if threshold not in self._at_thresholds:
+            self._at_thresholds[threshold] = replace(self, threshold=threshold)
+        return self._at_thresholds[threshold]
 
     def cut(self, depth: int) -> GradedRankings:
         """The first ``depth`` hits of every query; nothing below them was retrieved."""
@@ -127,8 +136,16 @@ class GradedRankings:
 
     def condensed(self) -> GradedRankings:
         """Without the hits that nobody judged; those below move up. Source: Sakai 2007, Alternatives to Bpref."""
+        return self._condensed
+
+    @cached_property
+    def _at_thresholds(self) -> dict[int, GradedRankings]:
+        return {}
+
+    @cached_property
+    def _condensed(self) -> GradedRankings:
         kept = self.is_judged
-        condensed = self._kept(kept, self._so_far(kept).astype(np.int32))
+        condensed = self._kept(kept, self.so_far(kept).astype(np.int32))
         if condensed.ties is not None:
             condensed = replace(condensed, ties=condensed._ranks_of_groups(condensed.ties[:, 0]))  # noqa: SLF001
         return replace(condensed, lengths=np.diff(condensed.starts))
@@ -151,10 +168,6 @@ class GradedRankings:
             indices=self.indices[kept],
             ties=None if self.ties is None else self.ties[kept],
         )
-
-    def _so_far(self, which: Bools) -> Counts:
-        through = np.concatenate(([0], np.cumsum(which, dtype=np.int64)))
-        return through[1:] - through[self.starts[:-1]][self.rows]
 
     def _check(self, k: int | None) -> None:
         if k is not None and k < 1:

@@ -81,6 +81,10 @@ _RAISE = "only that many documents are kept. Lower k, or raise every retriever's
 
 def _parsed(text: str, depth: int, where: KeyPath, faults: list[tuple[KeyPath, str]]) -> Metric | None:
     metric = parse_metric(text)
+    if metric.definition.cut == "none":
+        fault = f"{dotted(where)} is {metric}, which has no cutoff, and a run keeps only the first hits (top_k)."
+        faults.append((where, f"{fault} `ragtrial score` has it, for whole rankings."))
+        return None
     if metric.k is None:
         return metric.at(depth)
     if metric.k > depth:

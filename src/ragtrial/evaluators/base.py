@@ -12,7 +12,7 @@ from ragtrial.errors import MetricError
 from ragtrial.grading import GradedRankings, Scores
 from ragtrial.judgments import Bools
 from ragtrial.metrics import Metric
-from ragtrial.metrics.base import Family
+from ragtrial.metrics.base import Family, summary
 from ragtrial.records import Mean
 
 NoRelevant = Literal["skip", "zero"]
@@ -28,9 +28,12 @@ class Evaluation:
 
     @property
     def mean(self) -> Mean:
-        """The mean over the queries that count, in double precision; None over none."""
+        """The mean over the queries that count (or what the metric has instead: the sum, the geometric mean).
+
+        In double precision; None over no queries.
+        """
         n = int(np.count_nonzero(self.counted))
-        return Mean(float(self.values[self.counted].mean()) if n else None, n)
+        return Mean(summary(self.values[self.counted], self.metric.definition.aggregate) if n else None, n)
 
     def as_list(self) -> list[float | None]:
         """The value of each query, None where it does not count."""
@@ -75,5 +78,5 @@ class Evaluator:
 
     def _counted(self, metric: Metric, graded: GradedRankings) -> Bools:
         if self.no_relevant == "skip" or metric.definition.needs == "order":
-            return metric.definition.eligible(graded)
+            return metric.eligible(graded)
         return np.ones(len(graded), dtype=np.bool_)

@@ -4,9 +4,9 @@ import sys
 
 from ragtrial.grading import Scores
 from ragtrial.metrics.base import METRICS, Definition, Metric
-from ragtrial.metrics.spelling import parse_metric
+from ragtrial.metrics.spelling import parse_metric, parse_metrics
 from ragtrial.registry import import_members
 
 import_members(sys.modules[__name__])
 
-__all__ = ["METRICS", "Definition", "Metric", "Scores", "parse_metric"]
+__all__ = ["METRICS", "Definition", "Metric", "Scores", "parse_metric", "parse_metrics"]

@@ -25,7 +25,7 @@ Value = float | int | str | bool
 class Parameter:
     """What may stand in brackets behind a metric's name.
 
-    A number strictly between ``low`` and ``high`` (a whole one from ``low`` to ``high`` where ``whole``), one of
+    A number strictly between ``low`` and ``high`` (one from ``low`` to ``high`` where ``whole`` or ``closed``), one of
     ``choices``, or, where neither is given, true or false. A parameter whose ``default`` is None, or that is not
     ``always`` shown, stands in the spelling only where it is given and is not the default.
     """
@@ -35,6 +35,7 @@ class Parameter:
     high: float = 0
     choices: tuple[str, ...] = ()
     whole: bool = False
+    closed: bool = False
     always: bool = False
 
     def parse(self, text: str) -> Value:
@@ -51,15 +52,22 @@ class Parameter:
             value = int(text) if self.whole else float(text)
         except ValueError:
             raise ValueError("a whole number" if self.whole else "a number") from None
-        if self.whole and not self.low <= value <= self.high:
-            raise ValueError(f"from {self.low:,g} to {self.high:,g}")
-        if not self.whole and not self.low < value < self.high:
+        if self.whole or self.closed:
+            if not self.low <= value <= self.high:
+                raise ValueError(f"from {self.low:,.12g} to {self.high:,.12g}")
+        elif not self.low < value < self.high:
             raise ValueError(f"above {self.low:g} and below {self.high:g}")
         return value
 
 
+FLOOR = 1e-5
+"""The least that a query counts in a geometric mean, as trec_eval has it."""
+
 LARGEST_GRADE = 2**31 - 1
-_RELEVANCE = Parameter(None, low=1, high=LARGEST_GRADE, whole=True)
+LARGEST_POWER = 1000
+"""The highest grade that an exponential gain has a number for."""
+
+RELEVANCE = Parameter(None, low=1, high=LARGEST_GRADE, whole=True)
 _JUDGED_ONLY = Parameter(default=False)
 
 
@@ -67,13 +75,31 @@ _JUDGED_ONLY = Parameter(default=False)
 class Card:
     """What stands on a metric's card beside its formula: edge cases, and what other tools call the same number.
 
-    ``elsewhere`` maps a tool to its spelling there, with ``k`` for the cutoff.
+    ``elsewhere`` maps a tool to its spelling there, ``uncut`` to that without a cutoff; ``{k}`` stands for the cutoff,
+    the name of a parameter in such brackets for its value. ``unlike`` are tools whose number of that name is another.
     """
 
     gain: str = "1 for a relevant hit, else 0"
-    denominator: str = ""
+    denominator: str = "none"
     edges: tuple[str, ...] = ()
     elsewhere: Mapping[str, str] = field(default_factory=dict)
+    uncut: Mapping[str, str] = field(default_factory=dict)
+    unlike: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Alias:
+    """Another tool's name for the same number, in small letters and with ``_`` for ``-``.
+
+    ``sets`` are the parameters that the name implies. ``cut`` says whether a cutoff stands behind it there, ``takes``
+    which parameter the number behind the name is if it is no cutoff; ``translated`` is what that number is here.
+    """
+
+    name: str
+    sets: Mapping[str, Value] = field(default_factory=dict)
+    cut: Cut = "optional"
+    takes: str = ""
+    translated: Callable[[float], float] = float
 
 
 @dataclass(frozen=True)
@@ -92,7 +118,7 @@ class Definition:
     formula: str
     source: str
     compute: Callable[..., Scores]
-    aliases: tuple[str, ...] = ()
+    aliases: tuple[Alias, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     cut: Cut = "required"
     aggregate: Aggregate = "mean"
@@ -120,24 +146,34 @@ def metric(
     source: str,
     *,
     parameters: Mapping[str, Parameter] | None = None,
+    condensable: bool = True,
+    aliases: tuple[str | Alias, ...] = (),
     **more: Any,
 ) -> Callable[[Callable[..., Scores]], Callable[..., Scores]]:
     """A decorator for the methods of a ``Metrics`` class: registers the method as the metric of its own name.
 
     ``more`` are fields of ``Definition``. Metrics of relevant documents take ``rel``, the grade from which a document
-    is relevant, and all but counts ``judged_only``, which drops hits that nobody judged.
+    is relevant, and all that are ``condensable`` ``judged_only``, which drops hits that nobody judged.
     """
-    common = {"rel": _RELEVANCE} if needs in ("relevant", "order") else {}
-    if needs != "nothing":
+    common = {"rel": RELEVANCE} if needs in ("relevant", "order") else {}
+    if condensable:
         common["judged_only"] = _JUDGED_ONLY
 
     def register(method: Callable[..., Scores]) -> Callable[..., Scores]:
         known = {**(parameters or {}), **common}
-        definition = Definition(method.__name__, family, needs, formula, source, method, parameters=known, **more)
+        names = tuple(Alias(one) if isinstance(one, str) else one for one in aliases)
+        definition = Definition(method.__name__, family, needs, formula, source, method, names, known, **more)
         METRICS.register(definition.name)(definition)
         return method
 
     return register
+
+
+class Formulas:
+    """What the classes with formulas share: the rankings they are about."""
+
+    def __init__(self, graded: GradedRankings) -> None:
+        self._graded = graded
 
 
 @dataclass(frozen=True)
@@ -161,6 +197,10 @@ class Metric:
             if parameter.always or given.get(key, parameter.default) != parameter.default
         )
         object.__setattr__(self, "parameters", shown)
+        grades = np.array([grade for grade, _ in self.gains], dtype=np.int64)
+        usual = gains_of(grades, {}, exponential=given.get("gain") == "exp")
+        other = tuple(pair for pair, gain in zip(self.gains, usual, strict=True) if pair[1] != gain)
+        object.__setattr__(self, "gains", other)
 
     @property
     def definition(self) -> Definition:
@@ -176,12 +216,21 @@ class Metric:
         seen = graded.at_threshold(int(given.get("rel", graded.threshold)))
         return seen.condensed() if given.get("judged_only") else seen
 
+    def eligible(self, seen: GradedRankings) -> Bools:
+        """For which queries of what it has ``seen`` the metric is defined, shape (queries,)."""
+        defined = self.definition.eligible(seen)
+        if not self.gains:
+            return defined
+        judgments = seen.judgments
+        gaining = gains_of(judgments.grades, dict(self.gains)) > 0
+        return np.bincount(judgments.rows[gaining], minlength=len(judgments)) > 0
+
     def compute(self, formulas: Any) -> Scores:
         """The scores from the ``Metrics`` object of its family, made of what it has ``seen``. Raises CutoffError."""
         definition = self.definition
         given: dict[str, Any] = {key: value for key, value in self.parameters if key not in ("rel", "judged_only")}
         if self.gains:
-            given["gain"] = dict(self.gains)
+            given["gains"] = dict(self.gains)
         return (
             definition.compute(formulas, **given)
             if definition.cut == "none"
@@ -196,13 +245,35 @@ class Metric:
             raise MetricError(f"{self}: {self.name} has no cutoff; write {self.at(None)}.")
 
     def __str__(self) -> str:
-        gains = [f"{grade}={gain:g}" for grade, gain in self.gains]
+        gains = [f"{grade}={_plain(gain)}" for grade, gain in self.gains]
         inside = ",".join([*gains, *(f"{key}={_shown(value)}" for key, value in self.parameters)])
         return self.name + (f"({inside})" if inside else "") + (f"@{self.k}" if self.k is not None else "")
 
 
+def _plain(gain: float) -> str:
+    return str(int(gain)) if gain.is_integer() and gain < LARGEST_GRADE else repr(gain)
+
+
 def _shown(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def gains_of(grades: npt.NDArray[Any], gains: Mapping[int, float], *, exponential: bool = False) -> Scores:
+    """The gain of each grade: that of ``gains``, else the grade itself (or 2^grade - 1); 0 for those below 0."""
+    known = np.maximum(grades, 0).astype(np.float64)
+    worth = np.exp2(np.minimum(known, LARGEST_POWER)) - 1 if exponential else known
+    for grade, gain in gains.items():
+        worth[grades == grade] = gain
+    return np.asarray(worth)
+
+
+def summary(values: Scores, aggregate: Aggregate) -> float:
+    """What the values of several queries come to, at least one of them, in double precision."""
+    if aggregate == "sum":
+        return float(values.sum())
+    if aggregate == "geometric":
+        return float(np.exp(np.log(np.maximum(values, FLOOR)).mean()))
+    return float(values.mean())
 
 
 def ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any] | np.float64) -> Scores:

@@ -4,24 +4,42 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragtrial.grading import GradedRankings, Scores
-from ragtrial.metrics.base import Parameter, metric, ratio
+from ragtrial.grading import Scores
+from ragtrial.metrics.base import Alias, Card, Parameter, metric, ratio
+from ragtrial.metrics.incomplete import IncompleteMetrics
+from ragtrial.metrics.interpolated import InterpolatedMetrics
+
+_BUCKLEY = "Buckley & Voorhees 2005, TREC: Experiment and Evaluation in IR, chapter 3"
+_MOFFAT = "Moffat & Zobel 2008, Rank-Biased Precision, ACM TOIS 27(1)"
+_PERSISTENCE = {"p": Parameter(0.8, 0, 1, always=True)}
 
 
-class OrderAwareMetrics:
+class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
     """Every method gives one float64 in [0, 1] per query, shape (queries,), 0 where nothing is relevant.
 
-    Every method raises CutoffError if ``k`` exceeds the depth that was retrieved.
+    Where ``k`` is None the whole ranking counts; CutoffError if ``k`` exceeds the depth that was retrieved.
     """
-
-    def __init__(self, graded: GradedRankings) -> None:
-        self._graded = graded
 
     @metric(
         "order_aware", "relevant", "1 / rank of the first relevant hit, 0 if it is beyond k",
-        "Voorhees 1999, The TREC-8 Question Answering Track Report", aliases=("mrr", "recip_rank"),
+        "Voorhees 1999, The TREC-8 Question Answering Track Report", cut="optional",
+        aliases=(
+            "mrr", Alias("recip_rank", cut="none"), Alias("document_mrr", cut="none"),
+            Alias("documentmrrevaluator", cut="none"),
+        ),
+        card=Card(
+            denominator="the rank of the first relevant hit", edges=("its mean is MRR@k",),
+            elsewhere={"ir_measures": "RR@{k}", "ranx": "mrr@{k}", "BEIR": "MRR@{k}", "MTEB": "mrr_at_{k}"},
+            uncut={
+                "trec_eval": "recip_rank", "ir_measures": "RR", "ranx": "mrr", "Haystack": "DocumentMRREvaluator",
+            },
+            unlike=(
+                "where scores are equal, ir_measures' RR@k and BEIR's MRR@k order them another way than their RR and "
+                "NDCG@k",
+            ),
+        ),
     )  # fmt: skip
-    def rr(self, k: int) -> Scores:
+    def rr(self, k: int | None = None) -> Scores:
         """Reciprocal of the rank of the first relevant hit; 0 if none is among the first ``k``. Its mean is MRR@k.
 
         Source: Voorhees 1999.
@@ -32,35 +50,133 @@ class OrderAwareMetrics:
 
     @metric(
         "order_aware", "relevant", "sum over relevant hits in the first k of precision at their rank, / R",
-        "Buckley & Voorhees 2005, TREC: Experiment and Evaluation in IR, chapter 3", aliases=("map", "map_cut"),
+        _BUCKLEY, cut="optional",
+        aliases=(
+            "map", Alias("map_cut", cut="required"), Alias("document_map", cut="none"),
+            Alias("documentmapevaluator", cut="none"),
+        ),
+        card=Card(
+            denominator="R, the relevant documents of the query, retrieved or not",
+            edges=("with R > k even a perfect ranking stays below 1; capped_ap@k divides by min(k, R)",),
+            elsewhere={
+                "trec_eval": "map_cut_{k}", "ir_measures": "AP@{k}", "ranx": "map@{k}", "BEIR": "MAP@{k}",
+                "MTEB": "map_at_{k}",
+            },
+            uncut={
+                "trec_eval": "map", "ir_measures": "AP", "ranx": "map", "Haystack": "DocumentMAPEvaluator",
+            },
+        ),
     )  # fmt: skip
-    def ap(self, k: int) -> Scores:
-        """Average precision of the first ``k`` hits over all relevant documents (R); trec_eval's map_cut_k.
+    def ap(self, k: int | None = None) -> Scores:
+        """Average precision of the first ``k`` hits over all relevant documents (R); trec_eval's map_cut_k, or map.
 
         Relevant documents beyond ``k`` count as not found, so with R > k even a perfect ranking is below 1.
         """
+        return ratio(self._precisions(k), self._graded.relevant_counts)
+
+    @metric(
+        "order_aware", "relevant", "sum over relevant hits in the first k of precision at their rank, / min(k, R)",
+        f"{_BUCKLEY}; over min(k, R) as in the competitions of Kaggle (MAP@k)",
+        card=Card(
+            denominator="the most relevant hits that the first k can hold",
+            elsewhere={"Kaggle": "MAP@{k}", "ml_metrics": "mapk(k={k})"},
+            unlike=("trec_eval's map_cut_k, and everybody else's MAP@k, divides by R: ap@k",),
+        ),
+    )  # fmt: skip
+    def capped_ap(self, k: int) -> Scores:
+        """Average precision of the first ``k`` hits over as many as ``k`` can hold, 1 for every perfect ranking."""
+        return ratio(self._precisions(k), np.minimum(self._graded.relevant_counts, k))
+
+    @metric(
+        "order_aware", "relevant", "average precision; over queries the geometric mean of max(ap, 0.00001)",
+        "Robertson 2006, On GMAP: and Other Transformations, CIKM", cut="optional", aggregate="geometric",
+        aliases=(Alias("gm_map", cut="none"),),
+        card=Card(
+            denominator="R, the relevant documents of the query, retrieved or not",
+            edges=("one failed query weighs as much as many good ones", "a query counts 0.00001 at least"),
+            uncut={"trec_eval": "gm_map"},
+        ),
+    )  # fmt: skip
+    def gm_ap(self, k: int | None = None) -> Scores:
+        """Average precision, to be averaged geometrically; one value of a query is that of ``ap``."""
+        return self.ap(k)
+
+    @metric(
+        "order_aware", "relevant", "relevant hits in the first R / R, the relevant documents of the query", _BUCKLEY,
+        cut="none", aliases=("rprec", "r_prec"),
+        card=Card(
+            denominator="R, the relevant documents of the query, retrieved or not",
+            edges=("precision and recall are equal at this rank",),
+            elsewhere={"trec_eval": "Rprec", "ir_measures": "Rprec", "ranx": "r-precision"},
+        ),
+    )  # fmt: skip
+    def r_precision(self) -> Scores:
+        """Precision of the first R hits, for R relevant documents; trec_eval's Rprec."""
         graded = self._graded
-        precision_at = graded.relevant_so_far / graded.ranks
-        return ratio(graded.total(precision_at, graded.relevant & graded.within(k)), graded.relevant_counts)
+        early = graded.relevant & (graded.ranks <= graded.relevant_counts[graded.rows])
+        return ratio(graded.count(early), graded.relevant_counts)
 
     @metric(
         "order_aware", "relevant", "(1 - p) x sum over relevant hits in the first k of p^(rank - 1); at most 1 - p^k",
-        "Moffat & Zobel 2008, Rank-Biased Precision, ACM TOIS 27(1)",
-        parameters={"p": Parameter(0.8, 0, 1, always=True)},
+        _MOFFAT, cut="optional", parameters=_PERSISTENCE,
+        aliases=(Alias("rbp", takes="p"),),
+        card=Card(
+            edges=("p is the probability to read on after each hit", "rbp_residual says what is not known"),
+            elsewhere={"ir_measures": "RBP(p={p},rel=1)@{k}"},
+            uncut={"trec_eval": "rbp.p={p} (grades 0 and 1 only)", "ir_measures": "RBP(p={p},rel=1)"},
+            unlike=(
+                "trec_eval's default p is 0.9, and grades above 1 become gains there",
+                "ranx's rbp.80 adds up grades, and can exceed 1",
+            ),
+        ),
     )  # fmt: skip
-    def rbp(self, k: int, p: float = 0.8) -> Scores:
+    def rbp(self, k: int | None = None, p: float = 0.8) -> Scores:
         """Rank-biased precision of the first ``k`` hits, in [0, 1 - p^k]; ``p`` is the reader's persistence.
 
         Source: Moffat & Zobel 2008, equation 4.
         """
         graded = self._graded
-        return (1 - p) * graded.total(p ** (graded.ranks - 1.0), graded.relevant & graded.within(k))
+        return np.minimum((1 - p) * graded.total(p ** (graded.ranks - 1.0), graded.relevant & graded.within(k)), 1.0)
+
+    @metric(
+        "order_aware", "relevant",
+        "(1 - p) x sum of p^(rank - 1) over all ranks without a judged hit, those below the first k included",
+        f"{_MOFFAT}, section 5", cut="optional", parameters=_PERSISTENCE, condensable=False,
+        card=Card(
+            gain="1 for a rank that nobody judged or that was not retrieved, else 0",
+            edges=(
+                "rbp may be anything from rbp to rbp + rbp_residual",
+                "never 0: what lies below the last hit weighs p^n", "lower is better",
+            ),
+            unlike=("trec_eval's rbp_resid, always at p 0.9, is 0 where every hit is judged",),
+        ),
+    )  # fmt: skip
+    def rbp_residual(self, k: int | None = None, p: float = 0.8) -> Scores:
+        """How much higher ``rbp`` could be, if all that nobody judged were relevant, in (0, 1].
+
+        Source: Moffat & Zobel 2008, section 5.
+        """
+        graded = self._graded
+        known = graded.is_judged & graded.within(k)
+        ranks, rows = graded.ranks[known], graded.rows[known]
+        above = np.where(np.diff(rows, prepend=-1) > 0, 0, np.roll(ranks, 1))  # the judged hit before
+        gaps = np.zeros(len(known))
+        gaps[known] = p ** (above * 1.0) - p ** (ranks - 1.0)  # the ranks between the two weigh this
+        last = np.zeros(len(graded))
+        np.maximum.at(last, rows, ranks)
+        return np.minimum(graded.total(gaps, known) + p**last, 1.0)
 
     @metric(
         "order_aware", "order",
         "rank-biased overlap of the first k hits with the ordered labels, / the best attainable at k",
         "Webber, Moffat & Zobel 2010, ACM TOIS 28(4); normalised as in Clarke, Vtyurina & Smucker 2021, ACM TOIS 39(4)",
         parameters={"p": Parameter(0.9, 0, 1, always=True)},
+        card=Card(
+            gain="the agreement of the first hits and the first labels, at each depth",
+            denominator="what the labels in their own order would get",
+            edges=("only for queries whose labels are an order", "the order of the labels counts, not their grades"),
+            unlike=("ir_measures' Compat takes the order from the grades, and looks as deep as the lists go",),
+        ),
     )  # fmt: skip
     def rbo(self, k: int, p: float = 0.9) -> Scores:
         """How well the order of the first ``k`` hits agrees with the order of the labels, 1 for the best ranking.
@@ -81,3 +197,8 @@ class OrderAwareMetrics:
         agreed[counted] = weights[depth_of[counted][order] - 1]
         attainable = np.concatenate(([0.0], np.cumsum(weights)))
         return ratio(graded.total(agreed, counted), attainable[np.minimum(graded.relevant_counts, k)])
+
+    def _precisions(self, k: int | None) -> Scores:
+        """The sum of the precision at each relevant hit among the first ``k``, shape (queries,)."""
+        graded = self._graded
+        return graded.total(graded.relevant_so_far / graded.ranks, graded.relevant & graded.within(k))

@@ -1,28 +1,38 @@
-"""Metrics of which documents are among the first k, whatever their order there."""
+"""Metrics of which documents are among the first k, or retrieved at all, whatever their order there."""
 
 from __future__ import annotations
 
+from math import sqrt
+
 import numpy as np
 
-from ragtrial.grading import GradedRankings, Scores
-from ragtrial.metrics.base import metric, ratio
+from ragtrial.grading import Scores
+from ragtrial.metrics.base import RELEVANCE, Alias, Card, Formulas, Parameter, metric, ratio
 from ragtrial.rankings import Counts
 
 _MANNING = "Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval, section 8"
+_R = "R, the relevant documents of the query, retrieved or not"
+_WHOLE = "the whole ranking counts: its depth decides as much as its quality"
 
 
-class OrderUnawareMetrics:
-    """Every method gives one float64 in [0, 1] per query, shape (queries,), 0 where nothing is relevant.
+class OrderUnawareMetrics(Formulas):
+    """Every method but the counts gives one float64 in [0, 1] per query, 0 where nothing is relevant; (queries,).
 
     Every method raises CutoffError if ``k`` exceeds the depth that was retrieved.
     """
 
-    def __init__(self, graded: GradedRankings) -> None:
-        self._graded = graded
-
     @metric(
         "order_unaware", "relevant", "relevant hits in the first k / k", f"{_MANNING}.4",
         aliases=("p", "prec"),
+        card=Card(
+            denominator="k, even where fewer were retrieved",
+            edges=("with R < k even a perfect ranking scores R / k",),
+            elsewhere={
+                "trec_eval": "P_{k}", "ir_measures": "P@{k}", "ranx": "precision@{k}", "BEIR": "P@{k}",
+                "MTEB": "precision_at_{k}",
+            },
+            unlike=("trec_eval -M k -m set_P divides by the hits there are",),
+        ),
     )  # fmt: skip
     def precision(self, k: int) -> Scores:
         """Share of the first ``k`` hits that are relevant; fewer than ``k`` still divide by ``k``, as trec_eval's P_k.
@@ -34,6 +44,15 @@ class OrderUnawareMetrics:
     @metric(
         "order_unaware", "relevant", "relevant hits in the first k / R, the relevant documents of the query",
         f"{_MANNING}.4", aliases=("r",),
+        card=Card(
+            denominator=_R,
+            edges=("with R > k even a perfect ranking scores k / R; capped_recall@k divides by min(k, R)",),
+            elsewhere={
+                "trec_eval": "recall_{k}", "ir_measures": "R@{k}", "ranx": "recall@{k}", "BEIR": "Recall@{k}",
+                "MTEB": "recall_at_{k}",
+            },
+            unlike=("Haystack's DocumentRecallEvaluator is a hit rate unless its mode is multi_hit",),
+        ),
     )  # fmt: skip
     def recall(self, k: int) -> Scores:
         """Share of the query's relevant documents that are among the first ``k`` hits; trec_eval's recall_k.
@@ -43,8 +62,31 @@ class OrderUnawareMetrics:
         return ratio(self._found(k), self._graded.relevant_counts)
 
     @metric(
+        "order_unaware", "relevant", "relevant hits in the first k / min(k, R)",
+        "Thakur et al. 2021, BEIR, appendix; trec_eval's relative_P_k",
+        aliases=(Alias("relative_p", cut="required"), Alias("r_cap", cut="required")),
+        card=Card(
+            denominator="the most relevant hits that the first k can hold",
+            elsewhere={"trec_eval": "relative_P_{k}", "BEIR": "R_cap@{k}"},
+            unlike=("BEIR's R_cap breaks off at a query without relevant documents; here it has no value",),
+        ),
+    )  # fmt: skip
+    def capped_recall(self, k: int) -> Scores:
+        """Relevant hits among the first ``k`` over as many as ``k`` hits can hold, 1 for every perfect ranking.
+
+        Precision while k <= R, recall from there on. Source: Thakur et al. 2021, BEIR.
+        """
+        return ratio(self._found(k), np.minimum(self._graded.relevant_counts, k))
+
+    @metric(
         "order_unaware", "relevant", "2 x precision@k x recall@k / (precision@k + recall@k)",
         "van Rijsbergen 1979, Information Retrieval, chapter 7", aliases=("f", "f_score", "f1_score"),
+        card=Card(
+            denominator="k + R",
+            edges=("equal to 2 x relevant hits / (k + R)",),
+            elsewhere={"ranx": "f1@{k}"},
+            unlike=("trec_eval -M k -m set_F takes the precision of the hits there are, not of k",),
+        ),
     )  # fmt: skip
     def f1(self, k: int) -> Scores:
         """Harmonic mean of ``precision(k)`` and ``recall(k)``; not trec_eval's set_F, which has no cutoff.
@@ -57,11 +99,112 @@ class OrderUnawareMetrics:
 
     @metric(
         "order_unaware", "relevant", "1 if any of the first k hits is relevant, else 0",
-        "trec_eval, success_k", aliases=("hit", "hits", "success", "accuracy"),
+        "trec_eval, success_k", aliases=("hit", "success", "accuracy"),
+        card=Card(
+            elsewhere={
+                "trec_eval": "success_{k}", "ir_measures": "Success@{k}", "ranx": "hit_rate@{k}",
+                "BEIR": "Accuracy@{k}",
+            },
+            unlike=("ranx's hits@k counts relevant hits", "ir_measures' Accuracy counts pairs in the right order"),
+        ),
     )  # fmt: skip
     def hit_rate(self, k: int) -> Scores:
         """1 where any of the first ``k`` hits is relevant, else 0; trec_eval's success_k."""
         return np.minimum(self._found(k), 1.0)
+
+    @metric(
+        "order_unaware", "relevant", "relevant hits / hits", f"{_MANNING}.3", cut="none", aliases=("set_p", "setp"),
+        card=Card(
+            denominator="the hits there are", edges=(_WHOLE, "0 where nothing was retrieved"),
+            elsewhere={"trec_eval": "set_P", "ir_measures": "SetP", "ranx": "precision"},
+        ),
+    )  # fmt: skip
+    def set_precision(self) -> Scores:
+        """Share of all hits that are relevant; trec_eval's set_P.
+
+        Source: Manning, Raghavan & Schuetze 2008, section 8.3.
+        """
+        return ratio(self._found(None), self._graded.lengths)
+
+    @metric(
+        "order_unaware", "relevant", "relevant hits / R, the relevant documents of the query", f"{_MANNING}.3",
+        cut="none", aliases=("setr", Alias("document_recall_multi_hit", cut="none")),
+        card=Card(
+            denominator=_R, edges=(_WHOLE,),
+            elsewhere={
+                "trec_eval": "set_recall", "ir_measures": "SetR", "ranx": "recall",
+                "Haystack": "DocumentRecallEvaluator(mode=multi_hit)",
+            },
+        ),
+    )  # fmt: skip
+    def set_recall(self) -> Scores:
+        """Share of the query's relevant documents that were retrieved at all; trec_eval's set_recall.
+
+        Source: Manning, Raghavan & Schuetze 2008, section 8.3.
+        """
+        return ratio(self._found(None), self._graded.relevant_counts)
+
+    @metric(
+        "order_unaware", "relevant",
+        "(1 + beta^2) x precision x recall / (beta^2 x precision + recall), of all hits",
+        "van Rijsbergen 1979, Information Retrieval, chapter 7; Chinchor 1992, MUC-4 Evaluation Metrics",
+        cut="none", parameters={"beta": Parameter(1.0, 0, 1000)},
+        aliases=(
+            Alias("set_f", cut="none", takes="beta", translated=sqrt),
+            Alias("setf", cut="none", takes="beta", translated=sqrt),
+        ),
+        card=Card(
+            denominator="hits + beta^2 x R",
+            edges=(_WHOLE, "recall counts beta times as much as precision"),
+            elsewhere={"trec_eval": "set_F.{beta_squared}", "ir_measures": "SetF(beta={beta_squared})"},
+            unlike=("the parameter of trec_eval and ir_measures is beta squared: their 2 is F with beta 1.41 here",),
+        ),
+    )  # fmt: skip
+    def set_f(self, beta: float = 1.0) -> Scores:
+        """Weighted harmonic mean of the precision and the recall of all hits; recall counts ``beta`` times as much.
+
+        trec_eval's set_F takes ``beta`` squared. Source: van Rijsbergen 1979, chapter 7.
+        """
+        graded, weight = self._graded, beta * beta
+        found = self._found(None)
+        return ratio((1 + weight) * found, np.where(found > 0, graded.lengths + weight * graded.relevant_counts, 0))
+
+    @metric(
+        "order_unaware", "nothing", "hits, relevant or not", "trec_eval, num_ret", cut="none", aggregate="sum",
+        highest=None, condensable=False, aliases=("numret",),
+        card=Card(
+            gain="1 for every hit", edges=("over many queries: the sum",),
+            elsewhere={"trec_eval": "num_ret", "ir_measures": "NumRet"},
+        ),
+    )  # fmt: skip
+    def num_ret(self) -> Scores:
+        """How many documents were retrieved."""
+        return self._graded.lengths.astype(np.float64)
+
+    @metric(
+        "order_unaware", "nothing", "R, the relevant documents of the query, retrieved or not", "trec_eval, num_rel",
+        cut="none", aggregate="sum", highest=None, condensable=False, parameters={"rel": RELEVANCE},
+        aliases=("numrel",),
+        card=Card(
+            gain="1 for every relevant document", edges=("over many queries: the sum", "says nothing about a system"),
+            elsewhere={"trec_eval": "num_rel", "ir_measures": "NumRel"},
+        ),
+    )  # fmt: skip
+    def num_rel(self) -> Scores:
+        """How many documents are relevant."""
+        return self._graded.relevant_counts.astype(np.float64)
+
+    @metric(
+        "order_unaware", "nothing", "relevant hits", "trec_eval, num_rel_ret", cut="none", aggregate="sum",
+        highest=None, condensable=False, parameters={"rel": RELEVANCE}, aliases=("numrelret",),
+        card=Card(
+            edges=("over many queries: the sum",),
+            elsewhere={"trec_eval": "num_rel_ret", "ir_measures": "NumRelRet", "ranx": "hits"},
+        ),
+    )  # fmt: skip
+    def num_rel_ret(self) -> Scores:
+        """How many relevant documents were retrieved."""
+        return self._found(None).astype(np.float64)
 
     def _found(self, k: int | None) -> Counts:
         """Relevant documents among the first ``k`` hits, shape (queries,)."""

@@ -3,12 +3,50 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from ragtrial.errors import MetricError
-from ragtrial.metrics.base import METRICS, Definition, Metric, Value
+from ragtrial.errors import MetricError, did_you_mean, listed
+from ragtrial.metrics.base import METRICS, Alias, Definition, Metric, Value
 
-_SPELLING = re.compile(r"^\s*(?P<name>[A-Za-z][A-Za-z0-9_-]*?)\s*(\((?P<inside>[^()]*)\))?\s*(@\s*(?P<k>[^@\s]+))?\s*$")
-_OTHER_CUT = re.compile(r"^(?P<name>.*?[A-Za-z1])(?:_at_|_cut_|_cut\.|[._])(?P<k>\d+)$", re.IGNORECASE)
+LARGEST_GAIN = 1e100
+_MOST_LEVELS = 100
+
+_NAME = r"(?P<name>[A-Za-z0-9][A-Za-z0-9_-]*?)"
+_SPELLING = re.compile(rf"^{_NAME}\s*(\((?P<inside>[^()]*)\))?\s*(@\s*(?P<number>[^@\s]+))?$")
+_OTHER = re.compile(
+    r"^(?P<name>[A-Za-z0-9_-]*?[A-Za-z1])(?P<between>_at_|_cut_|_cut\.|[._])(?P<number>\d*\.?\d+)$", re.IGNORECASE
+)
+"""trec_eval's ndcg_cut_10, ndcg_cut.10 and iprec_at_recall_0.10, MTEB's ndcg_at_10."""
+_POINTED = re.compile(rf"^{_NAME}\.(?P<inside>[A-Za-z0-9]+=[^()@]*)$")
+"""trec_eval's parameters: ndcg.1=3,2=9 and rbp.p=0.8."""
+_LEVEL = re.compile(r"^(?P<rest>\S*[^-_\s])-l(?P<level>[0-9]+)$")
+"""ranx's threshold: precision@10-l2."""
+_GAINS = re.compile(r"gains\s*=\s*\{(?P<pairs>[^{}]*)\}")
+"""ir_measures' gains={0: 0, 1: 1}."""
+_DISCOUNTS = {"log2": "linear", "exp-log2": "exp"}
+"""ir_measures' dcg, which names the gain together with the discount."""
+
+_HAYSTACK = "Haystack's mode single_hit is 1 where anything relevant was retrieved, its mode multi_hit is set_recall"
+_ELSEWHERE_ONLY = {
+    "hits": "ranx counts relevant hits with it; hit_rate@k says whether there is one, num_rel_ret counts all of them",
+    "hole": "BEIR counts hits judged for no query at all; unjudged@k counts those not judged for the query itself",
+    "document_recall": _HAYSTACK,
+    "documentrecallevaluator": _HAYSTACK,
+}
+"""Names elsewhere of numbers that no metric here gives."""
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A spelling taken apart. ``number`` is what stands behind ``between``: a cutoff, or a parameter."""
+
+    text: str
+    name: str
+    inside: str = ""
+    between: str = ""
+    number: str | None = None
+    level: int | None = None
 
 
 def parse_metric(text: str) -> Metric:
@@ -16,46 +54,130 @@ def parse_metric(text: str) -> Metric:
 
     Raises MetricError that says what is wrong, with the nearest name.
     """
-    other = _OTHER_CUT.match(text.strip())
-    match = _SPELLING.match(f"{other['name']}@{other['k']}" if other and "@" not in text else text)
-    if not match:
-        raise MetricError(f"{text!r} is not a metric; write it like ndcg@10 or rbp(p=0.8)@10.")
-    name = _canonical(match["name"], text)
-    k = match["k"]
-    if k is not None and not (k.isascii() and k.isdigit() and int(k) > 0):
-        raise MetricError(f"{text!r}: k is {k!r}; it must be a whole number, at least 1.")
-    given, gains = _inside(METRICS[name], match["inside"] or "", text)
-    return Metric(name, int(k) if k else None, tuple(given.items()), tuple(sorted(gains.items())))
+    written = _taken_apart(text)
+    definition, alias = _meant(written)
+    given, gains = _inside(definition, alias, written)
+    k = None
+    if written.number is not None and _is_parameter(definition, alias, written):
+        given[alias.takes] = _value(definition, alias, alias.takes, written.number, text, translate=True)
+    elif written.number is not None:
+        k = _cutoff(written.number, text)
+    metric = Metric(definition.name, k, tuple({**alias.sets, **given}.items()), tuple(sorted(gains.items())))
+    if alias.cut == "required" and k is None:
+        raise MetricError(f"{text!r} has no cutoff; write {metric}@k.")
+    if k is not None and "none" in (alias.cut, definition.cut):
+        right = metric.at(None) if definition.cut == "none" else metric
+        raise MetricError(f"{text!r}: {written.name} has no cutoff; write {right}.")
+    return metric
 
 
-def _canonical(name: str, text: str) -> str:
-    folded = name.lower().replace("-", "_")
-    for definition_name, definition in METRICS.members():
-        if folded == definition_name or folded in definition.aliases:
-            return definition_name
-    raise MetricError(f"{text!r}: {METRICS.unknown(name)}")
+def parse_metrics(text: str) -> list[Metric]:
+    """The metrics of a list with commas between, each once; trec_eval's ``P.5,10`` are two.
+
+    Raises MetricError as ``parse_metric`` does, and for a list of none.
+    """
+    metrics = [parse_metric(spelling) for spelling in _spellings(text)]
+    if not metrics:
+        raise MetricError(f"{text!r} names no metric; write them like ndcg@10,ap,rbp(p=0.8).")
+    return list(dict.fromkeys(metrics))
 
 
-def _inside(definition: Definition, inside: str, text: str) -> tuple[dict[str, Value], dict[int, float]]:
-    """The parameters and the gains of grades that stand in the brackets."""
+def _spellings(text: str) -> Iterator[str]:
+    """The pieces between commas that stand in no brackets; what goes on with trec_eval's list has its name again."""
+    spelling = ""
+    for piece in filter(None, (piece.strip() for piece in re.split(r",(?![^({]*[)}])", text))):
+        name, point, _ = spelling.partition(".")
+        if point and "(" not in name and re.fullmatch(r"\d*\.?\d+", piece):
+            yield spelling
+            spelling = f"{name}.{piece}"
+        elif point and "(" not in name and re.match(r"\d+=", piece):
+            spelling += f",{piece}"
+        else:
+            yield from filter(None, [spelling])
+            spelling = piece
+    yield from filter(None, [spelling])
+
+
+def _taken_apart(text: str) -> _Written:
+    leveled = _LEVEL.match(text.strip())
+    rest, level = (leveled["rest"], int(leveled["level"])) if leveled else (text.strip(), None)
+    if pointed := _POINTED.match(rest):
+        return _Written(text, pointed["name"], pointed["inside"], level=level)
+    if "@" not in rest and (other := _OTHER.match(rest)):
+        return _Written(text, other["name"], "", other["between"], other["number"], level)
+    if match := _SPELLING.match(rest):
+        return _Written(text, match["name"], match["inside"] or "", "@", match["number"], level)
+    raise MetricError(f"{text!r} is not a metric; write it like ndcg@10 or rbp(p=0.8)@10.")
+
+
+def _meant(written: _Written) -> tuple[Definition, Alias]:
+    folded = written.name.lower().replace("-", "_")
+    if folded in _ELSEWHERE_ONLY:
+        raise MetricError(f"{written.text!r} is the name of another number: {_ELSEWHERE_ONLY[folded]}.")
+    known = {name: (definition, Alias(name)) for name, definition in METRICS.members()}
+    known |= {alias.name: (definition, alias) for _, definition in METRICS.members() for alias in definition.aliases}
+    if folded not in known:
+        near = did_you_mean(folded, known)
+        members = listed(sorted(METRICS.names()), 40)
+        raise MetricError(f"{written.text!r}: there is no metric {written.name!r}.{near} Known: {members}.")
+    return known[folded]
+
+
+def _is_parameter(definition: Definition, alias: Alias, written: _Written) -> bool:
+    """Whether the number behind the name is no cutoff: IPrec@0.1, set_F.2, rbp.0.8."""
+    if not alias.takes:
+        return False
+    if written.between == "@":
+        return definition.cut == "none" and alias.translated is float
+    if definition.cut == "none":
+        return True
+    if written.between == "." and (written.number or "").isdigit():
+        told = f"ranx's {written.text} adds up grades; {definition.name} knows relevant and not relevant"
+        raise MetricError(
+            f"{written.text!r} is the name of another number: {told}. Write p out, as in {definition.name}(p=0.8)."
+        )
+    return not (written.number or "").isdigit()
+
+
+def _cutoff(number: str, text: str) -> int:
+    if not (number.isascii() and number.isdigit() and int(number) > 0):
+        raise MetricError(f"{text!r}: k is {number!r}; it must be a whole number, at least 1.")
+    return int(number)
+
+
+def _inside(definition: Definition, alias: Alias, written: _Written) -> tuple[dict[str, Value], dict[int, float]]:
+    """The parameters and the gains of grades that stand in the brackets, and what a threshold of ranx comes to."""
     given: dict[str, Value] = {}
     gains: dict[int, float] = {}
+    text = written.text
+    inside = _GAINS.sub(lambda match: match["pairs"].replace(":", "="), written.inside)
     for part in filter(None, (piece.strip() for piece in inside.split(","))):
-        key, _, value = (piece.strip() for piece in part.partition("="))
+        key, _, value = (piece.strip().strip("'\"") for piece in part.partition("="))
+        if key == "dcg" and "gain" in definition.parameters:
+            key, value = "gain", _DISCOUNTS.get(value, value)
         if key in given or (key.isdigit() and int(key) in gains):
             raise MetricError(f"{text!r}: parameter {key!r} stands twice.")
         if definition.gains and key.isascii() and key.isdigit():
             gains[int(key)] = _gain(key, value, text)
-            continue
-        parameter = definition.parameters.get(key)
-        if parameter is None:
-            known = ", ".join(definition.parameters) or "none"
-            raise MetricError(f"{text!r}: {definition.name} has no parameter {key!r}; it has: {known}.")
-        try:
-            given[key] = parameter.parse(value)
-        except ValueError as expected:
-            raise MetricError(f"{text!r}: {key} is {value!r}; it must be {expected}.") from None
+        else:
+            given[key] = _value(definition, alias, key, value, text, translate=alias.name != definition.name)
+    if written.level is not None and definition.gains and 0 < written.level <= _MOST_LEVELS:
+        gains |= dict.fromkeys(range(1, written.level), 0.0)
+    elif written.level is not None:
+        given["rel"] = _value(definition, alias, "rel", str(written.level), text)
     return given, gains
+
+
+def _value(definition: Definition, alias: Alias, key: str, value: str, text: str, *, translate: bool = False) -> Value:
+    parameter = definition.parameters.get(key)
+    if parameter is None:
+        known = ", ".join(definition.parameters) or "none"
+        raise MetricError(f"{text!r}: {definition.name} has no parameter {key!r}; it has: {known}.")
+    try:
+        parsed = parameter.parse(value)
+    except ValueError as expected:
+        raise MetricError(f"{text!r}: {key} is {value!r}; it must be {expected}.") from None
+    return alias.translated(float(parsed)) if translate and key == alias.takes else parsed
 
 
 def _gain(grade: str, value: str, text: str) -> float:
@@ -63,6 +185,8 @@ def _gain(grade: str, value: str, text: str) -> float:
         gain = float(value)
     except ValueError:
         gain = -1.0
-    if not 0 <= gain < float("inf"):
-        raise MetricError(f"{text!r}: the gain of grade {grade} is {value!r}; it must be a number, at least 0.")
+    if not 0 <= gain <= LARGEST_GAIN:
+        raise MetricError(
+            f"{text!r}: the gain of grade {grade} is {value!r}; it must be a number from 0 to {LARGEST_GAIN:g}."
+        )
     return gain

@@ -1,0 +1,54 @@
+"""Precision as a function of recall."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ragtrial.grading import Scores
+from ragtrial.metrics.base import Alias, Card, Formulas, Parameter, metric
+
+_SOURCE = "Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval, section 8.4; as in trec_eval 10"
+_ROUNDED = "the recall is rounded to a number of documents, halves up: round(recall x R)"
+_OLDER = "trec_eval up to 9, and with it pytrec_eval and ir_measures, round otherwise: floor(recall x R + 0.9)"
+
+
+class InterpolatedMetrics(Formulas):
+    """Every method gives one float64 in [0, 1] per query, shape (queries,), 0 where nothing is relevant."""
+
+    @metric(
+        "order_aware", "relevant", "the highest precision at any rank with round(recall x R) relevant hits or more",
+        _SOURCE, cut="none", parameters={"recall": Parameter(0.1, 0, 1, closed=True, always=True)},
+        aliases=(Alias("iprec", takes="recall"), Alias("iprec_at_recall", takes="recall")),
+        card=Card(
+            denominator="the rank", edges=(_ROUNDED, "0 where that many were not found"),
+            elsewhere={"trec_eval": "iprec_at_recall_{recall}"},
+            unlike=(_OLDER,),
+        ),
+    )  # fmt: skip
+    def iprec(self, recall: float = 0.1) -> Scores:
+        """Interpolated precision at a recall: the highest that a reader who wants that much can have.
+
+        Rounds as trec_eval 10 does. Source: Manning, Raghavan & Schuetze 2008, section 8.4.
+        """
+        graded = self._graded
+        wanted = recall * graded.relevant_counts
+        whole = np.floor(wanted)
+        whole += wanted - whole >= 0.5
+        deep = graded.relevant & (graded.relevant_so_far >= whole[graded.rows])
+        highest = np.zeros(len(graded))
+        np.maximum.at(highest, graded.rows[deep], (graded.relevant_so_far / graded.ranks)[deep])
+        return highest
+
+    @metric(
+        "order_aware", "relevant", "the mean of iprec at recall 0, 0.1, ... 1", _SOURCE, cut="none",
+        aliases=("11pt_avg", "11_pt_avg"),
+        card=Card(
+            denominator="the rank", edges=(_ROUNDED,), elsewhere={"trec_eval": "11pt_avg"}, unlike=(_OLDER,),
+        ),
+    )  # fmt: skip
+    def iprec_11pt(self) -> Scores:
+        """Eleven-point average of interpolated precision. Source: Manning, Raghavan & Schuetze 2008, section 8.4."""
+        points = np.zeros(len(self._graded))
+        for tenths in range(11):
+            points += self.iprec(tenths / 10)
+        return points / 11

@@ -1,0 +1,195 @@
+"""Every measure that trec_eval and ragtrial both have is the same number, in trec_eval's order of equal scores."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import pytest
+import pytrec_eval
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrial.evaluators import EVALUATORS
+from ragtrial.metrics import parse_metric, parse_metrics
+from scenarios import Labels as OneQuery
+from scenarios import scenario, scores
+from trec_scenarios import Labels, Scored, graded_as_trec_eval_does, tied_runs, trec_order
+
+CUTS = (1, 2, 3, 5, 7, 10, 20)
+CUT = ("P", "recall", "ndcg_cut", "map_cut", "success", "relative_P")
+UNCUT = (
+    "map", "ndcg", "recip_rank", "Rprec", "bpref", "infAP", "set_P", "set_recall", "set_F", "num_ret", "num_rel",
+    "num_rel_ret",
+)  # fmt: skip
+GAINS = {"ndcg.1=3,2=9,4=4": {1: 3, 2: 9}, "ndcg.1=0,3=7": {1: 0, 3: 7}, "ndcg.0=1,2=5": {0: 1, 2: 5}}
+
+
+def of_trec_eval(qrels: Labels, run: Scored, measures: set[str], threshold: int) -> dict[str, dict[str, float]]:
+    return dict(pytrec_eval.RelevanceEvaluator(qrels, measures, relevance_level=threshold).evaluate(run))
+
+
+def assert_agrees(qrels: Labels, run: Scored, threshold: int = 1) -> None:
+    """Each of trec_eval's names, as it is, read as a metric of ours; a topic it says nothing of is 0 here."""
+    cuts = ",".join(map(str, CUTS))
+    measures = {f"{name}.{cuts}" for name in CUT} | set(UNCUT)
+    theirs = of_trec_eval(qrels, run, measures, threshold)
+    assert set(theirs) == qrels.keys() & run.keys()
+    graded = graded_as_trec_eval_does(qrels, run, threshold)
+    for name in [*(f"{name}_{k}" for name in CUT for k in CUTS), *UNCUT]:
+        expected = [theirs[query][name] if query in theirs else 0.0 for query in qrels]
+        ours = scores(name_here(name), graded)
+        if name == "num_rel":  # which does not ask for anything retrieved
+            ours = np.where([query in theirs for query in qrels], ours, 0)
+        np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-9, err_msg=name)
+
+
+def name_here(name: str) -> str:
+    return str(parse_metric(name))
+
+
+@given(tied_runs(), st.integers(1, 4))
+def test_every_measure_agrees_with_ties_missing_topics_and_negative_grades(
+    case: tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]], threshold: int
+) -> None:
+    assert_agrees(*case, threshold)
+
+
+@pytest.mark.parametrize("measure", GAINS)
+@given(case=tied_runs())
+def test_gains_given_for_grades_agree_with_labels_that_have_these_gains_as_grades(
+    measure: str, case: tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]]
+) -> None:
+    """pytrec_eval crashes on gains of its own."""
+    qrels, run = case
+    gains = GAINS[measure]
+    relabelled = {
+        query: {doc: gains.get(value, value) for doc, value in known.items()} for query, known in qrels.items()
+    }
+    theirs = of_trec_eval(relabelled, run, {"ndcg", "ndcg_cut.3"}, 1)
+    (whole,) = parse_metrics(measure)
+    graded = graded_as_trec_eval_does(qrels, run)
+    for ours, name in ((whole, "ndcg"), (whole.at(3), "ndcg_cut_3")):
+        expected = [theirs[query][name] if query in theirs else 0.0 for query in qrels]
+        np.testing.assert_allclose(scores(ours, graded), expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("beta_squared", [0.25, 2.0, 4.0])
+@given(case=tied_runs())
+def test_the_weight_of_set_f_agrees(
+    beta_squared: float, case: tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]]
+) -> None:
+    qrels, run = case
+    theirs = of_trec_eval(qrels, run, {f"set_F.{beta_squared}"}, 1)
+    values = scores(f"set_F.{beta_squared}", graded_as_trec_eval_does(qrels, run))
+    for query, value in zip(qrels, values, strict=True):
+        (expected,) = theirs[query].values() if query in theirs else (0.0,)
+        assert value == pytest.approx(expected, abs=1e-9)
+
+
+def test_measures_agree_on_long_rankings_of_many_topics() -> None:
+    rng = np.random.default_rng(8)
+    names = [f"doc-{number}" for number in range(400)]
+    qrels, run = {}, {}
+    for topic in range(60):
+        judged = rng.permutation(names)[: rng.integers(1, 200)].tolist()
+        qrels[str(topic)] = {doc: int(rng.integers(-1, 4)) for doc in judged} | {"never retrieved": 0}
+        found = rng.permutation(names)[: rng.integers(1, 400)].tolist()
+        run[str(topic)] = {doc: float(rng.integers(0, 60)) / 8 for doc in found}
+    for threshold in (1, 2):
+        assert_agrees(qrels, run, threshold)
+
+
+def test_the_geometric_mean_agrees() -> None:
+    qrels = {"1": {"a": 1, "b": 1}, "2": {"a": 1}, "3": {"a": 1}}
+    run = {"1": {"x": 3.0, "a": 2.0, "b": 1.0}, "2": {"x": 1.0}, "3": {"a": 1.0}}
+    logarithms = [one["gm_map"] for one in of_trec_eval(qrels, run, {"gm_map"}, 1).values()]
+    expected = pytrec_eval.compute_aggregated_measure("gm_map", logarithms)
+    family = next(one for one in EVALUATORS if one.family == "order_aware")
+    (found,) = family([parse_metric("gm_map")]).evaluate(graded_as_trec_eval_does(qrels, run)).values()
+    assert found.mean.n == 3
+    assert found.mean.mean == pytest.approx(expected, rel=1e-9)
+
+
+# Interpolated precision, whose rounding trec_eval changed with version 10.
+
+
+def by_the_rule_of_version_10(ranking: list[str], known: dict[str, int], recall: str) -> float:
+    """Precision at every rank; the highest from the first rank on where enough is found. In exact fractions."""
+    relevant = sum(value >= 1 for value in known.values())
+    enough = floor(Fraction(recall) * relevant + Fraction(1, 2))
+    found, highest = 0, Fraction(0)
+    for rank, doc in enumerate(ranking, start=1):
+        found += known.get(doc, 0) >= 1
+        if found >= enough:
+            highest = max(highest, Fraction(found, rank))
+    return float(highest)
+
+
+@given(tied_runs())
+def test_interpolated_precision_follows_the_rule_of_version_10(
+    case: tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]],
+) -> None:
+    qrels, run = case
+    graded = graded_as_trec_eval_does(qrels, run)
+    points = {}
+    for recall in ("0.0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1.0"):
+        expected = [by_the_rule_of_version_10(trec_order(run.get(query, {})), qrels[query], recall) for query in qrels]
+        has_relevant = [any(value >= 1 for value in known.values()) for known in qrels.values()]
+        points[recall] = np.where(has_relevant, expected, 0)
+        np.testing.assert_allclose(scores(f"iprec_at_recall_{recall}", graded), points[recall], rtol=0, atol=1e-12)
+    mean = np.mean(list(points.values()), axis=0)
+    np.testing.assert_allclose(scores("11pt_avg", graded), mean, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("relevant", "recall", "enough"),
+    [(5, 0.1, 1), (4, 0.1, 0), (15, 0.1, 2), (15, 0.3, 5), (14, 0.1, 1), (77, 0.3, 23), (3, 0.5, 2), (1, 0.5, 1)],
+)
+def test_a_recall_is_rounded_to_a_number_of_documents_with_halves_up(relevant: int, recall: float, enough: int) -> None:
+    """Where the first ``enough`` hits are relevant and no others, the point has a value; one hit fewer, and it is 0."""
+    known = dict.fromkeys((f"r{number}" for number in range(relevant)), 1)
+    case = scenario((" ".join(list(known)[:enough]), known), (" ".join(list(known)[: max(enough - 1, 0)]), known))
+    expected = [1, 0] if enough else [0, 0]
+    assert scores(f"iprec(recall={recall})", case.graded(depth=relevant)).tolist() == expected
+
+
+TOPIC_302 = (
+    1, 2, 4, 5, 6, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 24, 27, 28, 30, 31, 34, 36, 37, 39, 42, 43, 44,
+    47, 48, 49, 50, 51, 53, 56, 58, 72, 79, 82, 84, 116, 154, 289, 301, 331, 353, 394, 458,
+)  # fmt: skip
+"""The ranks of the relevant hits of TREC topic 302 in trec_eval's test run (500 hits, 77 relevant documents)."""
+PUBLISHED = {
+    "num_ret": 500, "num_rel": 77, "num_rel_ret": 50, "map": 0.4175, "Rprec": 0.5065, "recip_rank": 1.0,
+    "iprec_at_recall_0.00": 1.0, "iprec_at_recall_0.10": 0.8421, "iprec_at_recall_0.20": 0.8421,
+    "iprec_at_recall_0.30": 0.7419, "iprec_at_recall_0.40": 0.6863, "iprec_at_recall_0.50": 0.5417,
+    "iprec_at_recall_0.70": 0.0, "iprec_at_recall_0.80": 0.0, "iprec_at_recall_0.90": 0.0, "iprec_at_recall_1.00": 0.0,
+    "P_5": 0.8, "P_30": 0.7333, "P_1000": 0.05, "recall_15": 0.1558, "recall_200": 0.5714,
+    "ndcg": 0.6617, "ndcg_cut_10": 0.7530, "ndcg_cut_100": 0.6046, "map_cut_20": 0.1695, "map_cut_200": 0.4068,
+    "relative_P_20": 0.8, "relative_P_100": 0.5455, "success_1": 1.0, "set_P": 0.1, "set_recall": 0.6494,
+    "set_F": 0.1733,
+}  # fmt: skip
+"""What trec_eval prints for it (test/out.test.aq of version 9)."""
+
+
+@pytest.fixture(scope="module")
+def topic_302() -> tuple[str, OneQuery]:
+    ranking = [f"d{rank}" for rank in range(1, 501)]
+    known = {f"d{rank}": 1 for rank in TOPIC_302} | {f"unfound-{number}": 1 for number in range(77 - len(TOPIC_302))}
+    return " ".join(ranking), known
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_numbers_that_trec_eval_publishes_for_a_topic(name: str, topic_302: tuple[str, OneQuery]) -> None:
+    (value,) = scores(name, scenario(topic_302).graded(depth=1000))
+    assert f"{value:.4f}" == f"{PUBLISHED[name]:.4f}"
+
+
+def test_the_one_point_of_a_topic_where_version_10_rounds_to_another_number_of_documents(
+    topic_302: tuple[str, OneQuery],
+) -> None:
+    """0.6 x 77 is 46.2: version 9 asks for 47 relevant hits and prints 47/331 = 0.1420; version 10 asks for 46."""
+    graded = scenario(topic_302).graded(depth=1000)
+    assert scores("iprec_at_recall_0.60", graded) == pytest.approx([46 / 301], rel=1e-14)
+    assert scores("11pt_avg", graded) == pytest.approx([0.4360 + (46 / 301 - 47 / 331) / 11], abs=5e-5)
