@@ -17,6 +17,7 @@ PUBLIC = [
     "ExperimentConfig", "ExperimentResults", "Hit", "Judgment", "PromptQueries", "Query", "QueryResult",
     "RagtrialError", "Report", "RetrievalEvaluator", "load_config", "load_prompt_queries", "load_report",
     "run_experiment",
+    "score",
 ]  # fmt: skip
 HEAVY = {"torch", "chromadb", "scipy", "pandas", "sentence_transformers", "transformers", "haystack"}
 MORE_THAN_HELP_NEEDS = HEAVY | {"numpy", "pydantic", "yaml", "rich", "huggingface_hub", "tokenizers"}
