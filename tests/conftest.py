@@ -30,6 +30,15 @@ settings.load_profile("ragtrial")
 ROOT = Path(__file__).parents[1]
 
 
+def pytest_configure() -> None:
+    """The compiled code is that of the sources as they are, where there is a C compiler."""
+    from ragtrial.compiled import building, library
+
+    target = building.FOLDER / building.NAME
+    if building.compiler() and not (target.exists() and library.load(target)):
+        building.build(target)
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The project's top folder."""

@@ -6,15 +6,19 @@ import gzip
 import io
 import os
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import pytrec_eval
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ragtrial.errors import InputError, LabelsError, RunFileError
-from ragtrial.judgments import Names, Order, Run, RunHits
+from ragtrial.judgments import Names, Order, Qrels, Run, RunHits
 from ragtrial.matching.columns import match, match_codes
 from ragtrial.matching.text import read_qrels, read_run
 from run_files import QRELS, columns_of, hits_of, outcome
@@ -242,6 +246,50 @@ def test_a_pipe_is_read_like_a_file(tmp_path: Path, file: Path) -> None:
     writer.start()
     assert outcome(pipe, block_size=32) == outcome(file)
     writer.join()
+
+
+@pytest.mark.parametrize("compiled", ["1", "0"])
+def test_a_file_that_goes_round_the_queries_is_as_one_that_does_not(
+    monkeypatch: pytest.MonkeyPatch, file: Path, compiled: str
+) -> None:
+    monkeypatch.setenv("RAGTRIAL_COMPILED", compiled)
+    rows = [(f"q{query}", f"d{(query + rank) % 9}", rank) for query in range(40) for rank in range(100)]
+    lines = [f"{query} Q0 {document}-{rank // 9} {rank} {-rank} t\n" for query, document, rank in rows]
+    by_rank = sorted(range(len(rows)), key=lambda at: rows[at][2])
+    qrels = Qrels.of((f"q{query}", [(f"d{query % 9}-{query % 5}", 1)], False) for query in range(20))
+    file.write_text("".join(lines), encoding="utf-8")
+    together = outcome(file, qrels)
+    for size in (200, 2000, 2**20):
+        file.write_text("".join(lines[at] for at in by_rank), encoding="utf-8")
+        assert outcome(file, qrels, block_size=size, part_size=4000) == together
+    repeated = [lines[at] for at in by_rank] + [lines[45]]
+    file.write_text("".join(repeated), encoding="utf-8")
+    assert f"{file}:4001: retrieves document 'd0-5' for query 'q0', as line 1801 does" in str(outcome(file, qrels))
+
+
+@given(data=st.data())
+@settings(max_examples=60)
+def test_judged_hits_stand_where_trec_eval_puts_them(data: st.DataObject) -> None:
+    documents = [f"d{number}" for number in range(12)]
+    grades = st.dictionaries(st.sampled_from(documents), st.integers(-1, 3), min_size=1)
+    scores = st.dictionaries(st.sampled_from(documents), st.integers(-3, 3).map(lambda score: score / 4), min_size=1)
+    judged = data.draw(st.dictionaries(st.sampled_from(["q1", "q2", "q3"]), grades, min_size=1))
+    run = data.draw(st.dictionaries(st.sampled_from(["q1", "q2", "q4"]), scores, min_size=1))
+    qrels = Qrels.of((query, list(pairs.items()), False) for query, pairs in judged.items())
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.run")
+        lines = [f"{query} Q0 {name} 1 {score} t\n" for query, pairs in run.items() for name, score in pairs.items()]
+        path.write_text("".join(lines), encoding="utf-8")
+        hits = read_run(path, qrels, form="trec", order="trec", duplicates="error")
+    cuts = ",".join(str(cut) for cut in range(1, 13))
+    expected = pytrec_eval.RelevanceEvaluator(judged, {f"P.{cuts}"}).evaluate(run)
+    for query, pairs in zip(qrels.queries, hits_of(hits), strict=True):
+        if query not in expected:
+            assert pairs == []
+            continue
+        relevant = [rank for rank, judgment in pairs if qrels.judgments.grades[judgment] > 0]
+        for cut in range(1, 13):
+            assert expected[query][f"P_{cut}"] * cut == pytest.approx(sum(rank <= cut for rank in relevant))
 
 
 def test_qrels_are_read_in_the_order_in_which_queries_first_come(file: Path) -> None:

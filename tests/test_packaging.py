@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -13,6 +15,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import ragtrial
+from ragtrial.compiled import building
+from ragtrial.compiled.library import load
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +31,44 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_has_every_module_and_the_marker_that_it_is_typed(root: Path, wheel: Path) -> None:
     source = root / "src"
     expected = {path.relative_to(source).as_posix() for path in (source / "ragtrial").rglob("*.py")}
-    assert expected | {"ragtrial/py.typed"} == {
+    library = {f"ragtrial/compiled/{building.NAME}"} if building.compiler() else set()
+    assert expected | {"ragtrial/py.typed"} | library == {
         name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("ragtrial/")
     }
+
+
+@pytest.mark.skipif(building.compiler() is None, reason="there is no C compiler, so the wheel has no library")
+def test_a_wheel_with_the_library_is_for_this_platform_and_any_python(wheel: Path, tmp_path: Path) -> None:
+    assert "-py3-none-" in wheel.name
+    assert not wheel.name.endswith("-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extract(f"ragtrial/compiled/{building.NAME}", tmp_path)
+    assert load(tmp_path / "ragtrial" / "compiled" / building.NAME) is not None
+
+
+def test_a_source_distribution_makes_the_same_wheel(root: Path, wheel: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)]
+    subprocess.run([*command, "-t", "sdist"], cwd=root, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    (unpacked,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    assert not (unpacked / "src" / "ragtrial" / "compiled" / building.NAME).exists()
+    subprocess.run([*command, "-t", "wheel"], cwd=unpacked, check=True, capture_output=True)
+    (made,) = tmp_path.glob("*.whl")
+    assert made.name == wheel.name
+    assert set(zipfile.ZipFile(made).namelist()) == set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_without_a_compiler_the_wheel_is_of_python_alone(root: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    ran = subprocess.run(
+        command, cwd=root, check=True, capture_output=True, text=True, env={**os.environ, "CC": "no-such-compiler"}
+    )
+    assert "ragtrial is installed without its compiled part, so it scores slower" in ran.stderr + ran.stdout
+    (made,) = tmp_path.glob("*.whl")
+    assert made.name.endswith("-py3-none-any.whl")
+    assert f"ragtrial/compiled/{building.NAME}" not in zipfile.ZipFile(made).namelist()
 
 
 def test_the_wheel_names_its_version_licence_and_command(wheel: Path) -> None:

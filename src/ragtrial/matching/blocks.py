@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from time import perf_counter
 from types import TracebackType
 from typing import IO, NamedTuple, Self
 
@@ -51,12 +52,15 @@ class Block(NamedTuple):
 class Source:
     """A file that can be read, and read again. ``-`` is standard input. Names ending in ``.gz`` are unpacked.
 
-    ``name`` is what messages call it. Whatever cannot be read raises ``error``.
+    ``name`` is what messages call it, ``size`` the bytes read last, ``seconds`` what reading has taken so far.
+    Whatever cannot be read raises ``error``.
     """
 
     def __init__(self, path: Path | str, error: type[InputError]) -> None:
         self._path, self._error = Path(path), error
         self._standard_input = str(path) == "-"
+        self.seconds = 0.0
+        self.size = 0
         self.name = "standard input" if self._standard_input else str(path)
         self._spool: IO[bytes] | None = None
         self._stack = ExitStack()
@@ -74,6 +78,7 @@ class Source:
         Give a block's buffer back (``reuse``) when it is done with. Without any content there is no block.
         """
         self._free = [buffer for buffer in self._free if len(buffer) == size + PADDING]
+        self.size = 0
         try:
             with self._opened() as stream:
                 yield from self._cut_blocks(stream, cut, size)
@@ -106,18 +111,25 @@ class Source:
         while True:
             buffer = self._buffer(size, len(carried))
             buffer[: len(carried)] = carried
-            end, ended = stream.fill(buffer, len(carried))
+            end, ended = self._fill(stream, buffer, len(carried))
             begin = 3 if first and buffer[:3].tobytes() == _BOM and end >= 3 else 0
             at = end if ended else cut(buffer, begin, end)
             while at == begin and not ended:  # one query fills the buffer: it needs a larger one
                 buffer = self._grown(buffer, end)
-                end, ended = stream.fill(buffer, end)
+                end, ended = self._fill(stream, buffer, end)
                 at = end if ended else cut(buffer, begin, end)
             carried, first = buffer[at:end].copy(), False
             if at > begin:
                 yield Block(buffer, begin, at)
             if ended:
                 return
+
+    def _fill(self, stream: _Stream, buffer: Bytes, begin: int) -> tuple[int, bool]:
+        started = perf_counter()
+        end, ended = stream.fill(buffer, begin)
+        self.seconds += perf_counter() - started
+        self.size += end - begin
+        return end, ended
 
     def _buffer(self, size: int, carried: int) -> Bytes:
         if carried < size:

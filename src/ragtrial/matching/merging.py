@@ -8,11 +8,14 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.compiled.found import MOST_UNKNOWN, Found
+from ragtrial.compiled.found import MOST_UNKNOWN, Found, Seconds
 from ragtrial.judgments import RunHits
 from ragtrial.rankings import Counts
 
 Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+_FIRST_LOOK = 1000
 
 
 class Merger:
@@ -21,6 +24,8 @@ class Merger:
     def __init__(self) -> None:
         self._found: list[Found] = []
         self._unknown: list[tuple[int, bytes]] = []
+        self._stretches, self._next_look = 0, _FIRST_LOOK
+        self.is_known_scattered = False
 
     @property
     def rows(self) -> int:
@@ -30,6 +35,10 @@ class Merger:
         """One block more; ``unknown`` has the line in the file of each of its first queries that nobody judged."""
         self._found.append(found)
         self._unknown = sorted([*self._unknown, *unknown])[:MOST_UNKNOWN]
+        self._stretches += len(found.queries)
+        if self._stretches > self._next_look:  # at each doubling: so no more than twice the queries are held
+            self.is_known_scattered = self.is_scattered()
+            self._next_look = 2 * self._stretches
 
     def is_scattered(self) -> bool:
         """Whether a query may have come twice, with others between. True is not certain, False is."""
@@ -39,15 +48,15 @@ class Merger:
         known = queries >= 0
         return _repeats(queries[known]) or _repeats(keys[~known])
 
-    def hits(self, count: int) -> RunHits:
-        """The hits of ``count`` queries, none of which came twice."""
+    def hits(self, count: int, reading: float = 0.0) -> RunHits:
+        """The hits of ``count`` queries, none of which came twice; to read the file took ``reading`` seconds."""
         queries, hit_counts = self._column("queries"), self._column("hit_counts")
         known = queries >= 0
         rows = queries[known]
         per_query = np.zeros(count, dtype=np.int64)
         per_query[rows] = hit_counts[known]
         order = _order(queries, hit_counts)
-        seconds = [sum(part) for part in zip(*(found.seconds for found in self._found), strict=True)] or [0.0] * 3
+        spent = [Seconds(read=reading), *(found.seconds for found in self._found)]
         return RunHits(
             starts=np.concatenate(([0], np.cumsum(per_query))).astype(np.int64),
             ranks=self._column("ranks")[order],
@@ -61,7 +70,7 @@ class Merger:
             duplicates=sum(found.duplicates for found in self._found),
             unknown=int(np.count_nonzero(~known)),
             unknown_names=tuple(name.decode("utf-8", "surrogateescape") for _, name in self._unknown),
-            seconds=dict(zip(("read", "check", "join"), seconds, strict=True)),
+            seconds={name: sum(getattr(one, name) for one in spent) for name in Seconds._fields},
         )
 
     def _column(self, name: str) -> npt.NDArray[Any]:

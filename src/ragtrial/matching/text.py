@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,23 +52,39 @@ def read_run(
         raise ValueError(f"an MS MARCO run has no scores to order by: order is {order!r}, not 'rank' or 'file'")
     engine = engine_for(qrels, Reading(form, order, duplicates, lenient))
     with Source(path, RunFileError) as source:
-        faults, merger, total, lines = Faults(source.name, "run", form), Merger(), 0, 0
-        for block, found in _scanned(source, engine, threads, block_size):
-            at = lines
-            faults.add((fault.placed(at.__add__) for fault in found.faults), found.fault_count)
-            merger.add(found, [(line + at, name) for line, name in found.unknown])
-            lines, total = lines + found.lines, total + block.end - block.begin
-        if merger.is_scattered():
-            faults, merger = Faults(source.name, "run", form), Merger()
-            blocks = source.blocks(cut_lines, block_size)
-            for part in parts(blocks, source.reuse, engine, total, part_size):
-                found = engine.scan(*part.block)
-                faults.add((fault.placed(part.line_of) for fault in found.faults), found.fault_count)
-                merger.add(found, [(part.line_of(line), name) for line, name in found.unknown])
-    faults.raise_any(RunFileError)
-    if not merger.rows:
+        gathered = _Gathered(Faults(source.name, "run", form), Merger())
+        blocks = source.blocks(engine.cut, block_size)
+        for found in _scanned(source, blocks, engine, threads):
+            gathered.add(found, gathered.lines.__add__)
+            if gathered.merger.is_known_scattered:
+                break
+        for block in blocks:  # only for the file's size, and to keep what cannot be read again
+            source.reuse(block)
+        if gathered.merger.is_scattered():
+            gathered = _Gathered(Faults(source.name, "run", form), Merger())
+            lines = source.blocks(cut_lines, block_size)
+            for part in parts(lines, source.reuse, engine, source.size, part_size):
+                gathered.add(engine.scan(*part.block), part.line_of)
+        seconds = source.seconds
+    gathered.faults.raise_any(RunFileError)
+    if not gathered.merger.rows:
         raise RunFileError(Fault(source.name, message="has no rows; a run has at least one."))
-    return merger.hits(len(qrels))
+    return gathered.merger.hits(len(qrels), seconds)
+
+
+@dataclass
+class _Gathered:
+    """What the blocks so far gave."""
+
+    faults: Faults
+    merger: Merger
+    lines: int = 0
+
+    def add(self, found: Found, line_of: Callable[[int], int]) -> None:
+        """One block more, and where in the file its lines are."""
+        self.faults.add((fault.placed(line_of) for fault in found.faults), found.fault_count)
+        self.merger.add(found, [(line_of(line), name) for line, name in found.unknown])
+        self.lines += found.lines
 
 
 def read_qrels(path: Path | str, form: Form) -> Qrels:
@@ -88,24 +105,18 @@ def read_qrels(path: Path | str, form: Form) -> Qrels:
     return qrels
 
 
-def _scanned(source: Source, engine: Engine, threads: int, size: int) -> Iterator[tuple[Block, Found]]:
-    """Each block with what was found in it, in the order of the file; the block may be used until the next one."""
-    blocks = source.blocks(engine.cut, size)
-    first = next(blocks, None)
-    if first is None:
+def _scanned(source: Source, blocks: Iterator[Block], engine: Engine, threads: int) -> Iterator[Found]:
+    """What was found in each block, in the order of the file."""
+    some = list(islice(blocks, 2))
+    if threads > 1 and len(some) == 2:
+        yield from _scanned_by_threads(source, chain(some, blocks), engine, threads)
         return
-    second = next(blocks, None)
-    if threads == 1 or second is None:
-        for block in chain([first] if second is None else [first, second], blocks):
-            yield block, engine.scan(*block)
-            source.reuse(block)
-        return
-    yield from _scanned_by_threads(source, engine, threads, chain([first, second], blocks))
+    for block in chain(some, blocks):
+        yield engine.scan(*block)
+        source.reuse(block)
 
 
-def _scanned_by_threads(
-    source: Source, engine: Engine, threads: int, blocks: Iterable[Block]
-) -> Iterator[tuple[Block, Found]]:
+def _scanned_by_threads(source: Source, blocks: Iterable[Block], engine: Engine, threads: int) -> Iterator[Found]:
     from concurrent.futures import ThreadPoolExecutor  # small files need no threads
 
     waiting: deque[tuple[Block, Future[Found]]] = deque()
@@ -118,7 +129,7 @@ def _scanned_by_threads(
             yield from _first_of(waiting, source)
 
 
-def _first_of(waiting: deque[tuple[Block, Future[Found]]], source: Source) -> Iterator[tuple[Block, Found]]:
+def _first_of(waiting: deque[tuple[Block, Future[Found]]], source: Source) -> Iterator[Found]:
     block, future = waiting.popleft()
-    yield block, future.result()
+    yield future.result()
     source.reuse(block)

@@ -1,0 +1,301 @@
+"""The compiled code gives what plain Python gives, on any bytes, whatever the blocks; and is never stale."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import math
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragtrial import compiled
+from ragtrial.compiled import building
+from ragtrial.compiled.library import library, load
+from ragtrial.errors import RagtrialError
+from ragtrial.judgments import Names, Qrels, Run
+from ragtrial.matching.columns import match, match_codes
+from ragtrial.matching.text import read_qrels
+from run_files import columns_of, outcome
+from run_strategies import files, msmarco_rows, qrels_rows, trec_rows
+
+pytestmark = pytest.mark.skipif(building.compiler() is None, reason="there is no C compiler, so no compiled code")
+
+QRELS = Qrels.of(
+    [
+        ("q3", [("d1", 1), ("D1234567", 2)], False),
+        ("q1", [("d1", 1), ("d2", 0), ("x" * 17, 3), ("d\udcff", 1), ("z" * 90, 1), ("d", 1)], False),
+        ("q2", [("d1", -1)], False),
+        ("\udcff", [("d#3", 1)], False),
+        ("q" * 70, [(f"d{number}", 1) for number in range(50)], False),
+        ("nobody", [], False),
+    ]
+)
+
+
+def both(work: Callable[[], Any]) -> tuple[Any, Any]:
+    """What ``work`` gives with the compiled code and without."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RAGTRIAL_COMPILED", raising=False)
+        assert compiled.available(), "build it: python -m ragtrial.compiled.building"
+        one = work()
+        patch.setenv("RAGTRIAL_COMPILED", "0")
+        assert not compiled.available()
+        return one, work()
+
+
+def run_outcomes(content: bytes, **options: Any) -> tuple[Any, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.run")
+        path.write_bytes(content)
+        return both(lambda: outcome(path, QRELS, **options))
+
+
+OPTIONS = {
+    "duplicates": st.sampled_from(["error", "first"]),
+    "lenient": st.booleans(),
+    "threads": st.sampled_from([1, 2]),
+    "block_size": st.sampled_from([16, 33, 64, 100, 257, 2**20]),
+    "part_size": st.sampled_from([64, 200, 2**20]),
+}
+
+
+@settings(max_examples=400)
+@given(
+    content=files(trec_rows()) | files(trec_rows(is_sound=False)),
+    order=st.sampled_from(["score", "trec", "rank", "file"]),
+    options=st.fixed_dictionaries(OPTIONS),
+)
+def test_trec_runs_are_read_as_in_python(content: bytes, order: str, options: dict[str, Any]) -> None:
+    one, other = run_outcomes(content, order=order, **options)
+    assert one == other
+
+
+@settings(max_examples=200)
+@given(
+    content=files(msmarco_rows()) | files(msmarco_rows(is_sound=False)),
+    order=st.sampled_from(["rank", "file"]),
+    options=st.fixed_dictionaries(OPTIONS),
+)
+def test_ms_marco_runs_are_read_as_in_python(content: bytes, order: str, options: dict[str, Any]) -> None:
+    one, other = run_outcomes(content, form="msmarco", order=order, **options)
+    assert one == other
+
+
+@given(content=files(qrels_rows()) | files(qrels_rows(is_sound=False)))
+def test_qrels_are_read_as_in_python(content: bytes) -> None:
+    def read() -> Any:
+        try:
+            qrels = read_qrels(path, "trec")
+        except RagtrialError as error:
+            return str(error)
+        columns = (qrels.judgments.starts, qrels.judgments.grades, qrels.judgments.ordered, qrels.documents.ends)
+        return qrels.queries, list(qrels.documents), [(column.dtype, column.tolist()) for column in columns]
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "qrels")
+        path.write_bytes(content)
+        one, other = both(read)
+    assert one == other
+
+
+@given(content=st.binary(max_size=300), options=st.fixed_dictionaries(OPTIONS))
+def test_any_bytes_are_read_as_in_python(content: bytes, options: dict[str, Any]) -> None:
+    one, other = run_outcomes(content, **options)
+    assert one == other
+
+
+@settings(max_examples=200)
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9), st.sampled_from([0.0, -0.0, 1.5, 2.0, math.inf]))),
+    order=st.sampled_from(["score", "trec", "file"]),
+    duplicates=st.sampled_from(["error", "first"]),
+    values=st.sampled_from(["scores", "ranks", "none"]),
+)
+def test_runs_in_memory_are_joined_as_in_python(
+    rows: list[tuple[int, int, float]], order: Any, duplicates: Any, values: str
+) -> None:
+    rows = sorted(rows, key=lambda row: row[0])
+    names = ["q1", "u1", "q2", "q" * 70, "u2", "\udcff"]
+    starts = np.searchsorted([query for query, _, _ in rows], np.arange(7))
+    column = None if values == "none" else np.array([value for _, _, value in rows], dtype=np.float64)
+    documents = Names.of(f"d{document}" for _, document, _ in rows)
+    run = Run("r", tuple(names), starts.astype(np.int64), documents, column, values == "ranks")
+
+    def joined() -> Any:
+        try:
+            return columns_of(match(run, QRELS, order=order, duplicates=duplicates))
+        except RagtrialError as error:
+            return str(error)
+
+    one, other = both(joined)
+    assert one == other
+
+
+@pytest.mark.parametrize("judged_count", [1, 3, 6, 40])
+@pytest.mark.parametrize("shape", [(5, 0), (1, 3), (40, 70), (300, 1000)])
+def test_codes_are_matched_as_in_python(shape: tuple[int, int], judged_count: int) -> None:
+    generator = np.random.default_rng(7)
+    queries, depth = shape
+    codes = np.array([generator.permutation(1200)[:depth] for _ in range(queries)], dtype=np.int32).reshape(shape)
+    codes[generator.random(shape) < 0.2] = -1
+    judged = np.array([generator.permutation(1200)[:judged_count] for _ in range(queries)], dtype=np.int32)
+    judged[generator.random(judged.shape) < 0.1] = -1
+    starts = np.arange(queries + 1) * judged_count
+    one, other = both(lambda: [column.tolist() for column in match_codes(codes, judged.ravel(), starts)])
+    assert one == other
+
+
+def test_much_in_memory_is_shared_by_threads_without_a_difference() -> None:
+    generator = np.random.default_rng(3)
+    queries, depth = 500, 600
+    numbers = np.array([generator.permutation(2000)[:depth] for _ in range(queries)])
+    names = [f"q{number}" for number in range(queries)]
+    qrels = Qrels.of((name, [(f"d{number}", 1) for number in generator.permutation(2000)[:9]], False) for name in names)
+    scores = generator.integers(0, 400, numbers.size).astype(np.float64)
+    documents = Names.of(f"d{number}" for number in numbers.ravel())
+    run = Run("r", tuple(names), np.arange(queries + 1) * depth, documents, scores)
+    one, other = both(lambda: columns_of(match(run, qrels, order="trec", duplicates="error")))
+    assert one == other
+
+
+def random_decimals(count: int) -> list[bytes]:
+    """Decimals of every kind that is hard: long, halfway between doubles, tiny, huge."""
+    generator = random.Random(11)
+    texts = []
+    for _ in range(count):
+        double = struct.unpack("<d", generator.randbytes(8))[0]
+        if not math.isfinite(double):
+            continue
+        near = generator.uniform(-1000, 1000)
+        digits = generator.randrange(10 ** generator.randrange(1, 25))
+        texts += [
+            repr(double),
+            repr(near),
+            f"{near:.6f}",
+            f"{near:.17g}",
+            f"{double:.{generator.randrange(0, 25)}e}",
+            f"{digits}e{generator.randrange(-345, 320)}",
+            f"{generator.choice('+-')}0.{'0' * generator.randrange(20)}{digits}",
+            f"{digits}.{generator.randrange(10**9)}",
+            f"{2**53 + generator.randrange(2**10)}.5",
+            f"{(2**53 + generator.randrange(1000)) * 2 ** generator.randrange(1, 9) + 2 ** generator.randrange(0, 8)}",
+        ]
+    return [text.encode() for text in texts]
+
+
+EDGES = b"""1e400 -1e400 1e-400 5e-324 2.4703282292062327e-324 2.4703282292062328e-324 0e999999999999
+1.7976931348623157e308 1.7976931348623159e308 2.2250738585072011e-308 2.2250738585072014e-308
+9007199254740993 9007199254740992.9999999999999999 -0 00000000000000000000000000000.1
+1e99999999999999999999 1e-99999999999999999999""".split()
+LONG = [b"1" + b"0" * 400, b"0." + b"0" * 400 + b"1", b"9" * 800, b"0" * 100 + b"1.5"]
+
+
+def test_scores_are_the_doubles_that_python_reads_bit_for_bit() -> None:
+    loaded = library()
+    assert loaded is not None
+    value = ctypes.c_double()
+
+    def read(text: bytes) -> float | None:
+        return None if loaded.rt_score(text + b"\n", len(text), ctypes.byref(value)) else value.value
+
+    texts = [*EDGES, *LONG, *random_decimals(60_000)]
+    assert len(texts) > 500_000
+    wrong = [(text, read(text)) for text in texts if repr(read(text)) != repr(float(text))]
+    assert wrong == []
+
+
+def test_scores_do_not_depend_on_the_locale() -> None:
+    import locale
+
+    before = locale.setlocale(locale.LC_NUMERIC)
+    try:
+        for name in ("de_DE.UTF-8", "fr_FR.UTF-8"):
+            try:
+                locale.setlocale(locale.LC_NUMERIC, name)
+            except locale.Error:
+                continue
+            break
+        else:
+            pytest.skip("this machine has no locale with decimal commas")
+        loaded, value = library(), ctypes.c_double()
+        assert loaded is not None
+        assert loaded.rt_score(b"1.00000000000000000001\n", 22, ctypes.byref(value)) == 0
+        assert value.value == 1.0
+    finally:
+        locale.setlocale(locale.LC_NUMERIC, before)
+
+
+def test_a_library_of_other_sources_is_not_used_and_the_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for source in building.sources():
+        shutil.copy(source, tmp_path)
+    target = tmp_path / building.NAME
+    building.build(target, folder=tmp_path)
+    assert load(target, tmp_path) is not None
+    (tmp_path / "rank.c").write_text("/* newer */", encoding="utf-8")
+    with caplog.at_level(logging.WARNING):
+        assert load(target, tmp_path) is None
+    assert caplog.messages == [
+        f"{target} was built from other sources than are here; scoring goes on in plain Python, slower, until it is "
+        "built anew: python -m ragtrial.compiled.building"
+    ]
+    assert load(target, tmp_path / "..") is not None, "without sources, as when installed, there is nothing to compare"
+
+
+def test_a_file_that_is_no_library_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / building.NAME).write_bytes(b"not a library")
+    with caplog.at_level(logging.WARNING):
+        assert load(tmp_path / building.NAME) is None
+    assert "cannot be loaded" in caplog.text
+
+
+def test_a_compiler_that_refuses_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "false")
+    with pytest.raises(OSError, match="false cannot build it"):
+        building.build(tmp_path / building.NAME)
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(OSError, match="there is no C compiler"):
+        building.build(tmp_path / building.NAME)
+    assert list(tmp_path.iterdir()) == []
+
+
+def sanitizers() -> str:
+    """Where the compiler's address sanitizer is, to be loaded before Python."""
+    command = [*(building.compiler() or []), "-print-file-name=libasan.so"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def test_no_bytes_make_the_compiled_code_read_or_write_beyond_its_memory(tmp_path: Path) -> None:
+    flags = ("-std=c11", "-O1", "-g", "-fPIC", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+    if not Path(sanitizers()).is_absolute():
+        pytest.skip("the compiler has no address sanitizer")
+    target = tmp_path / building.NAME
+    building.build(target, flags)
+    program = Path(__file__).with_name("fuzz_compiled.py")
+    ran = subprocess.run(
+        [sys.executable, str(program), str(target), str(tmp_path), "400"],
+        env={
+            "PATH": "/usr/bin:/bin",
+            "LD_PRELOAD": sanitizers(),
+            "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0",
+            "PYTHONPATH": str(Path(compiled.__file__).parents[2]),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout.strip()) == (0, "400 rounds"), ran.stderr[-4000:]
