@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from any_metric import metric_called
 from ragtrial.grading import GradedRankings
 from ragtrial.metrics import METRICS, Metric, parse_metric
 from ragtrial.ranges import Bounds, preferences, tie_range, ties, ties_that_matter
 from ragtrial.ranges.preferences import PREFERENCES, UNORDERED
 from scenarios import Scenario, scenario, scores
-from strategies import DOCUMENTS, cutoffs, labels, metric_called
+from strategies import DOCUMENTS, cutoffs, labels
 
 Transformation = Callable[[GradedRankings], GradedRankings]
 
