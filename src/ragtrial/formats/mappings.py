@@ -86,7 +86,8 @@ class _Reader:
             first: set[str] = set()
             for place, name in enumerate(names):
                 if name in first:
-                    self._fault((key, documents[place]), f"query {query!r} has document {name!r} twice.")
+                    where = documents[place] if self.shape == _OBJECT else place
+                    self._fault((key, where), f"query {query!r} has document {name!r} twice.")
                 first.add(name)
         return names
 

@@ -30,9 +30,11 @@ class Picked(NamedTuple):
 def qrels_of_rows(rows: Iterable[object], columns: Columns | None, faults: Faults) -> Qrels:
     """Qrels of tuples or objects. Raises the error of ``faults`` with everything that is wrong."""
     picked = _picked(list(rows), "qrels", columns, faults)
-    grades = grades_of(picked.numbers, faults)
     queries, documents = ids_of(picked.queries, "query", faults), ids_of(picked.documents, "document", faults)
-    faults.raise_any()
+    can_compare = not faults.count
+    grades = grades_of(picked.numbers, faults)
+    if not can_compare:
+        faults.raise_any()
     return qrels_of(coded(queries), coded(documents), grades, faults)
 
 
@@ -50,11 +52,12 @@ def json_lines(source: Source, faults: Faults) -> list[dict[str, object]]:
     """The objects of a JSONL file; ``faults`` learns their lines. Raises its error for lines that are none."""
     rows: list[dict[str, object]] = []
     lines: list[int] = []
+    decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
     for number, line in enumerate(text_of(source, faults.error).split("\n"), 1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line, object_pairs_hook=_object, parse_constant=_constant)
+            row = decoder.decode(line)
         except json.JSONDecodeError as failure:
             faults.add(f"is not JSON: {failure.msg}.", number, failure.colno)
         except _TwiceError as failure:
@@ -129,7 +132,10 @@ def _of_objects(
     chosen = roles_of(found, kind, columns, faults)
     role = _role(chosen)
     wanted = [chosen[one] for one in ("query", "document", role)]
+    whole = set(wanted)
     for row, values in enumerate(rows):
+        if isinstance(values, dict) and whole <= values.keys():
+            continue
         absent = [name for name in wanted if not isinstance(values, Mapping) or name not in values]
         if absent:
             faults.add_row(row, f"has no {', '.join(map(repr, absent))}; the first row has. Found {shown(values)}.")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from json.encoder import encode_basestring
 from pathlib import Path
-from typing import IO, Any, Literal, get_args
+from typing import IO, Any, Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -117,8 +117,10 @@ def _json_values(values: list[object]) -> list[str]:
     if kinds == {str}:
         texts = list(map(encode_basestring, values))  # type: ignore[arg-type]
         return texts if _is_text("".join(texts)) else list(map(json.dumps, values))
-    if kinds == {float} and all(map(math.isfinite, values)):
-        return list(map(float.__repr__, values))  # type: ignore[arg-type]
+    if kinds == {float}:
+        numbers = cast("list[float]", values)
+        if all(map(math.isfinite, numbers)):
+            return list(map(float.__repr__, numbers))
     try:
         return [_json(value) for value in values]
     except ValueError as error:

@@ -1,0 +1,178 @@
+"""A file's form is known by its name and its first lines, or the message says what was seen."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from corpora import write_files
+from forms import told
+from ragtrial.errors import InputError, LabelsError, ReportError, RunFileError
+from ragtrial.formats.guessing import FORMS_OF, Form, guess
+from ragtrial.formats.naming import Kind
+from ragtrial.formats.reading import read_qrels, read_runs
+
+KNOWN: list[tuple[Kind, str, str, Form]] = [
+    ("run", "a.txt", "q1 Q0 d1 1 0.5 tag\nq1 Q0 d2 2 0.4 tag\n", "trec"),
+    ("run", "a.trec", "q1\tQ0\td1\t1\t0.5\ttag", "trec"),
+    ("run", "a", "\n# made today\nq1 Q0 d1 1 0.5 tag\n", "trec"),
+    ("run", "a.tsv", "1048585\t7187158\t1\n1048585\t7187157\t2\n", "msmarco"),
+    ("run", "a.json", '{"q1": {"d1": 0.5}}', "json"),
+    ("run", "a.json", '{\n "q1":\n {\n', "json"),
+    ("run", "a.json", '{"q1": ["d1", "d2"]}', "json"),
+    ("run", "a.json", '{"docs": {"d": 1}, "query": {"e": 2}}', "json"),
+    ("run", "a.json", "{}", "json"),
+    ("run", "a.jsonl", '{"qid": 1, "docid": "d", "score": 1}\n{"qid": 2, "docid": "d", "score": 1}\n', "jsonl"),
+    ("run", "a.txt", '\ufeff{"qid": "q", "docid": "d", "score": 1}', "jsonl"),
+    ("run", "a.parquet", "", "parquet"),
+    ("run", "a.parquet.gz", "", "parquet"),
+    ("run", "a.bin", "PAR1\0\1", "parquet"),
+    ("run", "a.jsonl", '{"query": "q\\"1", "docs": ["d"], "scores": [1.0]}\n', "rankings"),
+    ("run", "a.jsonl", '{"query": "q", "docs": ["' + "d" * 70_000 + '"], "scores": [1.0]}\n', "rankings"),
+    ("run", "a.json", '[{"results": [{"query": "x", "contexts": []}], "model": "m"}]', "results"),
+    ("run", "a.json", '[\n {\n  "name": "m", "parameters": {},\n  "results": [', "results"),
+    ("qrels", "a.txt", "q1 0 d1 1\n", "trec"),
+    ("qrels", "a.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t1\n", "beir"),
+    ("qrels", "a.tsv", "q1\td1\t1\nq2\td1\thigh\n", "beir"),
+    ("qrels", "a.tsv", "q 1\td 1\t1\n", "beir"),
+    ("qrels", "a.txt", "q1 d1 -1\n", "beir"),
+    ("qrels", "a.json", '{"q1": {"d1": 2}}', "json"),
+    ("qrels", "a.jsonl", '{"qid": 1, "docid": "d", "grade": 1}\n', "jsonl"),
+    ("qrels", "a.parquet", "", "parquet"),
+    ("qrels", "prompt_queries.json", "anything", "labels"),
+    ("qrels", "prompts_queries.json", "anything", "labels"),
+    ("qrels", "a.json", '{"prompt": "{query}", "queries": [\n {"id": 1', "labels"),
+    ("qrels", "a.json", '{"queries": []}', "labels"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "content", "form"), KNOWN)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_form_is_known_by_its_first_lines_plain_and_packed(
+    tmp_path: Path, kind: Kind, name: str, content: str, form: Form, packed: bool
+) -> None:
+    if packed and form not in ("labels", "parquet"):
+        write_files(tmp_path, {f"{name}.gz": gzip.compress(content.encode())})
+        name = f"{name}.gz"
+    else:
+        write_files(tmp_path, {name: content})
+    assert guess(tmp_path / name, kind) == form
+
+
+def test_every_form_is_known_by_some_file() -> None:
+    for kind, forms in FORMS_OF.items():
+        assert {form for own, _, _, form in KNOWN if own == kind} | {"report"} == set(forms)
+
+
+def test_a_form_is_known_however_long_the_file_is(tmp_path: Path) -> None:
+    line = "q1 Q0 d1 1 0.5 tag\n"
+    write_files(tmp_path, {"long": line * 10_000})
+    assert guess(tmp_path / "long", "run") == "trec"
+
+
+REFUSED = [
+    ("run", "q1 0 d1 1\n", "has 4 columns a line, such as 'q1 0 d1 1': it looks like qrels. "
+     "Are qrels and run the wrong way round?"),
+    ("qrels", "q1 Q0 d1 1 0.5 t\n", "has 6 columns a line, such as 'q1 Q0 d1 1 0.5 t': it looks like a run. "
+     "Are qrels and run the wrong way round?"),
+    ("run", "q1 d1 0.5\n", "has 3 columns, of which the last is no rank: '0.5'."),
+    ("qrels", "q1 d1 high\n", "has 3 columns, of which the last is no grade: 'high'."),
+    ("run", "query-id\tcorpus-id\tscore\nq\td\t1\n",
+     "has 3 columns with a header, 'query-id\\tcorpus-id\\tscore'."),
+    ("run", "q1,d1,0.5\n", "has 1 column a line, such as 'q1,d1,0.5'."),
+    ("run", "q1 Q0 d1 1 0.5 t\nq1 Q0 d1 1 0.5\n", "has 5 to 6 columns a line, such as 'q1 Q0 d1 1 0.5 t'."),
+    ("run", "[1, 2]", "is JSON of no known form; it begins '[1, 2]'."),
+    ("run", '{"prompt": "x", "q', "is JSON of no known form; it begins '{\"prompt\": \"x\", \"q'."),
+    ("run", "a\0b", "is neither text nor Parquet."),
+    ("run", '{"queries": [{"id": 1}]}', "looks like labels, which are qrels."),
+    ("qrels", '[{"results": []}]', "looks like results, which are runs."),
+    ("qrels", '{"query": "q", "docs": []}\n', "looks like the rankings of a report, which are a run."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "content", "seen"), REFUSED)
+def test_what_looks_like_no_form_is_refused_with_what_was_seen(
+    tmp_path: Path, kind: Kind, content: str, seen: str
+) -> None:
+    write_files(tmp_path, {"a": content})
+    with pytest.raises(LabelsError if kind == "qrels" else RunFileError) as caught:
+        guess(tmp_path / "a", kind)
+    what = "qrels" if kind == "qrels" else "a run"
+    forms = ", ".join(FORMS_OF[kind])
+    assert told(caught, tmp_path) == [f"a: {seen} If it is {what}, say with --format which form: {forms}."]
+
+
+@pytest.mark.parametrize("content", ["", " \n\n", "\ufeff"])
+def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
+    write_files(tmp_path, {"a.json": content})
+    with pytest.raises(RunFileError) as caught:
+        guess(tmp_path / "a.json", "run")
+    assert told(caught, tmp_path) == ["a.json: is empty."]
+
+
+def test_what_is_not_there_or_a_folder_or_cut_is_refused(tmp_path: Path) -> None:
+    write_files(tmp_path, {"beir/qrels/test.tsv": "x", "beir/qrels/dev.tsv.gz": "x", "plain/file": "x"})
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"q1 Q0 d1 1 0.5 tag\n" * 100)[:-9])
+    messages = {}
+    for name in ("absent.json", "beir", "plain", "cut.gz"):
+        with pytest.raises(InputError) as caught:
+            guess(tmp_path / name, "qrels")
+        messages[name] = told(caught, tmp_path)
+    assert messages == {
+        "absent.json": ["absent.json: there is no such file, nor a report of that id."],
+        "beir": [
+            "beir: is a folder, and not one of a report (no report.json). Name one of its files: "
+            "qrels/dev.tsv.gz, qrels/test.tsv."
+        ],
+        "plain": ["plain: is a folder, and not one of a report (no report.json)."],
+        "cut.gz": ["cut.gz: cannot be read: Compressed file ended before the end-of-stream marker was reached."],
+    }
+
+
+def test_a_report_is_known_by_its_folder_its_file_or_an_id(root: Path, tmp_path: Path) -> None:
+    for path in (root / "results" / "sample", root / "results" / "sample" / "report.json"):
+        assert guess(path, "run") == "report"
+    for reference in ("latest", "quickstart/latest", "20260131T235959Z-0a1b2c", "20260131T235959Z"):
+        assert guess(tmp_path / reference, "qrels") == "report"
+    shutil.copytree(root / "results" / "sample", tmp_path / "quickstart" / "one")
+    (tmp_path / "quickstart" / "latest").write_text("one\n")
+    assert guess(tmp_path / "quickstart" / "latest", "run") == "report"
+    with pytest.raises(ReportError):
+        read_runs("latest", directory=tmp_path / "elsewhere")
+
+
+def test_the_other_spelling_of_the_labels_file_is_found(tmp_path: Path) -> None:
+    write_files(tmp_path, {"prompts_queries.json": '{"queries": [{"id": 1, "text": "x", "relevant_docs": []}]}'})
+    assert read_qrels(tmp_path / "prompt_queries.json").queries == ("1",)
+
+
+def test_standard_input_is_guessed_and_then_read_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = b'{"q1": {"d1": 0.5}}'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(content))))
+    assert guess("-", "run") == "json"
+    (run,) = read_runs("-")
+    assert (run.name, run.queries, list(run.documents)) == ("stdin", ("q1",), ["d1"])
+
+
+def test_a_form_that_is_said_is_not_guessed(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a.txt": "q1 d1 1\n"})
+    with pytest.raises(RunFileError) as caught:
+        read_runs(tmp_path / "a.txt", form="json")
+    assert told(caught, tmp_path) == ["a.txt:1:1: is not JSON: Expecting value."]
+    with pytest.raises(RunFileError) as wrong:
+        read_runs(tmp_path / "a.txt", form="labels")
+    assert str(wrong.value) == (
+        "'labels' is no form of a run; it may be: trec, msmarco, json, jsonl, parquet, report, rankings, results."
+    )
+
+
+@pytest.mark.parametrize("content", ["q1 Q0 d1 1 0.5 t\n", "q1 d1 1\n"])
+def test_trec_and_msmarco_text_is_left_to_their_own_reader(tmp_path: Path, content: str) -> None:
+    write_files(tmp_path, {"a.txt": content})
+    with pytest.raises(ValueError, match=r"text is read by ragtrial\.matching"):
+        read_runs(tmp_path / "a.txt")

@@ -1,0 +1,221 @@
+"""JSON, JSONL and dicts are read as they are written, and every fault has its line and column or its ids."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora import write_files, write_rows
+from forms import qrels_rows, run_rows, told
+from ragtrial.errors import LabelsError, RunFileError
+from ragtrial.formats.reading import read_qrels, read_runs
+
+ids = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+scores = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53)
+runs = st.dictionaries(ids, st.dictionaries(ids, scores, max_size=6), min_size=1, max_size=6)
+judgments = st.dictionaries(
+    ids, st.dictionaries(ids, st.integers(-1_000_000, 1_000_000), max_size=6), min_size=1, max_size=6
+)
+
+
+def as_rows(run: dict[str, dict[str, float]]) -> dict[str, list[tuple[str, float]]]:
+    return {query: list(row.items()) for query, row in run.items()}
+
+
+@given(runs, st.booleans(), st.sampled_from([None, 1]))
+def test_a_run_of_objects_is_read_as_written(
+    tmp_path_factory: pytest.TempPathFactory, run: dict[str, dict[str, float]], ascii_alone: bool, indent: int | None
+) -> None:
+    path = tmp_path_factory.mktemp("json") / "mine.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(run, ensure_ascii=ascii_alone, indent=indent).encode()))
+    (read,) = read_runs(path, form="json")
+    assert (read.name, read.by_rank) == ("mine", False)
+    assert run_rows(read) == as_rows(run) == run_rows(read_runs(run)[0])
+
+
+@given(judgments)
+def test_qrels_of_objects_are_read_as_written(
+    tmp_path_factory: pytest.TempPathFactory, qrels: dict[str, dict[str, int]]
+) -> None:
+    path = tmp_path_factory.mktemp("json") / "a.json"
+    path.write_text(json.dumps(qrels), encoding="utf-8")
+    assert qrels_rows(read_qrels(path, form="json")) == qrels == qrels_rows(read_qrels(qrels))
+
+
+@given(st.dictionaries(ids, st.lists(ids, max_size=6), min_size=1, max_size=6))
+def test_a_list_is_a_ranking_with_its_duplicates_left_in(lists: dict[str, list[str]]) -> None:
+    (run,) = read_runs(lists)
+    assert run.values is None
+    assert {query: [document for document, _ in row] for query, row in run_rows(run).items()} == lists
+
+
+def test_a_list_of_qrels_has_grade_1_throughout() -> None:
+    assert qrels_rows(read_qrels({"q": ["b", "a"], "none": []})) == {"q": {"b": 1, "a": 1}, "none": {}}
+
+
+def test_ids_and_numbers_may_be_of_any_type_that_spells_them() -> None:
+    run: dict[Any, dict[Any, Any]] = {
+        1: {2: np.float32(0.5), np.int64(3): np.float64(0.25)},
+        "x": {4.0: Fraction(1, 2), "5": 2**60},
+    }
+    assert run_rows(read_runs(run)[0]) == {"1": [("2", 0.5), ("3", 0.25)], "x": [("4", 0.5), ("5", float(2**60))]}
+    assert qrels_rows(read_qrels({1: {2: np.int16(3)}})) == {"1": {"2": 3}}
+
+
+@given(runs.filter(lambda run: any(run.values())))
+def test_jsonl_is_read_as_written(tmp_path_factory: pytest.TempPathFactory, run: dict[str, dict[str, float]]) -> None:
+    rows = [{"q_id": query, "pid": doc, "sim": score} for query, row in run.items() for doc, score in row.items()]
+    path = write_rows(tmp_path_factory.mktemp("jsonl") / "a.jsonl", rows)
+    assert run_rows(read_runs(path)[0]) == {query: row for query, row in as_rows(run).items() if row}
+
+
+def test_jsonl_may_have_blank_lines_other_keys_and_any_line_ends(tmp_path: Path) -> None:
+    first, second = '{"qid": 1, "doc": "a\u2028b", "label": 0, "text": {"x": []}}', '{"doc": 2, "label": 1, "qid": 1}'
+    content = f"\ufeff{first}\r\n\r\n{second}"
+    write_files(tmp_path, {"a.jsonl": content})
+    assert qrels_rows(read_qrels(tmp_path / "a.jsonl", form="jsonl")) == {"1": {"a\u2028b": 0, "2": 1}}
+
+
+def test_columns_of_jsonl_can_be_named(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.jsonl", [{"question": "q", "hit": "d", "place": 1}])
+    columns = {"query": "question", "document": "hit", "rank": "place"}
+    (run,) = read_runs(path, columns=columns)
+    assert (run.by_rank, run_rows(run)) == (True, {"q": [("d", 1.0)]})
+
+
+RUN_FAULTS = [
+    ('{"q": {"d": 0.5}', ["a.json:1:17: is not JSON: Expecting ',' delimiter."]),
+    ('{"q":\n {"d": NaN}}', ["a.json:2:8: is not JSON: NaN is not JSON."]),
+    ('{"q": {"d": 1, "d": 2},\n "q": {}}',
+     ["a.json:1:16: key 'd' stands twice in one object.", "a.json:2:2: key 'q' stands twice in one object."]),
+    ("[1]", ["a.json: must be an object in objects, {query: {document: score}}; found a list."]),
+    ("7", ["a.json: must be an object in objects, {query: {document: score}}; found 7."]),
+    ("{}", ["a.json: has no queries."]),
+    ("{" + '"a":' * 1 + "1" * 5000 + "}", ["a.json: has a number too long to be read."]),
+    ("[" * 100_000, ["a.json: is nested too deeply to be qrels or a run."]),
+    ('{"q": {"d": true, "e": "0.5", "f": null},\n "p": 3,\n "o": ["d"], "n": {"d": [1]}, "m": {"d": 1}}',
+     ["a.json:1:13: query 'q', document 'd': the score True is no number.",
+      "a.json:1:24: query 'q', document 'e': the score '0.5' is no number.",
+      "a.json:1:36: query 'q', document 'f': has no score: null is no number.",
+      "a.json:2:7: query 'p' must have documents, as an object or a list; found 3.",
+      "a.json:3:7: query 'o' has a list; earlier ones have an object.",
+      "a.json:3:25: query 'n', document 'd': the score [1] is no number."]),
+    ('{"q": ["d", 1.5, null]}',
+     ["a.json:1:13: query 'q': the document is 1.5; an id is a string or a whole number.",
+      "a.json:1:18: query 'q': has no document: null is no id."]),
+    ('{"q": {"d": 1' + "0" * 400 + "}}",
+     ["a.json:1:13: query 'q', document 'd': the score 1" + "0" * 99 + "... is too large for a number of 64 bits."]),
+    ('{"\\ud800": {"d": 1}}',
+     ["a.json: the query '\\ud800' has half of a surrogate pair; no text can be written with it."]),
+    ('{"q": {"\\ud800": 1}}',
+     ["a.json: the document '\\ud800' has half of a surrogate pair; no text can be written with it."]),
+    (" \n", ["a.json: is empty."]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "messages"), RUN_FAULTS)
+def test_every_fault_of_a_run_is_told_with_its_place(tmp_path: Path, content: str, messages: list[str]) -> None:
+    write_files(tmp_path, {"a.json": content})
+    with pytest.raises(RunFileError) as caught:
+        read_runs(tmp_path / "a.json", form="json")
+    assert told(caught, tmp_path) == messages
+
+
+QRELS_FAULTS = [
+    ('{"q": {"d": 1.0, "e": true, "f": "1"},\n "p": {"d": 1000001}, "o": {"d": null}}',
+     ["a.json:1:13: query 'q', document 'd': the grade 1.0 must be a whole number, such as 1.",
+      "a.json:1:23: query 'q', document 'e': the grade True must be a whole number, such as 1.",
+      "a.json:1:34: query 'q', document 'f': the grade '1' must be a whole number, such as 1.",
+      "a.json:2:13: query 'p', document 'd': the grade 1000001 is beyond 1,000,000; is it one?",
+      "a.json:2:34: query 'o', document 'd': has no grade: null is no number."]),
+    ('{"q": ["d", 1, "1"]}', ["a.json:1:16: query 'q' has document '1' twice."]),
+    ('{"q": {"d": 1' + "0" * 400 + "}}",
+     ["a.json:1:13: query 'q', document 'd': the grade 1" + "0" * 99 + "... is beyond 1,000,000; is it one?"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "messages"), QRELS_FAULTS)
+def test_every_fault_of_qrels_is_told_with_its_place(tmp_path: Path, content: str, messages: list[str]) -> None:
+    write_files(tmp_path, {"a.json": content})
+    with pytest.raises(LabelsError) as caught:
+        read_qrels(tmp_path / "a.json", form="json")
+    assert told(caught, tmp_path) == messages
+
+
+def test_faults_of_dicts_have_the_ids_and_twenty_are_told() -> None:
+    with pytest.raises(RunFileError) as caught:
+        read_runs({1: {"d": 0.5}, "1": {}, None: {}, 1.5: {}, "q": {float("nan"): 1, 2: 1, "2": float("nan")}})
+    assert str(caught.value).splitlines() == [
+        "the given dict: query '1' stands twice: as 1 and as '1'.",
+        "the given dict: has no query: null is no id.",
+        "the given dict: the query is 1.5; an id is a string or a whole number.",
+        "the given dict: query 'q': has no document: null is no id.",
+        "the given dict: query 'q' has document '2' twice.",
+        "the given dict: query 'q', document '2': the score is NaN, so it has no place in an order; "
+        "give every hit a score.",
+    ]
+    with pytest.raises(RunFileError) as many:
+        read_runs({f"q{number}": {"d": "x"} for number in range(1_500)})
+    lines = str(many.value).splitlines()
+    assert lines[19] == "the given dict: query 'q19', document 'd': the score 'x' is no number."
+    assert lines[20:] == ["the given dict: and 1,480 more like these."]
+
+
+JSONL_FAULTS = [
+    ('{"qid": 1, "docid": 1, "score": 1}\n[]\n{"qid": 1\n\n{"qid": 1, "qid": 2}\n{"qid": NaN}\n' + "9" * 5000,
+     ["a.jsonl:2: must be a JSON object, in {}.",
+      "a.jsonl:3:10: is not JSON: Expecting ',' delimiter.",
+      "a.jsonl:5: key 'qid' stands twice in one object.",
+      "a.jsonl:6: is not JSON: NaN is not JSON.",
+      "a.jsonl:7: has a number too long to be read."]),
+    ('{"qid": 1, "docid": 1, "score": 1}\n\n{"qid": 1, "docid": 2}\n{"qid": 1, "score": 2, "docid": 1}\n',
+     ["a.jsonl:3: has no 'score'; the first row has. Found {'qid': 1, 'docid': 2}."]),
+    ('{"qid": null, "docid": 1, "score": 1}\n{"qid": 1, "docid": true, "score": "x"}\n',
+     ["a.jsonl:1: has no query: null is no id.",
+      "a.jsonl:2: the score 'x' is no number.",
+      "a.jsonl:2: the document is True; an id is a string or a whole number."]),
+    ("[" * 100_000, ["a.jsonl:1: is nested too deeply to be a row."]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "messages"), JSONL_FAULTS)
+def test_every_fault_of_jsonl_is_told_with_its_line(tmp_path: Path, content: str, messages: list[str]) -> None:
+    write_files(tmp_path, {"a.jsonl": content})
+    with pytest.raises(RunFileError) as caught:
+        read_runs(tmp_path / "a.jsonl", form="jsonl")
+    assert told(caught, tmp_path) == messages
+
+
+def test_pairs_that_jsonl_judges_twice_are_told_with_both_lines(tmp_path: Path) -> None:
+    row = {"qid": "q", "docid": "d", "rel": 1}
+    path = write_rows(tmp_path / "a.jsonl", [row, {**row, "docid": "e"}, {**row, "rel": 0}, {**row, "rel": 1.0}])
+    with pytest.raises(LabelsError) as caught:
+        read_qrels(path)
+    twice = "judges document 'd' for query 'q', as line 1 does; give each pair one grade."
+    assert told(caught, tmp_path) == [
+        f"a.jsonl:3: {twice}",
+        "a.jsonl:4: the grade 1.0 must be a whole number, such as 1.",
+        f"a.jsonl:4: {twice}",
+    ]
+
+
+def test_files_that_are_cut_or_no_text_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(b'{"q": {"d": 1}}')[:-4])
+    (tmp_path / "b.json").write_bytes(b'{"q": {\n"caf\xe9": 1}}')
+    messages = []
+    for name in ("a.json.gz", "b.json"):
+        with pytest.raises(RunFileError) as caught:
+            read_runs(tmp_path / name, form="json")
+        messages += told(caught, tmp_path)
+    assert messages == [
+        "a.json.gz: cannot be read: Compressed file ended before the end-of-stream marker was reached.",
+        "b.json:2: byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8).",
+    ]
