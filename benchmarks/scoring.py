@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import importlib
 import json
 import os
 import platform
@@ -85,7 +86,7 @@ def with_ranx(qrels: str, run: str) -> dict[str, float]:
 
 
 def with_ir_measures(qrels: str, run: str) -> dict[str, float]:
-    import ir_measures
+    ir_measures: Any = importlib.import_module("ir_measures")
     from ir_measures import AP, RR, P, R, nDCG
 
     wanted = [P @ 10, R @ 10, R @ 100, RR, AP, nDCG @ 10]
@@ -288,10 +289,10 @@ def rounds_of(
 
 def summary(engine: str, base: str, rounds: list[dict[str, dict[str, Any]]]) -> dict[str, Any]:
     def median(key: str) -> float:
-        return statistics.median(one[engine][key] for one in rounds)
+        return statistics.median(float(one[engine][key]) for one in rounds)
 
     def ratio(key: str) -> float:
-        return statistics.median(one[engine][key] / one[base][key] for one in rounds)
+        return statistics.median(float(one[engine][key]) / float(one[base][key]) for one in rounds)
 
     return {
         "warm_s": median("seconds"), "fresh_s": median("fresh"), "memory_mib": median("memory"),

@@ -79,6 +79,7 @@ def test_nothing_of_the_sample_is_cut_short_or_missing(outcome: Outcome) -> None
 
 def test_the_vectors_of_the_sample_are_healthy_and_the_index_loses_nothing(outcome: Outcome) -> None:
     for setting in outcome.report.settings:
+        assert setting.health
         assert (setting.health.vectors, setting.health.dimension) == (setting.counts["chunks"], 384)
         assert (setting.health.zeros, setting.health.distinct_texts) == (0, setting.counts["chunks"])
         assert setting.health.shortest == pytest.approx(1, abs=1e-5)

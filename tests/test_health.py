@@ -145,6 +145,7 @@ def test_a_run_says_what_its_vectors_are_like(tmp_path: Path, space: Space, norm
     report = run_experiment(experiment.config())
     lengths = [1.0, 1.0] if normalize else [65**0.5, 257**0.5]
     health = report.settings[0].health
+    assert health
     assert (health.vectors, health.distinct_texts, health.dimension, health.zeros) == (4, 3, 2, 1)
     assert [health.shortest, health.longest] == pytest.approx(lengths)
     expected = {"zero-vectors", "duplicate-texts"} | ({"unnormalised"} if not normalize and space != "l2" else set())

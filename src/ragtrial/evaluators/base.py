@@ -38,7 +38,7 @@ class Evaluation:
     def as_list(self) -> list[float | None]:
         """The value of each query, None where it does not count."""
         if self.counted.all():
-            return self.values.tolist()
+            return [*self.values.tolist()]
         return [value if counts else None for value, counts in zip(self.values.tolist(), self.counted, strict=True)]
 
     def of(self, index: int) -> float | None:
