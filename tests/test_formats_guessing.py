@@ -75,6 +75,25 @@ def test_a_form_is_known_however_long_the_file_is(tmp_path: Path) -> None:
     assert guess(tmp_path / "long", "run") == "trec"
 
 
+@pytest.mark.parametrize(
+    ("kind", "content", "form"),
+    [
+        ("run", "q1 Q0 d1 1 0.5 t\nq1 Q0 d1 1 0.5\n", "trec"),
+        ("run", "q1 Q0 d1 1 0.5 my tag\n", "trec"),
+        ("run", "q1 Q0 d1 1 0.5\n", "trec"),
+        ("run", "q1 d1 1\nq1 d2\nq1 d3 3\n", "msmarco"),
+        ("qrels", "q1 0 d1 1\nq1 0 d1\nq1 0 d2 1\n", "trec"),
+        ("qrels", "q1 0 d1 1 more\n", "trec"),
+        ("qrels", "q1 d1 1\nq1 d2\nq1 d3 3\n", "beir"),
+    ],
+)
+def test_lines_unlike_the_most_are_left_to_the_reader_that_names_them(
+    tmp_path: Path, kind: Kind, content: str, form: str
+) -> None:
+    write_files(tmp_path, {"a": content})
+    assert guess(tmp_path / "a", kind) == form
+
+
 REFUSED = [
     ("run", "q1 0 d1 1\n", "has 4 columns a line, such as 'q1 0 d1 1': it looks like qrels. "
      "Are qrels and run the wrong way round?"),
@@ -85,7 +104,7 @@ REFUSED = [
     ("run", "query-id\tcorpus-id\tscore\nq\td\t1\n",
      "has 3 columns with a header, 'query-id\\tcorpus-id\\tscore'."),
     ("run", "q1,d1,0.5\n", "has 1 column a line, such as 'q1,d1,0.5'."),
-    ("run", "q1 Q0 d1 1 0.5 t\nq1 Q0 d1 1 0.5\n", "has 5 to 6 columns a line, such as 'q1 Q0 d1 1 0.5 t'."),
+    ("run", "q1 Q0\nq1 Q0 d1 1\nq1\nq2\n", "has 1 to 4 columns a line, such as 'q1 Q0'."),
     ("run", "[1, 2]", "is JSON of no known form; it begins '[1, 2]'."),
     ("run", '{"prompt": "x", "q', "is JSON of no known form; it begins '{\"prompt\": \"x\", \"q'."),
     ("run", "a\0b", "is neither text nor Parquet."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
@@ -121,22 +122,24 @@ def _first_object(text: str) -> object:
 
 
 def _text_form(lines: Sequence[str], source: Source, kind: Kind, error: type[InputError]) -> Form:
-    widths = {len(line.split()) for line in lines}
-    tabbed = {len(line.rstrip("\r").split("\t")) for line in lines}
-    seen = f"has {_counted(widths)} a line, such as {shown(lines[0].strip())}"
-    if widths == {6} or widths == {4}:
-        needed = 6 if kind == "run" else 4
-        if widths != {needed}:
-            other = "qrels" if kind == "run" else "a run"
-            raise _unsure(source, kind, error, f"{seen}: it looks like {other}. Are qrels and run the wrong way round?")
-        return "trec"
-    if widths == {3} or tabbed == {3}:
+    """By the width that most lines have: whoever reads the file tells the lines that are shorter or longer."""
+    widths = Counter(len(line.split()) for line in lines)
+    usual = max(widths, key=lambda width: (widths[width], width))
+    tabbed = Counter(len(line.rstrip("\r").split("\t")) for line in lines)
+    seen = f"has {_counted(set(widths))} a line, such as {shown(lines[0].strip())}"
+    if usual == (4 if kind == "run" else 6):
+        other = "qrels" if kind == "run" else "a run"
+        raise _unsure(source, kind, error, f"{seen}: it looks like {other}. Are qrels and run the wrong way round?")
+    if usual == 3 or max(tabbed, key=lambda width: (tabbed[width], width)) == 3:
         return _three_columns(lines, source, kind, error)
+    if usual >= (5 if kind == "run" else 4):
+        return "trec"
     raise _unsure(source, kind, error, seen)
 
 
 def _three_columns(lines: Sequence[str], source: Source, kind: Kind, error: type[InputError]) -> Form:
-    rows = [line.strip("\r").split("\t") if "\t" in line else line.split() for line in lines]
+    split = [line.strip("\r").split("\t") if "\t" in line else line.split() for line in lines]
+    rows = [row for row in split if len(row) == 3]
     has_header = all(_is_named(name, kind) for name in rows[0])
     last = [row[-1].strip() for row in (rows[1:] if has_header else rows)]
     if kind == "qrels":
