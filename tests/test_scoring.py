@@ -1,0 +1,168 @@
+"""From files to scores, end to end: the same numbers as trec_eval's, the same from every form, and rules that hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import pytrec_eval
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragtrial import score
+from ragtrial.errors import InputError, MetricError
+from ragtrial.scoring import Protocol, parsed_metrics
+
+Table = dict[str, dict[str, float]]
+Grades = dict[str, dict[str, int]]
+
+SAME = {
+    "map": "ap", "ndcg": "ndcg", "recip_rank": "rr", "Rprec": "r_precision", "bpref": "bpref", "P_5": "precision@5",
+    "recall_5": "recall@5", "ndcg_cut_5": "ndcg@5", "map_cut_5": "ap@5", "success_5": "hit_rate@5",
+    "set_P": "set_precision", "set_recall": "set_recall", "infAP": "infap", "num_ret": "num_ret", "num_rel": "num_rel",
+    "num_rel_ret": "num_rel_ret",
+}  # fmt: skip
+"""trec_eval's measures and ours."""
+
+documents = st.sampled_from([f"d{number}" for number in range(14)] + ["D#1", "é", "d10-x"])
+queries = st.sampled_from(["1", "2", "10", "q#3", "Q4"])
+
+
+def runs() -> st.SearchStrategy[Table]:
+    """Scores with many ties, all of them the same in single precision as in double."""
+    scores = st.integers(-6, 6).map(lambda number: number / 4)
+    return st.dictionaries(queries, st.dictionaries(documents, scores, min_size=1, max_size=12), min_size=1)
+
+
+def judgments(least: int = -2) -> st.SearchStrategy[Grades]:
+    """Grades of which each query has one of at least 0: a query with negative ones alone ends pytrec_eval."""
+    some = st.dictionaries(documents, st.integers(least, 3), max_size=10)
+    return st.dictionaries(queries, st.builds(lambda known, grade: {**known, "sure": grade}, some, st.integers(0, 2)),
+                           min_size=1)  # fmt: skip
+
+
+def written(folder: Path, qrels: Grades, run: Table, order: list[int]) -> tuple[Path, Path]:
+    """TREC files, the lines of the run in any order, with ranks that say nothing."""
+    lines = [f"{query} Q0 {doc} 0 {value} tag" for query, row in run.items() for doc, value in row.items()]
+    mixed = [lines[index % len(lines)] for index in order if index < len(lines)]
+    rest = [line for line in lines if line not in set(mixed)]
+    (folder / "run").write_text("\n".join([*dict.fromkeys(mixed), *rest]) + "\n", encoding="utf-8")
+    (folder / "qrels").write_text(
+        "".join(f"{query} 0 {doc} {grade}\n" for query, row in qrels.items() for doc, grade in row.items()),
+        encoding="utf-8",
+    )
+    return folder / "qrels", folder / "run"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(judgments(), runs(), st.integers(1, 3), st.permutations(range(60)))
+def test_files_scored_as_trec_eval_does_have_its_numbers(
+    tmp_path: Path, qrels: Grades, run: Table, level: int, order: list[int]
+) -> None:
+    paths = written(tmp_path, qrels, run, order)
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, {name.replace("_5", ".5") for name in SAME}, level).evaluate(run)
+    scored = score(*paths, list(SAME), trec_compat=True, relevance_threshold=level).runs[0]
+    ours = scored.per_query()
+    assert list(ours) == list(qrels)
+    for query in qrels:
+        expected = theirs.get(query) or dict.fromkeys(SAME, 0.0)
+        for measure, metric in SAME.items():
+            if measure == "num_rel" and query not in theirs:
+                continue  # counted from the judgments, whether anything was retrieved or not
+            assert ours[query][metric] == pytest.approx(expected[measure], abs=1e-9), (query, measure)
+
+
+@given(judgments(0), runs(), st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_form_of_one_run_has_the_same_scores(
+    tmp_path: Path, qrels: Grades, run: Table, data: st.DataObject
+) -> None:
+    metrics = ["ndcg@5", "ap", "rr", "bpref", "judged@3"]
+    expected = score(qrels, run, metrics).runs[0]
+    rows = [(query, doc, value) for query, row in run.items() for doc, value in row.items()]
+    columns = {name: [row[index] for row in rows] for index, name in enumerate(("qid", "docno", "score"))}
+    judged = [(query, doc, grade) for query, row in qrels.items() for doc, grade in row.items()]
+    frame = pd.DataFrame(judged, columns=["query_id", "doc_id", "relevance"])
+    (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
+    (tmp_path / "run.jsonl").write_text(
+        "".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows), encoding="utf-8"
+    )
+    trec_qrels, trec_run = written(tmp_path, qrels, run, list(range(200)))
+    forms = [rows, pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns), tmp_path / "run.json",
+             tmp_path / "run.jsonl", trec_run]  # fmt: skip
+    one = data.draw(st.sampled_from(range(len(forms))))
+    for judgment_form in (frame, trec_qrels, pl.from_pandas(frame), judged):
+        found = score(judgment_form, forms[one], metrics).runs[0]
+        assert found.per_query() == expected.per_query()
+        assert found.scores == expected.scores
+
+
+def test_several_runs_are_named_or_numbered() -> None:
+    qrels, run = {"q": {"a": 1}}, {"q": {"a": 1.0}}
+    assert [one.name for one in score(qrels, [run, run], "rr", names=["x", "y"]).runs] == ["x", "y"]
+    assert [one.name for one in score(qrels, [run, run], "rr").runs] == ["run", "run-2"]
+    with pytest.raises(InputError, match="there are 1 names for 2 runs; give each run one"):
+        score(qrels, [run, run], "rr", names=["x"])
+
+
+def test_columns_are_named_where_guessing_is_not_enough() -> None:
+    frame = pd.DataFrame({"topic text": ["q"], "hit": ["a"], "points": [3.0]})
+    scored = score(
+        {"q": {"a": 1}}, frame, "rr", run_columns={"query": "topic text", "document": "hit", "score": "points"}
+    )
+    assert scored.runs[0].scores["rr"].mean == 1.0
+
+
+def test_numbers_as_ids_match_texts_of_the_same_digits() -> None:
+    qrels = pd.DataFrame({"qid": ["7"], "docid": ["12"], "label": [1]})
+    run = pd.DataFrame({"qid": [7], "docid": [12], "score": [0.5]})
+    assert score(qrels, run, "rr").runs[0].scores["rr"].mean == 1.0
+
+
+def test_counts_and_sums_of_a_run() -> None:
+    qrels: Mapping[str, Mapping[str, int]] = {"1": {"a": 1, "b": 0}, "2": {"a": 1}, "3": {"z": 0}}
+    run = {"1": {"a": 1.0, "x": 1.0, "b": 0.5}, "9": {"a": 1.0}}
+    (scored,) = score(qrels, run, "num_ret,num_rel,num_rel_ret").runs
+    found = scored.as_json()
+    assert {name: one["sum"] for name, one in found["scores"].items()} == {"num_ret": 3, "num_rel": 2, "num_rel_ret": 1}
+    assert found["counts"] == {
+        "rows": 4, "duplicates": 0, "tied": 1, "ties_that_matter": 1, "contradicted": 0, "judged": 3, "retrieved": 1,
+        "missing_names": ("2", "3"), "unknown": 1, "unknown_names": ("9",), "missing": 2,
+    }  # fmt: skip
+    assert {caution.code for caution in scored.cautions} == {
+        "queries-not-retrieved", "queries-not-judged", "few-queries-match", "ties",
+    }  # fmt: skip
+
+
+def test_the_geometric_mean_of_ap_is_over_all_counted_queries() -> None:
+    qrels = {"1": {"a": 1}, "2": {"a": 1}, "3": {"z": 0}}
+    run = {"1": {"a": 1.0}, "2": {"x": 2.0, "a": 1.0}}
+    mean = score(qrels, run, "gm_map").runs[0].scores["gm_ap"]
+    assert mean.n == 2
+    assert mean.mean == pytest.approx(np.sqrt(0.5))
+
+
+def test_metrics_are_told_by_any_spelling_and_once() -> None:
+    assert [str(one) for one in parsed_metrics("P.5,10 map,nDCG@10" .replace(" ", ","))] == [
+        "precision@5", "precision@10", "ap", "ndcg@10",
+    ]  # fmt: skip
+    assert [str(one) for one in parsed_metrics(["map", "ap"])] == ["ap"]
+    with pytest.raises(MetricError, match="names no metric"):
+        parsed_metrics("")
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [({"relevance_threshold": 0}, "the relevance threshold is 0; it must be at least 1."),
+     ({"depth": 0}, "the depth is 0; it must be at least 1.")],
+)  # fmt: skip
+def test_rules_that_cannot_be_are_refused(rules: dict[str, int], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Protocol(parsed_metrics("rr"), **rules)  # type: ignore[arg-type]
+    assert str(caught.value) == message
