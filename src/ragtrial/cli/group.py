@@ -8,7 +8,7 @@ import click
 
 from ragtrial import __version__
 
-COMMANDS = ("init", "run", "validate", "show", "search", "list", "cache", "schema")
+COMMANDS = ("init", "run", "validate", "show", "search", "list", "explain", "cache", "schema")
 
 
 class _Commands(click.Group):
