@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.errors import MetricError
-from ragtrial.metrics import METRICS, Metric, parse_metric
+from ragtrial.metrics import METRICS, Metric, parse_metric, parse_metrics
 
 KNOWN = f"Known: {', '.join(sorted(METRICS.names()))}."
 
@@ -16,7 +16,11 @@ KNOWN = f"Known: {', '.join(sorted(METRICS.names()))}."
     "spelling",
     [
         *("precision@5", "recall@10", "f1@5", "hit_rate@10", "rr@10", "ap@10", "dcg@10", "ndcg@10", "judged@10"),
-        *("rbp(p=0.8)@10", "rbo(p=0.9)@10", "ndcg", "rbp(p=0.8)"),
+        *("rbp(p=0.8)@10", "rbo(p=0.9)@10", "ndcg", "rbp(p=0.8)", "err(max=4)@20", "set_f", "set_f(beta=2.0)"),
+        *("iprec(recall=0.1)", "iprec_11pt", "r_precision", "bpref", "infap", "gm_ap", "num_rel(rel=2)"),
+        *("capped_recall@10", "capped_ap@10", "unjudged@10", "rbp_residual(p=0.8)", "set_precision", "set_recall"),
+        *("precision(rel=2)@5", "ap(rel=2,judged_only=true)@10", "ndcg(gain=exp)@10", "ndcg(1=3,2=9.5,gain=exp)"),
+        *("ndcg(1=3,2=9,4=4.5)@10", "rbp(p=0.5,rel=3,judged_only=true)@10"),
     ],
 )
 def test_the_one_spelling_parses_and_prints_back(spelling: str) -> None:
@@ -67,6 +71,177 @@ def test_another_spelling_means_the_one_spelling(written: str, meant: str) -> No
     assert str(parse_metric(written)) == meant
 
 
+OF_OTHER_TOOLS = {
+    "trec_eval": {
+        "P_10": "precision@10",
+        "P.5": "precision@5",
+        "recall_100": "recall@100",
+        "map": "ap",
+        "map_cut_10": "ap@10",
+        "gm_map": "gm_ap",
+        "ndcg": "ndcg",
+        "ndcg_cut_10": "ndcg@10",
+        "ndcg_cut.10": "ndcg@10",
+        "ndcg.1=3,2=9": "ndcg(1=3,2=9)",
+        "recip_rank": "rr",
+        "success_1": "hit_rate@1",
+        "Rprec": "r_precision",
+        "bpref": "bpref",
+        "infAP": "infap",
+        "set_P": "set_precision",
+        "set_recall": "set_recall",
+        "set_F": "set_f",
+        "set_F.4": "set_f(beta=2.0)",
+        "set_F_4.0": "set_f(beta=2.0)",
+        "11pt_avg": "iprec_11pt",
+        "iprec_at_recall_0.10": "iprec(recall=0.1)",
+        "iprec_at_recall..10": "iprec(recall=0.1)",
+        "iprec_at_recall.0.1": "iprec(recall=0.1)",
+        "iprec_at_recall_1.00": "iprec(recall=1.0)",
+        "relative_P_10": "capped_recall@10",
+        "num_ret": "num_ret",
+        "num_rel": "num_rel",
+        "num_rel_ret": "num_rel_ret",
+        "unj_10": "unjudged@10",
+        "rbp.p=0.9": "rbp(p=0.9)",
+        "rbp.0.8": "rbp(p=0.8)",
+        "dcg": "dcg",
+    },
+    "ir_measures": {
+        "nDCG@10": "ndcg@10",
+        "nDCG": "ndcg",
+        "nDCG(dcg='log2')@10": "ndcg@10",
+        "nDCG(dcg='exp-log2')@10": "ndcg(gain=exp)@10",
+        'nDCG(dcg="exp-log2",judged_only=True)@10': "ndcg(gain=exp,judged_only=true)@10",
+        "nDCG(gains={0: 0, 1: 1})@5": "ndcg@5",
+        "nDCG(gains={0:0,1:2,2:9})@5": "ndcg(1=2,2=9)@5",
+        "P(rel=2)@5": "precision(rel=2)@5",
+        "R@100": "recall@100",
+        "AP": "ap",
+        "AP(rel=2)": "ap(rel=2)",
+        "AP@100": "ap@100",
+        "AP(judged_only=True)@100": "ap(judged_only=true)@100",
+        "AP(judged_only=False)@100": "ap@100",
+        "RR@10": "rr@10",
+        "RR": "rr",
+        "Rprec": "r_precision",
+        "Rprec(rel=2)": "r_precision(rel=2)",
+        "SetP": "set_precision",
+        "SetR": "set_recall",
+        "SetF": "set_f",
+        "SetF(beta=4.)": "set_f(beta=2.0)",
+        "Success@1": "hit_rate@1",
+        "Judged@10": "judged@10",
+        "RBP(p=0.8)": "rbp(p=0.8)",
+        "RBP(rel=1)": "rbp(p=0.8,rel=1)",
+        "ERR@20": "err(max=4)@20",
+        "infAP": "infap",
+        "Bpref": "bpref",
+        "Bpref(rel=2)": "bpref(rel=2)",
+        "IPrec@0.1": "iprec(recall=0.1)",
+        "NumRet": "num_ret",
+        "NumRel": "num_rel",
+        "NumRel(rel=2)": "num_rel(rel=2)",
+        "NumRelRet": "num_rel_ret",
+    },
+    "ranx": {
+        "ndcg@10": "ndcg@10",
+        "ndcg_burges@10": "ndcg(gain=exp)@10",
+        "dcg_burges@10": "dcg(gain=exp)@10",
+        "mrr@10": "rr@10",
+        "map@100": "ap@100",
+        "hit_rate@5": "hit_rate@5",
+        "r-precision": "r_precision",
+        "f1@5": "f1@5",
+        "bpref": "bpref",
+        "precision@5-l2": "precision(rel=2)@5",
+        "recall@10-l2": "recall(rel=2)@10",
+        "mrr-l3": "rr(rel=3)",
+        "map@10-l1": "ap(rel=1)@10",
+        "ndcg@10-l1": "ndcg@10",
+        "ndcg@10-l3": "ndcg(1=0.0,2=0.0)@10",
+        "r-precision-l2": "r_precision(rel=2)",
+    },
+    "BEIR": {
+        "NDCG@10": "ndcg@10",
+        "MAP@100": "ap@100",
+        "Recall@100": "recall@100",
+        "P@5": "precision@5",
+        "MRR@10": "rr@10",
+        "R_cap@10": "capped_recall@10",
+        "Accuracy@5": "hit_rate@5",
+    },
+    "MTEB": {
+        "ndcg_at_10": "ndcg@10",
+        "map_at_100": "ap@100",
+        "mrr_at_10": "rr@10",
+        "recall_at_100": "recall@100",
+        "precision_at_5": "precision@5",
+        "hit_rate_at_10": "hit_rate@10",
+    },
+    "Haystack": {
+        "document_mrr": "rr",
+        "DocumentMRREvaluator": "rr",
+        "DocumentMAPEvaluator": "ap",
+        "DocumentNDCGEvaluator": "ndcg",
+        "document_recall_multi_hit": "set_recall",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [pytest.param(*pair, id=f"{tool} {pair[0]}") for tool, names in OF_OTHER_TOOLS.items() for pair in names.items()],
+)
+def test_the_names_of_other_tools_mean_the_metric_with_the_same_number(written: str, meant: str) -> None:
+    assert parse_metric(written) == parse_metric(meant)
+    assert parse_metric(str(parse_metric(written))) == parse_metric(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("ndcg@10,ap", ["ndcg@10", "ap"]),
+        ("ndcg@10, nDCG@10 ,ndcg_cut_10", ["ndcg@10"]),
+        ("P.5,10,20,map", ["precision@5", "precision@10", "precision@20", "ap"]),
+        ("ndcg_cut.10,20,rbp(p=0.5,rel=2)@10,P(rel=2)@5", None),
+        ("ndcg.1=3,2=9,4=4.5,P.5,10", ["ndcg(1=3,2=9,4=4.5)", "precision@5", "precision@10"]),
+        ("iprec_at_recall..10,.20,0.30", ["iprec(recall=0.1)", "iprec(recall=0.2)", "iprec(recall=0.3)"]),
+        ("nDCG(gains={0:0,1:2})@5,AP(rel=2)", ["ndcg(1=2)@5", "ap(rel=2)"]),
+        ("ap,", ["ap"]),
+    ],
+)
+def test_a_list_has_commas_between_and_those_of_trec_eval_go_on(written: str, meant: list[str] | None) -> None:
+    expected = meant or ["ndcg@10", "ndcg@20", "rbp(p=0.5,rel=2)@10", "precision(rel=2)@5"]
+    assert [str(metric) for metric in parse_metrics(written)] == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("", "'' names no metric; write them like ndcg@10,ap,rbp(p=0.8)."),
+        (" , ", "' , ' names no metric; write them like ndcg@10,ap,rbp(p=0.8)."),
+        ("map,5", f"'5': there is no metric '5'. {KNOWN}"),
+        ("P(rel=2)@5,10", f"'10': there is no metric '10'. {KNOWN}"),
+        ("ap,ndgc@10", f"'ndgc@10': there is no metric 'ndgc'. Did you mean 'ndcg'? {KNOWN}"),
+        ("P.5,0", "'P.0': k is '0'; it must be a whole number, at least 1."),
+    ],
+)
+def test_a_wrong_list_says_which_part_is_wrong(written: str, message: str) -> None:
+    with pytest.raises(MetricError) as caught:
+        parse_metrics(written)
+    assert str(caught.value) == message
+
+
+@given(st.text(alphabet="abrp1@_.()=,-{}: 0P5", max_size=14))
+def test_any_text_is_a_list_of_metrics_or_a_metric_error(text: str) -> None:
+    try:
+        metrics = parse_metrics(text)
+    except MetricError:
+        return
+    assert parse_metrics(",".join(map(str, metrics))) == metrics
+
+
 @pytest.mark.parametrize("written", ["NDCG_AT_10", "nDCG_At_10"])
 def test_other_tools_cutoffs_are_read_in_capitals_too(written: str) -> None:
     assert str(parse_metric(written)) == "ndcg@10"
@@ -108,6 +283,50 @@ def test_a_metric_without_a_cutoff_gets_one_and_keeps_its_parameters() -> None:
         ("rbp(p)@5", "'rbp(p)@5': p is ''; it must be a number."),
         ("rbp(p=0)@5", "'rbp(p=0)@5': p is '0'; it must be above 0 and below 1."),
         ("rbp(p=1.0)@5", "'rbp(p=1.0)@5': p is '1.0'; it must be above 0 and below 1."),
+        ("ndcg_cut", "'ndcg_cut' has no cutoff; write ndcg@k."),
+        ("map_cut", "'map_cut' has no cutoff; write ap@k."),
+        ("unj", "'unj' has no cutoff; write unjudged@k."),
+        ("recip_rank_10", "'recip_rank_10': recip_rank has no cutoff; write rr@10."),
+        ("gm_map@5", "'gm_map@5': gm_map has no cutoff; write gm_ap@5."),
+        ("bpref@10", "'bpref@10': bpref has no cutoff; write bpref."),
+        ("set_f@2", "'set_f@2': set_f has no cutoff; write set_f."),
+        ("Rprec(rel=2)@3", "'Rprec(rel=2)@3': Rprec has no cutoff; write r_precision(rel=2)."),
+        ("iprec_at_recall.10", "'iprec_at_recall.10': recall is '10'; it must be from 0 to 1."),
+        ("IPrec@1.5", "'IPrec@1.5': recall is '1.5'; it must be from 0 to 1."),
+        ("precision(rel=0)@5", "'precision(rel=0)@5': rel is '0'; it must be from 1 to 2,147,483,647."),
+        ("precision(rel=1.5)@5", "'precision(rel=1.5)@5': rel is '1.5'; it must be a whole number."),
+        ("precision@5-l0", "'precision@5-l0': rel is '0'; it must be from 1 to 2,147,483,647."),
+        ("judged@5-l2", "'judged@5-l2': judged has no parameter 'rel'; it has: none."),
+        ("ndcg@5-l900", "'ndcg@5-l900': ndcg has no parameter 'rel'; it has: gain, judged_only."),
+        ("ap(judged_only=yes)", "'ap(judged_only=yes)': judged_only is 'yes'; it must be true or false."),
+        ("ndcg(gain=cubic)@5", "'ndcg(gain=cubic)@5': gain is 'cubic'; it must be one of: linear, exp."),
+        ("nDCG(dcg='log3')@5", "\"nDCG(dcg='log3')@5\": gain is 'log3'; it must be one of: linear, exp."),
+        ("ndcg(1=-2)@5", "'ndcg(1=-2)@5': the gain of grade 1 is '-2'; it must be a number from 0 to 1e+100."),
+        ("ndcg(1=inf)@5", "'ndcg(1=inf)@5': the gain of grade 1 is 'inf'; it must be a number from 0 to 1e+100."),
+        ("ndcg(1=2,1=3)@5", "'ndcg(1=2,1=3)@5': parameter '1' stands twice."),
+        ("ap(1=2)@5", "'ap(1=2)@5': ap has no parameter '1'; it has: rel, judged_only."),
+        ("err(max=0)@5", "'err(max=0)@5': max is '0'; it must be from 1 to 100."),
+        ("set_f(beta=0)", "'set_f(beta=0)': beta is '0'; it must be above 0 and below 1000."),
+        (
+            "rbp.95",
+            "'rbp.95' is the name of another number: ranx's rbp.95 adds up grades; rbp knows relevant and not "
+            "relevant. Write p out, as in rbp(p=0.8).",
+        ),
+        (
+            "hits@5",
+            "'hits@5' is the name of another number: ranx counts relevant hits with it; hit_rate@k says whether there "
+            "is one, num_rel_ret counts all of them.",
+        ),
+        (
+            "Hole@10",
+            "'Hole@10' is the name of another number: BEIR counts hits judged for no query at all; unjudged@k counts "
+            "those not judged for the query itself.",
+        ),
+        (
+            "DocumentRecallEvaluator",
+            "'DocumentRecallEvaluator' is the name of another number: Haystack's mode single_hit is 1 where anything "
+            "relevant was retrieved, its mode multi_hit is set_recall.",
+        ),
         ("rbp(p=nan)@5", "'rbp(p=nan)@5': p is 'nan'; it must be above 0 and below 1."),
     ],
 )

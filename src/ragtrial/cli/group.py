@@ -8,7 +8,7 @@ import click
 
 from ragtrial import __version__
 
-COMMANDS = ("init", "run", "validate", "show", "search", "score", "export", "list", "cache", "schema")
+COMMANDS = ("init", "run", "validate", "show", "search", "score", "export", "list", "explain", "cache", "schema")
 
 
 class _Commands(click.Group):

@@ -75,8 +75,9 @@ _JUDGED_ONLY = Parameter(default=False)
 class Card:
     """What stands on a metric's card beside its formula: edge cases, and what other tools call the same number.
 
-    ``elsewhere`` maps a tool to its spelling there, ``uncut`` to that without a cutoff; ``{k}`` stands for the cutoff,
-    the name of a parameter in such brackets for its value. ``unlike`` are tools whose number of that name is another.
+    ``elsewhere`` maps a tool to its spelling there, ``uncut`` to that without a cutoff, ``exponential`` to that with
+    2^grade - 1; ``{k}`` stands for the cutoff, the name of a parameter in such brackets for its value. ``unlike`` are
+    tools whose number of that name is another.
     """
 
     gain: str = "1 for a relevant hit, else 0"
@@ -84,6 +85,7 @@ class Card:
     edges: tuple[str, ...] = ()
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     uncut: Mapping[str, str] = field(default_factory=dict)
+    exponential: Mapping[str, str] = field(default_factory=dict)
     unlike: tuple[str, ...] = ()
 
 
@@ -246,7 +248,7 @@ class Metric:
 
     def __str__(self) -> str:
         gains = [f"{grade}={_plain(gain)}" for grade, gain in self.gains]
-        inside = ",".join([*gains, *(f"{key}={_shown(value)}" for key, value in self.parameters)])
+        inside = ",".join([*gains, *(f"{key}={shown(value)}" for key, value in self.parameters)])
         return self.name + (f"({inside})" if inside else "") + (f"@{self.k}" if self.k is not None else "")
 
 
@@ -254,7 +256,8 @@ def _plain(gain: float) -> str:
     return str(int(gain)) if gain.is_integer() and gain < LARGEST_GRADE else repr(gain)
 
 
-def _shown(value: Value) -> str:
+def shown(value: Value) -> str:
+    """A parameter's value as it stands in a spelling."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

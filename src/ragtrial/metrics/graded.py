@@ -36,6 +36,7 @@ class GradedMetrics(Formulas):
             gain=_GAINS,
             edges=("no upper bound: a mean over queries leans towards those with many or high grades",),
             elsewhere={"ranx": "dcg@{k}"}, uncut={"trec_eval": "dcg", "ranx": "dcg"},
+            exponential={"ranx": "dcg_burges@{k}"},
         ),
     )  # fmt: skip
     def dcg(self, k: int | None = None, gain: Gain = "linear", gains: Mapping[int, float] | None = None) -> Scores:
@@ -72,6 +73,7 @@ class GradedMetrics(Formulas):
             uncut={
                 "trec_eval": "ndcg", "ir_measures": "nDCG", "ranx": "ndcg", "Haystack": "DocumentNDCGEvaluator",
             },
+            exponential={"ir_measures": "nDCG(dcg='exp-log2')@{k}", "ranx": "ndcg_burges@{k}"},
             unlike=(
                 "trec_eval -M k -m ndcg divides by the ideal that is not cut",
                 "Haystack's, given a list that was cut, divides by the ideal that is not cut",

@@ -1,0 +1,137 @@
+"""What can be said about a metric: how it is computed, where it ends, and what other tools call the same number."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ragtrial.metrics.base import FLOOR, Metric, shown
+
+_DEFINED_FOR = {
+    "relevant": "queries with a relevant document",
+    "gain": "queries with a judged gain above 0",
+    "order": "queries with a relevant document whose labels are an order",
+    "nothing": "all queries",
+}
+_AGGREGATES = {
+    "mean": "the mean",
+    "geometric": f"the geometric mean, each query at least {FLOOR:f}".rstrip("0"),
+    "sum": "the sum",
+}
+_WITHOUT_CUTOFF = "without a cutoff all hits count and no ideal is cut: read k as infinite"
+
+
+@dataclass(frozen=True)
+class MetricCard:
+    """A metric in words, with its cutoff and its parameters filled in."""
+
+    metric: str
+    family: str
+    formula: str
+    gain: str
+    denominator: str
+    range: str
+    relevant: str | None
+    defined_for: str
+    over_queries: str
+    parameters: Mapping[str, str]
+    edge_cases: tuple[str, ...]
+    same_as: Mapping[str, str]
+    unlike: tuple[str, ...]
+    aliases: tuple[str, ...]
+    source: str
+
+
+def card(metric: Metric) -> MetricCard:
+    """The card of ``metric``."""
+    definition = metric.definition
+    words = definition.card
+    given = dict(metric.parameters)
+    threshold = f"grade {given['rel']}" if "rel" in given else "the relevance threshold (grade 1 unless another is set)"
+    uncut = (_WITHOUT_CUTOFF,) if metric.k is None and definition.cut == "optional" else ()
+    condensed = ("hits that nobody judged are taken out first, and those below move up",)
+    return MetricCard(
+        metric=str(metric),
+        family=definition.family,
+        formula=_cut(metric, definition.formula),
+        gain=_gain(metric),
+        denominator=_cut(metric, words.denominator),
+        range="0 or more" if definition.highest is None else f"0 to {definition.highest:g}",
+        relevant=f"from {threshold} on" if "rel" in definition.parameters else None,
+        defined_for=_DEFINED_FOR[definition.needs],
+        over_queries=_AGGREGATES[definition.aggregate],
+        parameters={
+            key: shown(value)
+            for key, one in definition.parameters.items()
+            if (value := given.get(key, one.default)) is not None
+        },
+        edge_cases=tuple(_cut(metric, edge) for edge in words.edges)
+        + uncut
+        + (condensed if given.get("judged_only") else ()),
+        same_as=dict(_same_as(metric)),
+        unlike=tuple(_cut(metric, one) for one in words.unlike),
+        aliases=tuple(alias.name for alias in definition.aliases if alias.name != definition.name and not alias.sets),
+        source=definition.source,
+    )
+
+
+def card_text(card: MetricCard, width: int = 100) -> str:
+    """A card as lines of at most ``width`` characters."""
+    relevant = [("relevant", card.relevant)] if card.relevant else []
+    rows = [
+        ("formula", card.formula),
+        ("gain", card.gain),
+        ("denominator", card.denominator),
+        ("range", card.range),
+        *relevant,
+        ("defined for", card.defined_for),
+        ("over queries", card.over_queries),
+        *(("parameter", f"{name}={value}") for name, value in card.parameters.items()),
+        *(("note", edge) for edge in card.edge_cases),
+        *(("same as", f"{tool}: {spelling}") for tool, spelling in card.same_as.items()),
+        *(("unlike", one) for one in card.unlike),
+        *([("also written", ", ".join(card.aliases))] if card.aliases else []),
+        ("source", card.source),
+    ]
+    lines, before = [f"{card.metric} ({card.family})"], ""
+    for label, text in rows:
+        head = f"  {'' if label == before else label:<12}  "
+        lines += textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head)) or [head.rstrip()]
+        before = label
+    return "\n".join(lines)
+
+
+def _cut(metric: Metric, text: str) -> str:
+    """``text`` with the cutoff for k, where there is one."""
+    return text if metric.k is None else re.sub(r"\bk\b", str(metric.k), text)
+
+
+def _gain(metric: Metric) -> str:
+    if not metric.definition.gains:
+        return metric.definition.card.gain
+    usual = "2^grade - 1" if dict(metric.parameters).get("gain") == "exp" else "the grade"
+    given = "".join(f"{gain:g} for grade {grade}, " for grade, gain in metric.gains)
+    return f"{given}{'else ' if given else ''}{usual}; 0 for grades below 0 and what nobody judged"
+
+
+def _same_as(metric: Metric) -> Iterator[tuple[str, str]]:
+    """Other tools and what they call this very number; nothing where none has it."""
+    words, given = metric.definition.card, dict(metric.parameters)
+    if metric.gains or given.get("judged_only"):
+        return
+    uncut = metric.k is None and metric.definition.cut == "optional"
+    spellings = words.uncut if uncut else words.elsewhere
+    if given.get("gain") == "exp":
+        spellings = {} if uncut else words.exponential
+    values = {key: f"{value:.2f}" if key == "recall" else str(value) for key, value in given.items()}
+    beta = float(given.get("beta", 1.0))
+    for tool, spelling in spellings.items():
+        filled = spelling.format(k=metric.k or "k", beta_squared=f"{beta * beta:g}", **values)
+        if "rel" not in given:
+            yield tool, filled
+        elif tool == "trec_eval":
+            yield tool, f"-l {given['rel']}, {filled}"
+        elif tool == "ranx":
+            yield tool, f"{filled}-l{given['rel']}"

@@ -1,0 +1,139 @@
+"""The card of a metric says what it computes with its cutoff and parameters, and is right about other tools."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ragtrial.metrics import METRICS, parse_metric
+from ragtrial.metrics.cards import card, card_text
+from scenarios import example
+from small_experiment import ragtrial
+
+Capture = pytest.CaptureFixture[str]
+
+CARD = """\
+capped_ap(rel=2)@5 (order_aware)
+  formula       sum over relevant hits in the first 5 of precision at their rank, / min(5, R)
+  gain          1 for a relevant hit, else 0
+  denominator   the most relevant hits that the first 5 can hold
+  range         0 to 1
+  relevant      from grade 2 on
+  defined for   queries with a relevant document
+  over queries  the mean
+  parameter     rel=2
+                judged_only=false
+  unlike        trec_eval's map_cut_k, and everybody else's MAP@5, divides by R: ap@5
+  source        Buckley & Voorhees 2005, TREC: Experiment and Evaluation in IR, chapter 3; over
+                min(k, R) as in the competitions of Kaggle (MAP@k)"""
+
+every_metric = pytest.mark.parametrize("name", METRICS.names())
+
+
+def test_a_card_as_text() -> None:
+    assert card_text(card(parse_metric("capped_ap(rel=2)@5"))) == CARD
+
+
+@every_metric
+def test_every_metric_has_a_card_without_gaps_or_brackets_left_to_fill(name: str) -> None:
+    for k in (None, 7):
+        made = card(example(name, k))
+        text = card_text(made, width=80)
+        assert made.formula
+        assert made.gain
+        assert made.denominator
+        assert made.source
+        assert "{" not in text
+        assert "None" not in text
+        assert max(len(line) for line in text.splitlines()) <= 80
+        if k and METRICS[name].cut != "none":
+            assert not re.search(r"\bk\b", made.formula + made.denominator + "".join(made.edge_cases))
+
+
+@every_metric
+def test_what_a_card_says_a_metric_is_called_elsewhere_is_read_as_that_metric(name: str) -> None:
+    """Haystack's and Kaggle's spellings, and notes in brackets, are not for reading."""
+    for metric in (example(name, None), example(name, 7)):
+        for tool, spelling in card(metric).same_as.items():
+            readable = spelling.split(" (")[0]
+            named_alike = {"precision": "set_precision", "recall": "set_recall", "hits": "num_rel_ret"}
+            if (
+                tool not in ("Kaggle", "ml_metrics", "gdeval")
+                and "mode=" not in spelling
+                and readable not in named_alike
+            ):
+                if metric.k is None and METRICS[name].cut == "required":
+                    readable = re.sub(r"k$", "7", readable)
+                read = parse_metric(readable)
+                assert (read.name, read.parameters) in {
+                    (name, parse_metric(name).parameters),
+                    (name, tuple((key, value) for key, value in (("p", 0.8), ("rel", 1)) if name == "rbp")),
+                }
+
+
+@pytest.mark.parametrize(
+    ("written", "called"),
+    [
+        ("ndcg@10", {"trec_eval": "ndcg_cut_10", "MTEB": "ndcg_at_10", "BEIR": "NDCG@10"}),
+        ("ndcg", {"trec_eval": "ndcg", "ir_measures": "nDCG", "Haystack": "DocumentNDCGEvaluator"}),
+        ("ndcg(gain=exp)@10", {"ir_measures": "nDCG(dcg='exp-log2')@10", "ranx": "ndcg_burges@10"}),
+        ("recall", {"trec_eval": "recall_k"}),
+        ("recall(rel=2)@5", {"trec_eval": "-l 2, recall_5", "ranx": "recall@5-l2"}),
+        ("set_f(beta=2)", {"trec_eval": "set_F.4", "ir_measures": "SetF(beta=4)"}),
+        ("iprec(recall=0.3)", {"trec_eval": "iprec_at_recall_0.30"}),
+        ("rbp(p=0.5)@10", {"ir_measures": "RBP(p=0.5,rel=1)@10"}),
+    ],
+)
+def test_what_other_tools_call_it(written: str, called: dict[str, str]) -> None:
+    assert called.items() <= card(parse_metric(written)).same_as.items()
+
+
+@pytest.mark.parametrize("written", ["ndcg(1=3)@10", "ap(judged_only=true)@10", "ndcg(gain=exp)", "rbo@10"])
+def test_where_no_other_tool_has_the_number_none_is_named(written: str) -> None:
+    assert card(parse_metric(written)).same_as == {}
+
+
+def test_gains_are_told_as_they_are_given() -> None:
+    assert card(parse_metric("ndcg(1=3,2=9.5)@10")).gain == (
+        "3 for grade 1, 9.5 for grade 2, else the grade; 0 for grades below 0 and what nobody judged"
+    )
+    assert card(parse_metric("dcg(gain=exp)@10")).gain == "2^grade - 1; 0 for grades below 0 and what nobody judged"
+
+
+def test_over_which_queries_and_how_is_told() -> None:
+    told = {name: (card(example(name)).defined_for, card(example(name)).over_queries) for name in METRICS.names()}
+    assert told["gm_ap"] == ("queries with a relevant document", "the geometric mean, each query at least 0.00001")
+    assert told["num_ret"] == ("all queries", "the sum")
+    assert told["ndcg"] == ("queries with a judged gain above 0", "the mean")
+    assert told["rbo"] == ("queries with a relevant document whose labels are an order", "the mean")
+
+
+def test_explain_prints_the_card_as_wide_as_the_terminal(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    made = ragtrial(capsys, "explain", "MRR@10")
+    assert (made.code, made.err) == (0, "")
+    assert made.out == card_text(card(parse_metric("rr@10")), 60) + "\n"
+    assert max(len(line) for line in made.out.splitlines()) <= 60
+
+
+def test_explain_gives_the_card_as_json(capsys: Capture) -> None:
+    made = ragtrial(capsys, "explain", "MRR@10", "--json")
+    assert (made.code, made.err) == (0, "")
+    assert made.json["metric"] == "rr@10"
+    assert made.json["same_as"]["MTEB"] == "mrr_at_10"
+    assert made.json["parameters"] == {"judged_only": "false"}
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("ndgc@10", "'ndgc@10': there is no metric 'ndgc'. Did you mean 'ndcg'? Known: ap, "),
+        ("hits@5", "'hits@5' is the name of another number: ranx counts relevant hits with it; hit_rate@k says "),
+        ("bpref@3", "'bpref@3': bpref has no cutoff; write bpref.\n"),
+    ],
+)
+def test_explain_refuses_what_is_no_metric(written: str, told: str, capsys: Capture) -> None:
+    made = ragtrial(capsys, "explain", written)
+    assert (made.code, made.out) == (2, "")
+    assert made.err.startswith(f"error: {told}")
