@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -53,39 +54,73 @@ def metrics_with_bounds(draw: st.DrawFn) -> list[Metric]:
 
 @st.composite
 def partly_judged(draw: st.DrawFn) -> tuple[Scenario, int]:
-    """One query, labels with one grade above 0, and that grade."""
+    """One query, labels with one grade above 0, and that grade; relevant hits on top now and then."""
     ranking = tuple(draw(st.permutations(DOCUMENTS))[: draw(st.integers(0, MOST_HITS))])
     grade = draw(st.integers(1, 3))
-    names = draw(st.lists(st.sampled_from(ranking + UNRETRIEVABLE), unique=True, max_size=5))
-    labels = {name: draw(st.sampled_from((-1, 0, grade, grade))) for name in names}
+    names = draw(st.lists(st.sampled_from(ranking + UNRETRIEVABLE), unique=True, max_size=4))
+    on_top = dict.fromkeys(ranking[: draw(st.integers(0, 3))], grade)
+    labels = {**{name: draw(st.sampled_from((-1, 0, grade))) for name in names}, **on_top}
     return Scenario((ranking,), (labels,), (True,)), grade
 
 
-def every_labelling(case: Scenario, grade: int, *, pooled: bool) -> Scenario:
-    """The query once for each way of giving its unjudged hits the grade or leaving them as they are."""
-    (ranking,), (labels,) = case.rankings, case.labels
-    free = [name for name in ranking if name not in labels or (pooled and labels[name] < 0)]
-    labellings = [
-        {**labels, **{name: grade for name, is_relevant in zip(free, chosen, strict=True) if is_relevant}}
-        for chosen in product((False, True), repeat=len(free))
-    ]
-    return Scenario((ranking,) * len(labellings), tuple(labellings), (True,) * len(labellings))
+def every_labelling(case: Scenario, free: Sequence[str], grade: int) -> Scenario:
+    """The query once for each way of giving the free documents the grade or leaving them as they are."""
+    return labelled(
+        case,
+        [
+            {name: grade for name, is_relevant in zip(free, chosen, strict=True) if is_relevant}
+            for chosen in product((False, True), repeat=len(free))
+        ],
+    )
 
 
-@settings(max_examples=300)
-@given(drawn=partly_judged(), metrics=metrics_with_bounds(), pooled=st.booleans(), threshold=st.integers(1, 3))
+def labelled(case: Scenario, more: Sequence[Mapping[str, int]]) -> Scenario:
+    """The one query of a scenario once for each of these further labels."""
+    return Scenario(case.rankings * len(more), tuple({**case.labels[0], **one} for one in more), (True,) * len(more))
+
+
+@settings(max_examples=400)
+@given(drawn=partly_judged(), metrics=metrics_with_bounds(), pooled=st.booleans(), threshold=st.integers(-1, 3))
 def test_the_bounds_are_the_extremes_over_all_labellings(
     drawn: tuple[Scenario, int], metrics: list[Metric], pooled: bool, threshold: int
 ) -> None:
     case, grade = drawn
     graded = replace(case.graded(threshold=threshold), pooled=pooled)
+    (ranking,), (labels,) = case.rankings, case.labels
+    unjudged_hits = [name for name in ranking if name not in labels or (pooled and labels[name] < 0)]
     for metric in metrics:
-        own = grade if metric.name == "ndcg" else int(dict(metric.parameters).get("rel", threshold))
-        completed = every_labelling(case, own, pooled=pooled).graded(threshold=threshold)
+        assumed = grade if metric.name == "ndcg" else int(dict(metric.parameters).get("rel", threshold))
+        completed = every_labelling(case, unjudged_hits, assumed).graded(threshold=threshold)
         all_scores = scores(metric, replace(completed, pooled=pooled))
         found = of(metric, graded)
         assert found.low == pytest.approx([all_scores.min()], abs=1e-12), metric
         assert found.high == pytest.approx([all_scores.max()], abs=1e-12), metric
+
+
+@pytest.mark.parametrize("spelling", [f"{name}@{k}" for name in ("ap", "ndcg") for k in (10, 45, 58, 60)])
+@settings(max_examples=25)
+@given(
+    relevant=st.sets(st.integers(0, 59), max_size=3),
+    failed=st.sets(st.integers(0, 59), max_size=9),
+    top=st.integers(0, 4),
+    some=st.sets(st.integers(0, 59)),
+)
+def test_in_long_rankings_the_extremes_lie_where_the_highest_or_the_lowest_hits_are_relevant(
+    spelling: str, relevant: set[int], failed: set[int], top: int, some: set[int]
+) -> None:
+    """The turn between few and many relevant hits comes late; any other labelling lies between."""
+    ranking = tuple(f"d{place}" for place in range(60))
+    known = {**{f"d{place}": 0 for place in failed}, **{f"d{place}": 1 for place in relevant | set(range(top))}}
+    case = Scenario((ranking,), (known,), (True,))
+    free = [name for name in ranking if name not in known]
+    highest = [dict.fromkeys(free[:most], 1) for most in range(len(free) + 1)]
+    lowest = [dict.fromkeys(free[least:], 1) for least in range(len(free) + 1)]
+    metric = parse_metric(spelling)
+    found = of(metric, case.graded(depth=60))
+    assert found.low == pytest.approx([scores(metric, labelled(case, lowest).graded(depth=60)).min()], abs=1e-12)
+    assert found.high == pytest.approx([scores(metric, labelled(case, highest).graded(depth=60)).max()], abs=1e-12)
+    other = labelled(case, [{f"d{place}": 1 for place in some if f"d{place}" in free}]).graded(depth=60)
+    assert found.low[0] - 1e-12 <= scores(metric, other)[0] <= found.high[0] + 1e-12
 
 
 @given(case=scenarios(grades=st.sampled_from((-1, 0, 2)), most_queries=8), metrics=metrics_with_bounds(), block=cutoffs)
@@ -136,6 +171,8 @@ def test_where_every_hit_is_judged_both_ends_are_the_score_to_the_last_bit(
         ("ap@2", "a x y z", "a", (1 / 3, 1)),
         # x relevant: (1 + 2/3) / 3 against 1/2 / 2.
         ("ap@3", "x n a", {"a": 1, "b": 1, "n": 0}, (1 / 6, 5 / 9)),
+        # Worst are y and z together: z alone makes it (3 + 4/7) / 4, and x with them (3 + 4/5 + 5/6 + 6/7) / 6.
+        ("ap@7", "a b c w x y z", "a b c", ((3 + 4 / 6 + 5 / 7) / 5, 1)),
         ("ndcg@1", "n x", {"n": 0, "a": 3}, (0, 0)),
         ("ndcg@2", "a x", {"a": 3}, (1, 1)),
         ("ndcg@2", "a n x", {"a": 3, "n": 0}, (1 / (1 + 1 / np.log2(3)), 1)),

@@ -36,8 +36,14 @@ def with_threshold(metric: Metric, graded: GradedRankings) -> GradedRankings:
 
 
 def gains(metric: Metric, grades: Grades) -> Scores:
-    """What documents of these grades gain: what is given for the grade, else the grade, 0 for those below 0."""
+    """What documents of these grades gain: what is given for the grade, else the grade, 0 for those below 0.
+
+    Where the metric asks for exponential gains, 2^grade - 1 instead of the grade; infinite where that is too much.
+    """
     gained = np.maximum(grades, 0).astype(np.float64)
+    if dict(metric.parameters).get("gain") == "exp":
+        with np.errstate(over="ignore"):
+            gained = np.exp2(gained) - 1
     for grade, gain in metric.gains:
         gained[grades == grade] = gain
     return gained

@@ -20,13 +20,12 @@ IDEALS: Mapping[str, Preference] = {
     **dict.fromkeys(("bpref", "infap", "gm_ap", "iprec", "iprec_11pt"), "relevant"),
     **dict.fromkeys(("dcg", "ndcg", "err"), "gain"),
     # Nothing that nobody judged, as well as can be: all judged documents.
-    **dict.fromkeys(("judged", "unjudged"), "judged"),
+    **dict.fromkeys(("judged", "unjudged", "rbp_residual"), "judged"),
 }
 """By metric: the documents of an ideal ranking, those of most worth first, in the order of the labels otherwise."""
 
 UNATTAINABLE: Mapping[str, str] = {
     **dict.fromkeys(("num_q", "num_ret", "num_rel", "num_rel_ret"), _COUNT),
-    "rbp_residual": "it says how sure a score is, and the surest ranking is long, not good",
 }
 """Why other metrics have no best value."""
 
@@ -34,8 +33,8 @@ UNATTAINABLE: Mapping[str, str] = {
 def attainable(metric: Metric, judgments: Judgments, threshold: int = 1, *, pooled: bool = False) -> Scores | None:
     """The best score that any ranking can get for these judgments, shape (queries,).
 
-    It is the score of an ideal ranking: all documents that help, best first, and nothing else. For ``unjudged`` best
-    is least. None for a metric without a best value, or with none that is known. ``threshold`` is the grade from which
+    It is the score of an ideal ranking: all documents that help, best first, and nothing else. For ``unjudged`` and
+    ``rbp_residual`` best is least. None for a metric without a best value, or with none that is known. ``threshold`` is the grade from which
     a document is relevant where the metric names none; ``pooled`` is as in GradedRankings.
     """
     ideal = IDEALS.get(metric.name)

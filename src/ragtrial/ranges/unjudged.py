@@ -41,7 +41,7 @@ def bounds(metric: Metric, graded: GradedRankings) -> Bounds | None:
     metric.check_cut()
     graded = with_threshold(metric, graded)
     score = values(metric, graded)
-    some = _in_first(None, graded) > 0
+    some = graded.lengths > graded.count(graded.is_judged)
     low, high = BOUNDED[metric.name](metric, graded)
     return Bounds(np.where(some, np.minimum(low, score), score), np.where(some, np.maximum(high, score), score))
 
@@ -105,11 +105,11 @@ def _ap(metric: Metric, graded: GradedRankings) -> Ends:
 
 def _ndcg(metric: Metric, graded: GradedRankings) -> Ends:
     gained = gains(metric, graded.judgments.grades) > 0
-    return extreme_ndcg(graded, _known(graded), metric.k, gained)
+    return extreme_ndcg(graded, graded.is_judged, metric.k, gained)
 
 
 def _known(graded: GradedRankings) -> Bools:
-    """The judged hits of which somebody has said whether they are relevant, shape (hits,)."""
+    """Hits that are relevant or not whatever a labelling says, shape (hits,)."""
     return graded.is_judged | graded.relevant
 
 
@@ -118,7 +118,7 @@ def _found(metric: Metric, graded: GradedRankings) -> Counts:
 
 
 def _in_first(k: int | None, graded: GradedRankings) -> Counts:
-    """How many of the first ``k`` hits of each query may turn out relevant or not, shape (queries,)."""
+    """How many of the first ``k`` hits of each query could turn out relevant, shape (queries,)."""
     return graded.retrieved(k) - graded.count(_known(graded) & graded.within(k))
 
 
