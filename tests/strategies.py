@@ -121,31 +121,15 @@ def one_of_each_metric(draw: st.DrawFn, k: st.SearchStrategy[int] = cutoffs) -> 
 
 
 @st.composite
-def chunk_rows(draw: st.DrawFn) -> tuple[list[int], list[list[int]]]:
-    """The owner of each chunk, and rows of chunks in any order, with repetitions, perhaps empty."""
-    owner = draw(st.lists(st.integers(0, 6), min_size=1, max_size=15))
-    return owner, draw(st.lists(st.lists(st.integers(0, len(owner) - 1), max_size=12), max_size=5))
-
-
-@st.composite
 def metric_called(draw: st.DrawFn, name: str, k: st.SearchStrategy[int] = cutoffs) -> Metric:
     """A metric with any parameters and gains, with any cutoff or none, as far as it can have them."""
     definition = METRICS[name]
     cut = None if definition.cut == "none" or (definition.cut == "optional" and draw(st.booleans())) else draw(k)
-    gains = draw(st.dictionaries(st.integers(0, 3), st.integers(0, 9).map(float))) if definition.gains else {}
-    return Metric(name, cut, draw(given_parameters(definition)), tuple(sorted(gains.items())))
+    return Metric(name, cut, draw(parameters_of(definition)), draw(gains_for(definition)))
 
 
 @st.composite
-def given_parameters(draw: st.DrawFn, definition: Definition) -> tuple[tuple[str, Value], ...]:
-    given: dict[str, Value] = {}
-    for name, parameter in definition.parameters.items():
-        if parameter.choices:
-            given[name] = draw(st.sampled_from(parameter.choices))
-        elif parameter.low == parameter.high:
-            given[name] = draw(st.booleans())
-        elif parameter.whole and draw(st.booleans()):
-            given[name] = draw(st.integers(int(parameter.low), min(int(parameter.low) + 4, int(parameter.high))))
-        elif not parameter.whole:
-            given[name] = draw(st.floats(parameter.low, parameter.high, exclude_min=True, exclude_max=True))
-    return tuple(given.items())
+def chunk_rows(draw: st.DrawFn) -> tuple[list[int], list[list[int]]]:
+    """The owner of each chunk, and rows of chunks in any order, with repetitions, perhaps empty."""
+    owner = draw(st.lists(st.integers(0, 6), min_size=1, max_size=15))
+    return owner, draw(st.lists(st.lists(st.integers(0, len(owner) - 1), max_size=12), max_size=5))

@@ -25,7 +25,7 @@ IDEALS: Mapping[str, Preference] = {
 """By metric: the documents of an ideal ranking, those of most worth first, in the order of the labels otherwise."""
 
 UNATTAINABLE: Mapping[str, str] = {
-    **dict.fromkeys(("num_q", "num_ret", "num_rel", "num_rel_ret"), _COUNT),
+    **dict.fromkeys(("num_ret", "num_rel", "num_rel_ret"), _COUNT),
 }
 """Why other metrics have no best value."""
 
@@ -34,8 +34,8 @@ def attainable(metric: Metric, judgments: Judgments, threshold: int = 1, *, pool
     """The best score that any ranking can get for these judgments, shape (queries,).
 
     It is the score of an ideal ranking: all documents that help, best first, and nothing else. For ``unjudged`` and
-    ``rbp_residual`` best is least. None for a metric without a best value, or with none that is known. ``threshold`` is the grade from which
-    a document is relevant where the metric names none; ``pooled`` is as in GradedRankings.
+    ``rbp_residual`` best is least. None for a metric without a best value, or with none that is known. ``threshold``
+    is the grade from which a document is relevant where the metric names none; ``pooled`` is as in GradedRankings.
     """
     ideal = IDEALS.get(metric.name)
     if ideal is None:
