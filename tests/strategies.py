@@ -121,6 +121,14 @@ def one_of_each_metric(draw: st.DrawFn, k: st.SearchStrategy[int] = cutoffs) -> 
 
 
 @st.composite
+def metric_called(draw: st.DrawFn, name: str, k: st.SearchStrategy[int] = cutoffs) -> Metric:
+    """A metric with any parameters and gains, with any cutoff or none, as far as it can have them."""
+    definition = METRICS[name]
+    cut = None if definition.cut == "none" or (definition.cut == "optional" and draw(st.booleans())) else draw(k)
+    return Metric(name, cut, draw(parameters_of(definition)), draw(gains_for(definition)))
+
+
+@st.composite
 def chunk_rows(draw: st.DrawFn) -> tuple[list[int], list[list[int]]]:
     """The owner of each chunk, and rows of chunks in any order, with repetitions, perhaps empty."""
     owner = draw(st.lists(st.integers(0, 6), min_size=1, max_size=15))

@@ -17,7 +17,7 @@ from ragtrial.metrics import METRICS, Metric, parse_metric
 from ragtrial.ranges import Bounds, bounds, labellings, unjudged, why_unbounded
 from ragtrial.ranges.unjudged import BOUNDED, UNBOUNDED
 from scenarios import Labels, Scenario, scenario, scores
-from strategies import DOCUMENTS, UNRETRIEVABLE, scenarios
+from strategies import DOCUMENTS, UNRETRIEVABLE, parameters_of, scenarios
 
 MOST_HITS = 8
 cutoffs = st.integers(1, MOST_HITS + 2)
@@ -38,17 +38,14 @@ def of(metric: Metric, graded: GradedRankings) -> Bounds:
 
 @st.composite
 def metrics_with_bounds(draw: st.DrawFn) -> list[Metric]:
-    """Each metric that has bounds, with and without a cutoff where it can be without."""
+    """Each metric that has bounds, with any parameters, with and without a cutoff where it can be either."""
     k = draw(cutoffs)
-    rel = (("rel", draw(st.integers(1, 3))),) if draw(st.booleans()) else ()
-    p = (("p", draw(st.floats(0.01, 0.99))),)
     metrics = []
     for name in BOUNDED:
         definition = METRICS[name]
-        given = tuple(one for one in rel + p if one[0] in definition.parameters)
-        metrics.append(Metric(name, k, given))
-        if definition.cut != "required":
-            metrics.append(Metric(name, None, given))
+        given = tuple(one for one in draw(parameters_of(definition)) if one[0] != "judged_only")
+        cuts = {"required": (k,), "optional": (k, None), "none": (None,)}[definition.cut]
+        metrics += [Metric(name, cut, given) for cut in cuts]
     return metrics
 
 
@@ -194,10 +191,10 @@ def test_hits_below_a_cut_of_the_ranking_were_not_retrieved() -> None:
 def test_every_metric_has_bounds_or_a_reason_why_not() -> None:
     """A new metric: show its extremes and add it to BOUNDED, or say in UNBOUNDED why it has none."""
     assert not BOUNDED.keys() & UNBOUNDED.keys()
-    assert set(METRICS.names()) <= BOUNDED.keys() | UNBOUNDED.keys()
+    assert set(METRICS.names()) == BOUNDED.keys() | UNBOUNDED.keys()
 
 
-@pytest.mark.parametrize("name", sorted(UNBOUNDED.keys() & METRICS.names()))
+@pytest.mark.parametrize("name", UNBOUNDED)
 def test_a_metric_without_bounds_has_none_and_a_sentence_that_says_why(name: str) -> None:
     metric = Metric(name, None if METRICS[name].cut == "none" else 2)
     graded = scenario(("a x", "a")).graded()
@@ -220,6 +217,12 @@ def test_ndcg_of_labels_with_several_gains_has_no_bounds() -> None:
         "the labels have more than one gain, and which of them an unjudged hit would get is not known."
     )
     assert why_unbounded(parse_metric("ap@2"), graded) is None
+
+
+def test_gains_that_are_given_may_leave_one() -> None:
+    graded = scenario(("a x", {"a": 1, "b": 2})).graded()
+    found = of(parse_metric("ndcg(1=0)@2"), graded)
+    assert (found.low.tolist(), found.high.tolist()) == ([0], [pytest.approx(1 / np.log2(3) / (1 + 1 / np.log2(3)))])
 
 
 def test_a_metric_that_drops_unjudged_hits_has_no_bounds() -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ragtrial.evaluators import EVALUATORS
 from ragtrial.grading import GradedRankings, Scores
 from ragtrial.judgments import Grades
 from ragtrial.metrics import Metric
+from ragtrial.metrics.base import gains_of
 
 FORMULAS: dict[str, Any] = {evaluator.family: evaluator.metrics_class for evaluator in EVALUATORS}
 """The class with the formulas of each family."""
@@ -36,14 +35,5 @@ def with_threshold(metric: Metric, graded: GradedRankings) -> GradedRankings:
 
 
 def gains(metric: Metric, grades: Grades) -> Scores:
-    """What documents of these grades gain: what is given for the grade, else the grade, 0 for those below 0.
-
-    Where the metric asks for exponential gains, 2^grade - 1 instead of the grade; infinite where that is too much.
-    """
-    gained = np.maximum(grades, 0).astype(np.float64)
-    if dict(metric.parameters).get("gain") == "exp":
-        with np.errstate(over="ignore"):
-            gained = np.exp2(gained) - 1
-    for grade, gain in metric.gains:
-        gained[grades == grade] = gain
-    return gained
+    """What documents of these grades gain by the metric."""
+    return gains_of(grades, dict(metric.gains), exponential=dict(metric.parameters).get("gain") == "exp")

@@ -25,7 +25,7 @@ IDEALS: Mapping[str, Preference] = {
 """By metric: the documents of an ideal ranking, those of most worth first, in the order of the labels otherwise."""
 
 UNATTAINABLE: Mapping[str, str] = {
-    **dict.fromkeys(("num_q", "num_ret", "num_rel", "num_rel_ret"), _COUNT),
+    **dict.fromkeys(("num_ret", "num_rel", "num_rel_ret"), _COUNT),
 }
 """Why other metrics have no best value."""
 

@@ -4,7 +4,7 @@ A labelling makes some set of unjudged hits relevant. Let m be how many. For a g
 them and the worst the m lowest, so one walk down and one walk up the ranking, taking in one hit at each step, meet the
 best and the worst labelling for every m; the extremes over m are exact. Why:
 
-- the denominator (R + m; the ideal DCG of that many relevant documents) depends on m alone;
+- the denominator (R + m, or its cap; the ideal DCG of that many relevant documents) depends on m alone;
 - nDCG: the numerator adds up discounts, which fall with the rank.
 - AP: let one relevant document move from rank s up to an unjudged rank t < s, with x relevant hits above t and y
   between. It brought (x + y + 1) / s and brings (x + 1) / t. Each of the y hits, at a rank of at most s - 1, has one
@@ -51,10 +51,13 @@ class Block:
     beyond: Counts
 
 
-def extreme_ap(graded: GradedRankings, known: Bools, k: int | None) -> tuple[Scores, Scores]:
+def extreme_ap(
+    graded: GradedRankings, known: Bools, k: int | None, *, most_relevant: int = np.iinfo(np.int64).max
+) -> tuple[Scores, Scores]:
     """The least and the most AP of each query, (queries,), where hits that are not ``known`` may be relevant or not.
 
-    Without the labelling in which none of them is, which is the score itself; infinite where there is no other.
+    Where R is more than ``most_relevant``, that is what is divided by. Without the labelling in which none of them is
+    relevant, which is the score itself; infinite where there is no other.
     """
     least, most = np.full(len(graded), np.inf), np.full(len(graded), -np.inf)
     for block in _blocks(graded, known, graded.relevant, k):
@@ -68,15 +71,17 @@ def extreme_ap(graded: GradedRankings, known: Bools, k: int | None) -> tuple[Sco
 
         taken = np.cumsum(block.unjudged, axis=1)
         sums = start[:, None] + np.cumsum(((above + taken) * share + below) * block.unjudged, axis=1)
-        most[block.queries] = _ratios(block, sums, relevant[:, None] + taken, -np.inf).max(axis=1)
+        most[block.queries] = _ratios(block, sums, np.minimum(relevant[:, None] + taken, most_relevant), -np.inf).max(
+            axis=1
+        )
 
         # On the walk up all those further down are relevant already.
         shares = np.cumsum(block.unjudged * share, axis=1)
         below += shares[:, -1:] - shares
-        taken = _cumsum_up(block.unjudged)
+        taken = (relevant + beyond)[:, None] + _cumsum_up(block.unjudged)
         sums = start[:, None] + _cumsum_up(((above + 1) * share + below) * block.unjudged)
-        first = np.where(beyond > 0, ratio(start, relevant + beyond), np.inf)
-        rest = _ratios(block, sums, (relevant + beyond)[:, None] + taken, np.inf).min(axis=1)
+        first = np.where(beyond > 0, ratio(start, np.minimum(relevant + beyond, most_relevant)), np.inf)
+        rest = _ratios(block, sums, np.minimum(taken, most_relevant), np.inf).min(axis=1)
         least[block.queries] = np.minimum(first, rest)
     return least, np.minimum(most, 1)
 

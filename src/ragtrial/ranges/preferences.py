@@ -21,9 +21,8 @@ PREFERENCES: Mapping[str, Preference] = {
     "judged": "judged",
     "unjudged": "unjudged",
     "rbp_residual": "unjudged",
-    # Counts of queries and of labels hear nothing of the ranking; hits are counted after those that nobody judged
-    # are dropped, perhaps.
-    **dict.fromkeys(("num_q", "num_rel"), "relevant"),
+    # R hears nothing of the ranking; hits are counted after those that nobody judged are dropped, perhaps.
+    "num_rel": "relevant",
     "num_ret": "judged",
 }
 """By metric: it never falls when, of two hits, the one it prefers moves up into the place of the other.

@@ -91,6 +91,28 @@ def _recall(metric: Metric, graded: GradedRankings) -> Ends:
     return ratio(found, graded.relevant_counts + below), ratio(found + above, graded.relevant_counts + above)
 
 
+def _capped_recall(metric: Metric, graded: GradedRankings) -> Ends:
+    """As recall; where the cap holds, (found + a) / k rises with a as well."""
+    found, above = _found(metric, graded), _in_first(metric.k, graded)
+    below, cap = _in_first(None, graded) - above, cast("int", metric.k)
+    relevant = graded.relevant_counts
+    return ratio(found, np.minimum(relevant + below, cap)), ratio(found + above, np.minimum(relevant + above, cap))
+
+
+def _set_precision(metric: Metric, graded: GradedRankings) -> Ends:
+    return np.inf, ratio(_found(metric, graded) + _in_first(None, graded), graded.lengths)
+
+
+def _set_f(metric: Metric, graded: GradedRankings) -> Ends:
+    """(1 + w) (found + a) / (hits + w (R + a)), with w the square of beta, rises with a, since found <= R."""
+    beta = dict(metric.parameters).get("beta", metric.definition.parameters["beta"].default)
+    weight = cast("float", beta) ** 2
+    new = _in_first(None, graded)
+    return np.inf, ratio(
+        (1 + weight) * (_found(metric, graded) + new), graded.lengths + weight * (graded.relevant_counts + new)
+    )
+
+
 def _f1(metric: Metric, graded: GradedRankings) -> Ends:
     """2 (found + a) / (k + R + a + b) rises with a, since found <= R, and falls with b."""
     found, above = _found(metric, graded), _in_first(metric.k, graded)
@@ -101,6 +123,10 @@ def _f1(metric: Metric, graded: GradedRankings) -> Ends:
 
 def _ap(metric: Metric, graded: GradedRankings) -> Ends:
     return extreme_ap(graded, _known(graded), metric.k)
+
+
+def _capped_ap(metric: Metric, graded: GradedRankings) -> Ends:
+    return extreme_ap(graded, _known(graded), metric.k, most_relevant=cast("int", metric.k))
 
 
 def _ndcg(metric: Metric, graded: GradedRankings) -> Ends:
@@ -125,10 +151,16 @@ def _in_first(k: int | None, graded: GradedRankings) -> Counts:
 BOUNDED: Mapping[str, Callable[[Metric, GradedRankings], Ends]] = {
     "precision": _precision,
     "recall": _recall,
+    "capped_recall": _capped_recall,
+    "set_recall": _recall,
+    "set_precision": _set_precision,
+    "set_f": _set_f,
     "f1": _f1,
     "hit_rate": _hit_rate,
     "rr": _rr,
     "ap": _ap,
+    "gm_ap": _ap,
+    "capped_ap": _capped_ap,
     "rbp": _rbp,
     "ndcg": _ndcg,
 }
@@ -144,15 +176,9 @@ UNBOUNDED: Mapping[str, str] = {
     "err": "it depends on how relevant each hit is, which is more than relevant or not.",
     **dict.fromkeys(("judged", "unjudged"), "it says how much was judged, and a labelling judges everything."),
     "rbp_residual": "it says itself how far rbp could rise, hits that were not retrieved included.",
-    **dict.fromkeys(
-        ("set_precision", "set_recall", "set_f"), f"{_NOT_WORKED_OUT}; precision, recall and f1 have them."
-    ),
-    **dict.fromkeys(
-        ("r_precision", "capped_recall", "capped_ap"), f"{_NOT_WORKED_OUT}, since where it cuts moves with R."
-    ),
+    "r_precision": f"{_NOT_WORKED_OUT}, since where it cuts moves with R.",
     **dict.fromkeys(("iprec", "iprec_11pt"), f"{_NOT_WORKED_OUT}, since its recall levels move with R."),
     **dict.fromkeys(("bpref", "infap"), f"{_NOT_WORKED_OUT}; it is made to say something without them."),
-    "gm_ap": "its value over many queries is no mean of theirs; ap has bounds.",
-    **dict.fromkeys(("num_q", "num_ret", "num_rel", "num_rel_ret"), _COUNT),
+    **dict.fromkeys(("num_ret", "num_rel", "num_rel_ret"), _COUNT),
 }
 """Why other metrics have no bounds under unjudged hits."""
