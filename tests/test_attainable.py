@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from any_metric import metric_called
 from ragtrial.metrics import METRICS, Metric, Scores, parse_metric
 from ragtrial.ranges import attainable, ceiling
 from ragtrial.ranges.ceiling import IDEALS, UNATTAINABLE
 from scenarios import Labels, Scenario, scenario, scores
-from strategies import DOCUMENTS, labels, rankings, scenarios
+from strategies import DOCUMENTS, labels, metric_called, rankings, scenarios
 
 LOWER_IS_BETTER = {"unjudged", "rbp_residual"}
 

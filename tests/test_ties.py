@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from any_metric import metric_called
 from ragtrial.grading import GradedRankings
 from ragtrial.metrics import METRICS, Metric, parse_metric
 from ragtrial.ranges import Bounds, tie_range, ties, ties_that_matter
 from ragtrial.ranges.preferences import PREFERENCES, UNORDERED
 from scenarios import Scenario, scenario, scores
-from strategies import DOCUMENTS, cutoffs, labels
+from strategies import DOCUMENTS, cutoffs, labels, metric_called
 
 Transformation = Callable[[GradedRankings], GradedRankings]
 
@@ -44,7 +43,7 @@ def every_order(case: Scenario, run_scores: Sequence[int]) -> Scenario:
 @st.composite
 def tied_runs(draw: st.DrawFn) -> tuple[Scenario, list[int]]:
     """One query with its scores, falling, few of them different."""
-    ranking = tuple(draw(st.permutations(DOCUMENTS))[: draw(st.integers(0, 6))])
+    ranking = tuple(draw(st.permutations(DOCUMENTS))[: draw(st.integers(0, 5))])
     run_scores = sorted((draw(st.integers(0, 2)) for _ in ranking), reverse=True)
     near = st.dictionaries(st.sampled_from(ranking), st.integers(-1, 3)) if ranking else st.just({})
     return Scenario((ranking,), ({**draw(labels()), **draw(near)},), (True,)), run_scores
@@ -62,7 +61,7 @@ def transformations(depth: int) -> tuple[Transformation, ...]:
 
 
 @pytest.mark.parametrize("name", METRICS.names())
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(
     data=st.data(),
     drawn=tied_runs(),
