@@ -41,6 +41,8 @@ KNOWN: list[tuple[Kind, str, str, Form]] = [
     ("qrels", "a.tsv", "q1\td1\t1\nq2\td1\thigh\n", "beir"),
     ("qrels", "a.tsv", "q 1\td 1\t1\n", "beir"),
     ("qrels", "a.txt", "q1 d1 -1\n", "beir"),
+    ("qrels", "a.txt", "q1 d1\t1\n", "beir"),
+    ("run", "a.txt", "q1\td1 1\n", "msmarco"),
     ("qrels", "a.json", '{"q1": {"d1": 2}}', "json"),
     ("qrels", "a.jsonl", '{"qid": 1, "docid": "d", "grade": 1}\n', "jsonl"),
     ("qrels", "a.parquet", "", "parquet"),

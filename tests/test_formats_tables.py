@@ -369,6 +369,18 @@ def test_a_table_of_a_kind_of_ones_own_is_still_a_table() -> None:
     assert tables.table_of(pd.Series([1]), None) is None  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("queries", [2**16, 2**16 + 1])
+def test_rows_of_many_queries_are_put_side_by_side(queries: int) -> None:
+    numbers = np.tile(np.arange(queries)[::-1], 2)
+    (run,) = read_runs(
+        pd.DataFrame({"qid": numbers, "docid": np.arange(len(numbers)), "score": np.arange(len(numbers))})
+    )
+    assert run.queries[:2] == (str(queries - 1), str(queries - 2))
+    assert run.values is not None
+    np.testing.assert_array_equal(run.values.reshape(-1, 2), np.arange(2 * queries).reshape(2, -1).T)
+    np.testing.assert_array_equal(run.starts, np.arange(0, 2 * queries + 1, 2))
+
+
 @given(st.lists(ids, max_size=8), st.lists(st.integers(0, 7), max_size=20))
 def test_names_are_taken_in_any_order_any_number_of_times(names: list[str], wanted: list[int]) -> None:
     places = [place for place in wanted if place < len(names)]

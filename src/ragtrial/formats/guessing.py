@@ -138,7 +138,8 @@ def _text_form(lines: Sequence[str], source: Source, kind: Kind, error: type[Inp
 
 
 def _three_columns(lines: Sequence[str], source: Source, kind: Kind, error: type[InputError]) -> Form:
-    split = [line.strip("\r").split("\t") if "\t" in line else line.split() for line in lines]
+    tabbed = [line.rstrip("\r").split("\t") for line in lines]
+    split = (by_tab if len(by_tab) == 3 else line.split() for by_tab, line in zip(tabbed, lines, strict=True))
     rows = [row for row in split if len(row) == 3]
     has_header = all(_is_named(name, kind) for name in rows[0])
     last = [row[-1].strip() for row in (rows[1:] if has_header else rows)]

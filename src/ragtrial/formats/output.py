@@ -27,6 +27,7 @@ def opened(target: Target) -> Iterator[IO[bytes]]:
     path = Path(target)
     try:
         if str(target) == "-":
+            sys.stdout.flush()
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         elif path.exists() and not path.is_file():

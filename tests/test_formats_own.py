@@ -1,0 +1,267 @@
+"""Our own forms become qrels and runs: BEIR qrels, labels, reports, rankings files and results, ours and published."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora import write_files, write_rows
+from experiments import write_experiment
+from forms import qrels_rows, run_rows, told
+from ragtrial import RetrievalEvaluator, load_prompt_queries, load_report
+from ragtrial.errors import InputError, LabelsError, ReportError, RunFileError
+from ragtrial.formats.reading import read_qrels, read_runs
+from ragtrial.formats.results import read_results, results_run
+from ragtrial.records import ExperimentResults, Hit, Judgment, PromptQueries, Query, QueryResult
+
+HEADER = "query-id\tcorpus-id\tscore\n"
+
+
+def faults_of(error: type[InputError], path: Path, **how: Any) -> list[str]:
+    with pytest.raises(error) as caught:
+        read_qrels(path, **how) if error is LabelsError else read_runs(path, **how)
+    return told(caught, path.parent)
+
+
+@pytest.mark.parametrize("name", ["test.tsv", "test.tsv.gz"])
+@pytest.mark.parametrize("header", ["", HEADER, "\ufeffquery_id doc_id relevance\r\n"])
+def test_qrels_of_three_columns_are_read_with_and_without_header(tmp_path: Path, name: str, header: str) -> None:
+    content = (header + "q2\td 1\t2\nq1\td9\t0\n\nq2\td3\t-1\r\n").encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    assert qrels_rows(read_qrels(tmp_path / name, form="beir")) == {"q2": {"d 1": 2, "d3": -1}, "q1": {"d9": 0}}
+
+
+def test_every_bad_row_of_qrels_is_told_with_its_line(tmp_path: Path) -> None:
+    rows = "q\td\t1\nq\te\nq\tf\t1.0\nq\td\t1\nq\tg\t9999999\nq\t\n"
+    write_files(tmp_path, {"a.tsv": HEADER + rows, "none.tsv": HEADER, "long.tsv": "q\td\tx\nq\td\t1\n" * 30})
+    assert faults_of(LabelsError, tmp_path / "a.tsv", form="beir") == [
+        "a.tsv:3: must be query, document and grade, tabs between; found 2 fields.",
+        "a.tsv:4: the grade '1.0' must be a whole number.",
+        "a.tsv:5: judges document 'd' for query 'q', as line 2 does; give each pair one grade.",
+        "a.tsv:6: the grade 9999999 is beyond 1,000,000; is it one?",
+        "a.tsv:7: must be query, document and grade, tabs between; found 2 fields.",
+    ]
+    assert faults_of(LabelsError, tmp_path / "none.tsv", form="beir") == ["none.tsv: has no judgments."]
+    lines = faults_of(LabelsError, tmp_path / "long.tsv", form="beir")
+    assert lines[1] == "long.tsv:3: the grade 'x' must be a whole number."
+    assert lines[20:] == ["long.tsv: and 39 more like these."]
+
+
+def test_public_qrels_are_read_whole(shared_data: Path) -> None:
+    path = shared_data / "scifact" / "qrels" / "test.tsv"
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:]]
+    expected: dict[str, dict[str, int]] = {}
+    for query, document, grade in rows:
+        expected.setdefault(query, {})[document] = int(grade)
+    assert qrels_rows(read_qrels(path)) == expected
+
+
+LABELS = {
+    "queries": [
+        {"id": 7, "text": "first", "ordered": True,
+         "relevant_docs": [{"doc": "b", "relevance": 1, "quote": "x"}, {"doc": "a", "relevance": 0},
+                           {"doc": "b", "relevance": 3, "quote": "y"}]},
+        {"id": "none", "text": "second", "relevant_docs": []},
+    ]
+}  # fmt: skip
+
+
+def test_labels_are_qrels_the_highest_of_several_grades_counts_and_their_order_is_kept(tmp_path: Path) -> None:
+    write_files(tmp_path, {"prompt_queries.json": json.dumps(LABELS)})
+    for source in (tmp_path / "prompt_queries.json", load_prompt_queries(tmp_path / "prompt_queries.json")):
+        qrels = read_qrels(source)
+        assert qrels_rows(qrels) == {"7": {"b": 3, "a": 0}, "none": {}}
+        assert qrels.judgments.ordered.tolist() == [True, False]
+    assert read_qrels(qrels) is qrels
+
+
+def test_passages_that_differ_in_line_ends_and_unicode_form_alone_are_one_document() -> None:
+    labels = PromptQueries((Query("q", "x", (Judgment("caf\u00e9\n", 1), Judgment("cafe\u0301\r\n", 2))),))
+    assert qrels_rows(read_qrels(labels)) == {"q": {"caf\u00e9\n": 2}}
+
+
+def test_faults_of_labels_are_those_of_labels(tmp_path: Path) -> None:
+    write_files(tmp_path, {"prompt_queries.json": '{"queries": []}'})
+    assert faults_of(LabelsError, tmp_path / "prompt_queries.json") == [
+        "prompt_queries.json:1:13: there is no query; an experiment needs at least one."
+    ]
+    with pytest.raises(LabelsError, match=r"^labels cannot be read from standard input; name the file\.$"):
+        read_qrels("-", form="labels")
+
+
+def test_each_setting_of_a_report_is_a_run_in_the_reports_order(root: Path, tmp_path: Path) -> None:
+    sample = root / "results" / "sample"
+    report = load_report(sample)
+    runs = read_runs(sample)
+    assert [run.name for run in runs] == [setting.name for setting in report.settings]
+    for run, setting in zip(runs, report.settings, strict=True):
+        rows = run_rows(run)
+        assert list(rows) == [query.id for query in setting.queries]
+        for query in setting.queries:
+            assert rows[query.id][: len(query.hits)] == [(hit.doc, hit.score) for hit in query.hits]
+    shutil.copytree(sample, tmp_path / report.experiment / report.run_id)
+    by_id = read_runs(report.run_id[:18], directory=tmp_path, name="mine")
+    assert [run_rows(run) for run in by_id] == [run_rows(run) for run in runs]
+    assert by_id[0].name == ("mine" if len(runs) == 1 else f"mine:{runs[0].name}")
+
+
+def test_a_name_stands_before_those_of_several_settings(root: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(root / "results" / "sample", tmp_path / "two")
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    report["settings"] = [{**report["settings"][0], "name": name} for name in ("b", "a")]
+    (folder / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    for name in ("a", "b"):
+        shutil.copy(folder / "rankings" / "dense.jsonl.gz", folder / "rankings" / f"{name}.jsonl.gz")
+    assert [run.name for run in read_runs(folder)] == ["b", "a"]
+    assert [run.name for run in read_runs(folder, name="x")] == ["x:b", "x:a"]
+    (folder / "rankings" / "a.jsonl.gz").unlink()
+    with pytest.raises(RunFileError) as caught:
+        read_runs(folder)
+    assert told(caught, folder) == ["rankings/a.jsonl.gz: there is no such file."]
+
+
+def test_a_report_has_qrels_too(root: Path) -> None:
+    qrels = read_qrels(root / "results" / "sample")
+    labels = read_qrels(root / "prompt_queries.json")
+    assert qrels_rows(qrels) == qrels_rows(labels)
+    assert qrels.judgments.ordered.tolist() == labels.judgments.ordered.tolist()
+
+
+def test_what_is_no_report_is_refused_as_elsewhere(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="there is no report in"):
+        read_runs("latest", directory=tmp_path)
+
+
+def test_a_rankings_file_is_a_run_and_its_order_is_the_ranking(root: Path, tmp_path: Path) -> None:
+    (path,) = (root / "results" / "sample" / "rankings").iterdir()
+    (run,) = read_runs(path)
+    assert (run.name, run_rows(run)) == ("dense", run_rows(read_runs(root / "results" / "sample")[0]))
+    rows: list[dict[str, object]] = [
+        {"query": "a", "docs": ["x", "y"], "scores": [0.5, 0.5]},
+        {"query": "b", "docs": [], "scores": []},
+    ]
+    (equal,) = read_runs(write_rows(tmp_path / "equal.jsonl", rows))
+    assert run_rows(equal) == {"a": [("x", 0.5), ("y", 0.5)], "b": []}
+    rises: dict[str, object] = {"query": "c", "docs": ["x", "y"], "scores": [0.25, 0.5]}
+    (kept,) = read_runs(write_rows(tmp_path / "rises.jsonl", [*rows, rises]))
+    assert run_rows(kept) == {"a": [("x", None), ("y", None)], "b": [], "c": [("x", None), ("y", None)]}
+    (bare,) = read_runs(write_rows(tmp_path / "bare.jsonl", [{"query": "a", "docs": ["x"]}]))
+    assert run_rows(bare) == {"a": [("x", None)]}
+
+
+def test_every_bad_row_of_a_rankings_file_is_told_with_its_line(tmp_path: Path) -> None:
+    good: dict[str, object] = {"query": "a", "docs": ["x"], "scores": [1.0]}
+    rows = [good, {**good, "query": 1}, {**good, "query": "b", "docs": [1]}, {**good, "query": "c", "scores": ["1"]},
+            {**good, "query": "d", "scores": []}, good]  # fmt: skip
+    assert faults_of(RunFileError, write_rows(tmp_path / "a.jsonl", rows), form="rankings") == [
+        "a.jsonl:2: must have an id under `query`; found 1.",
+        "a.jsonl:3: must have a list of ids under `docs`; found [1].",
+        "a.jsonl:4: must have a list of numbers under `scores`; found ['1'].",
+        "a.jsonl:5: has 1 docs and 0 scores.",
+        "a.jsonl:6: query 'a' has a row already.",
+    ]
+
+
+def test_results_that_were_written_are_read_again_and_are_runs(tmp_path: Path) -> None:
+    evaluator = RetrievalEvaluator(write_experiment(tmp_path).config())
+    results = evaluator.retrieve()
+    elsewhere = ExperimentResults("elsewhere", (QueryResult("rye", (Hit("b"), Hit("a")), evaluations={"x@1": None}),))
+    evaluator.write([*results, elsewhere], tmp_path / "scores.json")
+    assert read_results(tmp_path / "scores.json") == [*results, elsewhere]
+    runs = read_runs(tmp_path / "scores.json", name="mine")
+    assert [run.name for run in runs] == [f"mine:{one.name}" for one in (*results, elsewhere)]
+    for run, one in zip(runs, results, strict=False):
+        assert run_rows(run) == {result.id: [(hit.doc, hit.score) for hit in result.hits] for result in one.results}
+    assert run_rows(runs[-1]) == {"rye": [("b", None), ("a", None)]}
+    assert run_rows(read_runs(elsewhere, name="again")[0]) == run_rows(runs[-1])
+
+
+def published(*results: dict[str, Any], **more: Any) -> str:
+    return json.dumps([{"results": list(results), "model": "gpt", "parameters": [{"size": 512}], **more}])
+
+
+RETRIEVED = {"query": "What is caf\u00e9?", "contexts": ["one\r\ntwo", "other", "one\ntwo"], "prompt": "p",
+             "response": "r", "evaluations": {"P@3": 0.5, "nested": {"x": 1}, "none": None}}  # fmt: skip
+PASSAGES = PromptQueries(
+    (
+        Query("9", "unanswered", (Judgment("y"),)),
+        Query("1", "What is caf\u00e9?", (Judgment("one\r\ntwo", 3), Judgment("x", 0))),
+    )
+)
+
+
+def test_published_results_are_joined_with_labels_by_texts_and_a_text_counts_once(tmp_path: Path) -> None:
+    content = published({**RETRIEVED, "query": "What is cafe\u0301?"}, {"query": "stranger", "contexts": ["x"]})
+    write_files(tmp_path, {"results_2024.json": content})
+    (results,) = read_results(tmp_path / "results_2024.json")
+    assert (results.name, results.parameters) == ("gpt", {"model": "gpt", "parameters": [{"size": 512}]})
+    assert results.results[0] == QueryResult(
+        "", (Hit("one\ntwo"), Hit("other")), "What is caf\u00e9?", {"P@3": 0.5, "none": None}
+    )
+    (run,) = read_runs(tmp_path / "results_2024.json", labels=PASSAGES)
+    assert run_rows(run) == {"1": [("one\r\ntwo", None), ("other", None)], "stranger": [("x", None)]}
+    assert set(run_rows(run)["1"]) & {(name, None) for name in qrels_rows(read_qrels(PASSAGES))["1"]}
+
+
+def test_an_id_comes_before_the_text_of_a_query(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a.json": published({**RETRIEVED, "id": 9})})
+    for labels in (PASSAGES, None):
+        (run,) = read_runs(tmp_path / "a.json", labels=labels)
+        assert run_rows(run) == {"9": [("one\ntwo", None), ("other", None)]}
+
+
+def test_results_of_one_name_are_numbered(tmp_path: Path) -> None:
+    row = {"results": [{"id": 1, "contexts": []}]}
+    entries = [{**row, "model": "m"}, row, {**row, "model": {"llm": "x"}}, {**row, "model": "m"}, {**row, "name": "n"}]
+    write_files(tmp_path, {"file.json": json.dumps(entries)})
+    assert [one.name for one in read_results(tmp_path / "file.json")] == ["m-1", "file-1", "file-2", "m-2", "n"]
+
+
+def test_results_that_cannot_be_joined_are_refused(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a.json": published(RETRIEVED, RETRIEVED), "none.json": published()})
+    assert faults_of(RunFileError, tmp_path / "a.json") == [
+        f"gpt: results[{index}] has no `id`, so its query can only be found by its text: give labels "
+        "(prompt_queries.json) as the qrels."
+        for index in (0, 1)
+    ] + ["gpt: results[1] has query 'What is caf\u00e9?', which an earlier one has, too; keep one of them."]
+    assert faults_of(RunFileError, tmp_path / "a.json", labels=PASSAGES) == [
+        "gpt: results[1] has query '1', which an earlier one has, too; keep one of them."
+    ]
+    twins = PromptQueries((Query("1", "same"), Query("2", " same")))
+    with pytest.raises(RunFileError) as caught:
+        results_run(ExperimentResults("x", (QueryResult("", (), "same"),)), twins)
+    assert str(caught.value) == "x: results[0] has no `id`, and its text is that of the queries '1', '2'."
+    assert faults_of(RunFileError, tmp_path / "none.json", labels=PASSAGES) == ["gpt: has no results."]
+
+
+def test_every_fault_of_results_is_told_with_its_path(tmp_path: Path) -> None:
+    entries = [
+        {"results": [7, {"id": True, "query": "x", "contexts": []}, {"contexts": []}, {"query": "x"},
+                     {"query": "x", "contexts": "y"}, {"id": 1, "hits": {}},
+                     {"id": 1, "hits": [{"doc": "d", "score": True}]},
+                     {"id": 1, "hits": [{"doc": None}]}, {"id": 1, "hits": [], "contexts": []}]},
+        {"result": []},
+    ]  # fmt: skip
+    write_files(tmp_path, {"a.json": json.dumps(entries), "b.json": "{}", "c.json": "[]"})
+    assert faults_of(RunFileError, tmp_path / "a.json", form="results") == [
+        "a.json: [0].results[0] must be an object; found 7.",
+        "a.json: [0].results[1].id is True; an id is a string or a whole number.",
+        "a.json: [0].results[2] must have a text under `query`, or an `id`; found ''.",
+        "a.json: [0].results[3] must have `contexts` (texts, best first) or `hits`.",
+        "a.json: [0].results[4].contexts must be a list of texts; found 'y'.",
+        "a.json: [0].results[5].hits must be a list; found {}.",
+        "a.json: [0].results[6].hits[0] must have an id under `doc` and a number under `score`; "
+        "found {'doc': 'd', 'score': True}.",
+        "a.json: [0].results[7].hits[0] must have an id under `doc` and a number under `score`; found {'doc': None}.",
+        "a.json: [0].results[8] must have `contexts` (texts, best first) or `hits`.",
+        "a.json: [1] must be an object with a list under `results`; found {'result': []}.",
+    ]
+    for name in ("b.json", "c.json"):
+        assert faults_of(RunFileError, tmp_path / name, form="results") == [
+            f"{name}: must be a list of experiments, each with `results`."
+        ]
