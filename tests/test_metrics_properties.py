@@ -10,9 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.grading import GradedRankings
-from ragtrial.metrics import METRICS
+from ragtrial.metrics import METRICS, Metric
 from scenarios import Scenario, example, scenario, scores
-from strategies import cutoffs, labels_with_a_relevant_one, promotions, rankings, scenarios
+from strategies import (
+    DOCUMENTS,
+    cutoffs,
+    labels_with_a_relevant_one,
+    one_of_each_metric,
+    promotions,
+    rankings,
+    scenarios,
+)
 
 BINARY = [name for name, definition in METRICS.members() if definition.needs != "gain"]
 """Metrics that know relevant from not relevant and nothing finer."""
@@ -85,7 +93,11 @@ def test_moving_a_better_document_up_past_a_worse_one_never_lowers_a_score(
     promotion: tuple[Scenario, Scenario], k: int
 ) -> None:
     before, after = (case.graded() for case in promotion)
-    for name in ("rr", "ap", "rbp(p=0.8)", "dcg", "ndcg", "precision", "recall", "hit_rate", "f1"):
+    for name in ("rr", "ap", "capped_ap", "rbp(p=0.8)", "dcg", "ndcg", "ndcg(gain=exp)", "err", "capped_recall"):
+        assert (scores(f"{name}@{k}", after) >= scores(f"{name}@{k}", before) - TINY).all(), name
+    for name in ("bpref", "r_precision", "iprec(recall=0.4)", "iprec_11pt", "set_f"):
+        assert (scores(name, after) >= scores(name, before) - TINY).all(), name
+    for name in ("precision", "recall", "hit_rate", "f1"):
         assert (scores(f"{name}@{k}", after) >= scores(f"{name}@{k}", before) - TINY).all(), name
 
 
@@ -203,3 +215,136 @@ def test_each_share_of_judged_hits_is_a_count_over_the_hits_there_are(case: Scen
     for value, ranking, known in zip(values, case.rankings, case.labels, strict=True):
         first = ranking[:k]
         assert value == (len(known.keys() & set(first)) / len(first) if first else 0)
+
+
+# What whole metrics have in common, and what the ones beside one another say of each other.
+
+
+@given(metrics=one_of_each_metric(), case=scenarios(), data=st.data())
+def test_what_documents_are_called_changes_nothing(metrics: list[Metric], case: Scenario, data: st.DataObject) -> None:
+    called = dict(zip(DOCUMENTS, data.draw(st.permutations(DOCUMENTS)), strict=True))
+    renamed = Scenario(
+        tuple(tuple(called[doc] for doc in ranking) for ranking in case.rankings),
+        tuple({called.get(doc, doc): value for doc, value in known.items()} for known in case.labels),
+        case.ordered,
+    )
+    for metric in metrics:
+        np.testing.assert_array_equal(
+            scores(metric, renamed.graded()), scores(metric, case.graded()), err_msg=str(metric)
+        )
+
+
+@given(metrics=one_of_each_metric(), case=scenarios())
+def test_a_cutoff_beyond_all_hits_and_labels_is_none(metrics: list[Metric], case: Scenario) -> None:
+    for metric in metrics:
+        if metric.definition.cut == "optional":
+            np.testing.assert_array_equal(
+                scores(metric.at(20), case.graded()), scores(metric.at(None), case.graded()), err_msg=str(metric)
+            )
+
+
+@given(metrics=one_of_each_metric(), case=scenarios(), threshold=st.integers(1, 5))
+def test_a_threshold_of_the_metric_stands_before_that_of_the_rankings(
+    metrics: list[Metric], case: Scenario, threshold: int
+) -> None:
+    for metric in metrics:
+        if "rel" in metric.definition.parameters:
+            given = dict(metric.parameters)
+            own = Metric(metric.name, metric.k, tuple({**given, "rel": threshold}.items()))
+            without = Metric(metric.name, metric.k, tuple(pair for pair in metric.parameters if pair[0] != "rel"))
+            expected = scores(without, case.graded(threshold=threshold))
+            np.testing.assert_array_equal(scores(own, case.graded()), expected, err_msg=str(own))
+
+
+@given(metrics=one_of_each_metric(), case=scenarios())
+def test_judged_only_is_the_ranking_without_what_nobody_judged(metrics: list[Metric], case: Scenario) -> None:
+    judged = tuple(
+        tuple(doc for doc in ranking if doc in known) for ranking, known in zip(case.rankings, case.labels, strict=True)
+    )
+    condensed = replace(case, rankings=judged).graded()
+    for metric in metrics:
+        if "judged_only" in metric.definition.parameters:
+            given = {key: value for key, value in metric.parameters if key != "judged_only"}
+            only = Metric(metric.name, metric.k, tuple({**given, "judged_only": True}.items()), metric.gains)
+            plain = Metric(metric.name, metric.k, tuple(given.items()), metric.gains)
+            np.testing.assert_array_equal(scores(only, case.graded()), scores(plain, condensed), err_msg=str(only))
+
+
+@given(case=scenarios(), p=st.floats(0.05, 0.95), k=cutoffs)
+def test_the_residual_is_what_rank_biased_precision_would_gain_if_all_that_is_unknown_were_relevant(
+    case: Scenario, p: float, k: int
+) -> None:
+    """Every ranking goes on for ever with documents that nobody judged: 300 of them here, whose tail is nothing."""
+    endless = [f"unknown-{number}" for number in range(300)]
+    rankings = tuple((*ranking[:k], *endless) for ranking in case.rankings)
+    relevant = tuple(
+        {**dict.fromkeys(ranking, 1), **known} for ranking, known in zip(rankings, case.labels, strict=True)
+    )
+    best = scores(f"rbp(p={p})", replace(case, rankings=rankings, labels=relevant).graded(depth=400))
+    known = scores(f"rbp(p={p})@{k}", case.graded()) + scores(f"rbp_residual(p={p})@{k}", case.graded())
+    np.testing.assert_allclose(known, best, rtol=0, atol=1e-6)
+
+
+@given(case=scenarios(), k=cutoffs)
+def test_caps_only_ever_raise_and_shares_of_judged_and_unjudged_hits_make_a_whole(case: Scenario, k: int) -> None:
+    graded = case.graded()
+    of = {
+        name: scores(f"{name}@{k}", graded)
+        for name in ("precision", "recall", "ap", "capped_recall", "capped_ap", "judged", "unjudged")
+    }
+    assert (of["capped_recall"] == np.maximum(of["precision"], of["recall"])).all()
+    assert (of["capped_ap"] >= of["ap"]).all()
+    assert (of["capped_ap"] <= of["capped_recall"] + TINY).all()
+    full = graded.lengths >= k
+    np.testing.assert_allclose((of["judged"] + of["unjudged"])[full], 1, rtol=0, atol=TINY)
+
+
+@given(case=scenarios(), lower=st.floats(0, 1), upper=st.floats(0, 1))
+def test_more_recall_is_never_had_with_more_precision(case: Scenario, lower: float, upper: float) -> None:
+    lower, upper = sorted((lower, upper))
+    graded = case.graded()
+    of_less, of_more = (scores(f"iprec(recall={recall!r})", graded) for recall in (lower, upper))
+    assert (of_less >= of_more).all()
+    assert (scores("iprec(recall=0)", graded) >= scores("r_precision", graded)).all()
+    assert (scores("iprec(recall=1)", graded) <= scores("iprec_11pt", graded) + TINY).all()
+
+
+@given(case=scenarios())
+def test_set_metrics_are_ratios_of_the_counts(case: Scenario) -> None:
+    graded = case.graded()
+    hits, relevant, found = (scores(name, graded) for name in ("num_ret", "num_rel", "num_rel_ret"))
+    assert hits.tolist() == [len(ranking) for ranking in case.rankings]
+    precision, recall = scores("set_precision", graded), scores("set_recall", graded)
+    np.testing.assert_allclose(precision * hits, found, rtol=0, atol=TINY)
+    np.testing.assert_allclose(recall * relevant, found, rtol=0, atol=TINY)
+    f = scores("set_f", graded)
+    np.testing.assert_allclose(f * (precision + recall), 2 * precision * recall, rtol=0, atol=TINY)
+    np.testing.assert_allclose(scores("set_f(beta=1e-6)", graded), np.where(f > 0, precision, 0), atol=1e-9)
+    np.testing.assert_allclose(scores("set_f(beta=999)", graded), np.where(f > 0, recall, 0), atol=1e-4)
+
+
+@given(case=scenarios(), place=st.integers(0, 12))
+def test_a_hit_that_nobody_judged_changes_no_binary_preference(case: Scenario, place: int) -> None:
+    more = replace(case, rankings=tuple((*ranking[:place], "nobody's", *ranking[place:]) for ranking in case.rankings))
+    np.testing.assert_array_equal(scores("bpref", more.graded()), scores("bpref", case.graded()))
+
+
+@given(case=scenarios(grades=st.integers(0, 4)))
+def test_inferred_average_precision_is_average_precision_where_everything_is_judged(case: Scenario) -> None:
+    judged = replace(
+        case,
+        labels=tuple(
+            {**dict.fromkeys(ranking, 0), **known} for ranking, known in zip(case.rankings, case.labels, strict=True)
+        ),
+    )
+    np.testing.assert_allclose(scores("infap", judged.graded()), scores("ap", judged.graded()), rtol=0, atol=1e-4)
+
+
+@given(case=scenarios(), k=cutoffs)
+def test_an_expected_reciprocal_rank_of_full_content_is_a_reciprocal_rank(case: Scenario, k: int) -> None:
+    """With all relevant documents at the top of a long scale, nobody reads beyond the first one."""
+    top = replace(
+        case, labels=tuple({doc: 60 if value > 0 else 0 for doc, value in known.items()} for known in case.labels)
+    )
+    err, rr = scores(f"err(max=60)@{k}", top.graded()), scores(f"rr@{k}", top.graded())
+    np.testing.assert_allclose(err, rr, rtol=0, atol=1e-12)

@@ -121,6 +121,12 @@ class GradedRankings:
         """
         return np.bincount(self.rows[which], weights=terms[which], minlength=len(self)).astype(np.float64)
 
+    def highest(self, terms: npt.NDArray[Any], which: Bools) -> Scores:
+        """The highest of each query's ``terms`` from 0 on, given for all hits, among those meant by ``which``; or 0."""
+        highest = np.zeros(len(self))
+        np.maximum.at(highest, self.rows[which], terms[which])
+        return highest
+
     def at_threshold(self, threshold: int) -> GradedRankings:
         """The same with another grade from which on a document is relevant; kept, with all that it has counted."""
         if threshold == self.threshold:

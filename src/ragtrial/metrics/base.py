@@ -228,7 +228,11 @@ class Metric:
         return np.bincount(judgments.rows[gaining], minlength=len(judgments)) > 0
 
     def compute(self, formulas: Any) -> Scores:
-        """The scores from the ``Metrics`` object of its family, made of what it has ``seen``. Raises CutoffError."""
+        """The scores from the ``Metrics`` object of its family, made of what it has ``seen``.
+
+        Raises CutoffError for a cutoff beyond what was retrieved, MetricError as ``check_cut`` does.
+        """
+        self.check_cut()
         definition = self.definition
         given: dict[str, Any] = {key: value for key, value in self.parameters if key not in ("rel", "judged_only")}
         if self.gains:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,9 @@ from ragtrial.grading import Scores
 from ragtrial.judgments import Grades
 from ragtrial.metrics.base import LARGEST_POWER, Alias, Card, Formulas, Parameter, gains_of, metric, ratio
 from ragtrial.rankings import Counts
+
+_TABULATED = 10_000
+"""The deepest rank whose discount is looked up: there are many hits, and few ranks."""
 
 Gain = Literal["linear", "exp"]
 
@@ -175,14 +179,23 @@ class GradedMetrics(Formulas):
         if gains:  # which may have an order of their own
             worth = worth[np.lexsort((-worth, judgments.rows))]
         ranks = np.arange(len(judgments.rows)) - judgments.starts[:-1][judgments.rows] + 1
-        within = ranks <= k if k is not None else np.ones(len(ranks), dtype=np.bool_)
-        terms = (worth * discount(ranks))[within]
-        return np.bincount(judgments.rows[within], weights=terms, minlength=len(judgments)).astype(np.float64)
+        terms = worth * discount(ranks)
+        if k is not None:
+            terms[ranks > k] = 0.0
+        return np.bincount(judgments.rows, weights=terms, minlength=len(judgments)).astype(np.float64)
 
 
 def discount(ranks: npt.NDArray[Any]) -> Scores:
     """1 / log2(rank + 1), for ranks from 1 on."""
-    return 1 / np.log2(ranks + 1.0)
+    deepest = int(ranks.max(initial=1))
+    if deepest > _TABULATED:
+        return np.asarray(1 / np.log2(ranks + 1.0))
+    return np.asarray(_discounts()[ranks])
+
+
+@cache
+def _discounts() -> Scores:
+    return np.concatenate(([0.0], 1 / np.log2(np.arange(2.0, _TABULATED + 2))))
 
 
 def products_above(factors: Scores, counts: Counts) -> Scores:

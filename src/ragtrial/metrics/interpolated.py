@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
 
 from ragtrial.grading import Scores
 from ragtrial.metrics.base import Alias, Card, Formulas, Parameter, metric
@@ -30,14 +33,8 @@ class InterpolatedMetrics(Formulas):
 
         Rounds as trec_eval 10 does. Source: Manning, Raghavan & Schuetze 2008, section 8.4.
         """
-        graded = self._graded
-        wanted = recall * graded.relevant_counts
-        whole = np.floor(wanted)
-        whole += wanted - whole >= 0.5
-        deep = graded.relevant & (graded.relevant_so_far >= whole[graded.rows])
-        highest = np.zeros(len(graded))
-        np.maximum.at(highest, graded.rows[deep], (graded.relevant_so_far / graded.ranks)[deep])
-        return highest
+        (point,) = self._interpolated([recall])
+        return np.array(point, dtype=np.float64)
 
     @metric(
         "order_aware", "relevant", "the mean of iprec at recall 0, 0.1, ... 1", _SOURCE, cut="none",
@@ -48,7 +45,21 @@ class InterpolatedMetrics(Formulas):
     )  # fmt: skip
     def iprec_11pt(self) -> Scores:
         """Eleven-point average of interpolated precision. Source: Manning, Raghavan & Schuetze 2008, section 8.4."""
-        points = np.zeros(len(self._graded))
-        for tenths in range(11):
-            points += self.iprec(tenths / 10)
-        return points / 11
+        points = self._interpolated([tenths / 10 for tenths in range(11)])
+        return np.asarray(sum(points), dtype=np.float64) / 11
+
+    def _interpolated(self, recalls: Sequence[float]) -> npt.NDArray[np.float64]:
+        """Interpolated precision at ascending recalls, shape (recalls, queries)."""
+        graded = self._graded
+        rows, found = graded.rows[graded.relevant], graded.relevant_so_far[graded.relevant]
+        reached = np.zeros(len(rows), dtype=np.int64)  # how many of the recalls each relevant hit reaches
+        for recall in recalls:
+            wanted = recall * graded.relevant_counts
+            whole = np.floor(wanted)
+            whole += wanted - whole >= 0.5
+            reached += found >= whole[rows]
+        highest = np.zeros((len(recalls) + 1, len(graded)))
+        np.maximum.at(highest.reshape(-1), reached * len(graded) + rows, found / graded.ranks[graded.relevant])
+        for point in range(len(recalls) - 1, -1, -1):  # what reaches a recall reaches those below it
+            np.maximum(highest[point], highest[point + 1], out=highest[point])
+        return highest[1:]

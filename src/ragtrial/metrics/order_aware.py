@@ -162,8 +162,7 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
         above = np.where(np.diff(rows, prepend=-1) > 0, 0, np.roll(ranks, 1))  # the judged hit before
         gaps = np.zeros(len(known))
         gaps[known] = p ** (above * 1.0) - p ** (ranks - 1.0)  # the ranks between the two weigh this
-        last = np.zeros(len(graded))
-        np.maximum.at(last, rows, ranks)
+        last = graded.highest(graded.ranks, known)
         return np.minimum(graded.total(gaps, known) + p**last, 1.0)
 
     @metric(
