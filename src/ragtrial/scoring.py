@@ -15,7 +15,7 @@ from ragtrial.grading import GradedRankings, graded_hits, nothing_retrieved
 from ragtrial.judgments import Order, Qrels, RunHits
 from ragtrial.metrics import Metric, parse_metrics
 from ragtrial.mismatch import MOST_NAMED, Mismatch, mismatch_cautions
-from ragtrial.ranges import Bounds, attainable, bounds, tie_range, ties_that_matter
+from ragtrial.ranges import Bounds, attainable, bounds, tie_range, ties_that_matter, why_unbounded
 from ragtrial.records import Caution, Mean
 from ragtrial.sources import Given, Handling, distinct, joined_runs, load_judgments
 
@@ -92,7 +92,8 @@ class RunScores:
     """The scores of one run.
 
     ``evaluations`` has for each metric its value for every query of ``queries``. ``bounds`` and ``tie_ranges`` are
-    there if they were asked for, None for metrics for which they are not defined. ``seconds`` says where the time went.
+    there if they were asked for, None for metrics for which they are not defined; ``unbounded`` says why there are no
+    bounds. ``seconds`` says where the time went.
     """
 
     name: str
@@ -103,6 +104,7 @@ class RunScores:
     cautions: tuple[Caution, ...]
     seconds: Mapping[str, float]
     bounds: Mapping[str, Bounds | None] = field(default_factory=dict)
+    unbounded: Mapping[str, str] = field(default_factory=dict)
     tie_ranges: Mapping[str, Bounds | None] = field(default_factory=dict)
 
     @property
@@ -116,7 +118,7 @@ class RunScores:
             "name": self.name,
             "scores": {name: _mean_json(one) for name, one in self.evaluations.items()},
             **({"queries": self.per_query()} if per_query else {}),
-            **({"bounds": self._means_of(self.bounds)} if self.bounds else {}),
+            **({"bounds": self._means_of(self.bounds), "unbounded": dict(self.unbounded)} if self.bounds else {}),
             **({"ties": self._means_of(self.tie_ranges)} if self.tie_ranges else {}),
             "counts": {**asdict(self.counts), **asdict(self.mismatch), "missing": self.mismatch.missing},
             "warnings": [asdict(caution) for caution in self.cautions],
@@ -163,11 +165,24 @@ def score_hits(name: str, qrels: Qrels, hits: RunHits, protocol: Protocol, secon
         {},
     )
     if protocol.bounds:
-        made = replace(made, bounds={name: bounds(one.metric, graded) for name, one in evaluations.items()})
+        made = replace(made, **_bounded(protocol, graded))
     if protocol.ties:
         ranges = {name: tie_range(one.metric, whole, protocol.prepared) for name, one in evaluations.items()}
         made = replace(made, tie_ranges=ranges)
     return replace(made, seconds={**seconds, "metrics": time.perf_counter() - start})
+
+
+def _bounded(protocol: Protocol, graded: GradedRankings) -> dict[str, Any]:
+    """The bounds of each metric, and for those that have none the reason."""
+    names = {str(metric): metric for metric in protocol.metrics}
+    if protocol.judged_only:
+        reason = "the hits that nobody judged were dropped"
+        return {"bounds": dict.fromkeys(names), "unbounded": dict.fromkeys(names, reason)}
+    reasons = {name: why_unbounded(metric, graded) for name, metric in names.items()}
+    return {
+        "bounds": {name: None if reasons[name] else bounds(metric, graded) for name, metric in names.items()},
+        "unbounded": {name: reason for name, reason in reasons.items() if reason},
+    }
 
 
 def evaluate(metrics: Sequence[Metric], graded: GradedRankings, no_relevant: NoRelevant) -> dict[str, Evaluation]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ragtrial.cli.terminal import Terminal
-from ragtrial.scoring import Scoring
+from ragtrial.ranges import Bounds
+from ragtrial.scoring import RunScores, Scoring
 from ragtrial.views import scores
 
 
@@ -18,9 +20,10 @@ def tell(terminal: Terminal, scoring: Scoring, folder: Path | None, *, per_query
         wide = sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) > terminal.width
         terminal.table(scores.metric_rows(scoring) if wide else rows)
         for run in scoring.runs:
-            for ranges, title in ((run.bounds, "unjudged hits"), (run.tie_ranges, "equal scores")):
-                if ranges:
-                    terminal.table(scores.range_table(run, ranges, title), after="\n")
+            _ranges(terminal, run, run.bounds, "unjudged hits")
+            for line in scores.reason_lines(run):
+                terminal.say(line)
+            _ranges(terminal, run, run.tie_ranges, "equal scores")
         if folder:
             terminal.say(f"\nreport: {folder / 'report.json'}")
     answer: dict[str, Any] = {"exit_code": 0, **scoring.as_json(per_query=per_query)}
@@ -28,6 +31,11 @@ def tell(terminal: Terminal, scoring: Scoring, folder: Path | None, *, per_query
     terminal.warn([caution for run in scoring.runs for caution in run.cautions])
     for run in scoring.runs:
         terminal.note(scores.time_line(run))
+
+
+def _ranges(terminal: Terminal, run: RunScores, ranges: Mapping[str, Bounds | None], title: str) -> None:
+    if ranges:
+        terminal.table(scores.range_table(run, ranges, title), after="\n")
 
 
 def write_files(scoring: Scoring, per_query: str | None, table: str | None, terminal: Terminal) -> None:

@@ -45,6 +45,11 @@ def range_table(run: RunScores, ranges: Mapping[str, Bounds | None], title: str)
     return rows
 
 
+def reason_lines(run: RunScores) -> list[str]:
+    """For each metric without bounds, why."""
+    return [f"{metric}: not defined: {reason.rstrip('.')}." for metric, reason in run.unbounded.items()]
+
+
 def time_line(run: RunScores) -> str:
     """One line that says what was read, and where the time went."""
     parts = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in run.seconds.items())
