@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -184,6 +185,52 @@ def test_a_report_is_made_and_shown(capsys: Capture) -> None:
     assert again.code == 2
     assert "reports/bm25: is there already; a report is a new folder. Name another one." in again.err
     assert json.loads(Path("reports/bm25/config.yaml").read_text())["score"]["runs"] == ["bm25.run"]
+
+
+def test_results_in_the_published_form_are_scored_by_labelled_passages(capsys: Capture) -> None:
+    """Queries by their texts, whatever their order; passages by their words; what stands twice counts once."""
+    passages = {"What is A?": ["A is first.", "Letters begin with A."], "What is B?": ["B is second."], "C?": ["c"]}
+    labels = [
+        {"id": number, "text": text, "relevant_docs": [{"doc": one} for one in known]}
+        for number, (text, known) in enumerate(passages.items(), 1)
+    ]
+    results = [
+        {"query": "What is B?", "contexts": ["x", "B is second.", "B  is second."], "prompt": "p", "response": "r"},
+        {"query": "What is A?", "contexts": ["A is\r\nfirst.", "y"], "prompt": "p", "evaluations": {"recall": 2.0}},
+    ]
+    Path("labels.json").write_text(json.dumps({"prompt": "{query}", "queries": labels}))
+    Path("results.json").write_text(json.dumps([{"results": results, "model": "llama", "parameters": [{"k": 5}]}]))
+    arguments = ("score", "results.json", "--labels", "labels.json", "--metrics", "recall@3,rr", "--json", "-q")
+    done = ragtrial(capsys, *arguments, "--per-query", "-")
+    (run,) = done.json["runs"]
+    assert run["name"] == "llama"
+    assert run["queries"] == {
+        "1": {"recall@3": 0.5, "rr": 1.0},
+        "2": {"recall@3": 1.0, "rr": 0.5},
+        "3": {"recall@3": 0.0, "rr": 0.0},
+    }
+
+
+def test_columns_of_tables_are_named(capsys: Capture) -> None:
+    Path("run.jsonl").write_text('{"frage": "q1", "treffer": "c", "punkte": 2}\n')
+    Path("qrels.jsonl").write_text('{"frage": "q1", "treffer": "c", "note": 1}\n')
+    named = ("--columns", "query=frage,document=treffer,score=punkte")
+    judged = ("--qrels-columns", "query=frage,document=treffer,grade=note")
+    done = ragtrial(capsys, "score", "qrels.jsonl", "run.jsonl", *named, *judged, "--metrics", "rr", "--json", "-q")
+    assert done.json["runs"][0]["scores"]["rr"] == {"mean": 1.0, "n": 1}
+    done = ragtrial(capsys, "score", "qrels.jsonl", "run.jsonl", "--columns", "query:frage", "--metrics", "rr")
+    assert "--columns is 'query:frage'; write it like query=NAME,document=NAME,score=NAME." in done.err
+    assert done.code == 2
+
+
+def test_scoring_files_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from ragtrial.cli.outcome import run; run(['score', 'qrels.txt', 'bm25.run', '--json', '-q']);"
+        "heavy = {'pydantic', 'rich', 'yaml', 'torch', 'chromadb', 'scipy', 'pandas', 'polars', 'pyarrow'};"
+        "sys.exit(str(sorted(heavy & set(sys.modules))) if heavy & set(sys.modules) else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ _FORMS = ("trec", "msmarco", "beir", "json", "jsonl", "parquet", "labels", "repo
 @click.option("-o", "--output", metavar="REPORT", help="Make a report of it, a new folder that `show` reads.")
 @click.option("--qrels-format", type=click.Choice(_FORMS), help="What the qrels are, where looking is not enough.")
 @click.option("--format", "run_format", type=click.Choice(_FORMS), help="What the runs are, likewise.")
+@click.option("--qrels-columns", metavar="NAMES", help="Columns of a table: query=qid,document=docno,grade=label.")
+@click.option("--columns", metavar="NAMES", help="Columns of the runs: query=qid,document=docno,score=sim (or rank=).")
 @common_options
 def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
     """Score runs by qrels.
@@ -51,7 +53,14 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
         **{name: options[name] for name in ("relevance_threshold", "no_relevant", "depth", "judged_only", "duplicates",
                                             "trec_compat", "bounds", "ties")},
     )  # fmt: skip
-    given = Given(qrels, runs, qrels_form=options["qrels_format"], run_form=options["run_format"])
+    given = Given(
+        qrels,
+        runs,
+        qrels_form=options["qrels_format"],
+        run_form=options["run_format"],
+        qrels_columns=_columns("--qrels-columns", options["qrels_columns"], "grade"),
+        run_columns=_columns("--columns", options["columns"], "score"),
+    )
     scoring = score_given(given, protocol)
     folder = None
     if options["output"]:
@@ -61,3 +70,13 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
     write_files(scoring, options["per_query"], options["table_file"], terminal)
     tell(terminal, scoring, folder, per_query=options["per_query"] == "-")
     return 0
+
+
+def _columns(option: str, text: str | None, value: str) -> dict[str, str] | None:
+    """``{"query": "qid"}`` from ``query=qid``."""
+    if text is None:
+        return None
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(role and mark and name for role, mark, name in pairs):
+        raise click.UsageError(f"{option} is {text!r}; write it like query=NAME,document=NAME,{value}=NAME.")
+    return {role.strip(): name.strip() for role, _, name in pairs}

@@ -25,8 +25,9 @@ from ragtrial.records import ExperimentResults, Hit, Mean, PromptQueries, QueryR
 def read_results(source: Source) -> list[ExperimentResults]:
     """The results of a JSON file, experiment by experiment.
 
-    Queries and contexts are normalised as documents are; a context that a query has twice counts once, at its first
-    place. A query without an id has the id ``""``. Raises RunFileError with everything that is wrong, by path.
+    Queries and contexts are normalised as documents are; a context that a query has twice, perhaps with other white
+    space, counts once, at its first place. A query without an id has the id ``""``. Raises RunFileError with
+    everything that is wrong, by path.
     """
     faults = Faults(name_of(source), RunFileError)
     value, _ = json_text(source, faults)
@@ -56,10 +57,7 @@ def results_run(results: ExperimentResults, labels: PromptQueries | None = None)
         if name in rows:
             faults.add(f"{where} has query {name!r}, which an earlier one has, too; keep one of them.")
         spelled = spellings(by_id[name]) if name in by_id else {}
-        own = {label: label for label in spelled.values()}
-        rows[name] = [
-            Hit(own.get(hit.doc) or spelled.get(normalised(hit.doc), hit.doc), hit.score) for hit in result.hits
-        ]
+        rows[name] = [Hit(_label_of(hit.doc, spelled), hit.score) for hit in result.hits]
     if not rows:
         faults.add(f"{results.name}: has no results.")
     faults.raise_any()
@@ -70,6 +68,18 @@ def results_run(results: ExperimentResults, labels: PromptQueries | None = None)
     return ranked_run(
         results.name, list(rows), list(map(len, rows.values())), documents, scores if known else None, faults
     )
+
+
+def _label_of(document: str, spelled: Mapping[str, str]) -> str:
+    """The label's own spelling of a document; of a passage also where only its white space is another."""
+    if document in spelled.values():
+        return document
+    by_words = {_words(text): label for text, label in spelled.items()}
+    return spelled.get(normalised(document)) or by_words.get(_words(document), document)
+
+
+def _words(text: str) -> str:
+    return " ".join(normalised(text).split())
 
 
 def _by_text(
@@ -121,7 +131,9 @@ def _contexts(contexts: object, path: str, faults: Faults) -> tuple[Hit, ...]:
     if not isinstance(contexts, list) or not all(isinstance(text, str) for text in contexts):
         faults.add(f"{path}.contexts must be a list of texts; found {shown(contexts)}.")
         return ()
-    return tuple(Hit(text) for text in dict.fromkeys(map(normalised, contexts)))
+    texts = [normalised(text) for text in contexts]
+    first = {_words(text): text for text in reversed(texts)}
+    return tuple(Hit(text) for text in texts if first.pop(_words(text), None) is not None)
 
 
 def _hits(hits: object, path: str, faults: Faults) -> tuple[Hit, ...]:
