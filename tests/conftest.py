@@ -32,11 +32,10 @@ ROOT = Path(__file__).parents[1]
 
 def pytest_configure() -> None:
     """The compiled code is that of the sources as they are, where there is a C compiler."""
-    from ragtrial.compiled import building, library
+    from ragtrial.compiled import building
 
-    target = building.FOLDER / building.NAME
-    if building.compiler() and not (target.exists() and library.load(target)):
-        building.build(target)
+    if building.compiler() and building.sources() and not building.is_current():
+        building.build()
 
 
 @pytest.fixture(scope="session")

@@ -67,7 +67,7 @@ def msmarco_rows(draw: st.DrawFn, *, is_sound: bool = True) -> bytes:
 @st.composite
 def qrels_rows(draw: st.DrawFn, *, is_sound: bool = True) -> bytes:
     grades = [b"0", b"1", b"-2", b"+3", b"2147483647", b"-2147483648", b"007"]
-    bad = [] if is_sound else [b"2147483648", b"1.0", b"x", b"1_0", b"-", b"9" * 30]
+    bad = [] if is_sound else [b"2147483648", b"-2147483649", b"1.0", b"x", b"1_0", b"-", b"9" * 30]
     fields = [draw(QUERIES), b"0", draw(DOCUMENTS), draw(st.sampled_from(grades + bad))]
     return _line(draw, fields if is_sound else fields[: draw(st.sampled_from([4, 4, 4, 3]))])
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,12 @@ from hypothesis import strategies as st
 
 from ragtrial import compiled
 from ragtrial.compiled import building
+from ragtrial.compiled.found import Found, Reading
 from ragtrial.compiled.library import library, load
 from ragtrial.errors import RagtrialError
 from ragtrial.judgments import Names, Qrels, Run
 from ragtrial.matching.columns import match, match_codes
+from ragtrial.matching.engines import CompiledEngine, PlainEngine
 from ragtrial.matching.text import read_qrels
 from run_files import columns_of, outcome
 from run_strategies import files, msmarco_rows, qrels_rows, trec_rows
@@ -110,15 +113,46 @@ def test_qrels_are_read_as_in_python(content: bytes) -> None:
     assert one == other
 
 
+@settings(max_examples=200)
+@given(content=files(trec_rows()) | files(trec_rows(is_sound=False)), order=st.sampled_from(["score", "file"]))
+def test_what_is_found_in_a_block_and_where_it_is_cut_is_as_in_python(content: bytes, order: Any) -> None:
+    reading = Reading("trec", order, "first")
+    buffer = np.frombuffer(content + bytes(64), dtype=np.uint8).copy()
+    engines = CompiledEngine(QRELS, reading), PlainEngine(QRELS, reading)
+    cuts = [[engine.cut(buffer, 0, end) for end in range(1, len(content))] for engine in engines]
+    assert cuts[0] == cuts[1]
+    one, other = (engine.scan(buffer, 0, len(content)) for engine in engines)
+    for field in fields(Found):
+        if field.name not in ("keys", "seconds"):  # hashes are the engine's own
+            assert np.array_equal(getattr(one, field.name), getattr(other, field.name)), field.name
+
+
+def test_ids_are_told_apart_though_their_hashes_meet() -> None:
+    """These two have one upper half of the hash, and one place in tables of up to eight slots."""
+    one, other = "D0055549", "D0078848"
+    qrels = Qrels.of([(one, [(one, 1)], False)])
+    rows = f"{other} Q0 {one} 1 2 t\n{one} Q0 {other} 1 2 t\n{one} Q0 {one} 2 1 t\n".encode()
+    engine = CompiledEngine(qrels, Reading("trec", "score", "error"))
+    found = engine.scan(np.frombuffer(rows + bytes(64), dtype=np.uint8).copy(), 0, len(rows))
+    first, second = found.keys.tolist()
+    assert (first >> 32, first & 7) == (second >> 32, second & 7), "the hash is another one: look for other ids"
+    assert found.queries.tolist() == [-1, 0]
+    assert (found.ranks.tolist(), found.fault_count) == ([2], 0)
+
+
 @given(content=st.binary(max_size=300), options=st.fixed_dictionaries(OPTIONS))
 def test_any_bytes_are_read_as_in_python(content: bytes, options: dict[str, Any]) -> None:
     one, other = run_outcomes(content, **options)
     assert one == other
 
 
-@settings(max_examples=200)
+VALUES = st.sampled_from([0.0, -0.0, 1.5, -2.0, -1e300, math.inf, -math.inf]) | st.floats(-9, 9)
+
+
+@settings(max_examples=400)
 @given(
-    rows=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9), st.sampled_from([0.0, -0.0, 1.5, 2.0, math.inf]))),
+    rows=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9), VALUES), unique_by=lambda row: row[:2])
+    | st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9), VALUES)),
     order=st.sampled_from(["score", "trec", "file"]),
     duplicates=st.sampled_from(["error", "first"]),
     values=st.sampled_from(["scores", "ranks", "none"]),
@@ -244,8 +278,10 @@ def test_a_library_of_other_sources_is_not_used_and_the_log_says_so(
         shutil.copy(source, tmp_path)
     target = tmp_path / building.NAME
     building.build(target, folder=tmp_path)
+    assert building.is_current(target, tmp_path)
     assert load(target, tmp_path) is not None
     (tmp_path / "rank.c").write_text("/* newer */", encoding="utf-8")
+    assert not building.is_current(target, tmp_path)
     with caplog.at_level(logging.WARNING):
         assert load(target, tmp_path) is None
     assert caplog.messages == [

@@ -333,6 +333,7 @@ def run_of(values: list[float] | None, *, by_rank: bool = False, documents: str 
     ("values", "by_rank", "order", "expected"),
     [
         ([1.0, 2.0, 2.0, 1.0], False, "score", [(1, 2), (2, 0)]),
+        ([-1.0, -0.0, 0.0, 1.0], False, "score", [(1, 2), (2, 0)]),
         ([2.0, 1.0, 1.0, 1.0], False, "trec", [(2, 2), (3, 0)]),
         ([1.0, 1.0, 2.0, 1.0], False, "file", [(2, 2), (3, 0)]),
         ([3.0, 2.0, 1.0, 1.0], True, "score", [(1, 0), (2, 2)]),

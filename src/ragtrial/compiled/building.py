@@ -30,6 +30,11 @@ def mark_of(files: Sequence[Path]) -> str:
     return f"{total:08x}"
 
 
+def is_current(target: Path = FOLDER / NAME, folder: Path = FOLDER) -> bool:
+    """Whether the library is there and was built from the sources in a folder. It is not loaded for that."""
+    return target.exists() and mark_of(sources(folder)).encode() in target.read_bytes()
+
+
 def compiler() -> list[str] | None:
     """``$CC``, or the first of cc, gcc, clang that there is."""
     import shutil
