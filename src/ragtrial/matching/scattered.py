@@ -17,8 +17,8 @@ from ragtrial.compiled.found import Bytes, Stretches
 from ragtrial.matching.blocks import PADDING, Block
 from ragtrial.rankings import Counts
 
-PART = 32 * 2**20
-_MOST_PARTS = 64
+PART = 16 * 2**20
+_MOST_PARTS = 128
 
 
 class Kernel(Protocol):
