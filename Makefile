@@ -30,7 +30,7 @@ schemas: $(VENV)/.demo
 picture: $(VENV)/.demo
 	HF_HUB_OFFLINE=1 $(BIN)/python docs/picture.py
 
-$(VENV)/.demo: pyproject.toml constraints/cpu.txt
+$(VENV)/.demo: pyproject.toml constraints/cpu.txt $(wildcard src/ragtrial/compiled/*.[ch])
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (a few minutes the first time)"
 	$(INSTALL) '.[offline-model]'
