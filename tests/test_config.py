@@ -273,6 +273,12 @@ WRONG = [
      f"Known: {KINDS(sorted(METRICS.names()))}."),
     ("a parameter out of range", CONFIG + "evaluators: {order_aware: {metrics: ['rbp(p=2)']}}\n",
      "9:38: evaluators.order_aware.metrics[0]: 'rbp(p=2)': p is '2'; it must be above 0 and below 1."),
+    ("a metric of whole rankings", CONFIG + "evaluators: {order_aware: {metrics: [bpref]}}\n",
+     "9:38: evaluators.order_aware.metrics[0] is bpref, which has no cutoff, and a run keeps only the first hits "
+     "(top_k). `ragtrial score` has it, for whole rankings."),
+    ("a metric of whole rankings that decides", CONFIG + "evaluators: {primary_metric: set_F}\n",
+     "9:14: evaluators.primary_metric is set_f, which has no cutoff, and a run keeps only the first hits (top_k). "
+     "`ragtrial score` has it, for whole rankings."),
     ("a whole metric that is no text", CONFIG + "evaluators: {order_aware: {metrics: [3]}}\n",
      "9:38: evaluators.order_aware.metrics[0] is 3; it must be a text (put it in quotes)."),
     ("beir and corpus", with_("{corpus", "{beir: b, corpus"),

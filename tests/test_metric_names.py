@@ -343,6 +343,20 @@ def test_a_message_quotes_what_was_written() -> None:
     assert str(caught.value).startswith("'ndgc_cut_10': ")
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("ndcg(1=1,2=5)@3", "ndcg(2=5)@3"),
+        ("ndcg(0=0,3=3.0)@3", "ndcg@3"),
+        ("ndcg(2=3,gain=exp)@3", "ndcg(gain=exp)@3"),
+        ("ndcg(2=2,gain=exp)@3", "ndcg(2=2,gain=exp)@3"),
+        ("ndcg(2=3)@3", "ndcg(2=3)@3"),
+    ],
+)
+def test_a_gain_that_a_grade_has_anyway_is_not_spelled_out(written: str, shown: str) -> None:
+    assert str(parse_metric(written)) == shown
+
+
 def test_two_parameters_that_differ_have_two_spellings() -> None:
     assert str(parse_metric("rbp(p=0.9999999)@10")) != str(parse_metric("rbp(p=0.9999998)@10"))
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.errors import CutoffError
+from ragtrial.errors import CutoffError, MetricError
 from ragtrial.grading import GradedRankings
 from ragtrial.metrics import METRICS, Metric, parse_metric
 from ragtrial.metrics.base import Family, Needs
@@ -210,6 +210,20 @@ def test_a_cutoff_beyond_the_depth_is_refused_even_where_rows_are_shorter(name: 
     with pytest.raises(CutoffError) as caught:
         scores(example(name, 4), graded)
     assert str(caught.value) == "k is 4, but only the first 3 hits were kept (top_k); raise top_k or lower k."
+
+
+@every_metric
+def test_a_cutoff_that_is_missing_or_too_much_is_refused_before_anything_is_computed(name: str) -> None:
+    graded = scenario(("a b", "a")).graded()
+    cut = METRICS[name].cut
+    if cut == "required":
+        with pytest.raises(MetricError, match=r" has no cutoff; write .*@k\.$"):
+            scores(example(name, None), graded)
+    if cut == "none":
+        with pytest.raises(MetricError, match=rf": {name} has no cutoff; write {name}"):
+            scores(Metric(name, 3), graded)
+    if cut == "optional":
+        assert scores(example(name, None), graded).shape == scores(example(name, 3), graded).shape == (1,)
 
 
 @every_metric

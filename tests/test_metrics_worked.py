@@ -213,6 +213,26 @@ def test_an_ideal_ranking_by_given_gains_has_an_ndcg_of_exactly_one() -> None:
         assert set(scores(metric, scenario((" ".join(best), known)).graded(depth=40)).tolist()) <= {1.0}
 
 
+def test_gains_far_down_are_discounted_by_the_same_formula() -> None:
+    names = [f"d{number}" for number in range(1, 12_501)]
+    known = {"d2": 1, "d9999": 2, "d10000": 1, "d10001": 3, "d12345": 1}
+    (value,) = scores("dcg", scenario((" ".join(names), known)).graded(depth=12_500))
+    assert value == pytest.approx(
+        1 / log2(3) + 2 / log2(10_000) + 1 / log2(10_001) + 3 / log2(10_002) + 1 / log2(12_346), rel=1e-14
+    )
+
+
+def test_a_long_ideal_ranking_has_an_ndcg_of_exactly_one_and_none_more() -> None:
+    """Two discounts far down differ by less than a long sum is rounded."""
+    names = [f"d{number}" for number in range(12_000)]
+    known = {doc: 1 + (12_000 - number) // 3000 for number, doc in enumerate(names)}
+    swapped = [*names[:9000], names[9001], names[9000], *names[9002:]]
+    graded = scenario(*((" ".join(order), known) for order in (names, swapped, names[:9500]))).graded(depth=12_000)
+    assert scores("ndcg", graded)[0] == 1.0
+    assert scores("ndcg", graded).max() == 1.0
+    assert scores("ndcg@9500", graded).tolist() == [1.0, pytest.approx(1.0, abs=1e-9), 1.0]
+
+
 def test_a_grade_above_the_scale_is_refused_wherever_it_stands() -> None:
     """Even where it was not retrieved, and whatever else was."""
     graded = scenario(("a", {"a": 2}), ("b", {"b": 1, "not retrieved": 6})).graded()

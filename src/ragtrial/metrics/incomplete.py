@@ -70,5 +70,4 @@ class IncompleteMetrics(Formulas):
         seen_above = judged_above + graded.so_far(pooled)
         expected = (found + EPSILON) / (judged_above + 2 * EPSILON)
         at_rank = (1 + seen_above * expected) / graded.ranks
-        at_rank[graded.ranks == 1] = 1.0
         return ratio(graded.total(at_rank, relevant), graded.relevant_counts)
