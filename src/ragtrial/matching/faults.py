@@ -42,12 +42,16 @@ class Faults:
             told.append(Fault(self._file, message=f"{rest:,} more lines are wrong."))
         raise error(*told)
 
+    def _has_more(self, columns: int) -> bool:
+        return self._kind == "run" and self._form == "trec" and columns > 6
+
     def _message(self, fault: LineFault) -> str:
         found, query = shown(fault.found), shown(fault.query)
         match fault.wrong:
             case Wrong.COLUMNS:
                 columns = "1 column" if fault.other == 1 else f"{fault.other:,} columns"
-                return f"has {columns}; {_COLUMNS[self._kind, self._form]}, with white space between."
+                tag = " (trec_compat takes what is more for the tag)" if self._has_more(fault.other) else ""
+                return f"has {columns}; {_COLUMNS[self._kind, self._form]}, with white space between{tag}."
             case Wrong.RANK:
                 return f"the rank {found} {_RANK[self._form]}."
             case Wrong.SCORE:
@@ -57,7 +61,7 @@ class Faults:
             case Wrong.DUPLICATE:
                 return (
                     f"retrieves document {found} for query {query}, as line {fault.other + 1} does; "
-                    "a query may retrieve a document once."
+                    "a query may retrieve a document once (duplicates 'first' drops the later ones)."
                 )
             case Wrong.RANK_TAKEN:
                 return f"rank {found} of query {query} is taken by line {fault.other + 1}; give each document its own."
