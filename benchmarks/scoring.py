@@ -1,7 +1,8 @@
 """What scoring a run costs, from TREC files to six metrics per query and their means, against other tools.
 
     python benchmarks/scoring.py [--shape 6980x1000] [--shape 50x1000x1300] [--rounds 5] [--engines NAME,NAME]
-                                 [--qrels FILE --run FILE] [--small-warm-up] [--python PATH] [--json PATH]
+                                 [--qrels FILE --run FILE] [--small-warm-up] [--warm-only] [--python PATH]
+                                 [--json PATH]
 
 A shape is queries x hits, or queries x hits x judgments per query (graded 0 to 3; 1 judgment otherwise); the data is
 made, the same for every tool, with 1% of equal scores. Every measurement is a process of its own: `fresh` is the time
@@ -29,6 +30,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -268,23 +270,33 @@ def importable(engine: str, python: str) -> bool:
     )
 
 
-def rounds_of(
-    engines: list[str], rounds: int, python: str, files: tuple[str, str], warm_up: tuple[str, str]
-) -> Iterator[dict[str, dict[str, Any]]]:
-    """One dict per round: what was measured of each engine, warm and fresh."""
-    for number in range(rounds):
-        found: dict[str, dict[str, Any]] = {}
-        order = engines if number % 2 == 0 else engines[::-1]
-        for engine in order:
-            theirs = sys.executable if engine in ("ragtrial", "codes", "pytrec_codes") else python
-            fresh = measured(engine, theirs, files, None)
-            warm = (
-                fresh if engine == "command" or engine in MEMORY_ENGINES else measured(engine, theirs, files, warm_up)
-            )
-            found[engine] = {**warm, "fresh": fresh["fresh"]}
-        print(f"  round {number + 1}: " + ", ".join(f"{name} {found[name]['seconds']:.2f}" for name in engines),
-              file=sys.stderr, flush=True)  # fmt: skip
-        yield found
+@dataclass(frozen=True)
+class Trial:
+    """What is measured: on which files, after which warm-up, with which Python for the other tools."""
+
+    engines: list[str]
+    files: tuple[str, str]
+    warm_up: tuple[str, str]
+    python: str
+    is_warm_only: bool
+
+    def rounds(self, count: int) -> Iterator[dict[str, dict[str, Any]]]:
+        """One dict per round: what was measured of each engine, warm and fresh."""
+        for number in range(count):
+            order = self.engines if number % 2 == 0 else self.engines[::-1]
+            found = {engine: self._measured(engine) for engine in order}
+            told = ", ".join(f"{name} {found[name]['seconds']:.2f}" for name in self.engines)
+            print(f"  round {number + 1}: {told}", file=sys.stderr, flush=True)
+            yield found
+
+    def _measured(self, engine: str) -> dict[str, Any]:
+        python = sys.executable if engine in ("ragtrial", "codes", "pytrec_codes") else self.python
+        if self.is_warm_only:
+            return {**measured(engine, python, self.files, self.warm_up), "fresh": float("nan")}
+        fresh = measured(engine, python, self.files, None)
+        if engine == "command" or engine in MEMORY_ENGINES:
+            return fresh
+        return {**measured(engine, python, self.files, self.warm_up), "fresh": fresh["fresh"]}
 
 
 def summary(engine: str, base: str, rounds: list[dict[str, dict[str, Any]]]) -> dict[str, Any]:
@@ -318,6 +330,7 @@ def main() -> None:
     parser.add_argument("--qrels")
     parser.add_argument("--run")
     parser.add_argument("--small-warm-up", action="store_true")
+    parser.add_argument("--warm-only", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--work", nargs="+", help=argparse.SUPPRESS)
@@ -334,9 +347,8 @@ def main() -> None:
     works += [(options.run, (options.qrels, options.run))] if options.run else []
     small = make_data(options.folder, (50, 100), options.seed)
     for title, files in works:
-        rounds = list(
-            rounds_of(chosen, options.rounds, options.python, files, small if options.small_warm_up else files)
-        )
+        warm_up = small if options.small_warm_up else files
+        rounds = list(Trial(chosen, files, warm_up, options.python, options.warm_only).rounds(options.rounds))
         bases = {name: "codes" if name == "pytrec_codes" else "ragtrial" for name in chosen}
         found = {name: summary(name, base if base in chosen else name, rounds) for name, base in bases.items()}
         report(f"{title}: medians of {options.rounds} rounds; ratios to ragtrial", found)
