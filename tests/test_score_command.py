@@ -187,6 +187,14 @@ def test_a_report_is_made_and_shown(capsys: Capture) -> None:
     assert json.loads(Path("reports/bm25/config.yaml").read_text())["score"]["runs"] == ["bm25.run"]
 
 
+def test_a_report_keeps_lines_that_only_trec_eval_reads(capsys: Capture) -> None:
+    Path("tags.run").write_text("q1 Q0 c 1 3.0 a tag\nq1 Q0 x - 2.0 a tag\n")
+    done = ragtrial(capsys, "score", "qrels.txt", "tags.run", "--trec-compat", "--metrics", "rr", "-o", "kept", "-q")
+    assert done.code == 0, done.err
+    rows = gzip.decompress(Path("kept/rankings/tags.jsonl.gz").read_bytes()).decode().splitlines()
+    assert json.loads(rows[0]) == {"query": "q1", "docs": ["c", "x"], "scores": [3.0, 2.0]}
+
+
 def test_results_in_the_published_form_are_scored_by_labelled_passages(capsys: Capture) -> None:
     """Queries by their texts, whatever their order; passages by their words; what stands twice counts once."""
     passages = {"What is A?": ["A is first.", "Letters begin with A."], "What is B?": ["B is second."], "C?": ["c"]}

@@ -49,7 +49,7 @@ def write_score_report(scoring: Scoring, given: Given, target: str | Path) -> Re
     runs = [
         in_order(run, scoring.protocol.order)
         for source, name in given.named_runs()
-        for run in loaded_runs(source, name, given, judged.labels)
+        for run in loaded_runs(source, name, given, judged.labels, lenient=scoring.protocol.trec_compat)
     ]
     rows = [_rows(qrels, run, scoring.protocol.depth) for run in runs]
     report = _report(scoring, qrels, rows, given, folder.name)

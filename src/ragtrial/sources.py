@@ -27,7 +27,6 @@ class Given:
     """What is to be scored: qrels, and runs with the names they are given.
 
     A form is what the files are, None to tell by looking; columns name those of a table, None for the usual names.
-    ``labels`` are what the qrels were made of, where they were labels: results without ids are found by their texts.
     """
 
     qrels: Any
@@ -45,7 +44,7 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class JudgedBy:
-    """Qrels, and the labels they were made of, if they were."""
+    """Qrels, and the labels they were made of, if they were: results without ids are found by the labels' texts."""
 
     qrels: Qrels
     labels: PromptQueries | None = None
@@ -112,13 +111,18 @@ def joined_runs(
         start = time.perf_counter()
 
 
-def loaded_runs(source: Any, name: str | None, given: Given, labels: PromptQueries | None) -> list[Run]:
-    """The runs of ``source`` in memory, as they came. Raises RunFileError, ReportError."""
+def loaded_runs(
+    source: Any, name: str | None, given: Given, labels: PromptQueries | None, *, lenient: bool = False
+) -> list[Run]:
+    """The runs of ``source`` in memory, as they came; lines as trec_eval's where ``lenient``.
+
+    Raises RunFileError, ReportError.
+    """
     form = given.run_form
     if isinstance(source, str | Path):
         form = form or guess(source, "run")
         if form == "trec" or form == "msmarco":
-            return [load_run_file(source, form=form, name=name or stem_of(source))]
+            return [load_run_file(source, form=form, name=name or stem_of(source), lenient=lenient)]
     return reading.read_runs(source, form=form, columns=given.run_columns, name=name, labels=labels)
 
 

@@ -52,7 +52,7 @@ class PandasTable:
         null = column.isna().to_numpy()
         if not types.is_integer_dtype(column.dtype):
             return Numbers(column.to_numpy(dtype=np.float64, na_value=np.nan), null)
-        if str(column.dtype).lower() == "uint64":
+        if "uint64" in str(column.dtype).lower():  # UInt64 and uint64[pyarrow], too: int64 would wrap them
             return None
         return Numbers((column.fillna(0) if null.any() else column).to_numpy(dtype=np.int64), null)
 
