@@ -371,7 +371,7 @@ def test_any_text_is_a_metric_or_a_metric_error(text: str) -> None:
     assert parse_metric(str(metric)) == metric
 
 
-@given(st.sampled_from(METRICS.names()), st.integers(1, 10**9))
+@given(st.sampled_from(METRICS.names()), st.integers(1, 10**6))
 def test_case_hyphens_and_spaces_do_not_matter(name: str, k: int) -> None:
     written = name.upper().replace("_", "-")
     assert parse_metric(f" {written} ") == parse_metric(name)

@@ -148,7 +148,7 @@ def test_bounds_and_ties_are_shown_on_request(capsys: Capture) -> None:
     (run,) = done.json["runs"]
     assert run["ties"] == {"rr": {"low": 0.5, "high": 1.0}, "precision@1": {"low": 0.0, "high": 1.0}}
     assert run["bounds"] == {"rr": {"low": 0.5, "high": 1.0}, "precision@1": {"low": 0.0, "high": 1.0}}
-    assert "the order of equal scores could change the values of 1 query (1 have equal scores)" in done.err
+    assert "tied: 1 query with equal scores of documents that are judged unlike: their order may change" in done.err
     done = ragtrial(capsys, "score", "one.qrels", "tied.run", "--metrics", "rr", "--ties", "-q")
     assert done.out.splitlines()[-2:] == [
         "tied: equal scores  lowest    mean  highest",
@@ -219,6 +219,55 @@ def test_results_in_the_published_form_are_scored_by_labelled_passages(capsys: C
     }
 
 
+def test_a_report_is_not_begun_where_something_else_cannot_be_written(capsys: Capture) -> None:
+    done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "-o", "rep", "--per-query", "x.foo")
+    assert done.code == 2
+    assert not Path("rep").exists()
+
+
+def test_a_name_that_leads_elsewhere_stays_in_the_report(capsys: Capture) -> None:
+    results = [
+        {"name": name, "results": [{"id": "q1", "hits": [{"doc": "c"}]}]} for name in ("../../evil", "a/b", "a b")
+    ]
+    Path("results.json").write_text(json.dumps(results))
+    done = ragtrial(capsys, "score", "qrels.txt", "results.json", "--metrics", "rr", "-o", "sub/rep", "--json", "-q")
+    assert [run["name"] for run in done.json["runs"]] == ["../../evil", "a/b", "a b"]
+    assert sorted(path.name for path in Path().rglob("*.jsonl.gz")) == [
+        "a-b-2.jsonl.gz", "a-b.jsonl.gz", "evil.jsonl.gz", "texts.jsonl.gz",
+    ]  # fmt: skip
+    assert {path.parent.as_posix() for path in Path().rglob("*.jsonl.gz")} == {"sub/rep", "sub/rep/rankings"}
+    assert ragtrial(capsys, "show", "sub/rep", "--query", "q1").code == 0
+
+
+def test_documents_that_match_nothing_are_told(capsys: Capture) -> None:
+    Path("other.run").write_text(RUN.replace(" a ", " Da ").replace(" c ", " Dc ").replace(" z ", " Dz "))
+    done = ragtrial(capsys, "score", "qrels.txt", "other.run", "--metrics", "rr")
+    assert "other: NOT ONE HIT IS JUDGED" in done.err
+    assert "The run's ids have 'D' before them: 'Dc' in the run, 'c' in the qrels." in done.err
+
+
+def test_what_scoring_refuses_is_not_exported(capsys: Capture) -> None:
+    Path("bad.run").write_text("q1 Q0 a 1 3 t\nq1 Q0 b x 2 t\nq1 Q0 c 3 nan t\nq1 Q0 d 4\n")
+    done = ragtrial(capsys, "export", "bad.run", "out.run")
+    assert done.code == 2
+    told = [line.split(": ")[1] for line in done.err.splitlines() if line.startswith("error: ")]
+    assert told == ["bad.run:2", "bad.run:3", "bad.run:4"]
+    Path("twice.run").write_text("q1 Q0 a 1 3 t\nq1 Q0 a 2 2 t\n")
+    done = ragtrial(capsys, "export", "twice.run", "out.run")
+    assert (done.code, Path("out.run").exists()) == (2, False)
+    assert "query 'q1', hit 2: retrieves document 'a', as hit 1 does" in done.err
+    assert ragtrial(capsys, "export", "twice.run", "out.run", "--duplicates", "first").code == 0
+    assert Path("out.run").read_text() == "q1 Q0 a 1 3.0 twice\n"
+    Path("none.run").write_text("# nothing\n")
+    done = ragtrial(capsys, "export", "none.run", "out.run", "--format", "trec")
+    assert "none.run: has no rows; a run has at least one." in done.err
+
+
+def test_the_best_that_is_possible_is_so_at_the_depth(capsys: Capture) -> None:
+    done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "--metrics", "recall@10", "--depth", "1", "--json", "-q")
+    assert done.json["attainable"]["recall@10"]["mean"] == pytest.approx((0.5 + 1 + 1) / 3)
+
+
 def test_columns_of_tables_are_named(capsys: Capture) -> None:
     Path("run.jsonl").write_text('{"frage": "q1", "treffer": "c", "punkte": 2}\n')
     Path("qrels.jsonl").write_text('{"frage": "q1", "treffer": "c", "note": 1}\n')
@@ -248,11 +297,17 @@ def test_scoring_files_loads_nothing_heavy() -> None:
         (("-", "-"), "standard input can be read once; only one file may be `-`."),
         (("qrels.txt", "bm25.run", "--metrics", "ndgc@10"), "Did you mean 'ndcg'?"),
         (("qrels.txt", "bm25.run", "--metrics", "precision"), "precision has no cutoff; write precision@k."),
-        (("qrels.txt", "bm25.run", "--depth", "0"), "the depth is 0; it must be at least 1."),
+        (("qrels.txt", "bm25.run", "--depth", "0"), "the depth is 0; it must be a whole number of at least 1."),
         (("qrels.txt", "bm25.run", "--relevance-threshold", "0"),
-         "the relevance threshold is 0; it must be at least 1."),
+         "the relevance threshold is 0; it must be a whole number of at least 1."),
         (("qrels.txt", "-", "-o", "r", "--format", "trec"), "a report cannot be made of standard input"),
         (("nowhere.txt", "bm25.run"), "nowhere.txt"),
+        (("qrels.txt", "bm25.run", "--metrics", ""), "names no metric"),
+        (("qrels.txt", "bm25.run", "--metrics", "rbo@" + "9" * 5000), "k must be at most 1,000,000"),
+        (("qrels.txt", "bm25.run", "--trec-compat", "--no-relevant", "skip"), "--trec-compat counts every query"),
+        (("qrels.txt", "bm25.run", "--table", "-"), "--table and --output are files"),
+        (("qrels.txt", "bm25.run", "--columns", "query=q"), "bm25.run is text without names of columns (form trec)"),
+        (("qrels.txt", "bm25.run", "--per-query", "q.foo"), "q.foo"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(

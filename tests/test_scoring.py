@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -109,6 +110,12 @@ def test_several_runs_are_named_or_numbered() -> None:
     assert [one.name for one in score(qrels, [run, run], "rr").runs] == ["run", "run-2"]
     with pytest.raises(InputError, match="there are 1 names for 2 runs; give each run one"):
         score(qrels, [run, run], "rr", names=["x"])
+    with pytest.raises(InputError, match="names is 'xy'; it must be a list, with a name for each run"):
+        score(qrels, [run, run], "rr", names="xy")
+    with pytest.raises(InputError, match="there are no runs to score: the list is empty"):
+        score(qrels, [], "rr")
+    with pytest.raises(InputError, match=r"there is no rule 'trec_compatible'\. Did you mean 'trec_compat'\?"):
+        score(qrels, run, "rr", trec_compatible=True)
 
 
 def test_columns_are_named_where_guessing_is_not_enough() -> None:
@@ -159,10 +166,13 @@ def test_metrics_are_told_by_any_spelling_and_once() -> None:
 
 @pytest.mark.parametrize(
     ("rules", "message"),
-    [({"relevance_threshold": 0}, "the relevance threshold is 0; it must be at least 1."),
-     ({"depth": 0}, "the depth is 0; it must be at least 1.")],
+    [({"relevance_threshold": 0}, "the relevance threshold is 0; it must be a whole number of at least 1."),
+     ({"relevance_threshold": "2"}, "the relevance threshold is '2'; it must be a whole number of at least 1."),
+     ({"depth": 1.5}, "the depth is 1.5; it must be a whole number of at least 1."),
+     ({"no_relevant": "foo"}, "no_relevant is 'foo'; it must be one of: skip, zero."),
+     ({"duplicates": "last"}, "duplicates is 'last'; it must be one of: error, first.")],
 )  # fmt: skip
-def test_rules_that_cannot_be_are_refused(rules: dict[str, int], message: str) -> None:
+def test_rules_that_cannot_be_are_refused(rules: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        Protocol(parsed_metrics("rr"), **rules)  # type: ignore[arg-type]
+        Protocol(parsed_metrics("rr"), **rules)
     assert str(caught.value) == message

@@ -19,6 +19,8 @@ from ragtrial.records import Query
 Scores = npt.NDArray[np.float64]
 """One value per query, shape (queries,)."""
 
+_LONGEST = 2**31 - 1
+
 
 @dataclass(frozen=True, eq=False)
 class GradedRankings:
@@ -137,8 +139,8 @@ class GradedRankings:
 
     def cut(self, depth: int) -> GradedRankings:
         """The first ``depth`` hits of every query; nothing below them was retrieved."""
-        kept = self.ranks <= depth
-        return replace(self._kept(kept, self.ranks), lengths=np.minimum(self.lengths, depth), depth=self.depth)
+        kept = self.ranks <= min(depth, _LONGEST)
+        return replace(self._kept(kept, self.ranks), lengths=np.minimum(self.lengths, min(depth, _LONGEST)))
 
     def condensed(self) -> GradedRankings:
         """Without the hits that nobody judged; those below move up. Source: Sakai 2007, Alternatives to Bpref."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from ragtrial.errors import listed
 from ragtrial.records import Caution
@@ -56,6 +58,17 @@ def mismatch_cautions(run: str, mismatch: Mismatch, judged: Collection[str]) -> 
         )
 
 
+def document_cautions(run: str, judged: Collection[str], found: Sequence[str]) -> Iterator[Caution]:
+    """What should be known where no hit of a run is judged; ``found`` has some of its documents."""
+    guess = guessed_reason(judged, found)
+    names = f"The run has {listed(found, 3)}; the qrels have {listed(islice(judged, 3), 3)}."
+    yield Caution(
+        "no-documents-match",
+        f"{run}: NOT ONE HIT IS JUDGED: no document of the run is in the qrels of its query, so all is 0. "
+        f"{guess or names}",
+    )
+
+
 def guessed_reason(judged: Collection[str], unknown: Sequence[str]) -> str:
     """A sentence that says how ids of ``unknown`` would be ids of ``judged``; nothing if no rule is found."""
     names = set(judged)
@@ -74,16 +87,20 @@ def guessed_reason(judged: Collection[str], unknown: Sequence[str]) -> str:
 
 
 def _prefix(judged: set[str], unknown: Sequence[str]) -> str:
-    for name in unknown:
-        for cut in range(1, len(name)):
-            if name[cut:] in judged:
-                return f"The run's ids have {name[:cut]!r} before them: {name!r}, and {name[cut:]!r} in the qrels."
-    tails = {name[cut:]: name for name in judged for cut in range(1, min(len(name), 24))} if unknown else {}
-    for name in unknown:
-        if name in tails:
-            longer = tails[name]
-            before = longer[: -len(name)]
-            return f"The ids of the qrels have {before!r} before them: {longer!r}, and {name!r} in the run."
+    """The text that most ids of one side have before them, if half of them have it."""
+    before = Counter(name[:cut] for name in unknown for cut in range(1, len(name)) if name[cut:] in judged)
+    for prefix, count in before.most_common(1):
+        if 2 * count >= len(unknown):
+            name = next(name for name in unknown if name.startswith(prefix) and name[len(prefix) :] in judged)
+            plain = name[len(prefix) :]
+            return f"The run's ids have {prefix!r} before them: {name!r} in the run, {plain!r} in the qrels."
+    wanted = set(unknown)
+    ends = [(name[:cut], name[cut:]) for name in judged for cut in range(1, min(len(name), 24)) if name[cut:] in wanted]
+    for prefix, count in Counter(start for start, _ in ends).most_common(1):
+        if 2 * count >= len(unknown):
+            known = {end for start, end in ends if start == prefix}
+            plain = next(name for name in unknown if name in known)
+            return f"The ids of the qrels have {prefix!r} before them: {plain!r} in the run, {prefix + plain!r} there."
     return ""
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,7 @@ from ragtrial.report import (
 )
 from ragtrial.reporting import metric_part
 from ragtrial.scoring import RunScores, Scoring
-from ragtrial.sources import Given, load_judgments, loaded_runs
+from ragtrial.sources import Given, distinct, load_judgments, loaded_runs
 from ragtrial.storage.fingerprints import fingerprint
 
 
@@ -40,10 +42,7 @@ def write_score_report(scoring: Scoring, given: Given, target: str | Path) -> Re
     RunError if it cannot be written.
     """
     folder = Path(target)
-    if folder.exists():
-        raise InputError(Fault(str(folder), message="is there already; a report is a new folder. Name another one."))
-    if "-" in (given.qrels, *given.runs):
-        raise InputError("a report cannot be made of standard input, which is read once; save it to a file first.")
+    check_target(folder, given)
     judged = load_judgments(given)
     qrels = judged.qrels
     runs = [
@@ -52,13 +51,23 @@ def write_score_report(scoring: Scoring, given: Given, target: str | Path) -> Re
         for run in loaded_runs(source, name, given, judged.labels, lenient=scoring.protocol.trec_compat)
     ]
     rows = [_rows(qrels, run, scoring.protocol.depth) for run in runs]
-    report = _report(scoring, qrels, rows, given, folder.name)
-    rankings = {run.name: iter(ranked.values()) for run, ranked in zip(scoring.runs, rows, strict=True)}
+    names = distinct([file_name(run.name) for run in scoring.runs])
+    scored = tuple(replace(run, name=name) for run, name in zip(scoring.runs, names, strict=True))
+    report = _report(replace(scoring, runs=scored), qrels, rows, given, folder.name)
+    rankings = {run.name: iter(ranked.values()) for run, ranked in zip(scored, rows, strict=True)}
     try:
         return write_folder(report, folder, rankings, [], json.dumps(report.config, indent=1) + "\n")
     except OSError as error:
         message = f"cannot be written: {error.strerror or error}. Free space, or name another folder."
         raise RunError(Fault(str(folder), message=message)) from error
+
+
+def check_target(folder: Path, given: Given) -> None:
+    """Raises InputError if a report of what is given cannot become ``folder``, before anything is scored."""
+    if folder.exists():
+        raise InputError(Fault(str(folder), message="is there already; a report is a new folder. Name another one."))
+    if "-" in (given.qrels, *given.runs):
+        raise InputError("a report cannot be made of standard input, which is read once; save it to a file first.")
 
 
 def _report(
@@ -160,6 +169,11 @@ def _query_parts(qrels: Qrels) -> Iterator[QueryPart]:
             ordered=bool(qrels.judgments.ordered[index]),
             relevant_docs=[JudgmentPart(doc=doc, relevance=grade) for doc, grade in rows],
         )
+
+
+def file_name(name: str) -> str:
+    """``name`` as a file can be called: with nothing in it that leads elsewhere, and not too long."""
+    return re.sub(r"[^\w.-]+", "-", name).strip(".-")[:100] or "run"
 
 
 def _shown(source: Any) -> str:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, get_args
 
 import numpy as np
 
-from ragtrial.errors import Fault, InputError, RunFileError
+from ragtrial.compiled.found import Duplicates
+from ragtrial.errors import Fault, InputError, RunFileError, did_you_mean
 from ragtrial.evaluators import EVALUATORS, Evaluation, NoRelevant
 from ragtrial.grading import GradedRankings, graded_hits, nothing_retrieved
 from ragtrial.judgments import Order, Qrels, RunHits
 from ragtrial.metrics import Metric, parse_metrics
-from ragtrial.mismatch import MOST_NAMED, Mismatch, mismatch_cautions
+from ragtrial.mismatch import MOST_NAMED, Mismatch, document_cautions, mismatch_cautions
 from ragtrial.ranges import Bounds, attainable, bounds, tie_range, ties_that_matter, why_unbounded
 from ragtrial.records import Caution, Mean
-from ragtrial.sources import Given, Handling, distinct, joined_runs, load_judgments
+from ragtrial.sources import Given, Handling, JoinedRun, distinct, joined_runs, load_judgments
 
 STANDARD_METRICS = ("ndcg@10", "recall@100", "ap", "rr", "precision@10", "judged@10")
-Duplicates = Literal["error", "first"]
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,15 @@ class Protocol:
     ties: bool = False
 
     def __post_init__(self) -> None:
-        if self.relevance_threshold < 1:
-            raise InputError(f"the relevance threshold is {self.relevance_threshold}; it must be at least 1.")
-        if self.depth is not None and self.depth < 1:
-            raise InputError(f"the depth is {self.depth}; it must be at least 1.")
+        _check_whole("relevance threshold", self.relevance_threshold)
+        if self.depth is not None:
+            _check_whole("depth", self.depth)
+        for name, value, choices in (
+            ("no_relevant", self.no_relevant, get_args(NoRelevant)),
+            ("duplicates", self.duplicates, get_args(Duplicates)),
+        ):
+            if value not in choices:
+                raise InputError(f"{name} is {value!r}; it must be one of: {', '.join(choices)}.")
         if self.trec_compat:
             object.__setattr__(self, "no_relevant", "zero")
 
@@ -69,6 +74,11 @@ class Protocol:
         """Rankings as they are scored: without unjudged hits if so asked, then cut."""
         graded = graded.condensed() if self.judged_only else graded
         return graded if self.depth is None else graded.cut(self.depth)
+
+
+def _check_whole(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InputError(f"the {name} is {value!r}; it must be a whole number of at least 1.")
 
 
 @dataclass(frozen=True)
@@ -146,8 +156,9 @@ class RunScores:
         }
 
 
-def score_hits(name: str, qrels: Qrels, hits: RunHits, protocol: Protocol, seconds: Mapping[str, float]) -> RunScores:
+def score_joined(joined: JoinedRun, qrels: Qrels, protocol: Protocol, seconds: Mapping[str, float]) -> RunScores:
     """The scores of a run that was joined with its qrels; ``seconds`` is what that took, stage by stage."""
+    name, hits = joined.name, joined.hits
     start = time.perf_counter()
     whole = graded_hits(qrels.judgments, hits, protocol.relevance_threshold, pooled=protocol.trec_compat)
     graded = protocol.prepared(whole)
@@ -161,7 +172,7 @@ def score_hits(name: str, qrels: Qrels, hits: RunHits, protocol: Protocol, secon
         evaluations,
         counts,
         mismatch,
-        (*mismatch_cautions(name, mismatch, qrels.queries), *_cautions(name, counts, qrels, hits)),
+        (*_mismatches(joined, mismatch, qrels), *_cautions(name, counts, qrels, hits)),
         {},
     )
     if protocol.bounds:
@@ -216,12 +227,24 @@ def _mismatch(qrels: Qrels, hits: RunHits) -> Mismatch:
     return Mismatch(len(qrels), len(qrels) - len(absent), names, hits.unknown, hits.unknown_names)
 
 
+def _mismatches(joined: JoinedRun, mismatch: Mismatch, qrels: Qrels) -> Iterator[Caution]:
+    yield from mismatch_cautions(joined.name, mismatch, qrels.queries)
+    if mismatch.retrieved and not len(joined.hits.ranks):
+        yield from document_cautions(joined.name, list(qrels.documents), joined.some_documents)
+
+
 def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean | None]:
     """The mean of each metric that an ideal run would have; None where a metric has no best."""
     best = {}
     nothing = nothing_retrieved(qrels.judgments, protocol.relevance_threshold, pooled=protocol.trec_compat)
     for name, one in evaluate(protocol.metrics, nothing, protocol.no_relevant).items():
-        values = attainable(one.metric, qrels.judgments, protocol.relevance_threshold, pooled=protocol.trec_compat)
+        values = attainable(
+            one.metric,
+            qrels.judgments,
+            protocol.relevance_threshold,
+            pooled=protocol.trec_compat,
+            depth=protocol.depth,
+        )
         best[name] = None if values is None else replace(one, values=values).mean
     return best
 
@@ -237,8 +260,8 @@ def _cautions(name: str, counts: RunCounts, qrels: Qrels, hits: RunHits) -> Iter
     if counts.ties_that_matter:
         yield Caution(
             "ties",
-            f"{name}: the order of equal scores could change the values of {_queries(counts.ties_that_matter)} "
-            f"({counts.tied:,} have equal scores); --ties shows by how much.",
+            f"{name}: {_queries(counts.ties_that_matter)} with equal scores of documents that are judged unlike: their "
+            f"order may change values ({counts.tied:,} have equal scores at all); --ties shows by how much.",
         )
     if counts.duplicates:
         yield Caution(
@@ -315,9 +338,17 @@ def score(
     ``relevance_threshold``, ``no_relevant``, ``depth``, ``judged_only``, ``duplicates``, ``trec_compat``, ``bounds``,
     ``ties``. Raises LabelsError for what is wrong with the qrels, RunFileError for a run, MetricError.
     """
+    known = [one.name for one in fields(Protocol)][1:]
+    for rule in rules:
+        if rule not in known:
+            raise InputError(f"there is no rule {rule!r}.{did_you_mean(rule, known)} Rules: {', '.join(known)}.")
     protocol = Protocol(parsed_metrics(metrics), **rules)
     several = isinstance(runs, list) and not (runs and isinstance(runs[0], tuple))
     sources = tuple(runs) if several else (runs,)
+    if not sources:
+        raise InputError("there are no runs to score: the list is empty.")
+    if isinstance(names, str):
+        raise InputError(f"names is {names!r}; it must be a list, with a name for each run.")
     if names is not None and len(names) != len(sources):
         raise InputError(f"there are {len(names)} names for {len(sources)} runs; give each run one.")
     given = Given(qrels, sources, tuple(names or ()), qrels_columns=qrels_columns, run_columns=run_columns)
@@ -336,7 +367,7 @@ def score_given(given: Given, protocol: Protocol) -> Scoring:
         try:
             for joined in joined_runs(source, name, given, judged, handling):
                 seconds = {"qrels": reading, **joined.seconds}
-                scored.append(score_hits(joined.name, judged.qrels, joined.hits, protocol, seconds))
+                scored.append(score_joined(joined, judged.qrels, protocol, seconds))
         except RunFileError as error:
             faults += error.faults
     if faults:

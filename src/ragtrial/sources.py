@@ -5,21 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ragtrial.compiled.found import Duplicates
 from ragtrial.errors import RunFileError, did_you_mean, listed
 from ragtrial.formats import reading
-from ragtrial.formats.content import stem_of
+from ragtrial.formats.content import head_of, stem_of
 from ragtrial.formats.guessing import Form, guess
 from ragtrial.judgments import Order, Qrels, Run, RunHits
 from ragtrial.matching.columns import match
-from ragtrial.matching.loading import load_run_file
+from ragtrial.matching.lines import lines_of
+from ragtrial.matching.loading import in_order, load_run_file
 from ragtrial.matching.text import read_qrels, read_run
 from ragtrial.records import PromptQueries
 
 Columns = Mapping[str, str]
+
+_SOME = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +65,15 @@ class Handling:
 
 @dataclass(frozen=True, eq=False)
 class JoinedRun:
-    """A run joined with its qrels, and the seconds that each part of it took."""
+    """A run joined with its qrels, and the seconds that each part of it took.
+
+    ``some_documents`` are a few that it retrieved, where none of them is judged.
+    """
 
     name: str
     hits: RunHits
     seconds: Mapping[str, float] = field(default_factory=dict)
+    some_documents: tuple[str, ...] = ()
 
 
 def load_judgments(given: Given) -> JudgedBy:
@@ -97,17 +105,22 @@ def joined_runs(
     if isinstance(source, str | Path):
         form = given.run_form or guess(source, "run")
         if form == "trec" or form == "msmarco":
+            if given.run_columns:
+                raise RunFileError(f"{source} is text without names of columns (form {form}): leave them out.")
             order: Order = "rank" if form == "msmarco" else handling.order
             hits = read_run(source, judged.qrels, form=form, order=order, duplicates=handling.duplicates,
                             lenient=handling.lenient)  # fmt: skip
-            yield JoinedRun(name or stem_of(source), hits, _shares(hits.seconds, time.perf_counter() - start))
+            seconds = _shares(hits.seconds, time.perf_counter() - start)
+            some = () if len(hits.ranks) else _first_documents(source, form)
+            yield JoinedRun(name or stem_of(source), hits, seconds, some)
             return
     for run in loaded_runs(source, name, given, judged.labels):
         read = time.perf_counter() - start
         start = time.perf_counter()
         order = "rank" if run.by_rank else handling.order
         hits = match(run, judged.qrels, order=order, duplicates=handling.duplicates)
-        yield JoinedRun(run.name, hits, {"read": read, "check": 0.0, "join": time.perf_counter() - start})
+        some = () if len(hits.ranks) else tuple(islice(run.documents, _SOME))
+        yield JoinedRun(run.name, hits, {"read": read, "check": 0.0, "join": time.perf_counter() - start}, some)
         start = time.perf_counter()
 
 
@@ -126,15 +139,19 @@ def loaded_runs(
     return reading.read_runs(source, form=form, columns=given.run_columns, name=name, labels=labels)
 
 
-def chosen_run(source: str | Path, name: str | None, form: Form | None = None) -> Run:
-    """The run of ``source`` called ``name``, or the only one. Raises RunFileError with those that there are."""
+def chosen_run(source: str | Path, name: str | None, duplicates: Duplicates, form: Form | None = None) -> Run:
+    """The run of ``source`` called ``name``, or the only one, its rows best first.
+
+    Raises RunFileError as scoring it would, or with the runs that there are.
+    """
     runs = loaded_runs(source, None, Given(None, (), run_form=form), None)
     names = [run.name for run in runs]
     if name is None and len(runs) > 1:
         raise RunFileError(f"{source} holds several runs: {listed(names)}. Name one with --run.")
     for run in runs:
         if name in (None, run.name):
-            return run
+            match(run, Qrels.of([]), order="rank" if run.by_rank else "score", duplicates=duplicates)
+            return in_order(run, "score")
     raise RunFileError(f"{source} has no run {name!r}.{did_you_mean(name or '', names)} It has: {listed(names)}.")
 
 
@@ -147,6 +164,15 @@ def distinct(names: Sequence[str]) -> list[str]:
             candidate, number = f"{name}-{number}", number + 1
         made.append(candidate)
     return made
+
+
+def _first_documents(source: str | Path, form: Form) -> tuple[str, ...]:
+    """Some documents from the first lines of a run file; none where it cannot be read again."""
+    if not Path(source).is_file():
+        return ()
+    column = 2 if form == "trec" else 1
+    lines = islice(lines_of(head_of(source, RunFileError)), _SOME)
+    return tuple(line.fields[column].decode("utf-8", "replace") for line in lines if len(line.fields) > column)
 
 
 def _shares(work: Mapping[str, float], wall: float) -> dict[str, float]:

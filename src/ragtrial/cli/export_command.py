@@ -18,8 +18,12 @@ _FORMS = ("trec", "msmarco", "beir", "json", "jsonl", "parquet", "labels", "repo
 @click.option("--qrels", is_flag=True, help="SOURCE holds judgments (default: a run).")
 @click.option("--run", "wanted", metavar="NAME", help="Which run, where SOURCE holds several: a setting of a report.")
 @click.option("--format", "form", type=click.Choice(_FORMS), help="What SOURCE is, where looking is not enough.")
+@click.option("--duplicates", type=click.Choice(["error", "first"]), default="error", show_default=True,
+              help="A document that stands twice in a ranking: an error, or the first counts.")  # fmt: skip
 @common_options
-def command(terminal: Terminal, source: str, target: str, wanted: str | None, form: str | None, *, qrels: bool) -> int:
+def command(
+    terminal: Terminal, source: str, target: str, wanted: str | None, form: str | None, duplicates: str, *, qrels: bool
+) -> int:
     """Write a run, or judgments, as trec_eval reads them.
 
     SOURCE may be whatever `ragtrial score` reads: a report, results, labels (with --qrels), any form of file. TARGET
@@ -27,7 +31,6 @@ def command(terminal: Terminal, source: str, target: str, wanted: str | None, fo
     single precision, too, sees the same order.
     """
     from ragtrial.formats.trec_files import write_trec_qrels, write_trec_run
-    from ragtrial.matching.loading import in_order
     from ragtrial.sources import Given, chosen_run, load_judgments
 
     answer: dict[str, str | int] = {"exit_code": 0, "target": target}
@@ -37,7 +40,7 @@ def command(terminal: Terminal, source: str, target: str, wanted: str | None, fo
             write_trec_qrels(target, judged)
             done = f"{len(judged.documents):,} judgments of {len(judged):,} queries"
         else:
-            run = in_order(chosen_run(source, wanted, form), "score")  # type: ignore[arg-type]  # click checks
+            run = chosen_run(source, wanted, duplicates, form)  # type: ignore[arg-type]  # click checks
             scores = write_trec_run(target, run)
             done = f"{len(run.documents):,} hits of {len(run):,} queries, {_SCORES[scores]}"
     terminal.note(f"{target}: {done}")

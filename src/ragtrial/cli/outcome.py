@@ -25,6 +25,7 @@ _MISUSED = 2
 _INTERRUPTED = 130
 _CRASHED = 3
 _KEPT = "Everything that was finished is kept, every batch of embeddings, too; run the same command again to go on."
+_BRIEF = ("score", "export", "explain")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PATIENCE = 3.0
 """Seconds after which an interrupted run ends wherever it is: as after a kill, what is finished is kept."""
@@ -99,10 +100,14 @@ class _Interruption:
     def tell(self, error: BaseException | None = None) -> int:
         """Say that it was interrupted, unless that is said or being said; the exit code."""
         if self._telling.acquire(blocking=False):
-            fault = Fault(message=_where("interrupted", error))
+            fault = Fault(message=_where("interrupted", error) if self._goes_on() else "interrupted.")
             _failed(_INTERRUPTED, [fault], self._arguments, "", self._out)
             self._told.set()
         return _INTERRUPTED
+
+    def _goes_on(self) -> bool:
+        """Whether the command is one that keeps what is finished."""
+        return not self._arguments or self._arguments[0] not in _BRIEF
 
     def _stop(self, _number: int, _frame: object) -> None:
         for number in _SIGNALS:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
 
-_FORMS = ("trec", "msmarco", "beir", "json", "jsonl", "parquet", "labels", "report", "rankings", "results")
+_QRELS_FORMS = ("trec", "beir", "json", "jsonl", "parquet", "labels", "report")
+_RUN_FORMS = ("trec", "msmarco", "json", "jsonl", "parquet", "report", "rankings", "results")
 
 
 @click.command("score")
@@ -16,8 +18,8 @@ _FORMS = ("trec", "msmarco", "beir", "json", "jsonl", "parquet", "labels", "repo
 @click.option("--metrics", metavar="NAMES", help="Metrics, commas between: ndcg@10,ap,P_10.  [default: a usual few]")
 @click.option("--labels", type=click.Path(), help="Judgments are in this file; all of the others are runs.")
 @click.option("--relevance-threshold", type=int, default=1, show_default=True, help="Grade that counts as relevant.")
-@click.option("--no-relevant", type=click.Choice(["skip", "zero"]), default="skip", show_default=True,
-              help="Queries for which a metric is not defined: leave them out, or count them.")  # fmt: skip
+@click.option("--no-relevant", type=click.Choice(["skip", "zero"]),
+              help="Queries for which a metric is not defined: leave out, or count.  [default: skip]")  # fmt: skip
 @click.option("--depth", type=int, help="Cut every ranking at this rank first.")
 @click.option("--judged-only", is_flag=True, help="Drop hits that nobody judged first.")
 @click.option("--duplicates", type=click.Choice(["error", "first"]), default="error", show_default=True,
@@ -28,8 +30,10 @@ _FORMS = ("trec", "msmarco", "beir", "json", "jsonl", "parquet", "labels", "repo
 @click.option("--per-query", metavar="FILE", help="Write every query's values: .csv .jsonl .json .parquet .md, or -.")
 @click.option("--table", "table_file", metavar="FILE", help="Write the means: .csv .jsonl .json .parquet .md.")
 @click.option("-o", "--output", metavar="REPORT", help="Make a report of it, a new folder that `show` reads.")
-@click.option("--qrels-format", type=click.Choice(_FORMS), help="What the qrels are, where looking is not enough.")
-@click.option("--format", "run_format", type=click.Choice(_FORMS), help="What the runs are, likewise.")
+@click.option(
+    "--qrels-format", type=click.Choice(_QRELS_FORMS), help="What the qrels are, where looking is not enough."
+)
+@click.option("--format", "run_format", type=click.Choice(_RUN_FORMS), help="What the runs are, likewise.")
 @click.option("--qrels-columns", metavar="NAMES", help="Columns of a table: query=qid,document=docno,grade=label.")
 @click.option("--columns", metavar="NAMES", help="Columns of the runs: query=qid,document=docno,score=sim (or rank=).")
 @common_options
@@ -39,7 +43,7 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
     QRELS and RUNs may be TREC or MS MARCO files, BEIR tsv, JSON, JSONL or Parquet, plain or .gz, `-` for standard
     input; labels (prompt_queries.json) and reports, too. `ragtrial explain METRIC` says what a metric is.
     """
-    from ragtrial.cli.score_output import tell, write_files
+    from ragtrial.cli.score_output import check_files, tell, write_files
     from ragtrial.scoring import STANDARD_METRICS, Protocol, parsed_metrics, score_given
     from ragtrial.sources import Given
 
@@ -48,8 +52,13 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
         raise click.UsageError("there is no RUN behind QRELS; with --labels FILE all files are runs.")
     if [qrels, *runs].count("-") > 1:
         raise click.UsageError("standard input can be read once; only one file may be `-`.")
+    if options["trec_compat"] and options["no_relevant"] == "skip":
+        raise click.UsageError("--trec-compat counts every query; it cannot be with --no-relevant skip.")
+    if "-" in (options["table_file"], options["output"]):
+        raise click.UsageError("--table and --output are files; --json prints the scores for programs.")
+    options["no_relevant"] = options["no_relevant"] or "skip"
     protocol = Protocol(
-        parsed_metrics(options["metrics"] or list(STANDARD_METRICS)),
+        parsed_metrics(list(STANDARD_METRICS) if options["metrics"] is None else options["metrics"]),
         **{name: options[name] for name in ("relevance_threshold", "no_relevant", "depth", "judged_only", "duplicates",
                                             "trec_compat", "bounds", "ties")},
     )  # fmt: skip
@@ -61,13 +70,18 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
         qrels_columns=_columns("--qrels-columns", options["qrels_columns"], "grade"),
         run_columns=_columns("--columns", options["columns"], "score"),
     )
+    check_files(options["per_query"], options["table_file"])
+    if options["output"]:
+        from ragtrial.score_report import check_target
+
+        check_target(Path(options["output"]), given)
     scoring = score_given(given, protocol)
+    write_files(scoring, options["per_query"], options["table_file"], terminal)
     folder = None
     if options["output"]:
         from ragtrial.score_report import write_score_report
 
         folder = write_score_report(scoring, given, options["output"]).folder
-    write_files(scoring, options["per_query"], options["table_file"], terminal)
     tell(terminal, scoring, folder, per_query=options["per_query"] == "-")
     return 0
 

@@ -38,6 +38,15 @@ def _ranges(terminal: Terminal, run: RunScores, ranges: Mapping[str, Bounds | No
         terminal.table(scores.range_table(run, ranges, title), after="\n")
 
 
+def check_files(*targets: str | None) -> None:
+    """Raises InputError if a table cannot become one of ``targets``, before anything is scored."""
+    from ragtrial.formats.score_tables import table_form
+
+    for target in targets:
+        if target and target != "-":
+            table_form(target)
+
+
 def write_files(scoring: Scoring, per_query: str | None, table: str | None, terminal: Terminal) -> None:
     """The long table of every query's values, and the table of the means, to files by their endings."""
     from ragtrial.formats.score_tables import write_table
@@ -45,5 +54,5 @@ def write_files(scoring: Scoring, per_query: str | None, table: str | None, term
     with contextlib.redirect_stdout(terminal.out):
         if per_query and not (per_query == "-" and terminal.as_json):
             write_table(per_query, scoring.long_table())
-        if table and not (table == "-" and terminal.as_json):
+        if table:
             write_table(table, scoring.mean_table())

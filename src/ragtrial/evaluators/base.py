@@ -50,8 +50,8 @@ class Evaluator:
     """Runs the metrics of one family.
 
     ``no_relevant`` decides about queries for which a metric is not defined: ``skip`` leaves them out of its mean,
-    ``zero`` counts them with the value the formula gives (0 for all but ``judged``). Metrics that compare orders are
-    only ever counted where the labels are an order.
+    ``zero`` counts them with the value the formula gives (0 for most; ``judged`` has its own). Metrics that compare
+    orders are only ever counted where the labels are an order.
 
     Raises MetricError for a metric of another family or without a cutoff.
     """

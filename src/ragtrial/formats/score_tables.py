@@ -39,7 +39,7 @@ def write_table(target: Target, columns: Mapping[str, Column], *, form: TableFor
     JSON is a list of objects, one a line. Raises InputError for a name that says no form and for what JSON or Parquet
     cannot hold, ValueError for columns of unequal length, RunError if the file cannot be written.
     """
-    chosen = form or _form_of(target)
+    chosen = form or table_form(target)
     lengths = {len(column) for column in columns.values()}
     if len(lengths) > 1:
         raise ValueError(f"columns of {sorted(lengths)} rows stand in no table")
@@ -51,7 +51,8 @@ def write_table(target: Target, columns: Mapping[str, Column], *, form: TableFor
         _WRITERS[chosen](file, list(columns), _blocks(columns, rows))
 
 
-def _form_of(target: Target) -> TableForm:
+def table_form(target: Target) -> TableForm:
+    """The form that a name ends in. Raises InputError if it is none."""
     if str(target) == "-":
         return "csv"
     path = Path(target)

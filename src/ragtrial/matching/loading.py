@@ -7,24 +7,34 @@ from pathlib import Path
 import numpy as np
 
 from ragtrial.compiled.found import Form, Reading
-from ragtrial.errors import RunFileError
+from ragtrial.errors import Fault, RunFileError
 from ragtrial.judgments import Names, Order, Run
-from ragtrial.matching.blocks import Source, cut_lines
+from ragtrial.matching.blocks import BLOCK, Source, cut_lines
+from ragtrial.matching.faults import Faults
 from ragtrial.matching.lines import lines_of, reader_of
 from ragtrial.matching.ranking import Row
 
 
 def load_run_file(path: Path | str, *, form: Form, name: str, lenient: bool = False) -> Run:
-    """A run file in memory, its rows as they came; what ``read_run`` would refuse is left out."""
+    """A run file in memory, its rows as they came. Raises RunFileError with the faults of all lines."""
     row_of = reader_of(Reading(form, "file", "first", lenient))
     rows: dict[bytes, list[Row]] = {}
+    at = 0
     with Source(path, RunFileError) as source:
-        for block in source.blocks(cut_lines, 1 << 23):
-            for line in lines_of(block.buffer[block.begin : block.end].tobytes()):
+        faults = Faults(source.name, "run", form)
+        for block in source.blocks(cut_lines, BLOCK):
+            text = block.buffer[block.begin : block.end].tobytes()
+            for line in lines_of(text):
                 row = row_of(*line)
                 if isinstance(row, Row):
                     rows.setdefault(line.fields[0], []).append(row)
+                else:
+                    faults.add([row.placed(at.__add__)], 1)
+            at += text.count(b"\n")
             source.reuse(block)
+    faults.raise_any(RunFileError)
+    if not rows:
+        raise RunFileError(Fault(source.name, message="has no rows; a run has at least one."))
     ranked = [row for one in rows.values() for row in one]
     return Run(
         name,

@@ -49,6 +49,10 @@ class _Written:
     level: int | None = None
 
 
+MOST_K = 1_000_000
+"""The largest cutoff: rankings are not that long, and some metrics need memory for each place."""
+
+
 def parse_metric(text: str) -> Metric:
     """The metric that a spelling means: ``ndcg@10``, or another tool's ``NDCG@10``, ``ndcg_cut_10``, ``MRR@10``.
 
@@ -140,8 +144,11 @@ def _is_parameter(definition: Definition, alias: Alias, written: _Written) -> bo
 
 
 def _cutoff(number: str, text: str) -> int:
-    if not (number.isascii() and number.isdigit() and int(number) > 0):
+    if not (number.isascii() and number.isdigit() and number.strip("0")):
         raise MetricError(f"{text!r}: k is {number!r}; it must be a whole number, at least 1.")
+    if len(number.lstrip("0")) > len(str(MOST_K)) or int(number) > MOST_K:
+        shown = text if len(text) <= 60 else f"{text[:60]}..."
+        raise MetricError(f"{shown!r}: k must be at most {MOST_K:,}; leave it out to count all hits.")
     return int(number)
 
 

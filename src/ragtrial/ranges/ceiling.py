@@ -30,12 +30,15 @@ UNATTAINABLE: Mapping[str, str] = {
 """Why other metrics have no best value."""
 
 
-def attainable(metric: Metric, judgments: Judgments, threshold: int = 1, *, pooled: bool = False) -> Scores | None:
+def attainable(
+    metric: Metric, judgments: Judgments, threshold: int = 1, *, pooled: bool = False, depth: int | None = None
+) -> Scores | None:
     """The best score that any ranking can get for these judgments, shape (queries,).
 
     It is the score of an ideal ranking: all documents that help, best first, and nothing else. For ``unjudged`` and
     ``rbp_residual`` best is least. None for a metric without a best value, or with none that is known. ``threshold``
-    is the grade from which a document is relevant where the metric names none; ``pooled`` is as in GradedRankings.
+    is the grade from which a document is relevant where the metric names none; ``pooled`` is as in GradedRankings. No
+    ranking has more than ``depth`` hits, where that is given.
     """
     ideal = IDEALS.get(metric.name)
     if ideal is None:
@@ -52,7 +55,8 @@ def attainable(metric: Metric, judgments: Judgments, threshold: int = 1, *, pool
         threshold=threshold,
         pooled=pooled,
     )
-    return values(metric, _best(everything, worth(metric, everything, ideal)))
+    best = _best(everything, worth(metric, everything, ideal))
+    return values(metric, best if depth is None else best.cut(depth))
 
 
 def _best(everything: GradedRankings, preferred: Scores) -> GradedRankings:

@@ -56,13 +56,6 @@ def time_line(run: RunScores) -> str:
     return f"{run.name}: {run.counts.rows:,} rows in {sum(run.seconds.values()):.2f} s ({parts})"
 
 
-def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A table as Markdown, the first column left, the others right."""
-    lines = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    bars = ["---", *("--:" for _ in lines[0][1:])]
-    return "\n".join("| " + " | ".join(row) + " |" for row in [lines[0], bars, *lines[1:]])
-
-
 def _cells(scores: Mapping[str, Mean], names: Sequence[str]) -> list[str]:
     n = scores[names[0]].n
     return [_number(scores[name].mean) + (f" ({scores[name].n})" if scores[name].n != n else "") for name in names]
