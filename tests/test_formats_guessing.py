@@ -101,7 +101,7 @@ REFUSED = [
      "Are qrels and run the wrong way round?"),
     ("qrels", "q1 Q0 d1 1 0.5 t\n", "has 6 columns a line, such as 'q1 Q0 d1 1 0.5 t': it looks like a run. "
      "Are qrels and run the wrong way round?"),
-    ("run", "q1 d1 0.5\n", "has 3 columns, of which the last is no rank: '0.5'."),
+    ("run", "q1 d1 high\n", "has 3 columns, of which the last is no rank: 'high'."),
     ("qrels", "q1 d1 high\n", "has 3 columns, of which the last is no grade: 'high'."),
     ("run", "query-id\tcorpus-id\tscore\nq\td\t1\n",
      "has 3 columns with a header, 'query-id\\tcorpus-id\\tscore'."),
@@ -123,9 +123,53 @@ def test_what_looks_like_no_form_is_refused_with_what_was_seen(
     write_files(tmp_path, {"a": content})
     with pytest.raises(LabelsError if kind == "qrels" else RunFileError) as caught:
         guess(tmp_path / "a", kind)
-    what = "qrels" if kind == "qrels" else "a run"
-    forms = ", ".join(FORMS_OF[kind])
-    assert told(caught, tmp_path) == [f"a: {seen} If it is {what}, say with --format which form: {forms}."]
+    end = {
+        "run": "If it is a run, say which form with --format: "
+        "trec, msmarco, json, jsonl, parquet, report, rankings, results.",
+        "qrels": "If it is qrels, say which form with --qrels-format (of export: --format): "
+        "trec, beir, json, jsonl, parquet, labels, report.",
+    }
+    assert told(caught, tmp_path) == [f"a: {seen} {end[kind]}"]
+
+
+SCORED = [
+    ("1 7 95\n1 8 80\n", "95"),
+    ("1\t7\t95\n2\t8\t80\n", "95"),
+    ("1 7 3\n1 8 2\n1 9 1\n2 7 1\n", "3"),
+    ("1 7 5\n1 8 5\n", "5"),
+    ("q1 d1 0.5\n", "0.5"),
+    ("q1 d1 1\nq1 d2 -2e-3\n", "-2e-3"),
+]
+
+
+@pytest.mark.parametrize(("content", "value"), SCORED)
+def test_scores_in_a_third_column_are_no_ranks(tmp_path: Path, content: str, value: str) -> None:
+    write_files(tmp_path, {"a": content})
+    with pytest.raises(RunFileError) as caught:
+        guess(tmp_path / "a", "run")
+    assert told(caught, tmp_path) == [
+        f"a: has 3 columns, of which the last looks like a score: '{value}'. A run of query, document and score is no "
+        "known form; give it as TREC (query Q0 document rank score tag) or JSONL, or say --format msmarco if these "
+        "are ranks."
+    ]
+
+
+@pytest.mark.parametrize(
+    "content", ["q1 d1 2\nq1 d2 1\nq1 d3 3\n", "q1 d1 1\n", "q1 d1 7\nq2 d2 1\n", "q d 4\nq e 6\n"]
+)
+def test_ranks_in_another_order_are_ranks(tmp_path: Path, content: str) -> None:
+    write_files(tmp_path, {"a": content})
+    assert guess(tmp_path / "a", "run") == "msmarco"
+
+
+@pytest.mark.parametrize(("kind", "what"), [("run", "a run"), ("qrels", "qrels")])
+def test_comments_are_passed_over_and_nothing_else_is_no_rows(tmp_path: Path, kind: Kind, what: str) -> None:
+    row = {"run": "q1 Q0 d1 1 0.5 t", "qrels": "q1 0 d1 1"}[kind]
+    write_files(tmp_path, {"a": "# one two three\n\n  # x\n", "b": f"# c\n#\n \n{row}"})
+    assert guess(tmp_path / "b", kind) == "trec"
+    with pytest.raises(InputError) as caught:
+        guess(tmp_path / "a", kind)
+    assert told(caught, tmp_path) == [f"a: has no rows, only comments (lines that begin with #); is this file {what}?"]
 
 
 @pytest.mark.parametrize("content", ["", " \n\n", "\ufeff"])
@@ -151,7 +195,7 @@ def test_what_is_not_there_or_a_folder_or_cut_is_refused(tmp_path: Path) -> None
             "qrels/dev.tsv.gz, qrels/test.tsv."
         ],
         "plain": ["plain: is a folder, and not one of a report (no report.json)."],
-        "cut.gz": ["cut.gz: cannot be read: Compressed file ended before the end-of-stream marker was reached."],
+        "cut.gz": ["cut.gz: ends in the middle of its gzip data; it was cut off, fetch it again."],
     }
 
 

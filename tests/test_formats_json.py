@@ -216,6 +216,6 @@ def test_files_that_are_cut_or_no_text_are_refused(tmp_path: Path) -> None:
             read_runs(tmp_path / name, form="json")
         messages += told(caught, tmp_path)
     assert messages == [
-        "a.json.gz: cannot be read: Compressed file ended before the end-of-stream marker was reached.",
+        "a.json.gz: ends in the middle of its gzip data; it was cut off, fetch it again.",
         "b.json:2: byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8).",
     ]

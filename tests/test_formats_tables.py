@@ -169,22 +169,22 @@ COLUMN_FAULTS: list[tuple[dict[str, list[Any]], dict[str, str] | None, list[str]
     (
         {"qid": [1], "docid": [1], "docno": ["d"], "score": [1]},
         None,
-        ["the document may be any of the columns 'docid', 'docno'; say which: columns={'document': 'docid'}."],
+        ["the document may be any of the columns 'docid', 'docno'; say which when naming the columns: document=docid."],
     ),
     (
         {"docno": ["d"], "text": ["x"]},
         None,
         [
             "has no column for the query, which a run needs; it has: 'docno', 'text'. Usual names are qid, query_id, "
-            "query-id, q_id, topic, query; or say which it is: columns={'query': NAME}.",
+            "query-id, q_id, topic, query; or say which it is when naming the columns: query=NAME.",
             "has no column for the score or the rank, which a run needs; it has: 'docno', 'text'. Usual names are "
-            "score, sim, similarity; or say which it is: columns={'score': NAME}.",
+            "score, sim, similarity; or say which it is when naming the columns: score=NAME.",
         ],
     ),
     (
         {"qid": [1], "docid": ["d"], "sim": [1], "score": [1]},
         None,
-        ["the score may be any of the columns 'sim', 'score'; say which: columns={'score': 'sim'}."],
+        ["the score may be any of the columns 'sim', 'score'; say which when naming the columns: score=sim."],
     ),
     (
         {"qid": [1], "docid": ["d"], "score": [1]},

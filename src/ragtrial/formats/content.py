@@ -1,18 +1,18 @@
-"""The bytes of what is read: a file, a gzipped one, or standard input."""
+"""The bytes of what is read: a file, a gzipped one, a pipe, or standard input."""
 
 from __future__ import annotations
 
-import gzip
-import sys
-import zlib
 from pathlib import Path
 
-from ragtrial.dataset.texts import decoded, read_bytes
+from ragtrial.dataset.texts import decoded
 from ragtrial.errors import Fault, InputError
+from ragtrial.matching import streams
 
 Source = str | Path
 
-_HEAD = 65_536
+HEAD = 65_536
+"""So many bytes are looked at."""
+
 _STANDARD_INPUT = "-"
 
 
@@ -33,9 +33,18 @@ def stem_of(source: Source) -> str:
     return (path.with_suffix("") if path.suffix == ".gz" else path).stem
 
 
+def is_read_once(source: Source) -> bool:
+    """Whether the bytes are gone once they are read: of standard input, a pipe, a device."""
+    return is_standard_input(source) or (Path(source).exists() and streams.is_read_once(source))
+
+
 def content_of(source: Source, error: type[InputError]) -> bytes:
-    """All bytes, unpacked if the name ends in ``.gz``. Raises ``error`` if they cannot be read, or there are none."""
-    content = sys.stdin.buffer.read() if is_standard_input(source) else read_bytes(Path(source), error)
+    """All bytes, gzip data unpacked. Raises ``error`` if they cannot be read, or there are none."""
+    try:
+        with streams.opened(source) as stream:
+            content = stream.read()
+    except streams.UNREADABLE as failure:
+        raise error(Fault(name_of(source), message=streams.reason_of(failure))) from failure
     if not content.strip(b" \t\r\n"):
         raise error(Fault(name_of(source), message="is empty."))
     return content
@@ -47,16 +56,14 @@ def text_of(source: Source, error: type[InputError]) -> str:
 
 
 def head_of(source: Source, error: type[InputError]) -> bytes:
-    """The first bytes, unpacked, 64 KiB at most; of standard input those that are there, and they can be read again."""
-    if is_standard_input(source):
-        peek = getattr(sys.stdin.buffer, "peek", None)
-        return peek(_HEAD)[:_HEAD] if peek else b""
-    path = Path(source)
+    """The first bytes, unpacked, 64 KiB at most, which can be read again even of a pipe. Raises ``error``."""
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            return file.read(_HEAD)
-    except FileNotFoundError:
-        raise error(Fault(str(path), message="there is no such file.")) from None
-    except (OSError, EOFError, zlib.error) as failure:
-        reason = getattr(failure, "strerror", None) or failure
-        raise error(Fault(str(path), message=f"cannot be read: {reason}.")) from failure
+        return streams.head(source, HEAD)
+    except streams.UNREADABLE as failure:
+        let_go(source)
+        raise error(Fault(name_of(source), message=streams.reason_of(failure))) from failure
+
+
+def let_go(source: Source) -> None:
+    """What was looked at will not be read."""
+    streams.let_go(source)

@@ -6,12 +6,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, get_args
 
 from ragtrial.dataset.json_places import load_json
 from ragtrial.errors import Fault, InputError, LabelsError, RunFileError
-from ragtrial.formats.content import Source, head_of, is_standard_input, name_of
+from ragtrial.formats.content import HEAD, Source, head_of, is_standard_input, let_go, name_of
 from ragtrial.formats.faults import shown
 from ragtrial.formats.naming import Kind, usual_names
 
@@ -36,19 +37,27 @@ _RANKINGS_INSIDE = re.compile(r'\s*\{\s*"query"\s*:\s*"([^"\\]|\\.)*"\s*,\s*"doc
 _NESTED = re.compile(r'\s*\{\s*"([^"\\]|\\.)*"\s*:\s*[\[{]|\s*\{\s*\}\s*$')
 _FLAT = re.compile(r'\s*\{\s*"([^"\\]|\\.)*"\s*:\s*[^\s\[{]')
 _PARQUET = b"PAR1"
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LINES = 20
 
 
 def guess(source: Source, kind: Kind) -> Form:
     """The form of a file, a folder, a report's id, or standard input (``-``) that stands where ``kind`` belongs.
 
-    Nothing of standard input is used up. Raises LabelsError for qrels, RunFileError for a run, if there is no such
-    file, if it is empty, or if it does not look like ``kind`` in any form; the message says what was seen.
+    Nothing of standard input or of a pipe is used up. Raises LabelsError for qrels, RunFileError for a run, if there
+    is no such file, if it is empty, or if it does not look like ``kind`` in any form; the message says what was seen.
     """
     error: type[InputError] = LabelsError if kind == "qrels" else RunFileError
     form = None if is_standard_input(source) else _by_name(Path(source), error)
-    form = form or _by_head(head_of(source, error), source, kind, error)
+    if form is None:
+        head = head_of(source, error)
+        try:
+            form = _by_head(head, source, kind, error)
+        except InputError:
+            let_go(source)
+            raise
     if form not in FORMS_OF[kind]:
+        let_go(source)
         raise _unsure(source, kind, error, f"looks like {_OTHER.get(form, 'the form ' + repr(form))}")
     return form
 
@@ -86,16 +95,20 @@ def _by_head(head: bytes, source: Source, kind: Kind, error: type[InputError]) -
         raise error(Fault(name_of(source), message="is empty."))
     if "\0" in text:
         raise _unsure(source, kind, error, "is neither text nor Parquet")
+    lines = [line for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#")]
+    if len(head) == HEAD and len(lines) > 1:  # the last line may be cut
+        lines.pop()
     if text.lstrip()[0] in "[{":
         form = _json_form(text)
         if form is None:
             begins = shown(" ".join(text.split())[:60])
             raise _unsure(source, kind, error, f"is JSON of no known form; it begins {begins}")
         return form
-    # The last line of the head may be cut; a comment is none of the lines.
-    whole = text.rpartition("\n")[0] if "\n" in text else text
-    lines = [line for line in whole.split("\n") if line.strip() and not line.startswith("#")][:_LINES]
-    return _text_form(lines or [text], source, kind, error)
+    if not lines:
+        what = "qrels" if kind == "qrels" else "a run"
+        message = f"has no rows, only comments (lines that begin with #); is this file {what}?"
+        raise error(Fault(name_of(source), message=message))
+    return _text_form(lines[:_LINES], source, kind, error)
 
 
 def _json_form(text: str) -> Form | None:
@@ -150,8 +163,31 @@ def _three_columns(lines: Sequence[str], source: Source, kind: Kind, error: type
     if has_header:
         raise _unsure(source, kind, error, f"has 3 columns with a header, {shown(lines[0].strip())}")
     if all(re.fullmatch(r"\d+", value) for value in last):
+        if _look_like_scores([row[0].strip() for row in rows], [float(value) for value in last]):
+            raise _scored(source, error, last[0])
         return "msmarco"
+    if all(_NUMBER.fullmatch(value) for value in last):
+        raise _scored(source, error, next(value for value in last if not value.isdigit()))
     raise _unsure(source, kind, error, f"has 3 columns, of which the last is no rank: {shown(last[0])}")
+
+
+def _look_like_scores(queries: Sequence[str], values: Sequence[float]) -> bool:
+    """Whether whole numbers are no ranks: those of the first query fall, or are one alone and nowhere is a rank 1.
+
+    Ranks can fall, too, where a file has the best hit last; that is so rare that its owner had better say so.
+    """
+    first = [value for query, value in zip(queries, values, strict=True) if query == queries[0]]
+    falls = len(first) > 1 and all(later <= earlier for earlier, later in pairwise(first))
+    return falls or (len(first) == 1 and not {0.0, 1.0} & set(values))
+
+
+def _scored(source: Source, error: type[InputError], value: str) -> InputError:
+    message = (
+        f"has 3 columns, of which the last looks like a score: {shown(value)}. A run of query, document and score is "
+        "no known form; give it as TREC (query Q0 document rank score tag) or JSONL, or say --format msmarco if these "
+        "are ranks."
+    )
+    return error(Fault(name_of(source), message=message))
 
 
 def _is_named(name: str, kind: Kind) -> bool:
@@ -167,6 +203,7 @@ def _counted(widths: set[int]) -> str:
 
 def _unsure(source: Source, kind: Kind, error: type[InputError], seen: str) -> InputError:
     forms = ", ".join(FORMS_OF[kind])
-    what = "qrels" if kind == "qrels" else "a run"
+    what, option = ("a run", "--format") if kind == "run" else ("qrels", "--qrels-format (of export: --format)")
     end = "" if seen.endswith("?") else "."
-    return error(Fault(name_of(source), message=f"{seen}{end} If it is {what}, say with --format which form: {forms}."))
+    message = f"{seen}{end} If it is {what}, say which form with {option}: {forms}."
+    return error(Fault(name_of(source), message=message))

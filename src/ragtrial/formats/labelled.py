@@ -9,7 +9,7 @@ import numpy as np
 
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, LabelsError
-from ragtrial.formats.content import Source, name_of, text_of
+from ragtrial.formats.content import Source, is_read_once, is_standard_input, let_go, name_of, text_of
 from ragtrial.formats.faults import Faults
 from ragtrial.formats.gathering import coded, qrels_of
 from ragtrial.judgments import Qrels
@@ -35,8 +35,12 @@ def labels_of(source: Source) -> PromptQueries:
     """The labels of a prompt_queries.json."""
     from ragtrial.dataset.labels import load_prompt_queries
 
-    if str(source) == "-":
+    if is_standard_input(source):
+        let_go(source)
         raise LabelsError("labels cannot be read from standard input; name the file.")
+    if is_read_once(source):
+        let_go(source)
+        raise LabelsError(Fault(name_of(source), message="is a pipe; labels can only be read from a file: name it."))
     return load_prompt_queries(Path(source))
 
 

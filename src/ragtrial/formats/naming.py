@@ -54,8 +54,8 @@ def roles_of(found: Sequence[str], kind: Kind, given: Columns | None, faults: Fa
             chosen[role] = matching[0]
         elif matching:
             faults.add(
-                f"the {role} may be any of the columns {_quoted(matching)}; say which: "
-                f"columns={{{role!r}: {matching[0]!r}}}."
+                f"the {role} may be any of the columns {_quoted(matching)}; say which when naming the columns: "
+                f"{role}={matching[0]}."
             )
         elif role not in _ORDERING:
             faults.add(_missing(f"column for the {role}", found, role, kind))
@@ -95,7 +95,7 @@ def _missing(what: str, found: Sequence[str], role: Role, kind: Kind) -> str:
     needed = "qrels need" if kind == "qrels" else "a run needs"
     return (
         f"has no {what}, which {needed}; it has: {_quoted(found)}. Usual names are {usual}; "
-        f"or say which it is: columns={{{role!r}: NAME}}."
+        f"or say which it is when naming the columns: {role}=NAME."
     )
 
 

@@ -6,10 +6,7 @@ twice (standard input, a pipe) is kept in a temporary file on the way.
 
 from __future__ import annotations
 
-import gzip
-import sys
 import tempfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +18,7 @@ import numpy as np
 
 from ragtrial.compiled.found import Bytes
 from ragtrial.errors import Fault, InputError
+from ragtrial.matching.streams import UNREADABLE, is_read_once, opened, reason_of
 
 BLOCK = 4 * 2**20
 PADDING = 64
@@ -50,7 +48,7 @@ class Block(NamedTuple):
 
 
 class Source:
-    """A file that can be read, and read again. ``-`` is standard input. Names ending in ``.gz`` are unpacked.
+    """A file that can be read, and read again. ``-`` is standard input. Gzip data are unpacked.
 
     ``name`` is what messages call it, ``size`` the bytes read last, ``seconds`` what reading has taken so far.
     Whatever cannot be read raises ``error``.
@@ -58,10 +56,9 @@ class Source:
 
     def __init__(self, path: Path | str, error: type[InputError]) -> None:
         self._path, self._error = Path(path), error
-        self._standard_input = str(path) == "-"
         self.seconds = 0.0
         self.size = 0
-        self.name = "standard input" if self._standard_input else str(path)
+        self.name = "standard input" if str(path) == "-" else str(path)
         self._spool: IO[bytes] | None = None
         self._stack = ExitStack()
         self._free: list[Bytes] = []
@@ -82,8 +79,8 @@ class Source:
         try:
             with self._opened() as stream:
                 yield from self._cut_blocks(stream, cut, size)
-        except (OSError, EOFError, zlib.error) as failure:
-            raise self._error(Fault(self.name, message=_reason(failure))) from failure
+        except UNREADABLE as failure:
+            raise self._error(Fault(self.name, message=reason_of(failure))) from failure
 
     def reuse(self, block: Block) -> None:
         self._free.append(block.buffer)
@@ -96,15 +93,12 @@ class Source:
         if self._spool is not None:
             self._spool.seek(0)
             return _Stream(self._spool, closes=False)
-        stream = sys.stdin.buffer if self._standard_input else self._path.open("rb", buffering=0)
-        reads = stream if stream is sys.stdin.buffer else self._stack.enter_context(stream)
-        again = not self._standard_input and stream.seekable()
-        if self._path.suffix == ".gz":
-            reads = gzip.GzipFile(fileobj=reads, mode="rb")
-        if again:
+        once = is_read_once(self._path)
+        reads = self._stack.enter_context(opened(self._path))
+        if not once:
             return _Stream(reads)
         self._spool = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
-        return _Stream(reads, self._spool, closes=not self._standard_input)
+        return _Stream(reads, self._spool)
 
     def _cut_blocks(self, stream: _Stream, cut: Cut, size: int) -> Iterator[Block]:
         carried, first = np.empty(0, dtype=np.uint8), True
@@ -169,17 +163,3 @@ class _Stream:
                 self._spool.write(room[at : at + count])
             at += count
         return at, False
-
-
-def _reason(failure: Exception) -> str:
-    if isinstance(failure, FileNotFoundError):
-        return "there is no such file."
-    if isinstance(failure, IsADirectoryError):
-        return "is a folder; a file is needed here."
-    if isinstance(failure, gzip.BadGzipFile):
-        return f"is named .gz but cannot be unpacked: {failure}."
-    if isinstance(failure, EOFError):
-        return "ends in the middle of its gzip data; it was cut off, fetch it again."
-    if isinstance(failure, zlib.error):
-        return f"has damaged gzip data ({failure}); fetch it again."
-    return f"cannot be read: {getattr(failure, 'strerror', None) or failure}."
