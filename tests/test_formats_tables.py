@@ -6,6 +6,7 @@ import gzip
 import io
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -393,3 +394,81 @@ def test_more_names_are_taken_than_fit_a_block(monkeypatch: pytest.MonkeyPatch) 
     names = ["", "a", "bc", "def", "\u00e4"]
     places = [4, 3, 2, 1, 0, 0, 2, 4]
     assert list(taken(Names.of(names), np.array(places))) == [names[place] for place in places]
+
+
+LISTS: list[Any] = [[1], [2]]
+ODD: list[tuple[str, Callable[[dict[str, Any]], object], str, Any, str]] = [
+    ("a polars list", pl.DataFrame, "qid", LISTS, "List(Int64)"),
+    ("a polars struct", pl.DataFrame, "docid", [{"a": 1}, {"a": 2}], "Struct({'a': Int64})"),
+    ("an Arrow list", pa.table, "qid", pa.array(LISTS), "list<item: int64>"),
+    ("an Arrow struct", pa.table, "docid", pa.array([{"a": 1}, {"a": 2}]), "struct<a: int64>"),
+    ("encoded lists", pa.table, "docid", pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(LISTS)),
+     "dictionary<values=list<item: int64>, indices=int64, ordered=0>"),
+    ("an Arrow list in pandas", pd.DataFrame, "qid", pd.array(LISTS, dtype=pd.ArrowDtype(pa.list_(pa.int64()))),
+     "list<item: int64>"),
+    ("complex numbers", pd.DataFrame, "score", [1 + 2j, 2], "complex128"),
+    ("an Arrow list of scores", pa.table, "score", pa.array(LISTS), "list<item: int64>"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "column", "values", "kind"), [row[1:] for row in ODD], ids=[row[0] for row in ODD])
+def test_a_column_of_a_type_that_cannot_be_is_named_with_its_type(
+    make: Callable[[dict[str, Any]], object], column: str, values: Any, kind: str
+) -> None:
+    wanted = {
+        "qid": "ids (here the query) are strings or whole numbers",
+        "docid": "ids (here the document) are strings or whole numbers",
+        "score": "a score is a real number",
+    }[column]
+    with pytest.raises(RunFileError) as caught:
+        read_runs(make({"qid": ["q", "r"], "docid": ["d", "e"], "score": [1.0, 2.0], column: values}))
+    fault = f"the column {column!r} is of type {kind}; {wanted}: convert it, or name another column."
+    assert str(caught.value).partition(": ")[2] == fault
+    if column != "score":
+        with pytest.raises(LabelsError) as judged:
+            read_qrels(make({"qid": ["q", "r"], "docid": ["d", "e"], "label": [1, 2], column: values}))
+        assert str(judged.value).partition(": ")[2] == fault
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"qid": ["q", [1]], "docid": ["d", "e"], "score": [1.0, 2.0]}),
+        pl.DataFrame(
+            {"qid": pl.Series(["q", [1]], dtype=pl.Object), "docid": ["d", "e"], "score": [1.0, 2.0]},
+        ),
+    ],
+    ids=["pandas", "polars"],
+)
+def test_objects_that_are_no_ids_are_told_with_their_row(frame: object) -> None:
+    with pytest.raises(RunFileError) as caught:
+        read_runs(frame)
+    assert str(caught.value) == (
+        "the given DataFrame: row 1 (from 0): the query is [1]; an id is a string or a whole number."
+    )
+
+
+def test_numbers_beyond_64_bits_are_read() -> None:
+    large = pl.Series([2**100, 3], dtype=pl.Int128)
+    (run,) = read_runs(pl.DataFrame({"qid": large, "docid": large, "score": large}))
+    assert run_rows(run) == {str(2**100): [(str(2**100), float(2**100))], "3": [("3", 3.0)]}
+    with pytest.raises(LabelsError, match=r"row 0 \(from 0\): the grade 1267\d+ is beyond 1,000,000; is it one\?$"):
+        read_qrels(pl.DataFrame({"qid": ["q", "q"], "docid": ["d", "e"], "label": large}))
+
+
+def test_runs_of_equal_ids_in_arrow_are_ids() -> None:
+    ends = pa.RunEndEncodedArray.from_arrays([2, 3], ["q", "r"])
+    (run,) = read_runs(pa.table({"qid": ends, "docid": ["a", "b", "c"], "score": [3.0, 2.0, 1.0]}))
+    assert run_rows(run) == {"q": [("a", 3.0), ("b", 2.0)], "r": [("c", 1.0)]}
+
+
+def test_scores_may_be_decimals_of_python() -> None:
+    scores = [Decimal("1.5"), Decimal(2)]
+    expected = {"q": [("d", 1.5), ("e", 2.0)]}
+    columns = {"qid": ["q", "q"], "docid": ["d", "e"], "score": scores}
+    rows = list(zip("qq", "de", scores, strict=True))
+    mapping = {"q": dict(zip("de", scores, strict=True))}
+    for source in (pd.DataFrame(columns), pa.table(columns), pl.DataFrame(columns), rows, mapping):
+        assert run_rows(read_runs(source)[0]) == expected
+    with pytest.raises(RunFileError, match=r"row 0 \(from 0\): the score is NaN"):
+        read_runs([("q", "d", Decimal("sNaN"))])

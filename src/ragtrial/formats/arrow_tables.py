@@ -28,8 +28,14 @@ class ArrowTable:
     def __len__(self) -> int:
         return int(self._table.num_rows)
 
-    def coded(self, name: str) -> tuple[Counts, Sequence[object]]:
-        encoded = self._plain(name).dictionary_encode().unify_dictionaries().combine_chunks()
+    def odd(self, name: str) -> str:
+        return odd_type(self._table.column(name).type)
+
+    def coded(self, name: str) -> tuple[Counts, Sequence[object]] | None:
+        try:
+            encoded = self._plain(name).dictionary_encode().unify_dictionaries().combine_chunks()
+        except self._pa.ArrowNotImplementedError:
+            return None
         return encoded.indices.cast(self._pa.int64()).fill_null(-1).to_numpy(), encoded.dictionary.to_pylist()
 
     def text(self, name: str) -> Names | None:
@@ -52,9 +58,22 @@ class ArrowTable:
         return list(self._table.column(name).to_pylist())
 
     def _plain(self, name: str) -> Any:
-        """A column without the dictionary it may be encoded with, which may hold values of no row."""
+        """A column without the dictionary it may be encoded with, which may hold values of no row, or the run ends."""
         column = self._table.column(name)
-        return column.cast(column.type.value_type) if self._pa.types.is_dictionary(column.type) else column
+        if self._pa.types.is_run_end_encoded(column.type):
+            import pyarrow.compute as pc
+
+            column = pc.run_end_decode(column)
+        encoded = self._pa.types.is_dictionary(column.type) and not odd_type(column.type)
+        return column.cast(column.type.value_type) if encoded else column
+
+
+def odd_type(kind: Any) -> str:
+    """The name of an Arrow type that has parts, such as a list; else empty."""
+    import pyarrow as pa
+
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return str(kind) if pa.types.is_nested(inner) and not pa.types.is_run_end_encoded(inner) else ""
 
 
 def arrow_names(column: Any) -> Names | None:

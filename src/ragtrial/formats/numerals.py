@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from numbers import Integral, Real
 
 import numpy as np
@@ -22,12 +23,14 @@ def no_number(role: str, value: object) -> str | None:
     """What is wrong with a score or a rank; None if nothing is."""
     if value is None:
         return f"has no {role}: null is no number."
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real | Decimal):
         return f"the {role} {shown(value)} is no number."
     try:
         number = float(value)
     except OverflowError:
         return f"the {role} {shown(value)} is too large for a number of 64 bits."
+    except ValueError:  # a signalling NaN
+        number = math.nan
     if math.isnan(number):
         return f"the {role} is NaN, so it has no place in an order; give every hit a {role}."
     return None

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from ragtrial.errors import Fault, RunError
+from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.storage.atomic import new_file
 
 Target = str | Path
@@ -22,9 +22,12 @@ def opened(target: Target) -> Iterator[IO[bytes]]:
     """``target``, open for writing bytes; ``-`` is standard output, names ending in ``.gz`` are packed.
 
     A file appears when the block ends well, in the place of one that was there; a device or a pipe is written to as it
-    is. Raises RunError if it cannot be written.
+    is. Raises InputError if its folder is not there, RunError if it cannot be written.
     """
     path = Path(target)
+    if str(target) != "-" and not path.parent.is_dir():
+        message = f"cannot be written: there is no folder {path.parent}; make it, or name another place."
+        raise InputError(Fault(str(target), message=message))
     try:
         if str(target) == "-":
             sys.stdout.flush()
@@ -43,4 +46,5 @@ def opened(target: Target) -> Iterator[IO[bytes]]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise RunError(Fault(str(target), message=f"cannot be written: {error.strerror or error}.")) from error
+        name = "standard output" if str(target) == "-" else str(target)
+        raise RunError(Fault(name, message=f"cannot be written: {error.strerror or error}.")) from error

@@ -28,8 +28,19 @@ class PandasTable:
     def __len__(self) -> int:
         return len(self._frame)
 
-    def coded(self, name: str) -> tuple[Counts, Sequence[object]]:
-        codes, distinct = self._pd.factorize(self._column(name))
+    def odd(self, name: str) -> str:
+        kind = self._column(name).dtype
+        if isinstance(kind, self._pd.ArrowDtype):
+            from ragtrial.formats.arrow_tables import odd_type
+
+            return odd_type(kind.pyarrow_dtype)
+        return str(kind) if self._pd.api.types.is_complex_dtype(kind) else ""
+
+    def coded(self, name: str) -> tuple[Counts, Sequence[object]] | None:
+        try:
+            codes, distinct = self._pd.factorize(self._column(name))
+        except TypeError:  # lists and dicts among objects
+            return None
         return codes.astype(np.int64), distinct.tolist()
 
     def text(self, name: str) -> Names | None:

@@ -9,6 +9,8 @@ from ragtrial.formats.tables import Numbers
 from ragtrial.judgments import Names
 from ragtrial.rankings import Counts
 
+_BEYOND_INT64 = {"UInt64", "Int128", "UInt128"}
+
 
 class PolarsTable:
     """A DataFrame."""
@@ -26,8 +28,14 @@ class PolarsTable:
     def __len__(self) -> int:
         return int(self._frame.height)
 
-    def coded(self, name: str) -> tuple[Counts, Sequence[object]]:
+    def odd(self, name: str) -> str:
+        kind = self._column(name).dtype
+        return str(kind) if kind.is_nested() else ""
+
+    def coded(self, name: str) -> tuple[Counts, Sequence[object]] | None:
         column = self._column(name)
+        if column.dtype == self._pl.Object:
+            return None
         distinct = column.drop_nulls().unique(maintain_order=True)
         places = self._pl.int_range(len(distinct), dtype=self._pl.Int64, eager=True)
         codes = column.replace_strict(distinct, places, default=-1, return_dtype=self._pl.Int64)
@@ -45,7 +53,7 @@ class PolarsTable:
 
     def numbers(self, name: str) -> Numbers | None:
         column = self._column(name)
-        if not column.dtype.is_numeric() or column.dtype == self._pl.UInt64:
+        if not column.dtype.is_numeric() or str(column.dtype) in _BEYOND_INT64:
             return None
         null = column.is_null().to_numpy()
         wide = column.cast(self._pl.Int64 if column.dtype.is_integer() else self._pl.Float64)

@@ -39,8 +39,13 @@ class Table(Protocol):
 
     def __len__(self) -> int: ...
 
-    def coded(self, name: str) -> tuple[Counts, Sequence[object]]:
-        """The code of each row, -1 for null, and the distinct values in the order in which they first came."""
+    def odd(self, name: str) -> str:
+        """The type of a column whose values are neither strings nor numbers, such as lists; else, or unknown, empty."""
+
+    def coded(self, name: str) -> tuple[Counts, Sequence[object]] | None:
+        """The code of each row, -1 for null, and the distinct values in the order in which they first came; None if
+        the values cannot be told apart by the means of the table.
+        """
 
     def text(self, name: str) -> Names | None:
         """The strings of a column without nulls, packed; None if it holds something else, or there is no fast way."""
@@ -127,7 +132,12 @@ def _not_empty(table: Table, faults: Faults) -> None:
 
 
 def _coded(table: Table, column: str, role: str, faults: Faults) -> Coded:
-    codes, values = table.coded(column)
+    if _is_odd(table, column, f"ids (here the {role}) are strings or whole numbers", faults):
+        return coded([])
+    found = table.coded(column)
+    if found is None:
+        return coded(ids_of(table.values(column), role, faults))
+    codes, values = found
     ids = [id_of(value) for value in values]
     spelled = np.array([name is not None for name in ids] + [False], dtype=np.bool_)  # the last is that of code -1
 
@@ -141,7 +151,17 @@ def _coded(table: Table, column: str, role: str, faults: Faults) -> Coded:
     return recoded(codes, [name or "" for name in ids])
 
 
+def _is_odd(table: Table, column: str, wanted: str, faults: Faults) -> bool:
+    """Whether no value of a column can be what is wanted; that is a fault."""
+    odd = table.odd(column)
+    if odd:
+        faults.add(f"the column {column!r} is of type {odd}; {wanted}: convert it, or name another column.")
+    return bool(odd)
+
+
 def _ids(table: Table, column: str, role: str, faults: Faults) -> list[str]:
+    if _is_odd(table, column, f"ids (here the {role}) are strings or whole numbers", faults):
+        return []
     numbers = table.numbers(column)
     if numbers is not None and numbers.values.dtype.kind == "i" and not numbers.null.any():
         return list(map(str, numbers.values.tolist()))
@@ -149,6 +169,8 @@ def _ids(table: Table, column: str, role: str, faults: Faults) -> list[str]:
 
 
 def _scores(table: Table, column: str, role: str, faults: Faults) -> npt.NDArray[np.float64]:
+    if _is_odd(table, column, f"a {role} is a real number", faults):
+        return np.zeros(len(table))
     numbers = table.numbers(column)
     if numbers is None:
         return scores_of(table.values(column), role, faults)
@@ -160,6 +182,8 @@ def _scores(table: Table, column: str, role: str, faults: Faults) -> npt.NDArray
 
 
 def _grades(table: Table, column: str, faults: Faults) -> npt.NDArray[np.int64]:
+    if _is_odd(table, column, "grades are whole numbers", faults):
+        return np.zeros(len(table), dtype=np.int64)
     numbers = table.numbers(column)
     if numbers is None:
         return grades_of(table.values(column), faults)

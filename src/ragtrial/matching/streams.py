@@ -11,7 +11,7 @@ import stat
 import sys
 import zlib
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 UNREADABLE = (OSError, EOFError, zlib.error)
 """What opening and reading raise; ``reason_of`` says it in words."""
@@ -86,7 +86,7 @@ def opened(path: Path | str) -> IO[bytes]:
     key = _key(path)
     if key is None:
         return _opened_file(Path(path))
-    return _held.pop(key, None) or _opened_once(path)  # type: ignore[return-value]
+    return cast("IO[bytes]", _held.pop(key) if key in _held else _opened_once(path))
 
 
 def head(path: Path | str, size: int) -> bytes:
@@ -145,15 +145,15 @@ def _opened_file(path: Path) -> IO[bytes]:
         file.close()
         raise
     if not packed:
-        return file  # type: ignore[return-value]
+        return cast("IO[bytes]", file)
     file.close()
-    return gzip.open(path)  # type: ignore[return-value]  # closes the file, too
+    return cast("IO[bytes]", gzip.open(path))
 
 
 def _opened_once(path: Path | str) -> Ahead:
     standard = str(path) == "-"
     reads = sys.stdin.buffer if standard else Path(path).open("rb", buffering=0)  # noqa: SIM115 - held open
-    raw = Ahead(reads, closes=not standard)  # type: ignore[arg-type]
+    raw = Ahead(reads, closes=not standard)
     try:
         packed = _is_packed(raw.look(len(_MAGIC)), Path(path))
     except BaseException:
