@@ -12,6 +12,7 @@ from typing import Any
 
 from ragtrial.environment import environment, without_secrets
 from ragtrial.errors import Fault, InputError, RunError
+from ragtrial.formats.content import is_read_once, name_of
 from ragtrial.judgments import Qrels, Run
 from ragtrial.matching.loading import in_order
 from ragtrial.report import (
@@ -66,8 +67,10 @@ def check_target(folder: Path, given: Given) -> None:
     """Raises InputError if a report of what is given cannot become ``folder``, before anything is scored."""
     if folder.exists():
         raise InputError(Fault(str(folder), message="is there already; a report is a new folder. Name another one."))
-    if "-" in (given.qrels, *given.runs):
-        raise InputError("a report cannot be made of standard input, which is read once; save it to a file first.")
+    for source in (given.qrels, *given.runs):
+        if isinstance(source, str | Path) and is_read_once(source):
+            message = "a report cannot be made of standard input or a pipe, which is read once; save it to a file first."
+            raise InputError(Fault(name_of(source), message=message))
 
 
 def _report(
