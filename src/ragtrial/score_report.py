@@ -69,7 +69,7 @@ def check_target(folder: Path, given: Given) -> None:
         raise InputError(Fault(str(folder), message="is there already; a report is a new folder. Name another one."))
     for source in (given.qrels, *given.runs):
         if isinstance(source, str | Path) and is_read_once(source):
-            message = "a report cannot be made of standard input or a pipe, which is read once; save it to a file first."
+            message = "is read once, and a report cannot be made of standard input or a pipe; save it to a file first."
             raise InputError(Fault(name_of(source), message=message))
 
 
