@@ -27,12 +27,13 @@ class _NotPackedError(gzip.BadGzipFile):
 class Ahead(io.RawIOBase):
     """A stream of which the first bytes can be looked at before they are read.
 
-    Closing it closes ``reads`` and then ``beneath``, what that reads from in turn, if it is given.
+    An end that was seen is one: of a terminal, or a pipe with a new writer, more could be read behind it. Closing it
+    closes ``reads`` and then ``beneath``, what that reads from in turn, if there is such.
     """
 
     def __init__(self, reads: IO[bytes], *, closes: bool = True, beneath: Ahead | None = None) -> None:
         self.reads, self._closes, self._beneath = reads, closes, beneath
-        self._seen = b""
+        self._seen, self._ended = b"", False
 
     def readable(self) -> bool:
         return True
@@ -41,10 +42,9 @@ class Ahead(io.RawIOBase):
         """The first ``size`` bytes, or all if there are fewer; waits for them as reading does."""
         pieces = [self._seen]
         missing = size - len(self._seen)
-        while missing > 0:
+        while missing > 0 and not self._ended:
             piece = self.reads.read(missing)
-            if not piece:
-                break
+            self._ended = not piece
             pieces.append(piece)
             missing -= len(piece)
         self._seen = b"".join(pieces)
@@ -52,7 +52,9 @@ class Ahead(io.RawIOBase):
 
     def readinto(self, room: Any) -> int:
         if not self._seen:
-            return int(self.reads.readinto(room) or 0)  # type: ignore[attr-defined]
+            count = 0 if self._ended else int(self.reads.readinto(room) or 0)  # type: ignore[attr-defined]
+            self._ended = not count and len(room) > 0
+            return count
         piece = self._seen[: len(room)]
         room[: len(piece)] = piece
         self._seen = self._seen[len(piece) :]
@@ -60,7 +62,7 @@ class Ahead(io.RawIOBase):
 
     def readall(self) -> bytes:
         seen, self._seen = self._seen, b""
-        return seen + self.reads.read()
+        return seen if self._ended else seen + self.reads.read()
 
     def close(self) -> None:
         if self._closes and not self.closed:

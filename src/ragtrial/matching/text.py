@@ -34,7 +34,7 @@ def read_run(
     block_size: int = BLOCK,
     part_size: int = PART,
 ) -> RunHits:
-    """A run file, joined with qrels; ``-`` is standard input, names that end in ``.gz`` are unpacked.
+    """A run file, joined with qrels; ``-`` is standard input, gzip data are unpacked.
 
     ``form`` "trec" has the columns query, Q0, document, rank, score, tag; "msmarco" query, document, rank. White
     space lies between them, blank lines and lines that start with ``#`` are passed over. ``lenient`` takes all that
@@ -89,7 +89,7 @@ class _Gathered:
 
 def read_qrels(path: Path | str, form: Form) -> Qrels:
     """The qrels of a file with the columns query, iteration, document and grade, queries in the order in which they
-    first come. ``-`` is standard input, names that end in ``.gz`` are unpacked.
+    first come. ``-`` is standard input, gzip data are unpacked.
 
     Grades are whole numbers of 32 bits, negative ones kept. Raises LabelsError with the faults of all lines (a pair
     of query and document that comes twice among them), or when the file cannot be read or judges nothing.
