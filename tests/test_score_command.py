@@ -268,6 +268,18 @@ def test_the_best_that_is_possible_is_so_at_the_depth(capsys: Capture) -> None:
     assert done.json["attainable"]["recall@10"]["mean"] == pytest.approx((0.5 + 1 + 1) / 3)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("options", [(), ("--json",), ("--per-query", "-")])
+def test_an_output_that_is_full_is_told_without_a_traceback(options: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "ragtrial", "score", "qrels.txt", "bm25.run", *options]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 3
+    assert "error: standard output: cannot be written: No space left on device." in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
 def test_columns_of_tables_are_named(capsys: Capture) -> None:
     Path("run.jsonl").write_text('{"frage": "q1", "treffer": "c", "punkte": 2}\n')
     Path("qrels.jsonl").write_text('{"frage": "q1", "treffer": "c", "note": 1}\n')
@@ -308,6 +320,7 @@ def test_scoring_files_loads_nothing_heavy() -> None:
         (("qrels.txt", "bm25.run", "--table", "-"), "--table and --output are files"),
         (("qrels.txt", "bm25.run", "--columns", "query=q"), "bm25.run is text without names of columns (form trec)"),
         (("qrels.txt", "bm25.run", "--per-query", "q.foo"), "q.foo"),
+        (("qrels.txt", "bm25.run", "--table", "no/q.csv"), "no/q.csv: cannot be written: there is no folder no;"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(

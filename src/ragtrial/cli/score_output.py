@@ -40,11 +40,13 @@ def _ranges(terminal: Terminal, run: RunScores, ranges: Mapping[str, Bounds | No
 
 def check_files(*targets: str | None) -> None:
     """Raises InputError if a table cannot become one of ``targets``, before anything is scored."""
+    from ragtrial.formats.output import check_folder
     from ragtrial.formats.score_tables import table_form
 
     for target in targets:
         if target and target != "-":
             table_form(target)
+            check_folder(target)
 
 
 def write_files(scoring: Scoring, per_query: str | None, table: str | None, terminal: Terminal) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
+from ragtrial.errors import Fault, RunError
 from ragtrial.records import Caution
 
 if TYPE_CHECKING:
@@ -28,11 +29,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def write(text: str, stream: TextIO) -> None:
-    """Print a line. Once the reader of a pipe has gone (``| head``) what follows goes nowhere; the work goes on."""
+    """Print a line. Once the reader of a pipe has gone (``| head``) what follows goes nowhere; the work goes on.
+
+    Raises RunError if standard output cannot be written, to a full disk for example.
+    """
     try:
         print(text, file=stream, flush=True)
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if not isinstance(error, BrokenPipeError) and stream is not sys.stderr:
+            message = f"cannot be written: {error.strerror or error}."
+            raise RunError(Fault("standard output", message=message)) from error
 
 
 def write_json(value: Any, stream: TextIO) -> None:

@@ -17,6 +17,14 @@ Target = str | Path
 _GZIP_LEVEL = 4  # the default, 9, takes three times as long for a twentieth of the size
 
 
+def check_folder(target: Target) -> None:
+    """Raises InputError if the folder that ``target`` shall stand in is not there."""
+    parent = Path(target).parent
+    if str(target) != "-" and not parent.is_dir():
+        message = f"cannot be written: there is no folder {parent}; make it, or name another place."
+        raise InputError(Fault(str(target), message=message))
+
+
 @contextmanager
 def opened(target: Target) -> Iterator[IO[bytes]]:
     """``target``, open for writing bytes; ``-`` is standard output, names ending in ``.gz`` are packed.
@@ -25,9 +33,7 @@ def opened(target: Target) -> Iterator[IO[bytes]]:
     is. Raises InputError if its folder is not there, RunError if it cannot be written.
     """
     path = Path(target)
-    if str(target) != "-" and not path.parent.is_dir():
-        message = f"cannot be written: there is no folder {path.parent}; make it, or name another place."
-        raise InputError(Fault(str(target), message=message))
+    check_folder(target)
     try:
         if str(target) == "-":
             sys.stdout.flush()
