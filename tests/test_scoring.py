@@ -16,8 +16,9 @@ import pytrec_eval
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragtrial import score
+from ragtrial import score, scoring
 from ragtrial.errors import InputError, MetricError
+from ragtrial.metrics import METRICS
 from ragtrial.scoring import Protocol, parsed_metrics
 
 Table = dict[str, dict[str, float]]
@@ -102,6 +103,19 @@ def test_every_form_of_one_run_has_the_same_scores(
         found = score(judgment_form, forms[one], metrics).runs[0]
         assert found.per_query() == expected.per_query()
         assert found.scores == expected.scores
+
+
+@given(judgments(), runs(), st.integers(1, 3))
+def test_queries_scored_a_few_at_a_time_have_the_same_scores(qrels: Grades, run: Table, size: int) -> None:
+    metrics = [name if definition.cut == "none" else f"{name}@3" for name, definition in METRICS.members()]
+    whole = score(qrels, run, metrics, judged_only=False, depth=5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scoring, "_BLOCK", size)
+        parts = score(qrels, run, metrics, judged_only=False, depth=5)
+    assert parts.runs[0].per_query() == whole.runs[0].per_query()
+    assert parts.runs[0].scores == whole.runs[0].scores
+    assert parts.runs[0].counts == whole.runs[0].counts
+    assert parts.attainable == whole.attainable
 
 
 def test_several_runs_are_named_or_numbered() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -128,6 +128,29 @@ class GradedRankings:
         highest = np.zeros(len(self))
         np.maximum.at(highest, self.rows[which], terms[which])
         return highest
+
+    def parts(self, size: int) -> Iterator[GradedRankings]:
+        """The same, ``size`` queries at a time: what is computed of many queries then needs the memory of few."""
+        for start in range(0, max(len(self), 1), size):
+            yield self if len(self) <= size else self._part(start, min(start + size, len(self)))
+
+    def _part(self, start: int, stop: int) -> GradedRankings:
+        first, last = self.starts[[start, stop]]
+        judged, end = self.judgments.starts[[start, stop]]
+        judgments = Judgments(
+            self.judgments.starts[start : stop + 1] - judged,
+            self.judgments.grades[judged:end],
+            self.judgments.ordered[start:stop],
+        )
+        return replace(
+            self,
+            judgments=judgments,
+            starts=self.starts[start : stop + 1] - first,
+            ranks=self.ranks[first:last],
+            indices=self.indices[first:last] - judged,
+            lengths=self.lengths[start:stop],
+            ties=None if self.ties is None else self.ties[first:last],
+        )
 
     def at_threshold(self, threshold: int) -> GradedRankings:
         """The same with another grade from which on a document is relevant; kept, with all that it has counted."""

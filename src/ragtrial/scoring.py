@@ -23,6 +23,10 @@ from ragtrial.sources import Given, Handling, JoinedRun, distinct, joined_runs, 
 STANDARD_METRICS = ("ndcg@10", "recall@100", "ap", "rr", "precision@10", "judged@10")
 
 
+_BLOCK = 2**17
+"""So many queries are evaluated at a time."""
+
+
 @dataclass(frozen=True)
 class Protocol:
     """By which rules runs are scored.
@@ -164,7 +168,7 @@ def score_joined(joined: JoinedRun, qrels: Qrels, protocol: Protocol, seconds: M
     graded = protocol.prepared(whole)
     evaluations = evaluate(protocol.metrics, graded, protocol.no_relevant)
     mismatch = _mismatch(qrels, hits)
-    matter = int(np.count_nonzero(ties_that_matter(whole)))
+    matter = sum(int(np.count_nonzero(ties_that_matter(part))) for part in whole.parts(_BLOCK))
     counts = RunCounts(hits.rows, hits.duplicates, int(hits.tied.sum()), matter, int(hits.contradicted.sum()))
     made = RunScores(
         name,
@@ -198,11 +202,22 @@ def _bounded(protocol: Protocol, graded: GradedRankings) -> dict[str, Any]:
 
 def evaluate(metrics: Sequence[Metric], graded: GradedRankings, no_relevant: NoRelevant) -> dict[str, Evaluation]:
     """The evaluations of ``metrics``, whatever their families, in their order."""
-    made: dict[str, Evaluation] = {}
-    for evaluator in EVALUATORS:
-        family = [metric for metric in metrics if metric.definition.family == evaluator.family]
-        made.update(evaluator(family, no_relevant).evaluate(graded))
-    return {str(metric): made[str(metric)] for metric in metrics}
+    parts: dict[str, list[Evaluation]] = {str(metric): [] for metric in metrics}
+    for part in graded.parts(_BLOCK):
+        for evaluator in EVALUATORS:
+            family = [metric for metric in metrics if metric.definition.family == evaluator.family]
+            for name, evaluation in evaluator(family, no_relevant).evaluate(part).items():
+                parts[name].append(evaluation)
+    return {name: _joined(evaluations) for name, evaluations in parts.items()}
+
+
+def _joined(parts: Sequence[Evaluation]) -> Evaluation:
+    if len(parts) == 1:
+        return parts[0]
+    values, counted = (
+        np.concatenate(arrays) for arrays in zip(*((one.values, one.counted) for one in parts), strict=True)
+    )
+    return Evaluation(parts[0].metric, values, counted)
 
 
 def parsed_metrics(metrics: str | Sequence[str | Metric]) -> tuple[Metric, ...]:
@@ -235,18 +250,20 @@ def _mismatches(joined: JoinedRun, mismatch: Mismatch, qrels: Qrels) -> Iterator
 
 def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean | None]:
     """The mean of each metric that an ideal run would have; None where a metric has no best."""
-    best = {}
     nothing = nothing_retrieved(qrels.judgments, protocol.relevance_threshold, pooled=protocol.trec_compat)
-    for name, one in evaluate(protocol.metrics, nothing, protocol.no_relevant).items():
-        values = attainable(
-            one.metric,
-            qrels.judgments,
-            protocol.relevance_threshold,
-            pooled=protocol.trec_compat,
-            depth=protocol.depth,
-        )
-        best[name] = None if values is None else replace(one, values=values).mean
-    return best
+    parts: dict[str, list[Evaluation | None]] = {str(metric): [] for metric in protocol.metrics}
+    for part in nothing.parts(_BLOCK):
+        for name, one in evaluate(protocol.metrics, part, protocol.no_relevant).items():
+            values = attainable(
+                one.metric,
+                part.judgments,
+                protocol.relevance_threshold,
+                pooled=protocol.trec_compat,
+                depth=protocol.depth,
+            )
+            parts[name].append(None if values is None else replace(one, values=values))
+    known = {name: [one for one in evaluations if one] for name, evaluations in parts.items()}
+    return {name: _joined(evaluations).mean if evaluations else None for name, evaluations in known.items()}
 
 
 def _cautions(name: str, counts: RunCounts, qrels: Qrels, hits: RunHits) -> Iterator[Caution]:
