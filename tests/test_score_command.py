@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ragtrial.matching import loading
 from small_experiment import ragtrial
 
 Capture = pytest.CaptureFixture[str]
@@ -261,6 +262,43 @@ def test_what_scoring_refuses_is_not_exported(capsys: Capture) -> None:
     Path("none.run").write_text("# nothing\n")
     done = ragtrial(capsys, "export", "none.run", "out.run", "--format", "trec")
     assert "none.run: has no rows; a run has at least one." in done.err
+
+
+def test_lines_of_an_export_are_counted_over_the_whole_file(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "BLOCK", 64)
+    lines = [f"q{number} Q0 d 1 1.0 t" for number in range(40)]
+    Path("bad.run").write_text("\n".join([*lines, "q40 Q0 d 1 nan t", ""]))
+    assert "bad.run:41: the score 'nan'" in ragtrial(capsys, "export", "bad.run", "out.run").err
+
+
+def test_a_report_has_rankings_by_rank_and_to_the_depth(capsys: Capture) -> None:
+    Path("ms.tsv").write_text("q1\tx\t2\nq1\tc\t1\nq1\ta\t3\n")
+    done = ragtrial(
+        capsys,
+        "score",
+        "qrels.txt",
+        "ms.tsv",
+        "--metrics",
+        "rr",
+        "--depth",
+        "2",
+        "-o",
+        "rep",
+        "--format",
+        "msmarco",
+        "-q",
+    )
+    assert done.code == 0
+    (query, *_) = ragtrial(capsys, "show", "rep", "--query", "q1", "--json").json
+    assert [(hit["rank"], hit["doc"], hit["score"]) for hit in query["hits"]] == [(1, "c", None), (2, "x", None)]
+
+
+def test_a_missing_folder_is_told_before_anything_is_read(capsys: Capture) -> None:
+    Path("bad.run").write_text("q1 Q0 a 1 nan t\n")
+    done = ragtrial(capsys, "score", "qrels.txt", "bad.run", "--metrics", "rr", "--table", "no/means.csv")
+    assert done.code == 2
+    assert "no/means.csv: cannot be written: there is no folder no" in done.err
+    assert "nan" not in done.err
 
 
 def test_the_best_that_is_possible_is_so_at_the_depth(capsys: Capture) -> None:

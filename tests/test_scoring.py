@@ -146,6 +146,18 @@ def test_numbers_as_ids_match_texts_of_the_same_digits() -> None:
     assert score(qrels, run, "rr").runs[0].scores["rr"].mean == 1.0
 
 
+def test_unjudged_hits_are_dropped_before_the_ranking_is_cut() -> None:
+    qrels, run = {"q": {"a": 1}}, {"q": {"x": 2.0, "a": 1.0}}
+    assert score(qrels, run, "rr", depth=1, judged_only=True).runs[0].scores["rr"].mean == 1.0
+    assert score(qrels, run, "rr", depth=1).runs[0].scores["rr"].mean == 0.0
+
+
+def test_equal_scores_in_memory_keep_their_order_but_for_trec_eval() -> None:
+    qrels, run = {"q": {"b": 1}}, {"q": {"a": 1.0, "b": 1.0}}
+    assert score(qrels, run, "rr").runs[0].scores["rr"].mean == 0.5
+    assert score(qrels, run, "rr", trec_compat=True).runs[0].scores["rr"].mean == 1.0
+
+
 def test_counts_and_sums_of_a_run() -> None:
     qrels: Mapping[str, Mapping[str, int]] = {"1": {"a": 1, "b": 0}, "2": {"a": 1}, "3": {"z": 0}}
     run = {"1": {"a": 1.0, "x": 1.0, "b": 0.5}, "9": {"a": 1.0}}
