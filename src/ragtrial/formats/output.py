@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
 
@@ -50,7 +51,16 @@ def opened(target: Target) -> Iterator[IO[bytes]]:
                 else:
                     yield raw
     except BrokenPipeError:
+        _let_go(target)
         raise
     except OSError as error:
+        _let_go(target)
         name = "standard output" if str(target) == "-" else str(target)
         raise RunError(Fault(name, message=f"cannot be written: {error.strerror or error}.")) from error
+
+
+def _let_go(target: Target) -> None:
+    """What standard output did not take is not tried again when the process ends."""
+    if str(target) == "-":
+        with suppress(OSError, ValueError):  # one that is no file has nothing to let go
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
