@@ -55,6 +55,9 @@ Gains = dict[Hashable, float]
 class _DocumentEvaluator:
     """What the four share: everything but the metric."""
 
+    _metric: ClassVar[str]
+    """Its name, where that says all."""
+
     _missing: ClassVar[tuple[Hashable, ...]] = (None,)
     """Values that match nothing."""
 
@@ -107,7 +110,7 @@ class _DocumentEvaluator:
 
     def _metric_at(self, k: int, levels: Sequence[float]) -> Metric:
         """The metric, cut at ``k``, where grade 1 gains the first of ``levels``, grade 2 the second, and so on."""
-        raise NotImplementedError
+        return Metric(self._metric, k)
 
     def _gains(self, documents: Sequence[Document], query: int) -> Gains:
         """What there is to find, each value once; the same gain for all."""
@@ -148,16 +151,14 @@ class _DocumentEvaluator:
 class DocumentMRREvaluator(_DocumentEvaluator):
     """1 / rank of the first ground truth document, and its mean (MRR)."""
 
-    def _metric_at(self, k: int, levels: Sequence[float]) -> Metric:
-        return Metric("rr", k)
+    _metric = "rr"
 
 
 @component
 class DocumentMAPEvaluator(_DocumentEvaluator):
     """Average precision over all ground truth documents, and its mean (MAP)."""
 
-    def _metric_at(self, k: int, levels: Sequence[float]) -> Metric:
-        return Metric("ap", k)
+    _metric = "ap"
 
 
 @component
