@@ -127,8 +127,9 @@ def ragtrial_codes(qrels: str, run: str) -> Callable[[], dict[str, float]]:
     from ragtrial.evaluators import Evaluation
     from ragtrial.grading import grade_codes
     from ragtrial.judgments import Qrels
+    from ragtrial.metrics import parse_metrics
     from ragtrial.rankings import from_rows
-    from ragtrial.scoring import evaluate, parsed_metrics
+    from ragtrial.scoring import evaluate
 
     judged, ranked = read_with_pytrec_eval(qrels, run)
     table = Qrels.of((query, tuple(row.items()), False) for query, row in judged.items())
@@ -140,7 +141,7 @@ def ragtrial_codes(qrels: str, run: str) -> Callable[[], dict[str, float]]:
         rows.append([code_of[doc] for doc in sorted(scores, key=scores.__getitem__, reverse=True)])
     rankings = from_rows(rows)
     del judged, ranked, code_of, rows
-    metrics = parsed_metrics(METRICS)
+    metrics = parse_metrics(METRICS)
 
     def work() -> dict[str, float]:
         graded = grade_codes(rankings, table.judgments, codes, rankings.depth)

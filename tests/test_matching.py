@@ -223,7 +223,7 @@ def test_files_that_cannot_be_read_say_why(tmp_path: Path, kind: str) -> None:
     assert said["none"] == "there is no such file."
     assert said["."] == "is a folder; a file is needed here."
     assert said["cut.gz"] == "ends in the middle of its gzip data; it was cut off, fetch it again."
-    assert said["text.gz"] == ("is named .gz but is no gzip data: it begins b'q1'; name it without .gz, or pack it.")
+    assert said["text.gz"] == ("is named .gz but is no gzip data: it begins 'q1'; name it without .gz, or pack it.")
     assert said["bad.gz"].startswith("has damaged gzip data (Error -3 ")
 
 

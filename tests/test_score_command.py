@@ -291,6 +291,8 @@ def test_a_report_has_rankings_by_rank_and_to_the_depth(capsys: Capture) -> None
     assert done.code == 0
     (query, *_) = ragtrial(capsys, "show", "rep", "--query", "q1", "--json").json
     assert [(hit["rank"], hit["doc"], hit["score"]) for hit in query["hits"]] == [(1, "c", None), (2, "x", None)]
+    (setting,) = ragtrial(capsys, "show", "rep", "--json").json["settings"]
+    assert {one["id"]: one["short"] for one in setting["queries"]} == {"q1": False, "q2": True, "q3": True, "q4": True}
 
 
 def test_a_missing_folder_is_told_before_anything_is_read(capsys: Capture) -> None:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from ragtrial import score, scoring
 from ragtrial.errors import InputError, MetricError
-from ragtrial.metrics import METRICS
-from ragtrial.scoring import Protocol, parsed_metrics
+from ragtrial.metrics import METRICS, Metric, parse_metrics
+from ragtrial.scoring import Protocol
 
 Table = dict[str, dict[str, float]]
 Grades = dict[str, dict[str, int]]
@@ -182,12 +182,25 @@ def test_the_geometric_mean_of_ap_is_over_all_counted_queries() -> None:
 
 
 def test_metrics_are_told_by_any_spelling_and_once() -> None:
-    assert [str(one) for one in parsed_metrics("P.5,10 map,nDCG@10" .replace(" ", ","))] == [
+    assert [str(one) for one in parse_metrics("P.5,10 map,nDCG@10" .replace(" ", ","))] == [
         "precision@5", "precision@10", "ap", "ndcg@10",
     ]  # fmt: skip
-    assert [str(one) for one in parsed_metrics(["map", "ap"])] == ["ap"]
+    assert [str(one) for one in parse_metrics(["map", "ap"])] == ["ap"]
     with pytest.raises(MetricError, match="names no metric"):
-        parsed_metrics("")
+        parse_metrics("")
+
+
+@pytest.mark.parametrize(
+    "metrics", ["nope@3,ap,precision@x,precision", ["nope@3", "ap,precision@x", Metric("precision")]]
+)
+def test_all_metrics_that_are_wrong_are_told_at_once(metrics: Any) -> None:
+    with pytest.raises(MetricError) as caught:
+        parse_metrics(metrics)
+    told = str(caught.value).splitlines()
+    assert len(told) == 3
+    assert told[0].startswith("'nope@3': there is no metric 'nope'.")
+    assert told[1] == "'precision@x': k is 'x'; it must be a whole number, at least 1."
+    assert told[2] == "precision has no cutoff; write precision@k."
 
 
 @pytest.mark.parametrize(
@@ -200,5 +213,5 @@ def test_metrics_are_told_by_any_spelling_and_once() -> None:
 )  # fmt: skip
 def test_rules_that_cannot_be_are_refused(rules: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        Protocol(parsed_metrics("rr"), **rules)
+        Protocol(tuple(parse_metrics("rr")), **rules)
     assert str(caught.value) == message

@@ -78,7 +78,7 @@ def _report(
 ) -> Report:
     protocol = scoring.protocol
     queries = list(_query_parts(qrels))
-    settings = [_setting(run, ranked, qrels) for run, ranked in zip(scoring.runs, rows, strict=True)]
+    settings = [_setting(run, ranked, qrels, protocol.depth) for run, ranked in zip(scoring.runs, rows, strict=True)]
     warnings = dict.fromkeys(caution for run in scoring.runs for caution in run.cautions)
     sources = {"qrels": _shown(given.qrels), "runs": [_shown(source) for source in given.runs]}
     return Report(
@@ -107,7 +107,7 @@ def _report(
     )
 
 
-def _setting(run: RunScores, ranked: dict[str, dict[str, Any]], qrels: Qrels) -> SettingPart:
+def _setting(run: RunScores, ranked: dict[str, dict[str, Any]], qrels: Qrels, depth: int | None) -> SettingPart:
     counts: dict[str, int | None] = {
         "rows": run.counts.rows,
         "duplicates": run.counts.duplicates,
@@ -126,7 +126,7 @@ def _setting(run: RunScores, ranked: dict[str, dict[str, Any]], qrels: Qrels) ->
         audit=None,
         timings=dict(run.seconds),
         latency=None,
-        queries=list(_query_scores(run, ranked, qrels)),
+        queries=list(_query_scores(run, ranked, qrels, depth)),
     )
 
 
@@ -145,7 +145,9 @@ def _rows(qrels: Qrels, run: Run, depth: int | None) -> dict[str, dict[str, Any]
     return rows
 
 
-def _query_scores(run: RunScores, ranked: dict[str, dict[str, Any]], qrels: Qrels) -> Iterator[QueryScores]:
+def _query_scores(
+    run: RunScores, ranked: dict[str, dict[str, Any]], qrels: Qrels, depth: int | None
+) -> Iterator[QueryScores]:
     documents, grades = list(qrels.documents), qrels.judgments.grades.tolist()
     starts = qrels.judgments.starts.tolist()
     values = run.per_query()
@@ -158,7 +160,8 @@ def _query_scores(run: RunScores, ranked: dict[str, dict[str, Any]], qrels: Qrel
             HitPart(doc=doc, chunk=None, start=None, end=None, rank=rank, score=score, grade=known.get(doc))
             for rank, (doc, score) in enumerate(zip(row["docs"][:HITS_SHOWN], scores, strict=False), 1)
         ]
-        yield QueryScores(id=query, evaluations=values[query], hits=hits, short=False, collapsed=0)
+        short = depth is not None and len(row["docs"]) < depth
+        yield QueryScores(id=query, evaluations=values[query], hits=hits, short=short, collapsed=0)
 
 
 def _query_parts(qrels: Qrels) -> Iterator[QueryPart]:

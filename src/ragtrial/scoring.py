@@ -220,15 +220,6 @@ def _joined(parts: Sequence[Evaluation]) -> Evaluation:
     return Evaluation(parts[0].metric, values, counted)
 
 
-def parsed_metrics(metrics: str | Sequence[str | Metric]) -> tuple[Metric, ...]:
-    """Metrics from ``ndcg@10,ap``, or from a list of spellings; each once. Raises MetricError."""
-    spelled = [metrics] if isinstance(metrics, str) else list(metrics)
-    found = [metric for one in spelled for metric in ([one] if isinstance(one, Metric) else parse_metrics(one))]
-    for metric in found:
-        metric.check_cut()
-    return tuple(dict.fromkeys(found))
-
-
 def _mean_json(evaluation: Evaluation) -> dict[str, Any]:
     mean = asdict(evaluation.mean)
     if evaluation.metric.definition.aggregate == "sum":
@@ -359,7 +350,7 @@ def score(
     for rule in rules:
         if rule not in known:
             raise InputError(f"there is no rule {rule!r}.{did_you_mean(rule, known)} Rules: {', '.join(known)}.")
-    protocol = Protocol(parsed_metrics(metrics), **rules)
+    protocol = Protocol(tuple(parse_metrics(metrics)), **rules)
     several = isinstance(runs, list) and not (runs and isinstance(runs[0], tuple))
     sources = tuple(runs) if several else (runs,)
     if not sources:

@@ -44,7 +44,8 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
     input; labels (prompt_queries.json) and reports, too. `ragtrial explain METRIC` says what a metric is.
     """
     from ragtrial.cli.score_output import check_files, tell, write_files
-    from ragtrial.scoring import STANDARD_METRICS, Protocol, parsed_metrics, score_given
+    from ragtrial.metrics import parse_metrics
+    from ragtrial.scoring import STANDARD_METRICS, Protocol, score_given
     from ragtrial.sources import Given
 
     qrels, runs = (options["labels"], files) if options["labels"] else (files[0], files[1:])
@@ -58,7 +59,7 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
         raise click.UsageError("--table and --output are files; --json prints the scores for programs.")
     options["no_relevant"] = options["no_relevant"] or "skip"
     protocol = Protocol(
-        parsed_metrics(list(STANDARD_METRICS) if options["metrics"] is None else options["metrics"]),
+        tuple(parse_metrics(STANDARD_METRICS if options["metrics"] is None else options["metrics"])),
         **{name: options[name] for name in ("relevance_threshold", "no_relevant", "depth", "judged_only", "duplicates",
                                             "trec_compat", "bounds", "ties")},
     )  # fmt: skip

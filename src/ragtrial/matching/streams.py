@@ -120,7 +120,8 @@ def reason_of(failure: Exception) -> str:
     if isinstance(failure, IsADirectoryError):
         return "is a folder; a file is needed here."
     if isinstance(failure, _NotPackedError):
-        return f"is named .gz but is no gzip data: it begins {failure.args[0]!r}; name it without .gz, or pack it."
+        begin = ascii(failure.args[0].decode("latin-1"))
+        return f"is named .gz but is no gzip data: it begins {begin}; name it without .gz, or pack it."
     if isinstance(failure, EOFError):
         return "ends in the middle of its gzip data; it was cut off, fetch it again."
     if isinstance(failure, gzip.BadGzipFile | zlib.error):

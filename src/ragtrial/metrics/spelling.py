@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ragtrial.errors import MetricError, did_you_mean, listed
+from ragtrial.errors import Fault, MetricError, did_you_mean, listed
 from ragtrial.metrics.base import METRICS, Alias, Definition, Metric, Value
 
 LARGEST_GAIN = 1e100
@@ -75,15 +75,27 @@ def parse_metric(text: str) -> Metric:
     return metric
 
 
-def parse_metrics(text: str) -> list[Metric]:
-    """The metrics of a list with commas between, each once; trec_eval's ``P.5,10`` are two.
+def parse_metrics(metrics: str | Sequence[str | Metric]) -> list[Metric]:
+    """The metrics of a list with commas between, or of several spellings, each once; trec_eval's ``P.5,10`` are two.
 
-    Raises MetricError as ``parse_metric`` does, and for a list of none.
+    Raises MetricError with all that is wrong: as ``parse_metric`` does, for a cutoff that is missing or too much, and
+    for a list of none.
     """
-    metrics = [parse_metric(spelling) for spelling in _spellings(text)]
-    if not metrics:
-        raise MetricError(f"{text!r} names no metric; write them like ndcg@10,ap,rbp(p=0.8).")
-    return list(dict.fromkeys(metrics))
+    made: dict[Metric, None] = {}
+    faults: list[Fault] = []
+    for part in [metrics] if isinstance(metrics, str) else metrics:
+        for one in [part] if isinstance(part, Metric) else _spellings(part):
+            try:
+                metric = one if isinstance(one, Metric) else parse_metric(one)
+                metric.check_cut()
+                made[metric] = None
+            except MetricError as error:
+                faults += error.faults
+    if faults:
+        raise MetricError(*faults)
+    if not made:
+        raise MetricError(f"{metrics!r} names no metric; write them like ndcg@10,ap,rbp(p=0.8).")
+    return list(made)
 
 
 def _spellings(text: str) -> Iterator[str]:
