@@ -220,6 +220,16 @@ def test_results_in_the_published_form_are_scored_by_labelled_passages(capsys: C
     }
 
 
+def test_what_a_killed_run_left_of_a_report_goes_and_nothing_else(capsys: Capture) -> None:
+    """Beside the report there are a user's own folders, with whatever names."""
+    for name in (".partial-r[e]p-x1y2", ".partial-rep-x1y2", ".partial-other-x1y2", ".partial-repeated", ".partial-"):
+        Path(name).mkdir()
+    assert ragtrial(capsys, "score", "qrels.txt", "bm25.run", "-o", "r[e]p", "-q").code == 0
+    assert sorted(path.name for path in Path().glob(".partial*")) == [
+        ".partial-", ".partial-other-x1y2", ".partial-rep-x1y2", ".partial-repeated",
+    ]  # fmt: skip
+
+
 def test_a_report_is_not_begun_where_something_else_cannot_be_written(capsys: Capture) -> None:
     done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "-o", "rep", "--per-query", "x.foo")
     assert done.code == 2

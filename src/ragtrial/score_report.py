@@ -34,6 +34,7 @@ from ragtrial.reporting import metric_part
 from ragtrial.scoring import RunScores, Scoring
 from ragtrial.sources import Given, distinct, load_judgments, loaded_runs
 from ragtrial.storage.fingerprints import fingerprint
+from ragtrial.storage.presence import only_writer
 
 
 def write_score_report(scoring: Scoring, given: Given, target: str | Path) -> Report:
@@ -57,7 +58,8 @@ def write_score_report(scoring: Scoring, given: Given, target: str | Path) -> Re
     report = _report(replace(scoring, runs=scored), qrels, rows, given, folder.name)
     rankings = {run.name: iter(ranked.values()) for run, ranked in zip(scored, rows, strict=True)}
     try:
-        return write_folder(report, folder, rankings, [], json.dumps(report.config, indent=1) + "\n")
+        with only_writer(folder.parent, folder.name):
+            return write_folder(report, folder, rankings, [], json.dumps(report.config, indent=1) + "\n")
     except OSError as error:
         message = f"cannot be written: {error.strerror or error}. Free space, or name another folder."
         raise RunError(Fault(str(folder), message=message)) from error

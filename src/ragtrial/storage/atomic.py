@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import IO
 
@@ -48,9 +49,10 @@ def remove_folder(path: Path) -> None:
         shutil.rmtree(gone)
 
 
-def remove_partial(folder: Path) -> None:
-    """Remove what stands half-made in ``folder``. Nobody may be at work there."""
-    for path in folder.glob(f"{TEMPORARY_PREFIX}*"):
+def remove_partial(folder: Path, name: str = "") -> None:
+    """Remove what stands half-made in ``folder``, with ``name`` only what was to be that. Nobody may work there."""
+    begin = f"{TEMPORARY_PREFIX}{name}-" if name else TEMPORARY_PREFIX
+    for path in folder.glob(f"{escape(begin)}*"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:

@@ -57,10 +57,11 @@ class Presence:
 
 
 @contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
+def only_writer(folder: Path, name: str = "") -> Iterator[None]:
     """Wait for others who write into ``folder`` under this lock, and keep them waiting; the lock leaves no file.
 
     What stands half-made there is then of processes that were killed, and goes; not where folders cannot be locked.
+    In a folder that is not ragtrial's own, ``name`` is what is written: nothing else is touched.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY)
@@ -69,7 +70,7 @@ def only_writer(folder: Path) -> Iterator[None]:
         return
     try:
         if _locked(descriptor):
-            remove_partial(folder)
+            remove_partial(folder, name)
         yield
     finally:
         os.close(descriptor)
