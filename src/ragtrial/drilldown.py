@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ragtrial.embedders import AnyEmbedder, Embedder
 from ragtrial.errors import Fault, InputError, RagtrialError, ReportError, did_you_mean, listed
+from ragtrial.records import highest_grades
 from ragtrial.report import QueryPart, Report, SettingPart, read_lines
 
 
@@ -120,9 +121,7 @@ def _count_tokens(setting: SettingPart, text: str) -> tuple[int | None, str]:
 
 
 def _hits(row: dict[str, Any], texts: dict[str, dict[str, Any]], query: QueryPart) -> list[FoundText]:
-    grades: dict[str, int] = {}
-    for one in query.relevant_docs:
-        grades[one.doc] = max(one.relevance, grades.get(one.doc, one.relevance))
+    grades = highest_grades((one.doc, one.relevance) for one in query.relevant_docs)
     if "chunks" not in row:
         scores = row.get("scores") or [None] * len(row["docs"])
         return [

@@ -14,7 +14,7 @@ from ragtrial.errors import CutoffError
 from ragtrial.judgments import Bools, Grades, Judgments, RunHits
 from ragtrial.matching.columns import match_codes
 from ragtrial.rankings import PADDING, Counts, Rankings
-from ragtrial.records import Query
+from ragtrial.records import Query, highest_grades
 
 Scores = npt.NDArray[np.float64]
 """One value per query, shape (queries,)."""
@@ -244,7 +244,7 @@ def grade(
     """
     if len(rankings) != len(queries):
         raise ValueError(f"{len(rankings)} rankings for {len(queries)} queries")
-    labels = [_grades_by_document(query) for query in queries]
+    labels = [highest_grades((one.doc, one.relevance) for one in query.relevant_docs) for query in queries]
     wanted = {name for row in labels for name in row}
     code_of = {name: code for code, name in enumerate(documents) if name in wanted}
     codes = np.array([code_of.get(name, PADDING) for row in labels for name in row], dtype=np.int32)
@@ -267,11 +267,3 @@ def grade_codes(
     return GradedRankings(
         judgments, hits.starts, hits.ranks, hits.judgments, rankings.lengths, depth=depth, threshold=threshold
     )
-
-
-def _grades_by_document(query: Query) -> dict[str, int]:
-    """The grade of each judged document, in the order of the labels."""
-    grades: dict[str, int] = {}
-    for judgment in query.relevant_docs:
-        grades[judgment.doc] = max(judgment.relevance, grades.get(judgment.doc, judgment.relevance))
-    return grades

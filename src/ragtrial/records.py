@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
+
+MOST_GRADE = 1_000_000
+"""Grades lie between minus this and this; beyond is a slip of the pen."""
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -44,6 +47,14 @@ class Judgment:
     relevance: int = 1
     quote: str | None = None
     spans: tuple[Span, ...] = ()
+
+
+def highest_grades(labels: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """The grade of each document, in the order in which they first come: the highest, where labels give it several."""
+    grades: dict[str, int] = {}
+    for document, grade in labels:
+        grades[document] = max(grade, grades.get(document, grade))
+    return grades
 
 
 @dataclass(frozen=True, slots=True)

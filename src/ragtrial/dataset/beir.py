@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ragtrial.dataset.documents import json_rows
-from ragtrial.dataset.labels import MOST_GRADE
 from ragtrial.dataset.texts import normalised, read_text
 from ragtrial.errors import CorpusError, Fault, LabelsError, did_you_mean
-from ragtrial.records import Judgment, PromptQueries, Query
+from ragtrial.records import MOST_GRADE, Judgment, PromptQueries, Query
 
 _MOST_FAULTS = 20
 HEADER = {"query-id", "query_id", "qid", "query", "topic"}

@@ -11,14 +11,11 @@ from ragtrial.dataset.json_places import json_value, places
 from ragtrial.dataset.texts import is_unicode, normalised, read_text
 from ragtrial.errors import Fault, LabelsError
 from ragtrial.options import Options
-from ragtrial.records import Judgment, PromptQueries, Query
+from ragtrial.records import MOST_GRADE, Judgment, PromptQueries, Query
 from ragtrial.validation import dotted, validate
 
 NAMES = ("prompt_queries.json", "prompts_queries.json")
 """The file's name, and the older spelling that is accepted in its place."""
-
-MOST_GRADE = 1_000_000
-"""Grades lie between minus this and this; beyond is a slip of the pen."""
 
 Id = Annotated[str | int, Field(union_mode="left_to_right")]
 

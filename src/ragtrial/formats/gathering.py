@@ -14,9 +14,6 @@ from ragtrial.formats.faults import Faults, shown
 from ragtrial.judgments import Judgments, Names, Qrels, Run
 from ragtrial.rankings import Counts
 
-MOST_GRADE = 1_000_000
-"""Grades lie between minus this and this, as in labels; beyond is a slip of the pen."""
-
 _BLOCK = 1_000_000
 
 

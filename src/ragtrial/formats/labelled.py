@@ -13,7 +13,7 @@ from ragtrial.formats.content import Source, is_read_once, is_standard_input, le
 from ragtrial.formats.faults import Faults
 from ragtrial.formats.gathering import coded, qrels_of
 from ragtrial.judgments import Qrels
-from ragtrial.records import PromptQueries, Query
+from ragtrial.records import PromptQueries, Query, highest_grades
 
 
 def beir_qrels(source: Source, faults: Faults) -> Qrels:
@@ -52,11 +52,7 @@ def qrels_of_labels(labels: PromptQueries) -> Qrels:
 def judged(query: Query) -> dict[str, int]:
     """The grade of each document of a query; passages that differ in line ends or Unicode form alone are one."""
     spelled = spellings(query)
-    grades: dict[str, int] = {}
-    for judgment in query.relevant_docs:
-        document = spelled[normalised(judgment.doc)]
-        grades[document] = max(judgment.relevance, grades.get(document, judgment.relevance))
-    return grades
+    return highest_grades((spelled[normalised(one.doc)], one.relevance) for one in query.relevant_docs)
 
 
 def spellings(query: Query) -> dict[str, str]:

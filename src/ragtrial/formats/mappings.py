@@ -11,9 +11,10 @@ import numpy as np
 from ragtrial.dataset.json_places import Place, json_value, places
 from ragtrial.formats.content import Source, name_of, text_of
 from ragtrial.formats.faults import Faults, shown
-from ragtrial.formats.gathering import MOST_GRADE, id_of, no_id, packed
+from ragtrial.formats.gathering import id_of, no_id, packed
 from ragtrial.formats.numerals import are_numbers, are_whole, no_grade, no_number
 from ragtrial.judgments import Grades, Judgments, Qrels, Run
+from ragtrial.records import MOST_GRADE
 
 _OBJECT = "an object"
 _LONGEST = 20_000_000

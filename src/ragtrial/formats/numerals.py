@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.formats.faults import Faults, shown
-from ragtrial.formats.gathering import MOST_GRADE
+from ragtrial.records import MOST_GRADE
 
 Floats = npt.NDArray[np.float64]
 

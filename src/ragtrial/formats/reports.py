@@ -13,6 +13,7 @@ from ragtrial.formats.gathering import packed
 from ragtrial.formats.numerals import are_numbers
 from ragtrial.formats.rows import json_lines
 from ragtrial.judgments import Qrels, Run
+from ragtrial.records import highest_grades
 
 
 def report_runs(reference: Source, directory: Source, faults: Faults) -> list[Run]:
@@ -31,13 +32,10 @@ def report_qrels(reference: Source, directory: Source) -> Qrels:
     """The labels that a report was scored by. Raises ReportError where there is no report."""
     from ragtrial.report import load_report
 
-    rows = []
-    for query in load_report(reference, directory).queries:
-        grades: dict[str, int] = {}
-        for judgment in query.relevant_docs:
-            grades[judgment.doc] = max(judgment.relevance, grades.get(judgment.doc, judgment.relevance))
-        rows.append((query.id, list(grades.items()), query.ordered))
-    return Qrels.of(rows)
+    return Qrels.of(
+        (query.id, list(highest_grades((one.doc, one.relevance) for one in query.relevant_docs).items()), query.ordered)
+        for query in load_report(reference, directory).queries
+    )
 
 
 def rankings_run(source: Source, name: str, faults: Faults) -> Run:

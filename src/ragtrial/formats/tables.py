@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from ragtrial.formats.content import Source, content_of
 from ragtrial.formats.faults import Faults
-from ragtrial.formats.gathering import MOST_GRADE, Coded, coded, id_of, ids_of, no_id, packed, qrels_of, recoded, run_of
+from ragtrial.formats.gathering import Coded, coded, id_of, ids_of, no_id, packed, qrels_of, recoded, run_of
 from ragtrial.formats.naming import Columns, roles_of
 from ragtrial.formats.numerals import grades_of, no_grade, scores_of
 from ragtrial.judgments import Names, Qrels, Run
 from ragtrial.rankings import Counts
+from ragtrial.records import MOST_GRADE
 
 _PACKAGES = ("pandas", "polars", "pyarrow")
 
