@@ -44,8 +44,7 @@ def test_kills_leave_something_to_go_on_with(kills: dict[str, Any]) -> None:
     """The test of the test: runs were inside of their work when they were killed."""
     assert any(kill["half_made"] for kill in kills.values())
     later = STAGES[STAGES.index("index") :]
-    # On a busy machine a kill comes late: one that was meant for the chunks may find the first vectors.
-    assert min(kills[stage]["cached"] for stage in later) >= max(kills["chunks"]["cached"], 1)
+    assert min(kills[stage]["cached"] for stage in later) >= kills["chunks"]["cached"] == 0
     assert kills["report"]["cached"] > 500
 
 
