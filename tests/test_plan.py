@@ -21,6 +21,7 @@ from ragtrial.dataset.documents import OnError
 from ragtrial.dataset.library import Library
 from ragtrial.errors import EmbedderError, ModelNotFoundError, RunError
 from ragtrial.experiment import run_experiment, workspace_folder
+from ragtrial.ground import Ground
 from ragtrial.outcomes import SettingRankings
 from ragtrial.plan import Plan
 from ragtrial.progress import Silent
@@ -40,7 +41,9 @@ def run(experiment: Experiment, *overrides: str) -> Report:
 def plan_of(experiment: Experiment, *overrides: str, latency: bool = False) -> tuple[Plan, list[Setting]]:
     config = experiment.config(*overrides)
     workspace = Workspace(workspace_folder(config))
-    return Plan(workspace, corpus_of(config.dataset), Silent(), latency=latency), settings_of(config)[0]
+    return Plan(Ground(workspace, corpus_of(config.dataset), Silent()), Silent(), latency=latency), settings_of(config)[
+        0
+    ]
 
 
 def rankings(experiment: Experiment, queries: Sequence[str], *overrides: str, latency: bool = False) -> SettingRankings:
@@ -274,9 +277,9 @@ def test_another_kind_of_chunker_cuts_other_chunks(tmp_path: Path) -> None:
     names = set()
     for chunker in ("{kind: document}", "{kind: fixed, size: 90, overlap: 0, unit: characters}"):
         plan, (setting,) = plan_of(experiment, f"chunker={chunker}")
-        names.add(plan.chunks(setting).name)
+        names.add(plan.ground.chunks(setting).name)
     plan, (setting,) = plan_of(experiment)
-    assert len({*names, plan.chunks(setting).name}) == 3
+    assert len({*names, plan.ground.chunks(setting).name}) == 3
 
 
 def test_a_setting_that_searches_exactly_has_no_stage_that_an_approximate_one_needs(experiment: Experiment) -> None:
@@ -300,7 +303,7 @@ def test_another_tokenizer_cuts_other_chunks_and_another_model_with_the_same_one
 
     def chunks() -> str:
         plan, (setting,) = plan_of(experiment)
-        return plan.chunks(setting).name
+        return plan.ground.chunks(setting).name
 
     before = chunks()
     edit("config.yaml", "embedding:embed", "embedding:vector")(experiment)
@@ -551,7 +554,7 @@ def test_search_finds_for_one_text_what_a_run_finds_for_it(experiment: Experimen
 def test_long_texts_are_counted_without_embedding_any(experiment: Experiment, minilm_folder: Path) -> None:
     limits = (f"embedder.tokenizer_model={minilm_folder}", "embedder.max_length=11")
     plan, (setting,) = plan_of(experiment, *limits)
-    counted = plan.too_long(setting, QUESTIONS)
+    counted = plan.ground.too_long(setting, QUESTIONS)
     assert experiment.embedded() == []
     assert plan.rankings(setting, QUESTIONS).too_long == counted
     assert counted["queries"] == 1  # "How many days does soup keep in the fridge?" with its two special tokens

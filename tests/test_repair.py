@@ -17,6 +17,7 @@ import pytest
 from experiments import QUERIES, RUN, STAGES, Experiment, python, write_experiment
 from ragtrial.dataset.dataset import corpus_of
 from ragtrial.experiment import run_experiment, workspace_folder
+from ragtrial.ground import Ground
 from ragtrial.outcomes import SettingRankings
 from ragtrial.plan import Plan
 from ragtrial.progress import Silent
@@ -36,7 +37,7 @@ def rankings(experiment: Experiment, queries: Sequence[str]) -> tuple[SettingRan
     """What the first setting finds, and what had to be repaired."""
     config = experiment.config()
     workspace = Workspace(workspace_folder(config))
-    plan = Plan(workspace, corpus_of(config.dataset), Silent())
+    plan = Plan(Ground(workspace, corpus_of(config.dataset), Silent()), Silent())
     return plan.rankings(settings_of(config)[0][0], queries), workspace.repaired
 
 

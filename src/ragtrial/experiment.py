@@ -26,6 +26,7 @@ from ragtrial.environment import without_secrets
 from ragtrial.errors import ConfigError, Fault, InputError, LabelsError, RunError, did_you_mean, listed
 from ragtrial.evaluators import EVALUATORS, Evaluation
 from ragtrial.grading import GradedRankings, grade
+from ragtrial.ground import Ground
 from ragtrial.options import at_home
 from ragtrial.outcomes import SettingRankings
 from ragtrial.plan import Plan
@@ -85,12 +86,16 @@ class RetrievalEvaluator:
         return Dataset(corpus_of(self.config.dataset), self._given, "the given labels")
 
     @cached_property
+    def ground(self) -> Ground:
+        """The documents, and what is made of them before anything is searched."""
+        return _ground(self.config, self.dataset.corpus, self._progress)
+
+    @cached_property
     def plan(self) -> Plan:
+        """The searches."""
         return Plan(
-            _workspace(self.config),
-            self.dataset.corpus,
+            self.ground,
             self._progress,
-            on_error=self.config.dataset.on_error,
             latency=self.config.latency,
             audit=self._audit,
             seed=self.config.seed,
@@ -102,11 +107,11 @@ class RetrievalEvaluator:
         dataset = self.dataset
         return resolve(
             dataset.labels,
-            self.plan.library,
+            self.ground.library,
             self.config.dataset.match,
             dataset.labels_file,
             self.config.evaluators.relevance_threshold,
-            self.plan.located,
+            self.ground.located,
         )
 
     @cached_property
@@ -123,7 +128,7 @@ class RetrievalEvaluator:
     @property
     def cautions(self) -> list[Caution]:
         """What was noticed about the settings, the documents and the labels."""
-        repaired = [Caution("repaired", without_secrets(message)) for message in self.plan.workspace.repaired]
+        repaired = [Caution("repaired", without_secrets(message)) for message in self.ground.workspace.repaired]
         return [
             *self._limit_cautions(),
             *self._cautions,
@@ -142,7 +147,7 @@ class RetrievalEvaluator:
         if kinds:
             shown = listed(f"{count} {kind}" for kind, count in kinds.most_common())
             yield Caution("passed-over", f"{kinds.total()} files of the corpus are of no kind that is read: {shown}.")
-        yield from self.plan.library.notes
+        yield from self.ground.library.notes
 
     def prepare(self) -> None:
         """Find everything that the config names, before any work is done: models, functions, documents, labels.
@@ -150,7 +155,7 @@ class RetrievalEvaluator:
         Raises InputError for what cannot be found or does not fit; under ``strict`` for warnings, too.
         """
         errors: list[InputError] = []
-        steps: list[Callable[[], object]] = [partial(self.plan.prepare, setting) for setting in self.settings]
+        steps: list[Callable[[], object]] = [partial(self.ground.prepare, setting) for setting in self.settings]
         steps.append(partial(getattr, self, "resolved"))
         for step in steps:
             try:
@@ -164,7 +169,7 @@ class RetrievalEvaluator:
         cautions = [*self._cautions, *self.resolved.cautions]
         if self._strict:
             cautions += [caution for setting in self.settings for caution in self.too_long(setting)]
-            faults = [Fault(str(self.dataset.corpus), message=one.message) for one in self.plan.library.notes]
+            faults = [Fault(str(self.dataset.corpus), message=one.message) for one in self.ground.library.notes]
             faults += (Fault(self.dataset.labels_file, message=one.message) for one in cautions)
             if faults:
                 raise LabelsError(*faults)
@@ -172,7 +177,7 @@ class RetrievalEvaluator:
     def too_long(self, setting: Setting) -> list[Caution]:
         """What the model of ``setting`` would not read to the end, counted without loading it."""
         queries = [query.text for query in self.resolved.labels.queries]
-        return list(too_long_cautions(setting, self.plan.too_long(setting, queries)))
+        return list(too_long_cautions(setting, self.ground.too_long(setting, queries)))
 
     def retrieve(self) -> list[ExperimentResults]:
         """The results of every setting, in the order of the config, not evaluated."""
@@ -183,7 +188,7 @@ class RetrievalEvaluator:
         for position, setting in enumerate(self.settings, 1):
             yield setting
             if all(setting.embedder != later.embedder for later in self.settings[position:]):
-                self.plan.release(setting.embedder)
+                self.ground.release(setting.embedder)
 
     def run(self, results: Sequence[ExperimentResults]) -> list[ExperimentResults]:
         """``results``, from any source, with evaluations added, per query and as means.
@@ -294,13 +299,13 @@ def run_experiment(
     run = Run(
         id=new_run_id(datetime.now(UTC)),
         labels=evaluator.resolved.labels,
-        documents_fingerprint=evaluator.plan.documents,
+        documents_fingerprint=evaluator.ground.documents,
         metrics=evaluator.metrics,
         failures=failures,
         cautions=evaluator.cautions,
     )
     report = build_report(config, run, scored)
-    evaluator.plan.workspace.finish(complete=limit is None and not failures)
+    evaluator.ground.workspace.finish(complete=limit is None and not failures)
     rankings = {one.rankings.setting.name: ranking_rows(one) for one in scored}
     config_text = config.text or json.dumps(config.as_written, indent=1)
     return write_report(report, Path(config.output.directory), rankings, text_rows(scored), config_text)
@@ -314,8 +319,8 @@ def search_settings(
     if only is not None and only not in settings:
         near = did_you_mean(only, settings)
         raise ConfigError(f"there is no setting {only!r}.{near} Known: {listed(settings)}.")
-    on_error = config.dataset.on_error
-    plan = Plan(_workspace(config), corpus_of(config.dataset), progress or Silent(), on_error=on_error)
+    progress = progress or Silent()
+    plan = Plan(_ground(config, corpus_of(config.dataset), progress), progress)
     return {name: plan.search(setting, text) for name, setting in settings.items() if only in (None, name)}
 
 
@@ -326,8 +331,9 @@ def workspace_folder(config: ExperimentConfig) -> Path:
     return at_home(named).absolute() if named else beside / ".ragtrial"
 
 
-def _workspace(config: ExperimentConfig) -> Workspace:
-    return Workspace(workspace_folder(config), user(config.experiment, config.file or str(Path.cwd())))
+def _ground(config: ExperimentConfig, corpus: Path, progress: Progress) -> Ground:
+    workspace = Workspace(workspace_folder(config), user(config.experiment, config.file or str(Path.cwd())))
+    return Ground(workspace, corpus, progress, config.dataset.on_error)
 
 
 def _score_all(evaluator: RetrievalEvaluator) -> tuple[list[Scored], list[FailurePart]]:

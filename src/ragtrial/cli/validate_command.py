@@ -27,13 +27,13 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
 
     evaluator = RetrievalEvaluator(load_config(config, overrides), progress=terminal.progress())
     labels = evaluator.resolved.labels
-    cautions = [*evaluator.plan.library.notes, *evaluator.resolved.cautions, *evaluator.setting_cautions]
+    cautions = [*evaluator.ground.library.notes, *evaluator.resolved.cautions, *evaluator.setting_cautions]
     chunks: dict[str, int | None] = {}
     for setting in evaluator.settings:
         chunks[setting.name] = None
         try:
-            evaluator.plan.prepare(setting)
-            chunks[setting.name] = len(evaluator.plan.chunks(setting))
+            evaluator.ground.prepare(setting)
+            chunks[setting.name] = len(evaluator.ground.chunks(setting))
             cautions += evaluator.too_long(setting)
         except ModelNotFoundError as error:
             if setting.embedder.kind == "custom":
@@ -43,7 +43,7 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
         raise InputError(*(Fault(config, message=caution.message) for caution in cautions))
     grades = Counter(judgment.relevance for query in labels.queries for judgment in query.relevant_docs)
     quotes = sum(bool(judgment.spans) for query in labels.queries for judgment in query.relevant_docs)
-    library = evaluator.plan.library
+    library = evaluator.ground.library
     terminal.say(f"config     {config} is right; {counted(len(evaluator.settings), 'setting')}")
     terminal.say(f"documents  {len(library):,}, {library.empty:,} of them empty")
     by_grade = ", ".join(f"{count:,} of grade {grade}" for grade, count in sorted(grades.items(), reverse=True))
