@@ -11,7 +11,8 @@ import pytest
 
 from ragtrial import ExperimentConfig, Report, RetrievalEvaluator, load_config, run_experiment
 from ragtrial.records import Mean
-from ragtrial.report import SettingPart, read_lines
+from ragtrial.report import read_lines
+from ragtrial.report_parts import SettingPart
 
 Load = Callable[..., ExperimentConfig]
 

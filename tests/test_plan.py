@@ -26,7 +26,8 @@ from ragtrial.outcomes import SettingRankings
 from ragtrial.plan import Plan
 from ragtrial.progress import Silent
 from ragtrial.rankings import PADDING
-from ragtrial.report import Report, SettingPart, load_report
+from ragtrial.report import Report, load_report
+from ragtrial.report_parts import SettingPart
 from ragtrial.setting import Setting, settings_of
 from ragtrial.storage.workspace import Workspace
 

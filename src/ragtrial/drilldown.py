@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from ragtrial.embedders import AnyEmbedder, Embedder
 from ragtrial.errors import Fault, InputError, RagtrialError, ReportError, did_you_mean, listed
+from ragtrial.grading import Unit
 from ragtrial.records import highest_grades
-from ragtrial.report import QueryPart, Report, SettingPart, read_lines
+from ragtrial.report import Report, read_lines
+from ragtrial.report_parts import PassagePart, QueryPart, SettingPart
 
 
 @dataclass(frozen=True)
 class FoundText:
-    """A hit with its text. ``grade`` is None where the document is not judged.
+    """A hit with its text. ``grade`` is None where the document, or the chunk, is not judged.
 
     ``start``, ``end`` and ``text`` are None in a run that was made elsewhere: its texts are not known, nor, where it
     has ranks alone, the ``score``. ``pages`` are the first and the last page of the text, counted from 1; None where
@@ -43,6 +44,8 @@ class QueryRanking:
     query: QueryPart
     evaluations: dict[str, float | None]
     hits: tuple[FoundText, ...]
+    passages: tuple[PassagePart, ...] | None = None
+    """What became of the passage of each label of the query, under unit: span."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -50,6 +53,7 @@ class QueryRanking:
             "query": self.query.model_dump(mode="json"),
             "evaluations": self.evaluations,
             "hits": [asdict(hit) for hit in self.hits],
+            **({} if self.passages is None else {"passages": [one.model_dump(mode="json") for one in self.passages]}),
         }
 
 
@@ -72,28 +76,26 @@ def load_query(report: Report, settings: Sequence[SettingPart], name: str) -> li
         near = did_you_mean(name, names)
         raise ReportError(f"run {report.run_id} has no query {name!r}.{near} It has {len(names)}: {listed(names)}.")
     try:
-        return _rankings(report.folder, settings, query)
+        return _rankings(report, settings, query)
     except (LookupError, TypeError) as error:
         message = "is damaged: rankings/ and texts.jsonl.gz lack what report.json names; run the experiment again."
         raise ReportError(Fault(str(report.folder), message=message)) from error
 
 
-def _rankings(folder: Path, settings: Sequence[SettingPart], query: QueryPart) -> list[QueryRanking]:
-    rows = {}
+def _rankings(report: Report, settings: Sequence[SettingPart], query: QueryPart) -> list[QueryRanking]:
+    rows, folder = {}, report.folder
     for setting in settings:
         lines = read_lines(folder / "rankings" / f"{setting.name}.jsonl.gz")
         rows[setting.name] = {row["query"]: row for row in lines}[query.id]
     wanted = {chunk for row in rows.values() for chunk in row.get("chunks", ())}
     texts = {row["chunk"]: row for row in read_lines(folder / "texts.jsonl.gz") if row["chunk"] in wanted}
-    return [
-        QueryRanking(
-            setting,
-            query,
-            {one.id: one.evaluations for one in setting.queries}[query.id],
-            tuple(_hits(rows[setting.name], texts, query)),
-        )
-        for setting in settings
-    ]
+    rankings = []
+    for setting in settings:
+        scores = next(one for one in setting.queries if one.id == query.id)
+        hits = tuple(_hits(rows[setting.name], texts, query, report.unit))
+        passages = None if scores.passages is None else tuple(scores.passages)
+        rankings.append(QueryRanking(setting, query, scores.evaluations, hits, passages))
+    return rankings
 
 
 def filled_prompt(report: Report, ranking: QueryRanking) -> FilledPrompt:
@@ -120,7 +122,7 @@ def _count_tokens(setting: SettingPart, text: str) -> tuple[int | None, str]:
     return (int(tokenizer.counts([text])[0]), str(name)) if tokenizer else (None, "")
 
 
-def _hits(row: dict[str, Any], texts: dict[str, dict[str, Any]], query: QueryPart) -> list[FoundText]:
+def _hits(row: dict[str, Any], texts: dict[str, dict[str, Any]], query: QueryPart, unit: Unit) -> list[FoundText]:
     grades = highest_grades((one.doc, one.relevance) for one in query.relevant_docs)
     if "chunks" not in row:
         scores = row.get("scores") or [None] * len(row["docs"])
@@ -134,5 +136,13 @@ def _hits(row: dict[str, Any], texts: dict[str, dict[str, Any]], query: QueryPar
         found = texts[chunk]
         first, last = found.get("pages") or (None, None)
         pages = None if first is None or last is None else (first, last)
-        hits.append(FoundText(rank, doc, found["title"], start, end, score, found["text"], grades.get(doc), pages))
+        grade = grades.get(doc) if unit == "document" else _grade_of_chunk(query, doc, start, end)
+        hits.append(FoundText(rank, doc, found["title"], start, end, score, found["text"], grade, pages))
     return hits
+
+
+def _grade_of_chunk(query: QueryPart, doc: str, start: int, end: int) -> int | None:
+    """The highest grade of the labelled passages that a chunk overlaps; a label without one speaks of the document."""
+    labels = [one for one in query.relevant_docs if one.doc == doc]
+    met = [one for one in labels if not one.spans or any(span.start < end and start < span.end for span in one.spans)]
+    return max((one.relevance for one in met), default=None)

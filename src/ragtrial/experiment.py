@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from ragtrial.audit import audit
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.loading import check_config
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
@@ -24,18 +23,20 @@ from ragtrial.dataset.resolution import ResolvedLabels, resolve
 from ragtrial.drilldown import FoundText
 from ragtrial.environment import without_secrets
 from ragtrial.errors import ConfigError, Fault, InputError, LabelsError, RunError, did_you_mean, listed
-from ragtrial.evaluators import EVALUATORS, Evaluation
 from ragtrial.grading import GradedRankings, grade
 from ragtrial.ground import Ground
+from ragtrial.judging import Judge, Scored, evaluated, grade_given_chunks
 from ragtrial.options import at_home
 from ragtrial.outcomes import SettingRankings
 from ragtrial.plan import Plan
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, collapse, from_rows
-from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQueries, QueryResult
-from ragtrial.report import FailurePart, Report, new_run_id, write_report
-from ragtrial.reporting import Run, Scored, build_report, ranking_rows, setting_parameters, text_rows
+from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQueries, Query, QueryResult
+from ragtrial.report import Report, new_run_id, write_report
+from ragtrial.report_parts import FailurePart
+from ragtrial.reporting import Run, build_report, ranking_rows, setting_parameters, text_rows
 from ragtrial.setting import Setting, settings_of, too_long_cautions
+from ragtrial.span_labels import whole_cautions
 from ragtrial.storage.atomic import write_text
 from ragtrial.storage.usage import user
 from ragtrial.storage.workspace import Workspace
@@ -96,6 +97,8 @@ class RetrievalEvaluator:
         return Plan(
             self.ground,
             self._progress,
+            unit=self.config.evaluators.unit,
+            counted_by=self.config.embedder,
             latency=self.config.latency,
             audit=self._audit,
             seed=self.config.seed,
@@ -135,7 +138,11 @@ class RetrievalEvaluator:
             *repaired,
             *self._document_cautions(),
             *self.resolved.cautions,
+            *self._span_cautions(),
         ]
+
+    def _span_cautions(self) -> list[Caution]:
+        return whole_cautions(self.judge.span_labels) if self.config.evaluators.unit == "span" else []
 
     def _limit_cautions(self) -> Iterator[Caution]:
         run, labelled = len(self.dataset.labels.queries), len(self._whole_dataset.labels.queries)
@@ -166,7 +173,7 @@ class RetrievalEvaluator:
             raise errors[0]
         if errors:
             raise InputError(*dict.fromkeys(fault for error in errors for fault in error.faults))
-        cautions = [*self._cautions, *self.resolved.cautions]
+        cautions = [*self._cautions, *self.resolved.cautions, *self._span_cautions()]
         if self._strict:
             cautions += [caution for setting in self.settings for caution in self.too_long(setting)]
             faults = [Fault(str(self.dataset.corpus), message=one.message) for one in self.ground.library.notes]
@@ -208,26 +215,14 @@ class RetrievalEvaluator:
         """What ``setting`` finds for every labelled query."""
         return self.plan.rankings(setting, [query.text for query in self.resolved.labels.queries])
 
+    @cached_property
+    def judge(self) -> Judge:
+        """What scores rankings of the settings by the labels."""
+        return Judge(self.config.evaluators, self.metrics, self.resolved.labels.queries, self.ground.library)
+
     def score(self, rankings: SettingRankings) -> Scored:
         """``rankings``, graded and evaluated."""
-        queries = self.resolved.labels.queries
-        documents = rankings.chunks.library.ids
-        threshold = self.config.evaluators.relevance_threshold
-        ranked = rankings.retrieved.collapsed.rankings
-        top_k = rankings.setting.retriever.top_k
-        graded = grade(ranked, documents, queries, top_k, threshold)
-        evaluations, audited, part = self._evaluations(graded), rankings.audited, None
-        if audited:
-            exact = grade(audited.exact.collapsed.rankings, documents, queries, top_k, threshold)
-            part = audit(rankings.retrieved, audited, evaluations, self._evaluations(exact))
-        return Scored(tuple(query.id for query in queries), rankings, graded, evaluations, part)
-
-    def _evaluations(self, graded: GradedRankings) -> dict[str, Evaluation]:
-        made: dict[str, Evaluation] = {}
-        for evaluator in EVALUATORS:
-            service = evaluator(self.metrics.of(evaluator.family), self.config.evaluators.no_relevant)
-            made.update(service.evaluate(graded))
-        return made
+        return self.judge.score(rankings)
 
     def _results(self, found: SettingRankings) -> ExperimentResults:
         chunks, collapsed = found.chunks, found.retrieved.collapsed
@@ -244,7 +239,8 @@ class RetrievalEvaluator:
 
     def _evaluated(self, results: ExperimentResults) -> ExperimentResults:
         # Passages become documents only through the library; ids are compared as they are, unless it is there anyway.
-        looked_up = self.config.dataset.match == "content" or "resolved" in vars(self)
+        by_span = self.config.evaluators.unit == "span"
+        looked_up = by_span or self.config.dataset.match == "content" or "resolved" in vars(self)
         queries = (self.resolved.labels if looked_up else self.dataset.labels).queries
         by_id = {result.id: result for result in results.results}
         unknown = sorted(by_id.keys() - {query.id for query in queries})
@@ -255,15 +251,8 @@ class RetrievalEvaluator:
         if len(by_id) < len(results.results):
             twice = next(name for name, count in Counter(one.id for one in results.results).items() if count > 1)
             raise LabelsError(f"results of {results.name!r} have the query {twice!r} more than once; keep one of them.")
-        documents: dict[str, int] = {}
-        rows = [
-            [documents.setdefault(hit.doc, len(documents)) for hit in by_id[query.id].hits] if query.id in by_id else []
-            for query in queries
-        ]
-        depth = max(retriever.top_k for retriever in self.config.retrievers.values())
-        unique = collapse(from_rows(rows), np.arange(len(documents), dtype=np.int32)).rankings
-        threshold = self.config.evaluators.relevance_threshold
-        made = self._evaluations(grade(unique, list(documents), queries, depth, threshold))
+        graded = self._graded(results, queries, by_id)
+        made = evaluated(graded, self.metrics, self.config.evaluators)
         scored = tuple(
             replace(
                 by_id.get(query.id, QueryResult(query.id, (), query.text)),
@@ -277,6 +266,18 @@ class RetrievalEvaluator:
         return replace(
             results, results=scored, evaluations={**{name: _mean(scored, name) for name in made}, **results.evaluations}
         )
+
+    def _graded(
+        self, results: ExperimentResults, queries: Sequence[Query], by_id: Mapping[str, QueryResult]
+    ) -> GradedRankings:
+        options, depth = self.config.evaluators, max(retriever.top_k for retriever in self.config.retrievers.values())
+        hits = [by_id[query.id].hits if query.id in by_id else () for query in queries]
+        if options.unit == "span":
+            return grade_given_chunks(results.name, hits, self.judge.span_labels, self.ground.library, depth, options)
+        documents: dict[str, int] = {}
+        rows = [[documents.setdefault(hit.doc, len(documents)) for hit in row] for row in hits]
+        unique = collapse(from_rows(rows), np.arange(len(documents), dtype=np.int32)).rankings
+        return grade(unique, list(documents), queries, depth, options.relevance_threshold)
 
 
 def run_experiment(
@@ -320,7 +321,7 @@ def search_settings(
         near = did_you_mean(only, settings)
         raise ConfigError(f"there is no setting {only!r}.{near} Known: {listed(settings)}.")
     progress = progress or Silent()
-    plan = Plan(_ground(config, corpus_of(config.dataset), progress), progress)
+    plan = Plan(_ground(config, corpus_of(config.dataset), progress), progress, unit=config.evaluators.unit)
     return {name: plan.search(setting, text) for name, setting in settings.items() if only in (None, name)}
 
 

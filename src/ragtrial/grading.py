@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +13,14 @@ import numpy.typing as npt
 from ragtrial.errors import CutoffError
 from ragtrial.judgments import Bools, Grades, Judgments, RunHits
 from ragtrial.matching.columns import match_codes
+from ragtrial.overlaps import Overlaps
 from ragtrial.rankings import PADDING, Counts, Rankings
 from ragtrial.records import Query, highest_grades
 
 Scores = npt.NDArray[np.float64]
 """One value per query, shape (queries,)."""
 
+Unit = Literal["document", "span"]
 _LONGEST = 2**31 - 1
 
 
@@ -34,6 +36,10 @@ class GradedRankings:
     grade ``threshold`` on. ``ties`` has the first and the last rank that hold the score of each hit, int32 (hits, 2),
     None where there are no scores. Where ``pooled``, a grade below 0 says what it says to trec_eval: seen by the pool,
     and not judged.
+
+    With ``overlaps`` the rankings are of chunks, and what is judged are passages: a judged hit is then a passage that
+    was found, ``ranks`` has the chunk with which that happened (several may have one rank, the higher grade first),
+    and ``lengths`` counts chunks.
     """
 
     judgments: Judgments
@@ -45,9 +51,15 @@ class GradedRankings:
     threshold: int = 1
     ties: npt.NDArray[np.int32] | None = None
     pooled: bool = False
+    overlaps: Overlaps | None = None
 
     def __len__(self) -> int:
         return len(self.judgments)
+
+    @property
+    def unit(self) -> Unit:
+        """What is found, and counted as relevant or not."""
+        return "document" if self.overlaps is None else "span"
 
     @cached_property
     def rows(self) -> Counts:
@@ -94,18 +106,56 @@ class GradedRankings:
         through = np.concatenate(([0], np.cumsum(judgments.grades >= self.threshold, dtype=np.int64)))
         return (through[1:] - through[judgments.starts[:-1]][judgments.rows] - 1)[self.indices]
 
+    def positions(self, which: Bools) -> Counts:
+        """The rank at which each hit that is meant by ``which`` counts, shape (hits,); of the others nothing is said.
+
+        Its own rank; but a rank has room for one, and of passages found with one chunk the second counts at the next
+        rank that is free. So no gain can exceed that of the ideal order, which has one at each rank.
+        """
+        if self.overlaps is None:
+            return self.ranks.astype(np.int64)
+        positions = self.ranks.astype(np.int64)
+        chosen = np.flatnonzero(which)
+        rows, ranks = self.rows[chosen], positions[chosen]
+        places = self.so_far(which)[chosen] - 1
+        apart = rows * (int(ranks.max(initial=0)) + int(places.max(initial=0)) + 1)  # each query begins anew
+        positions[chosen] = np.maximum.accumulate(ranks - places + apart) - apart + places
+        return positions
+
+    def relevant_units(self, k: int) -> Counts:
+        """How many of the first ``k`` documents, or chunks, are relevant, shape (queries,).
+
+        A chunk is if it overlaps a relevant passage, be it found or not. Raises CutoffError as ``within`` does.
+        """
+        if self.overlaps is None:
+            return self.count(self.relevant & self.within(k))
+        return self._overlapping(self.overlaps, k, self.threshold)
+
+    def judged_units(self, k: int | None) -> Counts:
+        """How many of the first ``k`` documents, or chunks, are judged, (queries,); as ``relevant_units``."""
+        if self.overlaps is None:
+            return self.count(self.is_judged & self.within(k))
+        return self._overlapping(self.overlaps, k, np.iinfo(np.int32).min)
+
+    def _overlapping(self, overlaps: Overlaps, k: int | None, least: int) -> Counts:
+        self._check(k)
+        rows, ranks, grades = overlaps.hits
+        which = (grades >= least) & (ranks <= (_LONGEST if k is None else k))
+        return np.bincount(rows[which], minlength=len(self)).astype(np.int64)
+
     def retrieved(self, k: int | None) -> Counts:
         """How many of the first ``k`` places are filled, shape (queries,). Raises CutoffError as ``within`` does."""
         self._check(k)
         return self.lengths if k is None else np.minimum(self.lengths, k)
 
-    def within(self, k: int | None) -> Bools:
+    def within(self, k: int | None, positions: Counts | None = None) -> Bools:
         """Which judged hits are among the first ``k``, shape (hits,); all where ``k`` is None.
 
-        Raises CutoffError for a ``k`` below 1 or beyond ``depth``.
+        By their ranks, or by ``positions``. Raises CutoffError for a ``k`` below 1 or beyond ``depth``.
         """
         self._check(k)
-        return np.ones(len(self.ranks), dtype=np.bool_) if k is None else np.asarray(self.ranks <= k)
+        places = self.ranks if positions is None else positions
+        return np.ones(len(self.ranks), dtype=np.bool_) if k is None else np.asarray(places <= k)
 
     def count(self, which: Bools) -> Counts:
         """How many hits of each query are meant by ``which``, shape (queries,)."""
@@ -150,6 +200,7 @@ class GradedRankings:
             indices=self.indices[first:last] - judged,
             lengths=self.lengths[start:stop],
             ties=None if self.ties is None else self.ties[first:last],
+            overlaps=self.overlaps and self.overlaps.part(start, stop, int(judged), int(end)),
         )
 
     def at_threshold(self, threshold: int) -> GradedRankings:
@@ -160,10 +211,12 @@ class GradedRankings:
             self._at_thresholds[threshold] = replace(self, threshold=threshold)
         return self._at_thresholds[threshold]
 
-    def cut(self, depth: int) -> GradedRankings:
-        """The first ``depth`` hits of every query; nothing below them was retrieved."""
-        kept = self.ranks <= min(depth, _LONGEST)
-        return replace(self._kept(kept, self.ranks), lengths=np.minimum(self.lengths, min(depth, _LONGEST)))
+    def cut(self, depth: int | Counts) -> GradedRankings:
+        """The first ``depth`` hits of every query, or as many as it says for each; nothing below was retrieved."""
+        depths = np.broadcast_to(np.minimum(depth, _LONGEST), len(self)).astype(np.int64)
+        cut = self._kept(self.ranks <= depths[self.rows], self.ranks)
+        overlaps = self.overlaps and self.overlaps.cut(depths)
+        return replace(cut, lengths=np.minimum(self.lengths, depths), overlaps=overlaps)
 
     def condensed(self) -> GradedRankings:
         """Without the hits that nobody judged; those below move up. Source: Sakai 2007, Alternatives to Bpref."""
@@ -266,4 +319,22 @@ def grade_codes(
     hits = match_codes(rankings.codes, codes, judgments.starts)
     return GradedRankings(
         judgments, hits.starts, hits.ranks, hits.judgments, rankings.lengths, depth=depth, threshold=threshold
+    )
+
+
+def grade_spans(overlaps: Overlaps, judgments: Judgments, depth: int, threshold: int = 1) -> GradedRankings:
+    """The grades of ranked chunks: passages of ``judgments``, each at the rank where it is found."""
+    ranks = overlaps.found_judgments
+    found = np.flatnonzero(ranks)
+    found = found[np.lexsort((found, -judgments.grades[found].astype(np.int64), ranks[found], judgments.rows[found]))]
+    counts = np.bincount(judgments.rows[found], minlength=len(judgments))
+    return GradedRankings(
+        judgments,
+        np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        ranks[found],
+        found,
+        (overlaps.codes != PADDING).sum(axis=1, dtype=np.int64),
+        depth=depth,
+        threshold=threshold,
+        overlaps=overlaps,
     )

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from ragtrial.dataset.chunks import Chunks
 from ragtrial.embedders.cached import CachedEmbedder
-from ragtrial.rankings import Floats
-from ragtrial.retrievers import Retrieved, retrieve_documents
+from ragtrial.rankings import Codes, Floats
+from ragtrial.retrievers import Retrieved, retrieve_units
 from ragtrial.setting import Setting
 from ragtrial.stores import Index
 
@@ -30,19 +29,19 @@ class _Materials:
 
 @dataclass(frozen=True)
 class Opened:
-    """A setting at work."""
+    """A setting at work. ``unit_of`` maps a chunk's code to that of its document, or to itself."""
 
     setting: Setting
-    chunks: Chunks
+    unit_of: Codes
     index: Index
     embedder: CachedEmbedder
 
     def retrieve(self, queries: Sequence[str]) -> Retrieved:
-        """The ranked documents of many queries."""
+        """The ranked units of many queries."""
         return self._search(queries, self.embedder.embed_queries)
 
     def retrieve_alone(self, query: str) -> Retrieved:
-        """The ranked documents of one query, embedded by the model itself: nothing is read from the disk's cache."""
+        """The ranked units of one query, embedded by the model itself: nothing is read from the disk's cache."""
         prefix = self.embedder.query_prefix
         # Once, however often more chunks are asked for: a system at work would keep the vector, too.
         embed_once = cache(lambda texts: self.embedder.embed_now([prefix + text for text in texts]))
@@ -50,4 +49,4 @@ class Opened:
 
     def _search(self, queries: Sequence[str], embed: Callable[[Sequence[str]], Floats]) -> Retrieved:
         retriever = self.setting.retriever.open(_Materials(self.index, embed))
-        return retrieve_documents(retriever, queries, self.setting.retriever.top_k, self.chunks.document)
+        return retrieve_units(retriever, queries, self.setting.retriever.top_k, self.unit_of)

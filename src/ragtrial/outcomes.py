@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ragtrial.context_sizes import ContextSizes
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.health import VectorHealth
 from ragtrial.rankings import Floats
@@ -30,7 +31,7 @@ class Audited:
 
 @dataclass(frozen=True, eq=False)
 class SettingRankings:
-    """What a setting found: ranked documents and the chunks that brought them, and what there is to say about it.
+    """What a setting found: ranked documents or chunks, the chunks that brought them, and what there is to say of it.
 
     ``index`` describes the index; ``too_long`` counts chunks and queries beyond what the model reads (None: unknown);
     ``timings`` are seconds per stage, of this run; ``latency`` is of the run that retrieved; ``audited`` is there
@@ -41,6 +42,7 @@ class SettingRankings:
     fingerprint: str
     chunks: Chunks
     retrieved: Retrieved
+    sizes: ContextSizes
     index: dict[str, Any]
     health: VectorHealth
     too_long: dict[str, int | None]

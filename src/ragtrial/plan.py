@@ -11,15 +11,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
+from ragtrial.context_sizes import context_sizes, token_counts
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.drilldown import FoundText
+from ragtrial.embedders import Embedder
 from ragtrial.errors import StoreError
+from ragtrial.grading import Unit
 from ragtrial.ground import Ground
 from ragtrial.latency import measure_latency
 from ragtrial.opened import Opened
 from ragtrial.outcomes import Audited, SettingRankings
 from ragtrial.progress import Progress, stage
-from ragtrial.rankings import PADDING, Floats
+from ragtrial.rankings import PADDING, Codes, Counts, Floats
 from ragtrial.retrievers import Retrieved
 from ragtrial.setting import Setting
 from ragtrial.storage.arrays import read_array, write_array
@@ -36,13 +41,25 @@ AUDITED_BELOW = 100_000
 class Plan:
     """Makes stages and keeps them: what is finished is never made again, here or in another run.
 
-    ``latency`` measures single queries; ``audit`` compares with exact search also indexes of many vectors.
+    ``unit`` is what rankings are of: documents, or, for passages in them, chunks. ``latency`` measures single queries;
+    ``audit`` compares with exact search also indexes of many vectors. The sizes of contexts are counted in tokens of
+    ``counted_by``, so that they are the same for all settings; by default of each setting's own embedder.
     """
 
     def __init__(
-        self, ground: Ground, progress: Progress, *, latency: bool = False, audit: bool = False, seed: int = 0
+        self,
+        ground: Ground,
+        progress: Progress,
+        *,
+        unit: Unit = "document",
+        counted_by: Embedder | None = None,
+        latency: bool = False,
+        audit: bool = False,
+        seed: int = 0,
     ) -> None:
         self.ground = ground
+        self._unit = unit
+        self._counted_by = counted_by
         self._workspace = ground.workspace
         self._progress = progress
         self._latency = latency
@@ -64,6 +81,7 @@ class Plan:
             index = self.ground.index(setting, chunks)
         with _timed(timings, "retrieval"):
             retrieved = self._found(setting, chunks, queries)
+            tokens = self._tokens(setting, chunks, queries, retrieved)
         latency, audited = None, None
         if self._latency:
             with _timed(timings, "latency"):
@@ -76,6 +94,7 @@ class Plan:
             fingerprint=fingerprint(["setting", index.folder.name, self._query_side(setting)]),
             chunks=chunks,
             retrieved=retrieved,
+            sizes=context_sizes(chunks, retrieved.collapsed.units, tokens),
             index=self.ground.index(setting, chunks).description,
             health=health,
             too_long=too_long,
@@ -123,7 +142,7 @@ class Plan:
             )
             index = setting.store.open(vectors, self.ground.index(setting, chunks).folder)
         try:
-            yield Opened(setting, chunks, index, self.ground.embedder(setting.embedder))
+            yield Opened(setting, self._unit_of(chunks), index, self.ground.embedder(setting.embedder))
         finally:
             index.close()
 
@@ -137,6 +156,21 @@ class Plan:
             found.save(folder)
 
         return self._searched("rankings", setting, chunks, queries, build, Retrieved.load)
+
+    def _tokens(self, setting: Setting, chunks: Chunks, queries: Sequence[str], retrieved: Retrieved) -> Counts | None:
+        """Tokens of each chunk that was found, in the shape of the rankings; None without a tokenizer."""
+        tokenizer = self.ground.embedder(self._counted_by or setting.embedder).tokenizer
+        if tokenizer is None:
+            return None
+        name = fingerprint(["sizes", self._searched_name("rankings", setting, chunks, queries), tokenizer.fingerprint])
+
+        def build(folder: Path) -> None:
+            write_array(folder / "tokens.npy", token_counts(chunks, retrieved.collapsed.units, tokenizer))
+
+        def read(folder: Path) -> Counts:
+            return read_array(folder / "tokens.npy")
+
+        return self._workspace.load("sizes", name, f"sizes of what {setting.name} finds", build, read)
 
     def _measured(self, setting: Setting, chunks: Chunks, queries: Sequence[str]) -> dict[str, Any] | None:
         """How long single queries take, or took when it was measured."""
@@ -183,6 +217,10 @@ class Plan:
         what = f"exact scores of {setting.name}"
         return self._workspace.load("rescored", name, what, build, lambda folder: read_array(folder / "scores.npy"))
 
+    def _unit_of(self, chunks: Chunks) -> Codes:
+        """The document of each chunk, or each chunk itself: what rankings are of, shape (chunks,)."""
+        return chunks.document if self._unit == "document" else np.arange(len(chunks), dtype=np.int32)
+
     def _searched(
         self,
         kind: str,
@@ -226,7 +264,7 @@ class Plan:
         return fingerprint([kind, index.folder.name, index.id, *asked])
 
     def _query_side(self, setting: Setting) -> list[Any]:
-        return [setting.retriever.identity(), self.ground.embedder(setting.embedder).query_prefix, "document"]
+        return [setting.retriever.identity(), self.ground.embedder(setting.embedder).query_prefix, self._unit]
 
 
 @contextmanager

@@ -11,10 +11,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import PrivateAttr, ValidationError
 
 from ragtrial.errors import Fault, ReportError, RunError, did_you_mean
+from ragtrial.grading import Unit
 from ragtrial.report_folders import find_report
+from ragtrial.report_parts import (
+    DatasetPart,
+    FailurePart,
+    MetricPart,
+    Part,
+    QueryPart,
+    SettingPart,
+    WarningPart,
+)
 from ragtrial.storage.atomic import new_folder, write_text
 from ragtrial.storage.presence import only_writer
 
@@ -25,180 +35,7 @@ HITS_SHOWN = 20
 _GZIP_LEVEL = 4  # the default, 9, takes three times as long for a twentieth of the size
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class SpanPart(_Part):
-    """Characters start (included) to end (excluded) of a document's normalised text."""
-
-    start: int
-    end: int
-
-
-class JudgmentPart(_Part):
-    """A judged document of a query."""
-
-    doc: str
-    relevance: int
-    spans: list[SpanPart] = Field(default=[])
-    """Where the label's quote stands."""
-
-
-class QueryPart(_Part):
-    """A query and its judgments, as they were when it was scored."""
-
-    id: str
-    text: str
-    tags: list[str]
-    relevant_docs: list[JudgmentPart]
-    ordered: bool = False
-
-
-class HitPart(_Part):
-    """A ranked document, and the chunk that brought it; null where whole documents were ranked elsewhere."""
-
-    doc: str
-    chunk: str | None
-    start: int | None
-    end: int | None
-    rank: int
-    score: float | None
-    """Null where only ranks are known."""
-
-    grade: int | None
-    """None where the document is not judged."""
-
-
-class QueryScores(_Part):
-    """What a setting found for a query."""
-
-    id: str
-    evaluations: dict[str, float | None]
-    """Metric to value; null where the metric is not defined for the query, which is then not in its mean."""
-
-    hits: list[HitPart]
-    """The first 20."""
-
-    short: bool
-    """Whether fewer documents than top_k were found."""
-
-    collapsed: int
-    """Chunks read that belong to a document already ranked higher."""
-
-
-class MeanPart(_Part):
-    """A mean, and over how many queries."""
-
-    mean: float | None
-    n: int
-
-
-class LatencyPart(_Part):
-    """Seconds per query, one at a time, warm, embedding included, nothing from a cache."""
-
-    p50: float
-    p95: float
-    n: int
-    machine: str
-    date: str
-
-
-class AuditPart(_Part):
-    """What an approximate index loses against exact search over the same vectors, with the same top_k."""
-
-    overlap: float | None
-    """The share of the documents of exact search that the index found, mean over queries; equal scores count."""
-
-    lowest_overlap: float | None
-    """That share for the query where it is lowest."""
-
-    queries_that_differ: int
-    """Queries for which the index misses a document."""
-
-    unreachable: int
-    """Vectors that no search of the index returns, not even one for themselves."""
-
-    lost: dict[str, float | None]
-    """For each metric its mean with exact search less its mean with the index: above 0, the index loses."""
-
-
-class HealthPart(_Part):
-    """What the vectors are like."""
-
-    vectors: int
-    distinct_texts: int
-    dimension: int
-    zeros: int
-    """Vectors of zeros."""
-
-    shortest: float
-    """The length of the shortest vector that is not one of zeros."""
-
-    longest: float
-    """The length of the longest vector."""
-
-
-class SettingPart(_Part):
-    """A setting, its scores, and all that was found."""
-
-    name: str
-    fingerprint: str
-    parameters: dict[str, Any]
-    scores: dict[str, MeanPart]
-    counts: dict[str, int | None]
-    index: dict[str, Any]
-    health: HealthPart | None
-    """Null for a run that was made elsewhere."""
-
-    audit: AuditPart | None
-    """Null where the index is exact, or too large to be compared unasked."""
-
-    timings: dict[str, float]
-    """Seconds per stage in this run; nearly nothing for a stage that was finished before."""
-
-    latency: LatencyPart | None
-    queries: list[QueryScores]
-
-
-class MetricPart(_Part):
-    """What a metric means."""
-
-    formula: str
-    family: str
-    counted: str
-    """Which queries are in the mean."""
-
-    source: str
-
-
-class WarningPart(_Part):
-    """Something that its reader should know."""
-
-    code: str
-    message: str
-
-
-class FailurePart(_Part):
-    """A setting that could not be run."""
-
-    name: str
-    error: str
-
-
-class DatasetPart(_Part):
-    """What was searched and by which labels it was scored."""
-
-    documents: int | None
-    """Null where runs that were made elsewhere were scored, as is the rest about documents."""
-
-    empty_documents: int | None
-    queries: int
-    documents_fingerprint: str | None
-    labels_fingerprint: str
-
-
-class Report(_Part):
+class Report(Part):
     """The outcome of one run of an experiment."""
 
     schema_version: Literal[1]
@@ -208,6 +45,9 @@ class Report(_Part):
     """As it was written; variables are not resolved."""
 
     dataset: DatasetPart
+    unit: Unit = "document"
+    """What is found, and relevant or not."""
+
     primary_metric: str
     metrics: dict[str, MetricPart]
     prompt: str | None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 from ragtrial.audit import audit_cautions
@@ -11,17 +12,18 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.environment import environment
 from ragtrial.evaluators import Evaluation, NoRelevant
-from ragtrial.grading import GradedRankings
+from ragtrial.grading import GradedRankings, Unit
 from ragtrial.health import health_cautions
+from ragtrial.judging import Scored
 from ragtrial.metrics import Metric
 from ragtrial.options import Options
-from ragtrial.outcomes import SettingRankings
 from ragtrial.rankings import PADDING
 from ragtrial.records import Caution, PromptQueries
-from ragtrial.report import (
-    HITS_SHOWN,
-    SCHEMA_VERSION,
-    AuditPart,
+from ragtrial.report import HITS_SHOWN, SCHEMA_VERSION, Report
+from ragtrial.report_parts import (
+    BudgetPart,
+    ContextPart,
+    CoveredPart,
     DatasetPart,
     FailurePart,
     HealthPart,
@@ -30,9 +32,9 @@ from ragtrial.report import (
     LatencyPart,
     MeanPart,
     MetricPart,
+    PassagePart,
     QueryPart,
     QueryScores,
-    Report,
     SettingPart,
     SpanPart,
     WarningPart,
@@ -46,21 +48,6 @@ _COUNTED = {
     "nothing": "all queries",
     "order": "queries whose labels are an order, with at least one relevant document",
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Scored:
-    """The rankings of a setting, graded, and what the evaluators say of them."""
-
-    query_ids: tuple[str, ...]
-    rankings: SettingRankings
-    graded: GradedRankings
-    evaluations: dict[str, Evaluation]
-    audit: AuditPart | None
-
-    @property
-    def top_k(self) -> int:
-        return self.rankings.setting.retriever.top_k
 
 
 @dataclass(frozen=True)
@@ -79,7 +66,7 @@ def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -
     """The report of a run with at least one setting that was scored."""
     library = scored[0].rankings.chunks.library
     queries = _query_parts(run.labels)
-    primary = str(run.metrics.primary)
+    primary, options = str(run.metrics.primary), config.evaluators
     cautions = [*run.cautions, *(caution for one in scored for caution in setting_cautions(one, primary))]
     return Report(
         schema_version=SCHEMA_VERSION,
@@ -93,9 +80,12 @@ def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -
             documents_fingerprint=run.documents_fingerprint,
             labels_fingerprint=fingerprint([query.model_dump(mode="json") for query in queries]),
         ),
+        unit=options.unit,
         primary_metric=primary,
         metrics={
-            str(metric): metric_part(metric, config.evaluators.relevance_threshold, config.evaluators.no_relevant)
+            str(metric): metric_part(
+                metric, config.evaluators.relevance_threshold, config.evaluators.no_relevant, config.evaluators.unit
+            )
             for metric in run.metrics.metrics
         },
         prompt=run.labels.prompt,
@@ -115,15 +105,23 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
     yield from too_long_cautions(setting, scored.rankings.too_long)
     yield from health_cautions(setting.name, scored.rankings.health, setting.embedder, setting.store)
     short = int((scored.graded.lengths < scored.top_k).sum())
-    documents = len(scored.rankings.chunks.library)
-    if documents < scored.top_k:
-        message = f"there are only {documents} documents, fewer than the {scored.top_k} that are scored (top_k)."
-        yield Caution("few-documents", message)
+    chunks = scored.rankings.chunks
+    units, there = ("documents", len(chunks.library)) if scored.graded.unit == "document" else ("chunks", len(chunks))
+    if there < scored.top_k:
+        of = "" if units == "documents" else f"{setting.name}: "
+        message = f"{of}there are only {there} {units}, fewer than the {scored.top_k} that are scored (top_k)."
+        yield Caution(f"few-{units}", message)
     elif short:
         yield Caution(
             "short",
             f"{setting.name}: {short} of {len(scored.graded):,} queries have fewer than {scored.top_k} "
-            "documents; the places that are missing count as not relevant.",
+            f"{units}; the places that are missing count as not relevant.",
+        )
+    if scored.budget and scored.budget.not_full.any():
+        yield Caution(
+            "budget-not-full",
+            f"{setting.name}: {int(scored.budget.not_full.sum())} of {len(scored.graded):,} queries have no more hits "
+            f"before {scored.budget.tokens:,} tokens are full; raise top_k for a fair comparison at equal context.",
         )
     empty = scored.rankings.chunks.library.empty
     if empty:
@@ -180,21 +178,21 @@ def text_rows(scored: Sequence[Scored]) -> Iterator[dict[str, Any]]:
 
 
 def _setting_part(config: ExperimentConfig, scored: Scored) -> SettingPart:
-    rankings = scored.rankings
-    retrieved = rankings.retrieved
+    rankings, kept = scored.rankings, f"{'document' if scored.graded.unit == 'document' else 'chunk'}s_kept"
+    retrieved, budget = rankings.retrieved, scored.budget
     latency = rankings.latency
     return SettingPart(
         name=rankings.setting.name,
         fingerprint=rankings.fingerprint,
         parameters=setting_parameters(config, rankings.setting),
-        scores={name: MeanPart(mean=one.mean.mean, n=one.mean.n) for name, one in scored.evaluations.items()},
+        scores=_means(scored.evaluations),
         counts={
             "chunks": len(rankings.chunks),
             "chunks_too_long": rankings.too_long["chunks"],
             "queries_too_long": rankings.too_long["queries"],
             "chunks_read": int(retrieved.read.sum()),
             "chunks_collapsed": int(retrieved.collapsed.dropped.sum()),
-            "documents_kept": int(scored.graded.lengths.sum()),
+            kept: int(scored.graded.lengths.sum()),
             "queries_short": int((scored.graded.lengths < scored.top_k).sum()),
             "queries_without_hits": int((scored.graded.lengths == 0).sum()),
         },
@@ -203,14 +201,36 @@ def _setting_part(config: ExperimentConfig, scored: Scored) -> SettingPart:
         audit=scored.audit,
         timings=rankings.timings,
         latency=LatencyPart(**latency) if latency else None,
+        context=list(_context_parts(scored)),
+        budget=BudgetPart(
+            tokens=budget.tokens,
+            hits=float(budget.hits.mean()),
+            queries_not_full=int(budget.not_full.sum()),
+            scores=_means(budget.evaluations),
+        )
+        if budget
+        else None,
         queries=list(_query_scores(scored)),
     )
 
 
+def _means(evaluations: Mapping[str, Evaluation]) -> dict[str, MeanPart]:
+    return {name: MeanPart(mean=one.mean.mean, n=one.mean.n) for name, one in evaluations.items()}
+
+
+def _context_parts(scored: Scored) -> Iterator[ContextPart]:
+    cutoffs = {one.metric.k for one in scored.evaluations.values()} | {scored.top_k}
+    for k in sorted(k for k in cutoffs if k is not None):
+        characters, tokens = scored.rankings.sizes.at(k)
+        yield ContextPart(k=k, characters=characters, tokens=tokens)
+
+
 def _query_scores(scored: Scored) -> Iterator[QueryScores]:
     chunks, collapsed = scored.rankings.chunks, scored.rankings.retrieved.collapsed
+    passages = _passage_parts(scored.graded)
     for index, name in enumerate(scored.query_ids):
         hits, grades = [], scored.graded.grades_by_rank(index)
+        tokens = scored.rankings.sizes.of_hits(index)
         for rank, unit in enumerate(collapsed.units[index, :HITS_SHOWN].tolist(), 1):
             if unit == PADDING:
                 break
@@ -223,6 +243,7 @@ def _query_scores(scored: Scored) -> Iterator[QueryScores]:
                     rank=rank,
                     score=float(collapsed.rankings.scores[index, rank - 1]),
                     grade=grades.get(rank),
+                    tokens=None if tokens is None else tokens[rank - 1],
                 )
             )
         yield QueryScores(
@@ -231,7 +252,28 @@ def _query_scores(scored: Scored) -> Iterator[QueryScores]:
             hits=hits,
             short=bool(scored.graded.lengths[index] < scored.top_k),
             collapsed=int(collapsed.dropped[index]),
+            passages=passages[index] if passages else None,
         )
+
+
+def _passage_parts(graded: GradedRankings) -> list[list[PassagePart]] | None:
+    """For each query what becomes of the passage of each of its labels, in the rankings of chunks."""
+    if graded.overlaps is None:
+        return None
+    overlaps, starts = graded.overlaps, graded.judgments.starts.tolist()
+    covered: list[list[CoveredPart]] = [[] for _ in graded.judgments.grades]
+    met = overlaps.meetings
+    counted = (met.gained > 0) & overlaps.places[met.passages]
+    shares = met.covered / overlaps.passages.lengths[met.passages]
+    judgments = overlaps.passages.judgments[met.passages]
+    for judgment, rank, share in zip(judgments[counted].tolist(), met.ranks[counted].tolist(),
+                                     shares[counted].tolist(), strict=True):  # fmt: skip
+        covered[judgment].append(CoveredPart(rank=rank, share=share))
+    parts = [
+        PassagePart(found=rank or None, covered=steps)
+        for rank, steps in zip(overlaps.found_judgments.tolist(), covered, strict=True)
+    ]
+    return [parts[start:end] for start, end in pairwise(starts)]
 
 
 def _query_parts(labels: PromptQueries) -> list[QueryPart]:
@@ -254,15 +296,15 @@ def _query_parts(labels: PromptQueries) -> list[QueryPart]:
     ]
 
 
-def metric_part(metric: Metric, threshold: int, no_relevant: NoRelevant) -> MetricPart:
+def metric_part(metric: Metric, threshold: int, no_relevant: NoRelevant, unit: Unit = "document") -> MetricPart:
     """What a metric means and over which queries its mean is, where grades count as relevant from ``threshold`` on."""
     definition = metric.definition
-    needs = _COUNTED[definition.needs]
+    needs = _COUNTED[definition.needs].replace("document", "document" if unit == "document" else "passage")
     if no_relevant == "zero" and definition.needs != "order":
         needs = "all queries"
     known = f" (relevant: grade {threshold} and above)" if definition.needs in ("relevant", "order") else ""
     return MetricPart(
-        formula=definition.formula, family=definition.family, counted=needs + known, source=definition.source
+        formula=definition.formula_of(unit), family=definition.family, counted=needs + known, source=definition.source
     )
 
 

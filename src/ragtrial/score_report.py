@@ -15,20 +15,16 @@ from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.formats.content import is_read_once, name_of
 from ragtrial.judgments import Qrels, Run
 from ragtrial.matching.loading import in_order
-from ragtrial.report import (
-    HITS_SHOWN,
-    SCHEMA_VERSION,
+from ragtrial.report import HITS_SHOWN, SCHEMA_VERSION, Report, new_run_id, write_folder
+from ragtrial.report_parts import (
     DatasetPart,
     HitPart,
     JudgmentPart,
     MeanPart,
     QueryPart,
     QueryScores,
-    Report,
     SettingPart,
     WarningPart,
-    new_run_id,
-    write_folder,
 )
 from ragtrial.reporting import metric_part
 from ragtrial.scoring import RunScores, Scoring

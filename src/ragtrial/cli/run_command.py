@@ -34,12 +34,13 @@ def command(
     from ragtrial.config import load_config
     from ragtrial.experiment import run_experiment
     from ragtrial.records import Caution
-    from ragtrial.views.table import audit_table, header_line, score_table
+    from ragtrial.views.table import audit_table, budget_table, header_line, score_table
 
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
     report = run_experiment(experiment, progress=terminal.progress(), limit=limit, strict=strict, audit=audit)
     terminal.say(header_line(report) + "\n")
     terminal.table(score_table(report, terminal.width))
+    terminal.table(budget_table(report, report.settings, terminal.width), after="\n")
     terminal.table(audit_table(report, report.ranked_settings()), after="\n")
     terminal.warn([Caution(warning.code, warning.message) for warning in report.warnings])
     for failure in report.failures:

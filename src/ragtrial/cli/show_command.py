@@ -52,6 +52,8 @@ def command(
         terminal.table(table.metric_table(loaded, chosen))
     else:
         terminal.table(table.score_table(loaded, terminal.width, chosen, names))
+        terminal.table(table.budget_table(loaded, chosen, terminal.width), after="\n")
+        terminal.table(table.context_table(chosen), after="\n")
     terminal.table(table.audit_table(loaded, chosen), after="\n")
     terminal.say("\n" + table.lowest_queries(loaded, chosen[0], terminal.width))
     terminal.warn([Caution(warning.code, warning.message) for warning in loaded.warnings])

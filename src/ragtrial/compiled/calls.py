@@ -20,14 +20,14 @@ _FORMS = {"trec": 0, "msmarco": 1}
 _ORDERS = {"score": 0, "trec": 1, "rank": 2, "file": 3}
 
 
-def _library() -> ctypes.CDLL:
+def the_library() -> ctypes.CDLL:
     loaded = library()
     if loaded is None:
         raise RuntimeError("the compiled library is not there; ask ragtrial.compiled.available() first")
     return loaded
 
 
-def _at(array: npt.NDArray[Any], offset: int = 0) -> int:
+def at(array: npt.NDArray[Any], offset: int = 0) -> int:
     return int(array.ctypes.data) + offset
 
 
@@ -45,7 +45,7 @@ class _Packed(NamedTuple):
 
 def _packed(names: Names) -> _Packed:
     text, ends = np.ascontiguousarray(names.text), np.ascontiguousarray(names.ends, dtype=np.int64)
-    return _Packed(CNames(_at(text), _at(ends), len(ends)), (text, ends))
+    return _Packed(CNames(at(text), at(ends), len(ends)), (text, ends))
 
 
 class CompiledJudged:
@@ -55,9 +55,9 @@ class CompiledJudged:
         self._held = _packed(Names.of(qrels.queries)), _packed(qrels.documents)
         self._starts = np.ascontiguousarray(qrels.judgments.starts, dtype=np.int64)
         self.address = _made(
-            _library().rt_judged_new(*(ctypes.byref(names.struct) for names in self._held), _at(self._starts))
+            the_library().rt_judged_new(*(ctypes.byref(names.struct) for names in self._held), at(self._starts))
         )
-        weakref.finalize(self, _library().rt_judged_free, self.address)
+        weakref.finalize(self, the_library().rt_judged_free, self.address)
 
 
 def _made(address: int | None) -> int:
@@ -90,7 +90,7 @@ class CompiledScanner:
     def scan(self, buffer: Bytes, begin: int, end: int) -> Found:
         """What stands in bytes ``begin`` to ``end`` of a buffer; the byte behind may be overwritten."""
         with _Lent(self) as address:
-            _check(_library().rt_scan(address, _at(buffer, begin), end - begin))
+            _check(the_library().rt_scan(address, at(buffer, begin), end - begin))
             return _found(address, buffer[begin:])
 
     def match(self, run: Run, queries: Names, first: int, last: int) -> Found:
@@ -100,12 +100,12 @@ class CompiledScanner:
         values = None if run.values is None else np.ascontiguousarray(run.values, dtype=np.float64)
         with _Lent(self) as address:
             _check(
-                _library().rt_match(
+                the_library().rt_match(
                     address,
                     ctypes.byref(names.struct),
                     ctypes.byref(documents.struct),
-                    _at(starts),
-                    None if values is None else _at(values),
+                    at(starts),
+                    None if values is None else at(values),
                     first,
                     last,
                 )
@@ -126,8 +126,8 @@ class _Lent:
         except queue.Empty:
             rules = self._scanner._rules  # noqa: SLF001
             judged = self._scanner._judged  # noqa: SLF001
-            self._address = _made(_library().rt_scanner_new(judged.address, ctypes.byref(rules)))
-            weakref.finalize(self._scanner, _library().rt_scanner_free, self._address)
+            self._address = _made(the_library().rt_scanner_new(judged.address, ctypes.byref(rules)))
+            weakref.finalize(self._scanner, the_library().rt_scanner_free, self._address)
         return self._address
 
     def __exit__(self, *_: object) -> None:
@@ -140,7 +140,7 @@ def _check(failed: int) -> None:
 
 
 def _found(address: int, text: Bytes, *, names: bool = True) -> Found:
-    found = _library().rt_found(address).contents
+    found = the_library().rt_found(address).contents
     stretches, hits = found.stretch_count, found.hit_count
     unknown = found.unknown[: found.unknown_kept]
     return Found(
@@ -180,19 +180,19 @@ def _line_fault(fault: CFault, text: Bytes, *, names: bool = True) -> LineFault:
 
 def compiled_cut(buffer: Bytes, begin: int, end: int) -> int:
     """Where the lines of the last query begin that ends, or does not yet end, before ``end``."""
-    return int(_library().rt_cut(_at(buffer), begin, end))
+    return int(the_library().rt_cut(at(buffer), begin, end))
 
 
 def compiled_stretches(buffer: Bytes, begin: int, end: int) -> Stretches:
     """The stretches of a block of whole lines."""
-    pointer = _library().rt_stretches(_at(buffer), begin, end)
+    pointer = the_library().rt_stretches(at(buffer), begin, end)
     if not pointer:
         raise MemoryError
     pieces = pointer.contents
     begins = _copied(pieces.begins, pieces.count, np.int64)
     lines = _copied(pieces.lines, pieces.count, np.int64)
     shares = _copied(pieces.shares, pieces.count, np.uint32)
-    _library().rt_pieces_free(pointer)
+    the_library().rt_pieces_free(pointer)
     return Stretches(begins, np.append(begins[1:], end) if len(begins) else begins, lines, shares)
 
 
@@ -200,7 +200,7 @@ def compiled_gather(buffer: Bytes, begins: Counts, ends: Counts) -> Bytes:
     """The pieces of a buffer, one behind the other."""
     begins, ends = np.ascontiguousarray(begins), np.ascontiguousarray(ends)
     gathered = np.empty(int((ends - begins).sum()), dtype=np.uint8)
-    _library().rt_gather(_at(buffer), _at(begins), _at(ends), len(begins), _at(gathered))
+    the_library().rt_gather(at(buffer), at(begins), at(ends), len(begins), at(gathered))
     return gathered
 
 
@@ -208,13 +208,13 @@ def compiled_groups(buffer: Bytes, begins: Counts, ends: Counts) -> Counts:
     """The number of the query of each stretch, in the order in which they first came."""
     begins, ends = np.ascontiguousarray(begins), np.ascontiguousarray(ends)
     groups = np.empty(len(begins), dtype=np.int64)
-    _check(_library().rt_groups(_at(buffer), _at(begins), _at(ends), len(begins), _at(groups)))
+    _check(the_library().rt_groups(at(buffer), at(begins), at(ends), len(begins), at(groups)))
     return groups
 
 
 def compiled_qrels(buffer: Bytes, begin: int, end: int) -> tuple[Qrels, list[LineFault], int]:
     """Qrels of four columns, the first of what is wrong with them, and how much that is."""
-    pointer = _library().rt_qrels_new(_at(buffer, begin), end - begin)
+    pointer = the_library().rt_qrels_new(at(buffer, begin), end - begin)
     if not pointer:
         raise MemoryError
     try:
@@ -231,7 +231,7 @@ def compiled_qrels(buffer: Bytes, begin: int, end: int) -> tuple[Qrels, list[Lin
         )
         return Qrels(tuple(text.split("\n")[:-1]), documents, judgments), faults, read.fault_count
     finally:
-        _library().rt_qrels_free(pointer)
+        the_library().rt_qrels_free(pointer)
 
 
 def _first(faults: Iterable[CFault], count: int) -> list[CFault]:
@@ -252,17 +252,17 @@ def compiled_match_codes(
     """The hits of queries ``first`` to ``last``; all arrays contiguous, ``starts`` int64."""
     count, room = last - first, int(starts[last] - starts[first])
     places = Places(np.empty(count, dtype=np.int64), np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int64))
-    counts = _at(places.counts) - first * 8  # the library counts queries from 0
-    failed = _library().rt_match_codes(
-        _at(codes),
+    counts = at(places.counts) - first * 8  # the library counts queries from 0
+    failed = the_library().rt_match_codes(
+        at(codes),
         codes.shape[1],
-        _at(judged),
-        _at(starts),
+        at(judged),
+        at(starts),
         first,
         last,
         counts,
-        _at(places.ranks),
-        _at(places.judgments),
+        at(places.ranks),
+        at(places.judgments),
     )
     _check(failed)
     hits = int(places.counts.sum())

@@ -81,6 +81,25 @@ class CQrels(ctypes.Structure):
     ]
 
 
+class CCoverage(ctypes.Structure):
+    """Ranked chunks, and the passages that are looked for in them."""
+
+    _fields_: ClassVar[_Fields] = [
+        *((name, c_void_p) for name in ("codes", "chunk_documents", "chunk_begins", "chunk_ends")),
+        *((name, c_void_p) for name in ("starts", "documents", "begins", "ends")),
+        ("depth", c_int64),
+    ]
+
+
+class CMeetings(ctypes.Structure):
+    """Where the meetings of chunks and passages go."""
+
+    _fields_: ClassVar[_Fields] = [
+        *((name, c_void_p) for name in ("passages", "gained", "covered", "ranks")),
+        ("room", c_int64),
+    ]
+
+
 _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "rt_mark": (c_char_p, []),
     "rt_judged_new": (c_void_p, [POINTER(CNames), POINTER(CNames), c_void_p]),
@@ -104,6 +123,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
         c_int32,
         [c_void_p, c_int64, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p],
     ),
+    "rt_cover": (c_int64, [POINTER(CCoverage), POINTER(CMeetings), c_int64, c_int64, c_void_p]),
     "rt_score": (c_int32, [c_char_p, c_int64, POINTER(c_double)]),
 }
 

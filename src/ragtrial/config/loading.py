@@ -10,6 +10,7 @@ from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.strict_yaml import KeyPath, YamlText, parse_yaml
 from ragtrial.dataset.texts import read_text
+from ragtrial.embedders import Embedder
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
 from ragtrial.options import at_home
 from ragtrial.validation import dotted, shown, validate
@@ -39,14 +40,20 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentCo
 def check_config(config: ExperimentConfig) -> list[tuple[KeyPath, str]]:
     """What is wrong between the parts of a config that are each right, with the place of each fault."""
     faults: list[tuple[KeyPath, str]] = []
-    if config.evaluators.unit == "span":
-        message = "evaluators.unit is span, which is not supported yet; it must be document."
-        faults.append((("evaluators", "unit"), message))
+    options = config.evaluators
+    if options.unit == "document" and "span_coverage" in options.model_fields_set:
+        message = "evaluators.span_coverage plays a part only under unit: span; set that, or leave it out."
+        faults.append((("evaluators", "span_coverage"), message))
+    if options.budget is not None and not _has_tokenizer(config.embedder):
+        message = (
+            "evaluators.budget is counted in tokens of the config's embedder, and a custom embedder has no tokenizer; "
+            "give it a tokenizer_model."
+        )
+        faults.append((("evaluators", "budget"), message))
     faults += choose_metrics(config, ordered=False)[1]
     for name, retriever in config.retrievers.items():
         chunker, embedder = retriever.chunker or config.chunker, retriever.embedder or config.embedder
-        has_tokenizer = embedder.kind != "custom" or getattr(embedder, "tokenizer_model", None) is not None
-        if chunker.unit_is_tokens and not has_tokenizer:
+        if chunker.unit_is_tokens and not _has_tokenizer(embedder):
             where: KeyPath = ("retrievers", name, "chunker") if retriever.chunker else ("chunker",)
             where = (*where, "unit")
             message = (
@@ -55,6 +62,10 @@ def check_config(config: ExperimentConfig) -> list[tuple[KeyPath, str]]:
             )
             faults.append((where, message))
     return list(dict.fromkeys(faults))
+
+
+def _has_tokenizer(embedder: Embedder) -> bool:
+    return embedder.kind != "custom" or getattr(embedder, "tokenizer_model", None) is not None
 
 
 def _read(file: Path, chain: tuple[Path, ...]) -> YamlText:

@@ -8,6 +8,8 @@ from typing import get_args
 
 from ragtrial.config.models import ExperimentConfig, FamilyOptions
 from ragtrial.config.strict_yaml import KeyPath
+from ragtrial.errors import MetricError
+from ragtrial.grading import Unit
 from ragtrial.metrics import METRICS, Metric, parse_metric
 from ragtrial.metrics.base import Family
 from ragtrial.validation import dotted
@@ -18,6 +20,7 @@ _STANDARD: dict[str, tuple[str, ...]] = {
     "order_aware": ("rr", "ap"),
     "graded": ("dcg", "ndcg", "judged"),
 }
+_STANDARD_OF_SPANS = {"order_unaware": ("span_recall", "span_precision", "span_iou", "span_precision_ceiling")}
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricCh
 
     ``ordered`` says whether any query's labels are an order; rbo is then among the standard metrics.
     """
-    depth = depth_of(config)
+    depth, unit = depth_of(config), config.evaluators.unit
     faults: list[tuple[KeyPath, str]] = []
     chosen: list[Metric] = []
     for family in get_args(Family):
@@ -49,9 +52,13 @@ def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricCh
         where: KeyPath = ("evaluators", family)
         cutoffs = _cutoffs(family, options, depth, where, faults)
         names = _STANDARD[family] + (("rbo",) if ordered and family == "order_aware" else ())
-        chosen += [parse_metric(name).at(k) for name in names for k in cutoffs]
+        names += _STANDARD_OF_SPANS.get(family, ()) if unit == "span" else ()
+        standard = map(parse_metric, names)
+        chosen += [
+            metric.at(k) for metric in standard for k in (cutoffs if metric.definition.cut != "none" else [None])
+        ]
         for index, text in enumerate(options.metrics):
-            metric = _parsed(text, depth, (*where, "metrics", index), faults)
+            metric = _parsed(text, unit, depth, (*where, "metrics", index), faults)
             if metric and metric.definition.family != family:
                 place: KeyPath = (*where, "metrics", index)
                 right = metric.definition.family
@@ -59,7 +66,7 @@ def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricCh
             elif metric:
                 chosen.append(metric)
     named = config.evaluators.primary_metric
-    primary = _parsed(named, depth, ("evaluators", "primary_metric"), faults) if named else None
+    primary = _parsed(named, unit, depth, ("evaluators", "primary_metric"), faults) if named else None
     primary = primary or parse_metric("ndcg").at(min(10, depth))
     return MetricChoice(_sorted([*chosen, primary]), primary), faults
 
@@ -76,11 +83,18 @@ def _cutoffs(
     return [k for k in options.k if k <= depth]
 
 
-_RAISE = "only that many documents are kept. Lower k, or raise every retriever's top_k."
+_RAISE = "only that many hits are kept. Lower k, or raise every retriever's top_k."
 
 
-def _parsed(text: str, depth: int, where: KeyPath, faults: list[tuple[KeyPath, str]]) -> Metric | None:
+def _parsed(text: str, unit: Unit, depth: int, where: KeyPath, faults: list[tuple[KeyPath, str]]) -> Metric | None:
     metric = parse_metric(text)
+    try:
+        metric.check_unit(unit)
+    except MetricError as error:
+        faults.append((where, f"{dotted(where)}: {error}"))
+        return None
+    if metric.definition.of_chunks:
+        return metric
     if metric.definition.cut == "none":
         fault = f"{dotted(where)} is {metric}, which has no cutoff, and a run keeps only the first hits (top_k)."
         faults.append((where, f"{fault} `ragtrial score` has it, for whole rankings."))

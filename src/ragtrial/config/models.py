@@ -48,7 +48,15 @@ class EvaluatorOptions(Options):
     """What is found, what counts as relevant, and which metrics are reported."""
 
     unit: Literal["document", "span"] = "document"
-    """What is found: document (a ranking of chunks collapses to documents)."""
+    """What is found: document (a ranking of chunks collapses to documents), or span (the passages that labels quote,
+    in chunks: the unit for comparing chunkers)."""
+
+    span_coverage: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """The share of a passage's characters that the hits so far must have together for it to be found (unit: span)."""
+
+    budget: Annotated[int, Field(ge=1)] | None = None
+    """Score also the first hits that fit into so many tokens together: equal context in place of equal k, which
+    flatters large chunks. Tokens are those of the config's embedder, for all settings."""
 
     relevance_threshold: Annotated[int, Field(ge=1)] = 1
     """The grade from which a document is relevant, for metrics that know only relevant and not."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.errors import MetricError
-from ragtrial.grading import GradedRankings, Scores
+from ragtrial.grading import GradedRankings, Scores, Unit
 from ragtrial.judgments import Bools
 from ragtrial.registry import Registry
 
@@ -111,7 +111,9 @@ class Definition:
     ``needs`` says for which queries it is defined: those with a relevant document, with a judged gain above 0, with
     relevant documents whose labels are an order, or all. ``cut`` says whether it has a cutoff, ``aggregate`` what its
     value over many queries is. ``highest`` is the most it can be for any query, None where that depends on the query.
-    Where ``gains``, a gain may be given for each grade. ``aliases`` are other names for the same number.
+    Where ``gains``, a gain may be given for each grade. ``aliases`` are other names for the same number. ``spans`` is
+    the formula where passages are found in chunks, empty where the metric is not defined for that; ``documents`` says
+    whether it is where documents are. ``of_chunks`` metrics say what the chunks would allow, whatever is retrieved.
     """
 
     name: str
@@ -126,7 +128,18 @@ class Definition:
     aggregate: Aggregate = "mean"
     highest: float | None = 1.0
     gains: bool = False
+    spans: str = ""
+    documents: bool = True
+    of_chunks: bool = False
     card: Card = field(default_factory=Card)
+
+    def has_unit(self, unit: Unit) -> bool:
+        """Whether it is defined where documents, or passages in chunks, are found."""
+        return self.documents if unit == "document" else bool(self.spans)
+
+    def formula_of(self, unit: Unit) -> str:
+        """The formula where documents, or passages in chunks, are found."""
+        return self.spans if unit == "span" else self.formula
 
     def eligible(self, graded: GradedRankings) -> Bools:
         """For which queries the metric is defined, shape (queries,)."""
@@ -135,6 +148,8 @@ class Definition:
         if self.needs == "gain":
             return np.asarray(graded.judgments.best > 0)
         defined = np.asarray(graded.relevant_counts > 0)
+        if self.of_chunks and graded.overlaps and not graded.overlaps.is_whole:
+            return np.zeros(len(graded), dtype=np.bool_)
         return defined & graded.judgments.ordered if self.needs == "order" else defined
 
 
@@ -213,7 +228,11 @@ class Metric:
         return Metric(self.name, k, self.parameters, self.gains)
 
     def seen(self, graded: GradedRankings) -> GradedRankings:
-        """The rankings as this metric sees them: with its threshold, without hits that nobody judged if it says so."""
+        """The rankings as this metric sees them: with its threshold, without hits that nobody judged if it says so.
+
+        Raises MetricError as ``check_unit`` does.
+        """
+        self.check_unit(graded.unit)
         given = dict(self.parameters)
         seen = graded.at_threshold(int(given.get("rel", graded.threshold)))
         return seen.condensed() if given.get("judged_only") else seen
@@ -249,6 +268,13 @@ class Metric:
             raise MetricError(f"{self} has no cutoff; write {self}@k.")
         if self.definition.cut == "none" and self.k is not None:
             raise MetricError(f"{self}: {self.name} has no cutoff; write {self.at(None)}.")
+
+    def check_unit(self, unit: Unit) -> None:
+        """Raises MetricError where the metric is not defined for what is found."""
+        if not self.definition.has_unit(unit) or (unit == "span" and dict(self.parameters).get("judged_only")):
+            known = [name for name, one in METRICS.members() if one.has_unit(unit)]
+            what = "passages in chunks (unit: span)" if unit == "span" else "documents (unit: document)"
+            raise MetricError(f"{self} is not defined where {what} are found. Those that are: {', '.join(known)}.")
 
     def __str__(self) -> str:
         gains = [f"{grade}={_plain(gain)}" for grade, gain in self.gains]

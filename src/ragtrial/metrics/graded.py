@@ -35,6 +35,7 @@ class GradedMetrics(Formulas):
         "graded", "gain", "sum over the first k hits of grade / log2(rank + 1)",
         "Jarvelin & Kekalainen 2002, ACM TOIS 20(4), with the discount log2(rank + 1); Burges et al. 2005 for exp",
         parameters=_GAIN, cut="optional", highest=None, gains=True,
+        spans="sum over passages found at the first k positions of grade / log2(position + 1)",
         aliases=(Alias("dcg_burges", {"gain": "exp"}),),
         card=Card(
             gain=_GAINS,
@@ -52,12 +53,14 @@ class GradedMetrics(Formulas):
         """
         graded = self._graded
         worth = self._worth(graded.grades, gain, gains)
-        return graded.total(worth * discount(graded.ranks), graded.within(k))
+        positions = graded.positions(worth > 0)
+        return graded.total(worth * discount(positions), graded.within(k, positions))
 
     @metric(
         "graded", "gain", "dcg@k / dcg@k of all judged documents in the order of their gains",
         "Jarvelin & Kekalainen 2002, ACM TOIS 20(4); trec_eval's ndcg_cut_k; Burges et al. 2005 for exp",
         parameters=_GAIN, cut="optional", gains=True,
+        spans="dcg@k / dcg@k of all judged passages, one at each rank, in the order of their gains",
         aliases=(
             Alias("ndcg_cut", cut="required"), Alias("ndcg_burges", {"gain": "exp"}),
             Alias("document_ndcg", cut="none"), Alias("documentndcgevaluator", cut="none"),
@@ -129,6 +132,7 @@ class GradedMetrics(Formulas):
     @metric(
         "graded", "gain", "judged hits in the first k / min(k, hits)",
         "Lu, Moffat & Culpepper 2016, Information Retrieval Journal 19(4)", cut="optional", condensable=False,
+        spans="chunks among the first k that overlap a judged passage / min(k, chunks)",
         card=Card(
             gain="1 for a hit with a judgment of any grade, else 0",
             denominator="k, or the number of hits if there are fewer",
@@ -142,7 +146,7 @@ class GradedMetrics(Formulas):
         Fewer than ``k`` hits divide by their number. A low share says that the graded scores rest on guesses.
         """
         graded = self._graded
-        return ratio(graded.count(graded.is_judged & graded.within(k)), graded.retrieved(k))
+        return ratio(graded.judged_units(k), graded.retrieved(k))
 
     @metric(
         "graded", "gain", "hits among the first k that nobody judged / k",

@@ -23,6 +23,7 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
     @metric(
         "order_aware", "relevant", "1 / rank of the first relevant hit, 0 if it is beyond k",
         "Voorhees 1999, The TREC-8 Question Answering Track Report", cut="optional",
+        spans="1 / rank of the chunk with which the first relevant passage is found, 0 if it is beyond k",
         aliases=(
             "mrr", Alias("recip_rank", cut="none"), Alias("document_mrr", cut="none"),
             Alias("documentmrrevaluator", cut="none"),
@@ -51,6 +52,7 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
     @metric(
         "order_aware", "relevant", "sum over relevant hits in the first k of precision at their rank, / R",
         _BUCKLEY, cut="optional",
+        spans="sum over relevant passages found in the first k chunks of those found so far / position, / R",
         aliases=(
             "map", Alias("map_cut", cut="required"), Alias("document_map", cut="none"),
             Alias("documentmapevaluator", cut="none"),
@@ -119,6 +121,7 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
     @metric(
         "order_aware", "relevant", "(1 - p) x sum over relevant hits in the first k of p^(rank - 1); at most 1 - p^k",
         _MOFFAT, cut="optional", parameters=_PERSISTENCE,
+        spans="(1 - p) x sum over relevant passages found at the first k positions of p^(position - 1)",
         aliases=(Alias("rbp", takes="p"),),
         card=Card(
             edges=("p is the probability to read on after each hit", "rbp_residual says what is not known"),
@@ -136,7 +139,9 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
         Source: Moffat & Zobel 2008, equation 4.
         """
         graded = self._graded
-        return np.minimum((1 - p) * graded.total(p ** (graded.ranks - 1.0), graded.relevant & graded.within(k)), 1.0)
+        positions = graded.positions(graded.relevant)
+        counted = graded.relevant & graded.within(k, positions)
+        return np.minimum((1 - p) * graded.total(p ** (positions - 1.0), counted), 1.0)
 
     @metric(
         "order_aware", "relevant",
@@ -170,6 +175,7 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
         "rank-biased overlap of the first k hits with the ordered labels, / the best attainable at k",
         "Webber, Moffat & Zobel 2010, ACM TOIS 28(4); normalised as in Clarke, Vtyurina & Smucker 2021, ACM TOIS 39(4)",
         parameters={"p": Parameter(0.9, 0, 1, always=True)},
+        spans="rank-biased overlap of the first k positions with the ordered labels, / the best attainable at k",
         card=Card(
             gain="the agreement of the first hits and the first labels, at each depth",
             denominator="what the labels in their own order would get",
@@ -187,7 +193,7 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
         """
         graded = self._graded
         # A document is in both lists from the depth on that reaches both its rank and its place in the labels.
-        depth_of = np.maximum(graded.ranks, graded.places + 1)
+        depth_of = np.maximum(graded.positions(graded.relevant), graded.places + 1)
         counted = graded.relevant & graded.within(k) & (depth_of <= k)
         order = np.lexsort((depth_of[counted], graded.rows[counted]))
         depths = np.arange(1, k + 1)
@@ -200,4 +206,5 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
     def _precisions(self, k: int | None) -> Scores:
         """The sum of the precision at each relevant hit among the first ``k``, shape (queries,)."""
         graded = self._graded
-        return graded.total(graded.relevant_so_far / graded.ranks, graded.relevant & graded.within(k))
+        precisions = graded.relevant_so_far / graded.positions(graded.relevant)
+        return graded.total(precisions, graded.relevant & graded.within(k))

@@ -7,7 +7,8 @@ from math import sqrt
 import numpy as np
 
 from ragtrial.grading import Scores
-from ragtrial.metrics.base import RELEVANCE, Alias, Card, Formulas, Parameter, metric, ratio
+from ragtrial.metrics.base import RELEVANCE, Alias, Card, Parameter, metric, ratio
+from ragtrial.metrics.characters import CharacterMetrics
 from ragtrial.rankings import Counts
 
 _MANNING = "Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval, section 8"
@@ -15,7 +16,7 @@ _R = "R, the relevant documents of the query, retrieved or not"
 _WHOLE = "the whole ranking counts: its depth decides as much as its quality"
 
 
-class OrderUnawareMetrics(Formulas):
+class OrderUnawareMetrics(CharacterMetrics):
     """Every method but the counts gives one float64 in [0, 1] per query, 0 where nothing is relevant; (queries,).
 
     Every method raises CutoffError if ``k`` exceeds the depth that was retrieved.
@@ -23,6 +24,7 @@ class OrderUnawareMetrics(Formulas):
 
     @metric(
         "order_unaware", "relevant", "relevant hits in the first k / k", f"{_MANNING}.4",
+        spans="chunks among the first k that overlap a relevant passage / k",
         aliases=("p", "prec"),
         card=Card(
             denominator="k, even where fewer were retrieved",
@@ -39,11 +41,12 @@ class OrderUnawareMetrics(Formulas):
 
         Source: Manning, Raghavan & Schuetze 2008, section 8.4.
         """
-        return ratio(self._found(k), np.float64(k))
+        return ratio(self._graded.relevant_units(k), np.float64(k))
 
     @metric(
         "order_unaware", "relevant", "relevant hits in the first k / R, the relevant documents of the query",
         f"{_MANNING}.4", aliases=("r",),
+        spans="relevant passages found in the first k chunks / R, the relevant passages of the query",
         card=Card(
             denominator=_R,
             edges=("with R > k even a perfect ranking scores k / R; capped_recall@k divides by min(k, R)",),
@@ -81,9 +84,10 @@ class OrderUnawareMetrics(Formulas):
     @metric(
         "order_unaware", "relevant", "2 x precision@k x recall@k / (precision@k + recall@k)",
         "van Rijsbergen 1979, Information Retrieval, chapter 7", aliases=("f", "f_score", "f1_score"),
+        spans="2 x precision@k x recall@k / (precision@k + recall@k), precision of chunks and recall of passages",
         card=Card(
             denominator="k + R",
-            edges=("equal to 2 x relevant hits / (k + R)",),
+            edges=("equal to 2 x relevant hits / (k + R), where documents are found",),
             elsewhere={"ranx": "f1@{k}"},
             unlike=("trec_eval -M k -m set_F takes the precision of the hits there are, not of k",),
         ),
@@ -100,6 +104,7 @@ class OrderUnawareMetrics(Formulas):
     @metric(
         "order_unaware", "relevant", "1 if any of the first k hits is relevant, else 0",
         "trec_eval, success_k", aliases=("hit", "success", "accuracy"),
+        spans="1 if any relevant passage is found in the first k chunks, else 0",
         card=Card(
             elsewhere={
                 "trec_eval": "success_{k}", "ir_measures": "Success@{k}", "ranx": "hit_rate@{k}",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ragtrial.options import union_of
 from ragtrial.registry import import_members
-from ragtrial.retrievers.base import RETRIEVERS, Materials, OpenRetriever, Retrieved, Retriever, retrieve_documents
+from ragtrial.retrievers.base import RETRIEVERS, Materials, OpenRetriever, Retrieved, Retriever, retrieve_units
 
 import_members(sys.modules[__name__])
 
@@ -21,5 +21,5 @@ __all__ = [
     "OpenRetriever",
     "Retrieved",
     "Retriever",
-    "retrieve_documents",
+    "retrieve_units",
 ]

@@ -1,4 +1,4 @@
-"""What every retriever owes, and how its chunks become documents."""
+"""What every retriever owes, and how its chunks become the units that are scored."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Retriever(Options):
     kind: str
 
     top_k: Annotated[int, Field(ge=1)] = 10
-    """How many documents of each ranking are kept and scored."""
+    """How many hits of each ranking are kept and scored: documents, or chunks under `unit: span`."""
 
     chunker: AnyChunker | None = None
     """This retriever's own chunker (default: the config's)."""
@@ -70,7 +70,7 @@ _FILE = "rankings.npz"
 
 @dataclass(frozen=True, eq=False)
 class Retrieved:
-    """Ranked documents of many queries, the chunks that brought them, and how many chunks were read for each."""
+    """Ranked documents or chunks of many queries, the chunks that brought them, and how many were read for each."""
 
     collapsed: Collapsed
     read: Counts
@@ -95,30 +95,30 @@ class Retrieved:
             return cls(Collapsed(rankings, columns["chunks"], columns["dropped"]), columns["read"])
 
 
-def retrieve_documents(retriever: OpenRetriever, queries: Sequence[str], top_k: int, document_of: Codes) -> Retrieved:
-    """The best ``top_k`` documents of each query: chunks collapsed to their documents, first one wins.
+def retrieve_units(retriever: OpenRetriever, queries: Sequence[str], top_k: int, unit_of: Codes) -> Retrieved:
+    """The best ``top_k`` units of each query: chunks collapsed to their documents, first one wins; or chunks.
 
-    ``document_of`` maps a chunk's code to its document's. A query whose first ``top_k`` chunks hold fewer documents is
-    asked again for twice as many chunks, until it has ``top_k`` documents, all there are, or no more chunks come.
+    ``unit_of`` maps a chunk's code to its document's, or to itself. A query whose first ``top_k`` chunks hold fewer
+    units is asked again for twice as many chunks, until it has ``top_k`` units, all there are, or no more chunks come.
     """
-    wanted = min(top_k, len(np.unique(document_of)))
-    documents = unfilled(len(queries), wanted)
-    chunks = documents.codes.copy()
+    wanted = min(top_k, len(np.unique(unit_of)))
+    units = unfilled(len(queries), wanted)
+    chunks = units.codes.copy()
     dropped = np.zeros(len(queries), dtype=np.int64)
     read = np.zeros(len(queries), dtype=np.int64)
     pending = np.arange(len(queries))
     depth = max(wanted, 1)
     while len(pending):
         found = retriever.search([queries[index] for index in pending.tolist()], depth)
-        collapsed = collapse(found, document_of)
+        collapsed = collapse(found, unit_of)
         before = read[pending]
         read[pending], dropped[pending] = found.lengths, collapsed.dropped
-        done = (collapsed.rankings.lengths >= wanted) | (found.lengths <= before) | (depth >= len(document_of))
+        done = (collapsed.rankings.lengths >= wanted) | (found.lengths <= before) | (depth >= len(unit_of))
         kept = collapsed.cut(wanted)
         rows, width = pending[done], kept.rankings.depth
-        documents.codes[rows, :width] = kept.rankings.codes[done]
+        units.codes[rows, :width] = kept.rankings.codes[done]
         chunks[rows, :width] = kept.units[done]
-        documents.scores[rows, :width] = kept.rankings.scores[done]
+        units.scores[rows, :width] = kept.rankings.scores[done]
         pending = pending[~done]
-        depth = min(2 * depth, max(len(document_of), 1))
-    return Retrieved(Collapsed(documents, chunks, dropped), read)
+        depth = min(2 * depth, max(len(unit_of), 1))
+    return Retrieved(Collapsed(units, chunks, dropped), read)

@@ -7,10 +7,14 @@ from collections.abc import Sequence
 
 from ragtrial.drilldown import FilledPrompt, FoundText, QueryRanking
 from ragtrial.report import Report
+from ragtrial.report_parts import JudgmentPart, PassagePart
 
 
 def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], width: int) -> str:
-    """The rankings of a query, one setting after another, and the relevant documents that were not found."""
+    """The rankings of a query, one setting after another, and the relevant documents that were not found.
+
+    Under unit: span what became of each relevant passage.
+    """
     query = rankings[0].query
     lines = [f"query {name}: {query.text}" if query.text else f"query {name}"]
     for ranking in rankings:
@@ -18,6 +22,10 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
         score = "not defined (no relevant documents)" if value is None else f"{value:.4f}"
         lines += ["", f"{ranking.setting.name}: {report.primary_metric} {score}"]
         lines += [_hit_text(hit, width) for hit in ranking.hits]
+        if ranking.passages is not None:
+            pairs = zip(query.relevant_docs, ranking.passages, strict=True)
+            lines += [_passage_text(label, passage) for label, passage in pairs if label.relevance > 0]
+            continue
         found = {hit.doc for hit in ranking.hits}
         missed = [one for one in query.relevant_docs if one.relevance > 0 and one.doc not in found]
         lines += [f"  not found: grade {one.relevance}  {one.doc}" for one in missed]
@@ -50,6 +58,14 @@ def _hit_text(hit: FoundText, width: int) -> str:
     return "\n".join(
         [head, *textwrap.wrap(body, max(40, width - 7), initial_indent=" " * 7, subsequent_indent=" " * 7)]
     )
+
+
+def _passage_text(label: JudgmentPart, passage: PassagePart) -> str:
+    """One line: the passage of a label, and how much of it the hits have down to each rank that adds to it."""
+    where = " or ".join(f"[{span.start}:{span.end}]" for span in label.spans) or "(whole document)"
+    steps = ", ".join(f"{step.share:.0%} by rank {step.rank}" for step in passage.covered) or "nothing of it"
+    outcome = f"found at rank {passage.found}" if passage.found else "not found"
+    return f"  passage {outcome}: grade {label.relevance}  {label.doc} {where}: {steps}"
 
 
 def _pages_text(hit: FoundText) -> str:

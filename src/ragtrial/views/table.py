@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from ragtrial.errors import ReportError, did_you_mean
 from ragtrial.metrics import parse_metric
-from ragtrial.report import MeanPart, Report, SettingPart
+from ragtrial.report import Report
+from ragtrial.report_parts import MeanPart, SettingPart
 
 _USUAL = ("ndcg", "recall", "precision", "hit_rate", "rr", "ap", "rbo", "rbp", "judged")
+_USUAL_OF_SPANS = ("ndcg", "recall", "span_recall", "span_precision", "span_iou", "hit_rate", "rr", "precision", "ap")
 
 
 def header_line(report: Report) -> str:
@@ -43,6 +45,40 @@ def score_table(
     while metrics is None and len(names) > 1 and _width(rows) > width:
         names.pop()
         rows = _rows(settings, names)
+    return rows
+
+
+def budget_table(report: Report, settings: Sequence[SettingPart], width: int) -> list[list[str]]:
+    """A header and one row per setting, best first: its scores at equal context; nothing where no budget was given.
+
+    ``hits`` is how many of the first hits fit into the budget, mean over queries.
+    """
+    known = [(setting, setting.budget) for setting in settings if setting.budget]
+    if not known:
+        return []
+    known.sort(key=lambda pair: -(pair[1].scores[report.primary_metric].mean or 0.0))
+    names = list(_chosen(report))
+    while True:
+        rows = [[f"within {known[0][1].tokens:,} tokens", *names, "hits"]]
+        for setting, budget in known:
+            means = [budget.scores[name] for name in names]
+            rows.append([setting.name, *map(_number, means), f"{budget.hits:.1f}"])
+        if len(names) == 1 or _width(rows) <= width:
+            return rows
+        names.pop()
+
+
+def context_table(settings: Sequence[SettingPart]) -> list[list[str]]:
+    """A header and one row per setting: the mean size of the first k hits, in tokens or else in characters."""
+    known = [setting for setting in settings if setting.context]
+    if not known:
+        return []
+    cutoffs = sorted({one.k for setting in known for one in setting.context})
+    in_tokens = all(one.tokens is not None for setting in known for one in setting.context)
+    rows = [[f"context in {'tokens' if in_tokens else 'characters'}", *(f"@{k}" for k in cutoffs)]]
+    for setting in known:
+        sizes = {one.k: one.tokens if in_tokens else one.characters for one in setting.context}
+        rows.append([setting.name, *("-" if (size := sizes.get(k)) is None else f"{size:,.0f}" for k in cutoffs)])
     return rows
 
 
@@ -101,7 +137,7 @@ def _chosen(report: Report) -> list[str]:
     """The primary metric, then each usual one at its cutoff or the nearest below."""
     cutoff = parse_metric(report.primary_metric).k or 0
     names = [report.primary_metric]
-    for usual in _USUAL:
+    for usual in _USUAL_OF_SPANS if report.unit == "span" else _USUAL:
         same = [name for name in report.metrics if parse_metric(name).name == usual]
         same.sort(key=lambda name: abs((parse_metric(name).k or 0) - cutoff))
         names += [name for name in same[:1] if name not in names and parse_metric(names[0]).name != usual]

@@ -1,0 +1,63 @@
+"""How large the text of the first hits is: what a reader, or a language model, is given at each k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.rankings import PADDING, Codes, Counts
+from ragtrial.tokenizers import Tokenizer
+
+
+@dataclass(frozen=True, eq=False)
+class ContextSizes:
+    """The first 0, 1, ... hits of each query together, int64 (queries, depth + 1), in ``characters`` and ``tokens``.
+
+    Of each hit the text of its chunk counts, without title and special tokens. ``tokens`` is None where there is no
+    tokenizer.
+    """
+
+    characters: Counts
+    tokens: Counts | None
+
+    def at(self, k: int) -> tuple[float, float | None]:
+        """The mean over queries of the size of the first ``k`` hits: characters, tokens."""
+        place = min(k, self.characters.shape[1] - 1)
+        tokens = None if self.tokens is None else float(self.tokens[:, place].mean())
+        return float(self.characters[:, place].mean()), tokens
+
+    def of_hits(self, query: int) -> list[int] | None:
+        """The tokens of each hit of one query, 0 where there are no more hits; None where tokens are not known."""
+        return None if self.tokens is None else np.diff(self.tokens[query]).tolist()
+
+    def fitting(self, budget: int) -> Counts:
+        """How many of the first hits of each query have at most ``budget`` tokens together, shape (queries,).
+
+        Raises ValueError where tokens are not known.
+        """
+        if self.tokens is None:
+            raise ValueError("tokens are not known")
+        return np.asarray((self.tokens[:, 1:] <= budget).sum(axis=1, dtype=np.int64))
+
+
+def token_counts(chunks: Chunks, units: Codes, tokenizer: Tokenizer) -> Counts:
+    """Tokens of the text of each ranked chunk, int64 in the shape of ``units``; 0 at the padding."""
+    distinct, places = np.unique(units, return_inverse=True)
+    known = distinct != PADDING
+    counts = np.zeros(len(distinct), dtype=np.int64)
+    texts = [chunks.text(unit) for unit in distinct[known].tolist()]
+    counts[known] = tokenizer.counts(texts) - tokenizer.special_tokens if texts else 0
+    return counts[places].reshape(units.shape)
+
+
+def context_sizes(chunks: Chunks, units: Codes, tokens: Counts | None) -> ContextSizes:
+    """The sizes of rankings of ``units``, chunks in rows that are filled up with ``PADDING``."""
+    lengths = np.append(chunks.end - chunks.start, 0)[units]
+    return ContextSizes(_together(lengths), None if tokens is None else _together(tokens))
+
+
+def _together(sizes: Counts) -> Counts:
+    none = np.zeros((len(sizes), 1), dtype=np.int64)
+    return np.concatenate([none, np.cumsum(sizes, axis=1, dtype=np.int64)], axis=1)

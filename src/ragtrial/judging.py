@@ -1,0 +1,138 @@
+"""Rankings of settings against labels: graded by document or by passage, evaluated, and audited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ragtrial.audit import audit
+from ragtrial.config.metric_choice import MetricChoice
+from ragtrial.config.models import EvaluatorOptions
+from ragtrial.dataset.library import Library
+from ragtrial.errors import LabelsError
+from ragtrial.evaluators import EVALUATORS, Evaluation
+from ragtrial.grading import GradedRankings, grade, grade_spans
+from ragtrial.judgments import Bools
+from ragtrial.outcomes import SettingRankings
+from ragtrial.overlaps import Overlaps
+from ragtrial.rankings import PADDING, Counts, collapse, from_rows
+from ragtrial.records import Hit, Query
+from ragtrial.report_parts import AuditPart
+from ragtrial.retrievers import Retrieved
+from ragtrial.span_labels import SpanLabels, span_labels
+from ragtrial.spans import ChunkSpans
+
+
+@dataclass(frozen=True, eq=False)
+class WithinBudget:
+    """The evaluations of the first hits that have at most ``tokens`` together.
+
+    ``hits`` says how many these are, ``not_full`` whether they are the whole ranking, both (queries,).
+    """
+
+    tokens: int
+    hits: Counts
+    evaluations: dict[str, Evaluation]
+    not_full: Bools
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """The rankings of a setting, graded, and what the evaluators say of them."""
+
+    query_ids: tuple[str, ...]
+    rankings: SettingRankings
+    graded: GradedRankings
+    evaluations: dict[str, Evaluation]
+    audit: AuditPart | None
+    budget: WithinBudget | None
+
+    @property
+    def top_k(self) -> int:
+        return self.rankings.setting.retriever.top_k
+
+
+class Judge:
+    """Scores rankings by labels that are looked up in ``library`` already."""
+
+    def __init__(
+        self, options: EvaluatorOptions, metrics: MetricChoice, queries: Sequence[Query], library: Library
+    ) -> None:
+        self._options = options
+        self._metrics = metrics
+        self._queries = queries
+        self._library = library
+
+    @cached_property
+    def span_labels(self) -> SpanLabels:
+        """The labels as passages of documents, for ``unit: span``."""
+        return span_labels(self._queries, self._library)
+
+    def score(self, rankings: SettingRankings) -> Scored:
+        """``rankings``, graded and evaluated."""
+        graded = self._graded(rankings, rankings.retrieved)
+        evaluations = evaluated(graded, self._metrics, self._options)
+        audited, part, budget = rankings.audited, None, None
+        if audited:
+            exact = evaluated(self._graded(rankings, audited.exact), self._metrics, self._options)
+            part = audit(rankings.retrieved, audited, evaluations, exact)
+        if self._options.budget is not None:
+            hits = np.minimum(rankings.sizes.fitting(self._options.budget), graded.lengths)
+            within = evaluated(graded.cut(hits), self._metrics, self._options)
+            budget = WithinBudget(self._options.budget, hits, within, hits >= graded.lengths)
+        return Scored(tuple(query.id for query in self._queries), rankings, graded, evaluations, part, budget)
+
+    def _graded(self, rankings: SettingRankings, retrieved: Retrieved) -> GradedRankings:
+        options, top_k = self._options, rankings.setting.retriever.top_k
+        ranked, chunks = retrieved.collapsed.rankings, rankings.chunks
+        if options.unit == "document":
+            return grade(ranked, chunks.library.ids, self._queries, top_k, options.relevance_threshold)
+        overlaps = Overlaps(
+            ranked.cut(top_k).codes,
+            ChunkSpans(chunks.document, chunks.start, chunks.end),
+            self.span_labels.passages,
+            self.span_labels.judgments.grades,
+            options.span_coverage,
+            is_whole=True,
+        )
+        return grade_spans(overlaps, self.span_labels.judgments, top_k, options.relevance_threshold)
+
+
+def evaluated(graded: GradedRankings, metrics: MetricChoice, options: EvaluatorOptions) -> dict[str, Evaluation]:
+    """The evaluations by the metric's name."""
+    made: dict[str, Evaluation] = {}
+    for evaluator in EVALUATORS:
+        made.update(evaluator(metrics.of(evaluator.family), options.no_relevant).evaluate(graded))
+    return made
+
+
+def grade_given_chunks(
+    name: str,
+    rows: Sequence[Sequence[Hit]],
+    labels: SpanLabels,
+    library: Library,
+    depth: int,
+    options: EvaluatorOptions,
+) -> GradedRankings:
+    """The grades of chunks from any source: the hits of each query, best first, with document, start and end.
+
+    A chunk ranked twice counts once, at its first rank. Raises LabelsError for hits that do not say where they are.
+    """
+    without = sum(hit.start is None or hit.end is None for row in rows for hit in row)
+    if without:
+        raise LabelsError(
+            f"results of {name!r} have {without:,} hits without start and end; under unit: span a hit is a chunk, and "
+            "must say which characters of its document it has."
+        )
+    chunks: dict[tuple[str, int, int], int] = {}
+    ranked = [[chunks.setdefault((hit.doc, hit.start or 0, hit.end or 0), len(chunks)) for hit in row] for row in rows]
+    documents = np.array([library.positions.get(doc, PADDING) for doc, _, _ in chunks], dtype=np.int32)
+    places = np.array([place for _, *place in chunks], dtype=np.int64).reshape(-1, 2)
+    spans = ChunkSpans(documents, places[:, 0], places[:, 1])
+    unique = collapse(from_rows(ranked), np.arange(len(chunks), dtype=np.int32)).rankings.cut(depth)
+    judgments = labels.judgments
+    overlaps = Overlaps(unique.codes, spans, labels.passages, judgments.grades, options.span_coverage, is_whole=False)
+    return grade_spans(overlaps, judgments, depth, options.relevance_threshold)

@@ -1,0 +1,234 @@
+"""What report.json is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Part(BaseModel):
+    """Strict, frozen, with descriptions in the schema."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class SpanPart(Part):
+    """Characters start (included) to end (excluded) of a document's normalised text."""
+
+    start: int
+    end: int
+
+
+class JudgmentPart(Part):
+    """A judged document of a query."""
+
+    doc: str
+    relevance: int
+    spans: list[SpanPart] = Field(default=[])
+    """Where the label's quote stands."""
+
+
+class QueryPart(Part):
+    """A query and its judgments, as they were when it was scored."""
+
+    id: str
+    text: str
+    tags: list[str]
+    relevant_docs: list[JudgmentPart]
+    ordered: bool = False
+
+
+class HitPart(Part):
+    """A ranked document, and the chunk that brought it; null where whole documents were ranked elsewhere."""
+
+    doc: str
+    chunk: str | None
+    start: int | None
+    end: int | None
+    rank: int
+    score: float | None
+    """Null where only ranks are known."""
+
+    grade: int | None
+    """None where the document is not judged; of a chunk the highest grade of the passages that it overlaps."""
+
+    tokens: int | None = None
+    """Of the chunk's text; null where there is no tokenizer. Its characters are those from start to end."""
+
+
+class CoveredPart(Part):
+    """How much of a label's passage the first hits have together."""
+
+    rank: int
+    share: float
+    """In (0, 1], of the passage's characters, down to this rank; the same until the next one that is named."""
+
+
+class PassagePart(Part):
+    """A label's passage in a ranking of chunks."""
+
+    found: int | None
+    """The rank at which enough of it is covered; null if it is not found."""
+
+    covered: list[CoveredPart]
+    """Each rank that adds to it. Of a passage with several places that which counts: found first, or covered most."""
+
+
+class QueryScores(Part):
+    """What a setting found for a query."""
+
+    id: str
+    evaluations: dict[str, float | None]
+    """Metric to value; null where the metric is not defined for the query, which is then not in its mean."""
+
+    hits: list[HitPart]
+    """The first 20."""
+
+    short: bool
+    """Whether fewer hits than top_k were found."""
+
+    collapsed: int
+    """Chunks read that belong to a document already ranked higher."""
+
+    passages: list[PassagePart] | None = None
+    """One for each of the query's relevant_docs, under unit: span; null where documents are found."""
+
+
+class MeanPart(Part):
+    """A mean, and over how many queries."""
+
+    mean: float | None
+    n: int
+
+
+class LatencyPart(Part):
+    """Seconds per query, one at a time, warm, embedding included, nothing from a cache."""
+
+    p50: float
+    p95: float
+    n: int
+    machine: str
+    date: str
+
+
+class AuditPart(Part):
+    """What an approximate index loses against exact search over the same vectors, with the same top_k."""
+
+    overlap: float | None
+    """The share of the documents of exact search that the index found, mean over queries; equal scores count."""
+
+    lowest_overlap: float | None
+    """That share for the query where it is lowest."""
+
+    queries_that_differ: int
+    """Queries for which the index misses a document."""
+
+    unreachable: int
+    """Vectors that no search of the index returns, not even one for themselves."""
+
+    lost: dict[str, float | None]
+    """For each metric its mean with exact search less its mean with the index: above 0, the index loses."""
+
+
+class HealthPart(Part):
+    """What the vectors are like."""
+
+    vectors: int
+    distinct_texts: int
+    dimension: int
+    zeros: int
+    """Vectors of zeros."""
+
+    shortest: float
+    """The length of the shortest vector that is not one of zeros."""
+
+    longest: float
+    """The length of the longest vector."""
+
+
+class ContextPart(Part):
+    """How much text the first k hits are, mean over queries."""
+
+    k: int
+    characters: float
+    tokens: float | None
+    """Null where there is no tokenizer."""
+
+
+class BudgetPart(Part):
+    """The scores of the first hits that fit into a context of so many tokens together."""
+
+    tokens: int
+    hits: float
+    """How many hits fit, mean over queries."""
+
+    queries_not_full: int
+    """Queries whose whole ranking fits: more hits could have been taken."""
+
+    scores: dict[str, MeanPart]
+
+
+class SettingPart(Part):
+    """A setting, its scores, and all that was found."""
+
+    name: str
+    fingerprint: str
+    parameters: dict[str, Any]
+    scores: dict[str, MeanPart]
+    counts: dict[str, int | None]
+    index: dict[str, Any]
+    health: HealthPart | None
+    """Null for a run that was made elsewhere."""
+
+    audit: AuditPart | None
+    """Null where the index is exact, or too large to be compared unasked."""
+
+    timings: dict[str, float]
+    """Seconds per stage in this run; nearly nothing for a stage that was finished before."""
+
+    latency: LatencyPart | None
+    context: list[ContextPart] = Field(default=[])
+    """At each cutoff of a metric; empty for a run that was made elsewhere."""
+
+    budget: BudgetPart | None = None
+    """Null where no budget was given."""
+
+    queries: list[QueryScores]
+
+
+class MetricPart(Part):
+    """What a metric means."""
+
+    formula: str
+    family: str
+    counted: str
+    """Which queries are in the mean."""
+
+    source: str
+
+
+class WarningPart(Part):
+    """Something that its reader should know."""
+
+    code: str
+    message: str
+
+
+class FailurePart(Part):
+    """A setting that could not be run."""
+
+    name: str
+    error: str
+
+
+class DatasetPart(Part):
+    """What was searched and by which labels it was scored."""
+
+    documents: int | None
+    """Null where runs that were made elsewhere were scored, as is the rest about documents."""
+
+    empty_documents: int | None
+    queries: int
+    documents_fingerprint: str | None
+    labels_fingerprint: str

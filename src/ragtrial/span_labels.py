@@ -1,0 +1,73 @@
+"""Labels as columns of passages: what is looked for in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ragtrial.dataset.library import Library
+from ragtrial.judgments import Judgments
+from ragtrial.records import Caution, Query, Span
+from ragtrial.spans import Passages
+
+
+@dataclass(frozen=True, eq=False)
+class SpanLabels:
+    """One judgment for each label, in the order of the labels, and the places of its passage.
+
+    A label without a passage speaks of the whole document: that is its passage. ``whole`` counts those of them whose
+    grade is above 0.
+    """
+
+    judgments: Judgments
+    passages: Passages
+    whole: int
+
+
+def span_labels(queries: Sequence[Query], library: Library) -> SpanLabels:
+    """The labels of ``queries``, which are looked up already: every document is in ``library``."""
+    lengths: dict[int, int] = {}
+    grades: list[int] = []
+    rows, documents, begins, ends, judgments = [], [], [], [], []
+    counts, whole = [0], 0
+    for row, query in enumerate(queries):
+        for label in query.relevant_docs:
+            position, spans = library.positions[label.doc], label.spans
+            if not spans:
+                if position not in lengths:
+                    lengths[position] = len(library.text(position))
+                spans = (Span(0, lengths[position]),)
+                whole += label.relevance > 0
+            for span in spans:
+                rows.append(row)
+                documents.append(position)
+                begins.append(span.start)
+                ends.append(span.end)
+                judgments.append(len(grades))
+            grades.append(label.relevance)
+        counts.append(len(grades))
+    columns = [np.array(column, dtype=np.int64) for column in (rows, documents, begins, ends, judgments)]
+    return SpanLabels(
+        Judgments(
+            np.array(counts, dtype=np.int64),
+            np.array(grades, dtype=np.int32),
+            np.array([query.ordered for query in queries], dtype=np.bool_),
+        ),
+        Passages.of(len(queries), columns[0], columns[1].astype(np.int32), *columns[2:]),
+        whole,
+    )
+
+
+def whole_cautions(labels: SpanLabels) -> list[Caution]:
+    """That some labels have no passage, which is seldom meant."""
+    if not labels.whole:
+        return []
+    return [
+        Caution(
+            "no-passage",
+            f"labels of a grade above 0 without a quote: {labels.whole:,}. Under unit: span the whole document is then the "
+            "passage, and the share of it that span_coverage says must be retrieved. Add quotes, or use unit: document.",
+        )
+    ]
