@@ -67,7 +67,7 @@ def whole_cautions(labels: SpanLabels) -> list[Caution]:
     return [
         Caution(
             "no-passage",
-            f"labels of a grade above 0 without a quote: {labels.whole:,}. Under unit: span the whole document is then the "
-            "passage, and the share of it that span_coverage says must be retrieved. Add quotes, or use unit: document.",
+            f"labels of a grade above 0 without a quote: {labels.whole:,}. Under unit: span their passage is the whole "
+            "document, of which the share span_coverage must be retrieved. Add quotes, or use unit: document.",
         )
     ]
