@@ -50,6 +50,12 @@ class Scenario:
         )
 
 
+OF_DOCUMENTS = [name for name, definition in METRICS.members() if definition.documents]
+"""The metrics of rankings of documents."""
+
+OF_SPANS = [name for name, definition in METRICS.members() if definition.spans]
+"""The metrics of rankings of chunks, in which passages are found."""
+
 SCALE = 25
 """The highest grade that tests give to metrics which want to know it."""
 

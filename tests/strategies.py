@@ -117,6 +117,7 @@ def one_of_each_metric(draw: st.DrawFn, k: st.SearchStrategy[int] = cutoffs) -> 
             draw(gains_for(definition)),
         )
         for name, definition in METRICS.members()
+        if definition.documents
     ]
 
 

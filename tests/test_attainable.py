@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtrial.metrics import METRICS, Metric, Scores, parse_metric
+from ragtrial.metrics import Metric, Scores, parse_metric
 from ragtrial.ranges import attainable, ceiling
 from ragtrial.ranges.ceiling import IDEALS, UNATTAINABLE
-from scenarios import Labels, Scenario, scenario, scores
+from scenarios import OF_DOCUMENTS, Labels, Scenario, scenario, scores
 from strategies import DOCUMENTS, labels, metric_called, rankings, scenarios
 
 LOWER_IS_BETTER = {"unjudged", "rbp_residual"}
@@ -40,7 +40,7 @@ def promising(draw: st.DrawFn) -> tuple[tuple[str, ...], dict[str, int]]:
     ), known
 
 
-@pytest.mark.parametrize("name", METRICS.names())
+@pytest.mark.parametrize("name", OF_DOCUMENTS)
 @settings(max_examples=200)
 @given(data=st.data(), drawn=promising(), threshold=st.integers(1, 3), pooled=st.booleans())
 def test_no_ranking_beats_what_is_attainable(
@@ -59,7 +59,7 @@ def test_no_ranking_beats_what_is_attainable(
         assert score <= most[0] + 1e-12
 
 
-@pytest.mark.parametrize("name", sorted(IDEALS.keys() & METRICS.names()))
+@pytest.mark.parametrize("name", sorted(IDEALS.keys() & set(OF_DOCUMENTS)))
 @settings(max_examples=60)
 @given(data=st.data(), known=labels(), threshold=st.integers(1, 3), pooled=st.booleans())
 def test_the_best_of_all_rankings_of_judged_documents_reaches_it(
@@ -115,7 +115,7 @@ def test_ndcg_is_always_attainable_and_ap_and_recall_where_k_is_no_less_than_r(c
 def test_every_metric_has_a_best_value_or_a_reason_why_not() -> None:
     """A new metric: say in IDEALS which documents an ideal ranking has, or in UNATTAINABLE why there is none."""
     assert not IDEALS.keys() & UNATTAINABLE.keys()
-    assert set(METRICS.names()) == IDEALS.keys() | UNATTAINABLE.keys()
+    assert set(OF_DOCUMENTS) == IDEALS.keys() | UNATTAINABLE.keys()
 
 
 def test_a_metric_that_no_table_knows_has_no_best_value(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def test_a_metric_that_no_table_knows_has_no_best_value(monkeypatch: pytest.Monk
     assert of(parse_metric("ap@2"), scenario(("a", "a"))) is None
 
 
-@given(metric=st.sampled_from(sorted(IDEALS.keys() & METRICS.names())).flatmap(metric_called), case=scenarios())
+@given(metric=st.sampled_from(sorted(IDEALS.keys() & set(OF_DOCUMENTS))).flatmap(metric_called), case=scenarios())
 def test_queries_do_not_touch_each_other(metric: Metric, case: Scenario) -> None:
     together = of(metric, case)
     assert together is not None

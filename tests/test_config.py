@@ -18,6 +18,7 @@ from ragtrial.retrievers import RETRIEVERS
 from ragtrial.retrievers.dense import DenseRetriever
 from ragtrial.stores import STORES
 from ragtrial.stores.chroma import ChromaStore
+from scenarios import OF_DOCUMENTS, OF_SPANS
 from small_experiment import CONFIG
 
 REFERENCE = """\
@@ -73,7 +74,9 @@ def with_(old: str, new: str) -> str:
 
 KINDS = ", ".join
 TOP_LEVEL = "experiment, dataset, chunker, embedder, store, retrievers, evaluators, output, workspace, latency, seed"
-EVALUATORS = "unit, relevance_threshold, no_relevant, primary_metric, order_unaware, order_aware, graded"
+EVALUATORS = (
+    "unit, span_coverage, budget, relevance_threshold, no_relevant, primary_metric, order_unaware, order_aware, graded"
+)
 
 
 # What is read.
@@ -255,8 +258,21 @@ WRONG = [
      "4:26: embedder.function: 'embed' must be written package.module:function."),
     ("a function by its file", with_("hashing:embed", "hashing.py:em-bed"),
      "4:26: embedder.function: 'hashing.py:em-bed' must be written package.module:function."),
-    ("span", CONFIG + "evaluators: {unit: span}\n",
-     "9:14: evaluators.unit is span, which is not supported yet; it must be document."),
+    ("a coverage without spans", CONFIG + "evaluators: {span_coverage: 0.7}\n",
+     "9:14: evaluators.span_coverage plays a part only under unit: span; set that, or leave it out."),
+    ("a coverage of nothing", CONFIG + "evaluators: {unit: span, span_coverage: 0}\n",
+     "9:26: evaluators.span_coverage is 0; it must be above 0.0 (default 0.5)."),
+    ("a metric of spans where documents are found", CONFIG + "evaluators: {primary_metric: span_iou@2}\n",
+     "9:14: evaluators.primary_metric: span_iou@2 is not defined where documents (unit: document) are found. "
+     f"Those that are: {', '.join(OF_DOCUMENTS)}."),
+    ("a metric of documents where spans are found",
+     CONFIG + "evaluators: {unit: span, graded: {metrics: [err@2]}}\n",
+     "9:45: evaluators.graded.metrics[0]: err(max=4)@2 is not defined where passages in chunks (unit: span) are found. "
+     f"Those that are: {', '.join(OF_SPANS)}."),
+    ("a metric of judged hits alone where spans are found",
+     CONFIG + "evaluators: {unit: span, primary_metric: ndcg(judged_only=true)@2}\n",
+     "9:26: evaluators.primary_metric: ndcg(judged_only=true)@2 is not defined where passages in chunks (unit: span) "
+     f"are found. Those that are: {', '.join(OF_SPANS)}."),
     ("k above top_k", CONFIG + "evaluators:\n  order_unaware: {k: [1, 5]}\n",
      "10:26: evaluators.order_unaware.k[1] is 5, above the top_k of 3; only that many documents are kept. Lower k, or "
      "raise every retriever's top_k."),
@@ -315,7 +331,7 @@ def test_all_faults_are_told_at_once_in_the_order_of_the_file() -> None:
 
 def test_all_faults_between_parts_are_told_at_once() -> None:
     text = with_("{kind: document}", "{kind: recursive}") + (
-        "evaluators:\n  unit: span\n  graded: {k: [4, 2, 5], metrics: [rr@3]}\n  primary_metric: rr@9\n"
+        "evaluators:\n  span_coverage: 0.5\n  graded: {k: [4, 2, 5], metrics: [rr@3]}\n  primary_metric: rr@9\n"
     )
     assert [line.partition(" ")[0] for line in faults_of(text)] == [
         "10:3:",

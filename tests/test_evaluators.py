@@ -23,10 +23,10 @@ from ragtrial.evaluators import (
 from ragtrial.grading import GradedRankings
 from ragtrial.metrics import METRICS, parse_metric
 from ragtrial.records import Mean
-from scenarios import Scenario, example, scenario, scores
+from scenarios import OF_DOCUMENTS, Scenario, example, scenario, scores
 from strategies import scenarios
 
-ALL = [example(name, 5) for name in METRICS.names()]
+ALL = [example(name, 5) for name in OF_DOCUMENTS]
 
 
 def evaluate(

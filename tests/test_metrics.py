@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from ragtrial.grading import grade
-from ragtrial.metrics import METRICS
 from ragtrial.rankings import collapse, from_rows
 from ragtrial.records import Judgment, Query
-from scenarios import Labels, example, scenario, score, scores
+from scenarios import OF_DOCUMENTS, Labels, example, scenario, score, scores
 
 THREE_OF_FIVE = ("6 2 3 4 5", "2 3 7")
 JARVELIN = ("d1 d2 d3 d4 d5", {"d1": 3, "d2": 2, "d3": 3, "d4": 1, "d5": 0})
@@ -200,7 +199,7 @@ def test_the_relevance_threshold_moves_the_binary_metrics_and_not_the_gains(metr
     assert score(metric, "one three x", labels, threshold=2) == pytest.approx(value, rel=1e-14)
 
 
-@pytest.mark.parametrize("name", METRICS.names())
+@pytest.mark.parametrize("name", OF_DOCUMENTS)
 def test_a_query_without_judgments_scores_zero(name: str) -> None:
     expected = {"unjudged": 1, "rbp_residual": 1, "num_ret": 3}.get(name, 0)
     assert score(str(example(name)), "a b c", {}) == expected

@@ -21,11 +21,11 @@ from ragtrial.grading import GradedRankings
 from ragtrial.metrics import METRICS, Metric, parse_metric
 from ragtrial.metrics.base import Family, Needs
 from ragtrial.metrics.base import metric as register
-from scenarios import FORMULAS, SCALE, Scenario, example, judged_grades, scenario, scores
+from scenarios import FORMULAS, OF_DOCUMENTS, SCALE, Scenario, example, judged_grades, scenario, scores
 from strategies import cutoffs, one_of_each_metric, scenarios
 
-every_metric = pytest.mark.parametrize("name", METRICS.names())
-EXAMPLES = [example(name) for name in METRICS.names()]
+every_metric = pytest.mark.parametrize("name", OF_DOCUMENTS)
+EXAMPLES = [example(name) for name in OF_DOCUMENTS]
 
 
 def worth(metric: Metric, judged: list[int]) -> list[float]:
@@ -83,7 +83,7 @@ def test_one_finite_float64_per_query_from_zero_to_the_stated_maximum(
         assert (values <= np.array(maximum(metric, graded)) * (1 + 1e-12) + 1e-15).all(), metric
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS.names() if name not in SAYS_WHAT_IS_NOT_KNOWN + COUNTS])
+@pytest.mark.parametrize("name", [name for name in OF_DOCUMENTS if name not in SAYS_WHAT_IS_NOT_KNOWN + COUNTS])
 @pytest.mark.parametrize("k", [1, 2, 3, 7, 17, 20])
 def test_the_ideal_ranking_reaches_the_stated_maximum(name: str, k: int) -> None:
     """As many relevant documents as hits, each grade lower than the one before, found in the order of the labels."""
@@ -94,7 +94,7 @@ def test_the_ideal_ranking_reaches_the_stated_maximum(name: str, k: int) -> None
     assert scores(metric, graded) == reached
 
 
-@pytest.mark.parametrize("name", [name for name, definition in METRICS.members() if definition.highest == 1])
+@pytest.mark.parametrize("name", [name for name in OF_DOCUMENTS if METRICS[name].highest == 1])
 def test_no_metric_with_a_maximum_of_one_exceeds_it_by_even_the_last_bit(name: str) -> None:
     """Long ideal rankings, where sums in different order would differ by rounding."""
     rng = np.random.default_rng(1)
@@ -115,7 +115,7 @@ def test_nothing_retrieved_scores_zero(metrics: list[Metric], case: Scenario) ->
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in METRICS.names() if name not in SAYS_WHAT_IS_NOT_KNOWN + OF_LABELS_ALONE]
+    "name", [name for name in OF_DOCUMENTS if name not in SAYS_WHAT_IS_NOT_KNOWN + OF_LABELS_ALONE]
 )
 def test_an_empty_ranking_among_others_scores_zero(name: str) -> None:
     known = {"a": 2, "b": 1}
@@ -203,7 +203,7 @@ def test_a_metric_is_defined_where_the_labels_have_what_it_needs(case: Scenario,
         assert definition.eligible(graded).tolist() == expected, name
 
 
-@pytest.mark.parametrize("name", [name for name, definition in METRICS.members() if definition.cut != "none"])
+@pytest.mark.parametrize("name", [name for name in OF_DOCUMENTS if METRICS[name].cut != "none"])
 def test_a_cutoff_beyond_the_depth_is_refused_even_where_rows_are_shorter(name: str) -> None:
     graded = scenario(("a b", "a"), ("", "b")).graded(depth=3)
     assert scores(example(name), graded).shape == (2,)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ragtrial.grading import GradedRankings
 from ragtrial.metrics import METRICS, Metric
-from scenarios import Scenario, example, scenario, scores
+from scenarios import OF_DOCUMENTS, Scenario, example, scenario, scores
 from strategies import (
     DOCUMENTS,
     cutoffs,
@@ -22,7 +22,7 @@ from strategies import (
     scenarios,
 )
 
-BINARY = [name for name, definition in METRICS.members() if definition.needs != "gain"]
+BINARY = [name for name in OF_DOCUMENTS if METRICS[name].needs != "gain"]
 """Metrics that know relevant from not relevant and nothing finer."""
 
 TINY = 1e-12
@@ -84,7 +84,7 @@ def test_the_order_among_the_first_k_does_not_matter_to_order_unaware_metrics_an
 ) -> None:
     (ranking,) = case.rankings
     shuffled = replace(case, rankings=((*data.draw(st.permutations(ranking[:k])), *ranking[k:]),))
-    unaware = [name for name, definition in METRICS.members() if definition.family == "order_unaware"]
+    unaware = [name for name in OF_DOCUMENTS if METRICS[name].family == "order_unaware"]
     assert_equal_scores([*unaware, "judged"], k, shuffled.graded(), case.graded())
 
 
@@ -111,14 +111,14 @@ def test_a_hit_judged_not_relevant_scores_as_an_unjudged_one(case: Scenario, k: 
         ),
     )
     of_judgments = ("judged", "unjudged", "rbp_residual", "bpref", "infap")
-    others = [name for name in METRICS.names() if name not in of_judgments]
+    others = [name for name in OF_DOCUMENTS if name not in of_judgments]
     assert_equal_scores(others, k, judged.graded(), case.graded())
 
 
 @given(case=scenarios(), k=st.integers(1, 10))
 def test_what_stands_below_k_or_is_kept_below_k_changes_nothing(case: Scenario, k: int) -> None:
     cut = replace(case, rankings=tuple(ranking[:k] for ranking in case.rankings))
-    names = [name for name, definition in METRICS.members() if definition.cut != "none"]
+    names = [name for name in OF_DOCUMENTS if METRICS[name].cut != "none"]
     assert_equal_scores(names, k, case.graded(depth=k), case.graded(depth=20))
     assert_equal_scores(names, k, cut.graded(depth=20), case.graded(depth=20))
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.rankings import PADDING, Codes, Floats, Rankings, from_rows
-from ragtrial.retrievers import RETRIEVERS, Retrieved, retrieve_documents
+from ragtrial.retrievers import RETRIEVERS, Retrieved, retrieve_units
 from ragtrial.stores import Index, Vectors
 from ragtrial.stores.exact import ExactStore
 
@@ -50,7 +50,7 @@ def test_a_query_is_asked_for_twice_as_many_chunks_until_it_has_enough_documents
     #         chunk: 0  1  2  3  4  5  6  7  8  9
     owners = codes([0, 0, 0, 0, 0, 0, 0, 1, 2, 3])
     searcher = Searcher({"far": list(range(10)), "near": [9, 8, 7, *range(7)]})
-    found = retrieve_documents(searcher, ["far", "near"], 2, owners)
+    found = retrieve_units(searcher, ["far", "near"], 2, owners)
     assert searcher.asked == [(["far", "near"], 2), (["far"], 4), (["far"], 8)]
     assert documents_of(found) == [[0, 1], [3, 2]]
     assert rows_of(found.collapsed.units) == [[0, 7], [9, 8]]
@@ -62,7 +62,7 @@ def test_a_query_is_asked_for_twice_as_many_chunks_until_it_has_enough_documents
 def test_asking_ends_with_the_last_chunk() -> None:
     owners = codes([0, 0, 0, 1, 1, 2])  # a chunk that the searcher never finds
     searcher = Searcher({"all": [4, 0, 1, 3, 2]})
-    found = retrieve_documents(searcher, ["all"], 3, owners)
+    found = retrieve_units(searcher, ["all"], 3, owners)
     assert [depth for _, depth in searcher.asked] == [3, 6]
     assert documents_of(found) == [[1, 0]]
     assert found.collapsed.rankings.codes.tolist() == [[1, 0, PADDING]]
@@ -72,14 +72,14 @@ def test_asking_ends_with_the_last_chunk() -> None:
 
 def test_asking_ends_with_the_last_document() -> None:
     searcher = Searcher({"all": [4, 0, 1, 3, 2]})
-    found = retrieve_documents(searcher, ["all"], 3, codes([0, 0, 0, 1, 1]))
+    found = retrieve_units(searcher, ["all"], 3, codes([0, 0, 0, 1, 1]))
     assert [depth for _, depth in searcher.asked] == [2]
     assert documents_of(found) == [[1, 0]]
 
 
 def test_a_query_that_gets_no_more_than_before_is_not_asked_again() -> None:
     searcher = Searcher({"rare": [2], "none": []})
-    found = retrieve_documents(searcher, ["rare", "none"], 2, codes(range(50)))
+    found = retrieve_units(searcher, ["rare", "none"], 2, codes(range(50)))
     assert searcher.asked == [(["rare", "none"], 2), (["rare"], 4)]
     assert documents_of(found) == [[2], []]
     assert found.read.tolist() == [1, 0]
@@ -87,7 +87,7 @@ def test_a_query_that_gets_no_more_than_before_is_not_asked_again() -> None:
 
 @pytest.mark.parametrize("queries", [[], ["any"]])
 def test_without_chunks_nothing_is_found(queries: list[str]) -> None:
-    found = retrieve_documents(Searcher({"any": []}), queries, 4, codes([]))
+    found = retrieve_units(Searcher({"any": []}), queries, 4, codes([]))
     assert found.collapsed.rankings.codes.shape == (len(queries), 0)
     assert documents_of(found) == [[] for _ in queries]
     assert found.read.tolist() == [0 for _ in queries]
@@ -109,7 +109,7 @@ def test_documents_are_those_of_the_whole_ranking_collapsed_and_then_cut(
     search: tuple[list[int], dict[str, list[int]], int],
 ) -> None:
     owners, rankings, top_k = search
-    found = retrieve_documents(Searcher(rankings), list(rankings), top_k, codes(owners))
+    found = retrieve_units(Searcher(rankings), list(rankings), top_k, codes(owners))
     for index, chunks in enumerate(rankings.values()):
         first: dict[int, int] = {}
         for rank, chunk in enumerate(chunks):
@@ -128,7 +128,7 @@ def test_every_chunk_that_was_read_is_kept_or_collapsed_or_of_a_document_below_t
     search: tuple[list[int], dict[str, list[int]], int],
 ) -> None:
     owners, rankings, top_k = search
-    found = retrieve_documents(Searcher(rankings), list(rankings), top_k, codes(owners))
+    found = retrieve_units(Searcher(rankings), list(rankings), top_k, codes(owners))
     for index, chunks in enumerate(rankings.values()):
         read = int(found.read[index])
         seen = {owners[chunk] for chunk in chunks[:read]}

@@ -50,7 +50,7 @@ def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricCh
     for family in get_args(Family):
         options: FamilyOptions = getattr(config.evaluators, family)
         where: KeyPath = ("evaluators", family)
-        cutoffs = _cutoffs(family, options, depth, where, faults)
+        cutoffs = _cutoffs(family, options, unit, depth, where, faults)
         names = _STANDARD[family] + (("rbo",) if ordered and family == "order_aware" else ())
         names += _STANDARD_OF_SPANS.get(family, ()) if unit == "span" else ()
         standard = map(parse_metric, names)
@@ -72,18 +72,20 @@ def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricCh
 
 
 def _cutoffs(
-    family: str, options: FamilyOptions, depth: int, where: KeyPath, faults: list[tuple[KeyPath, str]]
+    family: str, options: FamilyOptions, unit: Unit, depth: int, where: KeyPath, faults: list[tuple[KeyPath, str]]
 ) -> Sequence[int]:
     if options.k is None:
         return [k for k in _STANDARD_CUTOFFS[family] if k <= depth] or [depth]
     for index, k in enumerate(options.k):
         if k > depth:
             place: KeyPath = (*where, "k", index)
-            faults.append((place, f"{dotted(place)} is {k}, above the top_k of {depth}; {_RAISE}"))
+            faults.append((place, f"{dotted(place)} is {k}, above the top_k of {depth}; {_raise(unit)}"))
     return [k for k in options.k if k <= depth]
 
 
-_RAISE = "only that many hits are kept. Lower k, or raise every retriever's top_k."
+def _raise(unit: Unit) -> str:
+    units = "documents" if unit == "document" else "chunks"
+    return f"only that many {units} are kept. Lower k, or raise every retriever's top_k."
 
 
 def _parsed(text: str, unit: Unit, depth: int, where: KeyPath, faults: list[tuple[KeyPath, str]]) -> Metric | None:
@@ -102,7 +104,7 @@ def _parsed(text: str, unit: Unit, depth: int, where: KeyPath, faults: list[tupl
     if metric.k is None:
         return metric.at(depth)
     if metric.k > depth:
-        faults.append((where, f"{dotted(where)} is {metric}, cut above the top_k of {depth}; {_RAISE}"))
+        faults.append((where, f"{dotted(where)} is {metric}, cut above the top_k of {depth}; {_raise(unit)}"))
         return None
     return metric
 

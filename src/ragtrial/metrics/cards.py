@@ -25,11 +25,15 @@ _WITHOUT_CUTOFF = "without a cutoff all hits count and no ideal is cut: read k a
 
 @dataclass(frozen=True)
 class MetricCard:
-    """A metric in words, with its cutoff and its parameters filled in."""
+    """A metric in words, with its cutoff and its parameters filled in.
+
+    ``over_passages`` is the formula where passages are found in chunks, None where that is the only one or is none.
+    """
 
     metric: str
     family: str
     formula: str
+    over_passages: str | None
     gain: str
     denominator: str
     range: str
@@ -51,11 +55,13 @@ def card(metric: Metric) -> MetricCard:
     given = dict(metric.parameters)
     threshold = f"grade {given['rel']}" if "rel" in given else "the relevance threshold (grade 1 unless another is set)"
     uncut = (_WITHOUT_CUTOFF,) if metric.k is None and definition.cut == "optional" else ()
+    only_spans = () if definition.documents else ("defined under unit: span, for rankings of chunks",)
     condensed = ("hits that nobody judged are taken out first, and those below move up",)
     return MetricCard(
         metric=str(metric),
         family=definition.family,
         formula=_cut(metric, definition.formula),
+        over_passages=_cut(metric, definition.spans) if definition.spans and definition.documents else None,
         gain=_gain(metric),
         denominator=_cut(metric, words.denominator),
         range="0 or more" if definition.highest is None else f"0 to {definition.highest:g}",
@@ -69,6 +75,7 @@ def card(metric: Metric) -> MetricCard:
         },
         edge_cases=tuple(_cut(metric, edge) for edge in words.edges)
         + uncut
+        + only_spans
         + (condensed if given.get("judged_only") else ()),
         same_as=dict(_same_as(metric)),
         unlike=tuple(_cut(metric, one) for one in words.unlike),
@@ -82,6 +89,7 @@ def card_text(card: MetricCard, width: int = 100) -> str:
     relevant = [("relevant", card.relevant)] if card.relevant else []
     rows = [
         ("formula", card.formula),
+        *([("unit: span", card.over_passages)] if card.over_passages else []),
         ("gain", card.gain),
         ("denominator", card.denominator),
         ("range", card.range),

@@ -78,8 +78,8 @@ def parse_metric(text: str) -> Metric:
 def parse_metrics(metrics: str | Sequence[str | Metric]) -> list[Metric]:
     """The metrics of a list with commas between, or of several spellings, each once; trec_eval's ``P.5,10`` are two.
 
-    Raises MetricError with all that is wrong: as ``parse_metric`` does, for a cutoff that is missing or too much, and
-    for a list of none.
+    Raises MetricError with all that is wrong: as ``parse_metric`` does, for a cutoff that is missing or too much, for a
+    metric that is not defined for rankings of documents, and for a list of none.
     """
     made: dict[Metric, None] = {}
     faults: list[Fault] = []
@@ -88,6 +88,7 @@ def parse_metrics(metrics: str | Sequence[str | Metric]) -> list[Metric]:
             try:
                 metric = one if isinstance(one, Metric) else parse_metric(one)
                 metric.check_cut()
+                metric.check_unit("document")
                 made[metric] = None
             except MetricError as error:
                 faults += error.faults

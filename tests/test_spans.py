@@ -1,0 +1,293 @@
+"""Passages in chunks: when one is found, what it gains, and how much of the text is relevant."""
+
+from __future__ import annotations
+
+from math import log2
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrial.errors import CutoffError, MetricError
+from ragtrial.grading import GradedRankings
+from ragtrial.matching.covering import cover
+from ragtrial.metrics import METRICS, Metric, parse_metric
+from scenarios import OF_SPANS
+from span_scenarios import (
+    Label,
+    SpanScenario,
+    in_place,
+    labels_with_alternatives,
+    one_query,
+    span_scenarios,
+    value,
+    values,
+)
+
+QUARTERS = [(0, 0, 25), (0, 25, 50), (0, 50, 75), (0, 75, 100)]
+"""A document of 100 characters in four chunks without overlap."""
+
+
+def found_at(graded: GradedRankings) -> list[int | None]:
+    assert graded.overlaps
+    return [rank or None for rank in graded.overlaps.found_judgments.tolist()]
+
+
+def check(graded: GradedRankings, **expected: float) -> None:
+    """Metrics at cutoffs, written like ``recall_2=0.5``."""
+    for name, wanted in expected.items():
+        metric, _, k = name.rpartition("_")
+        assert value(f"{metric}@{k}", graded) == pytest.approx(wanted, rel=1e-14), name
+
+
+def test_a_passage_cut_in_two_is_found_where_the_halves_come_to_the_coverage() -> None:
+    """Characters 20 to 40 are a quarter in the first chunk and three quarters in the second."""
+    label = Label(((0, 20, 40),))
+    small_part_first = one_query(QUARTERS, [0, 2, 1], label).graded()
+    assert found_at(small_part_first) == [3]
+    check(small_part_first, recall_2=0, recall_3=1, rr_3=1 / 3, ap_3=1 / 3, hit_rate_2=0, hit_rate_3=1)
+    check(small_part_first, precision_1=1, precision_2=1 / 2, precision_3=2 / 3, dcg_3=1 / log2(4), ndcg_3=1 / 2)
+    check(small_part_first, span_recall_1=5 / 20, span_recall_2=5 / 20, span_recall_3=1)
+    check(small_part_first, span_precision_1=5 / 25, span_precision_2=5 / 50, span_precision_3=20 / 75)
+    check(small_part_first, span_iou_1=5 / (25 + 15), span_iou_3=20 / 75)
+    assert value("span_precision_ceiling", small_part_first) == 20 / 50
+    large_part_first = one_query(QUARTERS, [1, 0], label).graded()
+    assert found_at(large_part_first) == [1]
+    assert found_at(one_query(QUARTERS, [1, 0], label).graded(coverage=1.0)) == [2]
+    assert found_at(one_query(QUARTERS, [1, 0], label).graded(coverage=0.75)) == [1]
+    assert found_at(one_query(QUARTERS, [0, 1], label).graded(coverage=0.25)) == [1]
+
+
+def test_two_passages_in_one_chunk_are_both_found_and_the_second_gains_at_the_next_place() -> None:
+    graded = one_query(QUARTERS, [1, 0, 2], Label(((0, 25, 30),), 2), Label(((0, 40, 50),), 3)).graded()
+    assert found_at(graded) == [1, 1]
+    check(graded, recall_1=1, hit_rate_1=1, rr_1=1, ap_1=1, ap_3=1, precision_1=1, precision_3=1 / 3, f1_1=1)
+    check(graded, dcg_1=3, dcg_2=3 + 2 / log2(3), ndcg_1=1, ndcg_3=1)
+    check(graded, span_recall_1=1, span_precision_1=15 / 25, span_iou_1=15 / 25)
+
+
+def test_a_later_passage_does_not_share_its_place_with_those_found_before() -> None:
+    """Three found with the first chunk count at 1, 2 and 3, so the one found second counts at 4, and 6th at 6."""
+    labels = [Label(((0, start, start + 5),)) for start in (0, 8, 16, 30, 80)]
+    graded = one_query(QUARTERS, [0, 1, 2], *labels[:4]).graded()
+    check(graded, dcg_10=1 + 1 / log2(3) + 1 / 2 + 1 / log2(5), ap_10=1, ndcg_10=1, recall_2=1)
+    later = one_query([*QUARTERS, (1, 0, 10), (1, 10, 20)], [0, 4, 5, 2, 1, 3], *labels).graded()
+    check(later, dcg_10=1 + 1 / log2(3) + 1 / 2 + 1 / log2(6) + 1 / log2(7), recall_5=4 / 5, recall_6=1)
+    check(later, ap_10=(1 + 1 + 1 + 4 / 5 + 5 / 6) / 5)
+
+
+def test_a_passage_that_overlap_repeats_is_found_once_and_counts_once() -> None:
+    chunks = [(0, 0, 60), (0, 20, 80), (0, 40, 100)]
+    graded = one_query(chunks, [0, 1, 2], Label(((0, 30, 50),), 2)).graded()
+    assert found_at(graded) == [1]
+    check(graded, recall_3=1, ap_3=1, dcg_3=2, ndcg_3=1, rr_3=1)
+    check(graded, precision_1=1, precision_2=1, precision_3=1)
+    check(graded, span_recall_1=1, span_recall_3=1, span_precision_1=20 / 60, span_precision_3=20 / 180)
+    check(graded, span_iou_1=20 / 60, span_iou_3=20 / 180)
+    assert value("span_precision_ceiling", graded) == 20 / 100
+
+
+def test_a_passage_inside_another_is_found_on_its_own_and_its_characters_count_once() -> None:
+    outer, inner = Label(((0, 0, 100),), 1), Label(((0, 60, 70),), 3)
+    graded = one_query(QUARTERS, [2, 0, 1], outer, inner).graded()
+    assert found_at(graded) == [2, 1]
+    check(graded, recall_1=1 / 2, recall_2=1, dcg_2=3 + 1 / log2(3), ndcg_2=1)
+    check(graded, span_recall_1=25 / 100, span_recall_3=75 / 100, span_precision_3=1, span_iou_3=75 / 100)
+    together = one_query([(0, 0, 100)], [0], outer, inner).graded()
+    assert found_at(together) == [1, 1]
+    check(together, span_recall_1=1, dcg_2=3 + 1 / log2(3))
+
+
+def test_a_chunk_that_only_touches_a_passage_is_no_hit() -> None:
+    graded = one_query(QUARTERS, [0, 2], Label(((0, 25, 50),))).graded(coverage=1e-9)
+    assert found_at(graded) == [None]
+    check(graded, precision_2=0, recall_2=0, judged_2=0, hit_rate_2=0, rr_2=0, span_recall_2=0, span_precision_2=0)
+    assert value("span_precision_ceiling", graded) == 1
+
+
+def test_a_passage_that_stands_twice_in_its_document_is_found_at_either_place_and_counts_once() -> None:
+    label = Label(((0, 5, 15), (0, 80, 90)))
+    graded = one_query(QUARTERS, [3, 0], label).graded()
+    assert found_at(graded) == [1]
+    check(graded, recall_1=1, ap_2=1, ndcg_2=1, precision_2=1)
+    check(graded, span_recall_1=1, span_precision_1=10 / 25, span_precision_2=10 / 50, span_iou_2=10 / 50)
+    neither = one_query(QUARTERS, [1], label).graded()
+    check(neither, span_recall_1=0, span_iou_1=0)
+
+
+def test_of_places_that_are_not_found_the_one_of_which_most_is_covered_counts() -> None:
+    label = Label(((0, 20, 40), (0, 70, 90)))
+    chunks = [(0, 0, 22), (0, 22, 70), (0, 70, 74), (0, 74, 100)]
+    graded = one_query(chunks, [0, 2], label).graded()
+    assert found_at(graded) == [None]
+    check(graded, span_recall_1=0, span_recall_2=4 / 20, precision_2=1)
+
+
+def test_the_same_characters_of_another_document_are_others() -> None:
+    graded = one_query([(0, 0, 10), (1, 0, 10)], [1, 0], Label(((0, 0, 10),))).graded()
+    assert found_at(graded) == [2]
+    check(graded, precision_1=0, precision_2=1 / 2, span_precision_2=1 / 2)
+
+
+def test_a_passage_judged_not_relevant_is_judged_and_takes_no_place() -> None:
+    labels = [Label(((0, 0, 10),), 0), Label(((0, 12, 20),), 1), Label(((0, 30, 40),), 1)]
+    graded = one_query(QUARTERS, [0, 1, 3], *labels).graded()
+    check(graded, ap_3=1, dcg_3=1 + 1 / log2(3), ndcg_3=1, judged_3=2 / 3, precision_3=2 / 3)
+    only_judged = one_query(QUARTERS, [0], labels[0], labels[2]).graded()
+    check(only_judged, precision_1=0, judged_1=1, recall_1=0, span_precision_1=0)
+
+
+def test_the_threshold_says_which_passages_and_characters_are_relevant() -> None:
+    labels = [Label(((0, 0, 10),), 1), Label(((0, 30, 40),), 2)]
+    graded = one_query(QUARTERS, [0, 1], *labels).graded(threshold=2)
+    check(
+        graded, recall_1=0, recall_2=1, precision_1=0, precision_2=1 / 2, rr_2=1 / 2, span_recall_1=0, span_recall_2=1
+    )
+    assert value("precision(rel=1)@2", graded) == 1
+    assert value("dcg@2", graded) == pytest.approx(1 + 2 / log2(3))
+
+
+def test_an_empty_chunk_meets_nothing() -> None:
+    graded = one_query([(0, 5, 5), (0, 5, 10)], [0, 1], Label(((0, 0, 10),))).graded()
+    assert found_at(graded) == [2]
+    check(graded, precision_1=0, precision_2=1 / 2, span_precision_1=0, span_recall_2=1 / 2)
+
+
+def test_a_ranking_cut_for_each_query_has_what_its_first_hits_have() -> None:
+    case = SpanScenario(tuple(QUARTERS), ((0, 1, 2), (2, 1, 0)), ((Label(((0, 30, 60),)),),) * 2)
+    graded = case.graded().cut(np.array([3, 1]))
+    assert values("recall@10", graded) == [1, 0]
+    assert values("span_recall@10", graded) == [1, 1 / 3]
+    assert values("precision@10", graded) == [2 / 10, 1 / 10]
+    assert values("span_precision@10", graded) == [30 / 75, 10 / 25]
+    assert graded.lengths.tolist() == [3, 1]
+
+
+@given(case=span_scenarios(labels_with_alternatives), which=st.booleans())
+def test_meetings_are_those_of_sets_of_characters(case: SpanScenario, *, which: bool) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if which:
+            patch.setenv("RAGTRIAL_COMPILED", "0")
+        overlaps = case.graded().overlaps
+        assert overlaps
+        met = cover(overlaps.codes, overlaps.chunks, overlaps.passages)
+    expected = []
+    passages = overlaps.passages
+    places = [*zip(passages.documents.tolist(), passages.begins.tolist(), passages.ends.tolist(), strict=True)]
+    for query, ranking in enumerate(case.rankings):
+        seen: dict[int, set[tuple[int, int]]] = {}
+        for rank, chunk in enumerate(ranking, 1):
+            for passage in range(*passages.starts[query : query + 2].tolist()):
+                shared = case.characters(chunk) & in_place(places[passage])
+                if shared:
+                    before = seen.get(passage, set())
+                    seen[passage] = before | shared
+                    expected.append((query, passage, rank, len(seen[passage]) - len(before), len(seen[passage])))
+    columns = (met.rows, met.passages, met.ranks, met.gained, met.covered)
+    assert [*zip(*(column.tolist() for column in columns), strict=True)] == expected
+
+
+@given(case=span_scenarios(), k=st.integers(1, 9), threshold=st.integers(1, 3))
+def test_character_metrics_are_those_of_sets_of_characters(case: SpanScenario, k: int, threshold: int) -> None:
+    """Smith & Troynikov's definitions, with characters for tokens."""
+    graded = case.graded(threshold)
+    recall, precision, iou = (values(f"{name}@{k}", graded) for name in ("span_recall", "span_precision", "span_iou"))
+    ceilings = values("span_precision_ceiling", graded)
+    for query, (ranking, labels) in enumerate(zip(case.rankings, case.labels, strict=True)):
+        relevant = {one for label in labels if label.grade >= threshold for one in in_place(label.places[0])}
+        retrieved = [one for chunk in ranking[:k] for one in case.characters(chunk)]
+        both = len(relevant & set(retrieved))
+        touched = {
+            one for chunk in range(len(case.chunks)) if case.characters(chunk) & relevant
+            for one in case.characters(chunk)
+        }  # fmt: skip
+        union = len(relevant) + len(retrieved) - both
+        assert recall[query] == (both / len(relevant) if relevant else 0)
+        assert precision[query] == (both / len(retrieved) if retrieved else 0)
+        assert iou[query] == (both / union if union else 0)
+        assert ceilings[query] == pytest.approx(len(relevant & touched) / len(touched) if touched else 0, rel=1e-14)
+
+
+def spans_metric(name: str, k: int) -> Metric:
+    return Metric(name, None if METRICS[name].cut == "none" else k)
+
+
+@given(case=span_scenarios(labels_with_alternatives), k=st.integers(1, 9), coverage=st.sampled_from([0.1, 0.5, 1.0]))
+def test_no_metric_of_spans_leaves_zero_to_its_stated_maximum(case: SpanScenario, k: int, coverage: float) -> None:
+    graded = case.graded(coverage=coverage)
+    for name in OF_SPANS:
+        scored = np.array(values(spans_metric(name, k), graded))
+        assert np.isfinite(scored).all()
+        assert (scored >= 0).all(), name
+        highest = METRICS[name].highest
+        assert highest is None or (scored <= highest).all(), name
+
+
+@given(case=span_scenarios(), data=st.data())
+def test_one_more_chunk_never_lowers_what_is_found(case: SpanScenario, data: st.DataObject) -> None:
+    graded = case.graded()
+    k = data.draw(st.integers(1, 8))
+    for name in ("recall", "hit_rate", "rr", "ap", "dcg", "ndcg", "rbp", "span_recall"):
+        before, after = values(Metric(name, k), graded), values(Metric(name, k + 1), graded)
+        if name != "ndcg":  # whose ideal grows with k, too
+            assert all(one <= other + 1e-12 for one, other in zip(before, after, strict=True)), name
+
+
+@given(case=span_scenarios(labels_with_alternatives), k=st.integers(1, 9))
+def test_a_query_scores_the_same_whatever_is_scored_beside_it(case: SpanScenario, k: int) -> None:
+    graded = case.graded()
+    for name in OF_SPANS:
+        metric = spans_metric(name, k)
+        together = values(metric, graded)
+        alone = [
+            value(metric, SpanScenario(case.chunks, (ranking,), (labels,)).graded())
+            for ranking, labels in zip(case.rankings, case.labels, strict=True)
+        ]
+        parts = [one for part in graded.parts(1) for one in values(metric, part)]
+        assert together == alone == parts, name
+
+
+@given(case=span_scenarios(), k=st.integers(1, 9))
+def test_passages_that_are_whole_documents_in_one_chunk_each_score_as_documents(case: SpanScenario, k: int) -> None:
+    """Every chunk is its own document here: finding the passage is finding the document."""
+    chunks = tuple((number, 0, 10) for number in range(6))
+    rng = np.random.default_rng(k)
+    ranking = tuple(rng.permutation(6)[:4].tolist())
+    grades = rng.integers(0, 4, 3).tolist()
+    labels = tuple(
+        Label(((number, 0, 10),), grade) for number, grade in zip(rng.permutation(6)[:3].tolist(), grades, strict=True)
+    )
+    graded = one_query(chunks, ranking, *labels).graded()
+    documents = GradedRankings(
+        graded.judgments, graded.starts, graded.ranks, graded.indices, graded.lengths, graded.depth, graded.threshold
+    )
+    for name in OF_SPANS:
+        if METRICS[name].documents:
+            assert value(Metric(name, k), graded) == value(Metric(name, k), documents), name
+
+
+def test_nothing_retrieved_scores_zero_but_for_what_the_chunks_would_allow() -> None:
+    graded = one_query(QUARTERS, [], Label(((0, 0, 10),))).graded()
+    assert [name for name in OF_SPANS if value(spans_metric(name, 3), graded)] == ["span_precision_ceiling"]
+
+
+def test_no_queries_have_no_scores() -> None:
+    graded = SpanScenario(tuple(QUARTERS), (), ()).graded()
+    assert all(values(spans_metric(name, 3), graded) == [] for name in OF_SPANS)
+
+
+@pytest.mark.parametrize("name", [name for name in OF_SPANS if METRICS[name].cut != "none"])
+def test_a_cutoff_beyond_the_depth_is_refused(name: str) -> None:
+    graded = one_query(QUARTERS, [0], Label(((0, 0, 10),))).graded(depth=3)
+    with pytest.raises(CutoffError, match=r"^k is 4, but only the first 3 hits were kept"):
+        value(Metric(name, 4), graded)
+
+
+@pytest.mark.parametrize("name", sorted(set(METRICS.names()) - set(OF_SPANS)))
+def test_a_metric_of_documents_alone_is_refused_where_passages_are_found(name: str) -> None:
+    graded = one_query(QUARTERS, [0], Label(((0, 0, 10),))).graded()
+    with pytest.raises(
+        MetricError, match=r"is not defined where passages in chunks \(unit: span\) are found. Those that"
+    ):
+        parse_metric(name).seen(graded)
