@@ -72,7 +72,11 @@ class GradedRankings:
         return self.judgments.grades[self.indices]
 
     def grades_by_rank(self, query: int) -> dict[int, int]:
-        """The grade of each judged hit of one query by its rank."""
+        """The grade of each judged hit of one query by its rank; of a chunk that of the passages that it overlaps."""
+        if self.overlaps is not None:
+            rows, ranks, grades = self.overlaps.hits
+            start, end = np.searchsorted(rows, [query, query + 1])
+            return dict(zip(ranks[start:end].tolist(), grades[start:end].tolist(), strict=True))
         start, end = self.starts[query : query + 2]
         return dict(zip(self.ranks[start:end].tolist(), self.grades[start:end].tolist(), strict=True))
 

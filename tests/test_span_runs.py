@@ -1,0 +1,256 @@
+"""Experiments that look for passages in chunks: scores, report, drill-down, contexts and budgets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrial import ExperimentResults, QueryResult, RetrievalEvaluator, load_config
+from ragtrial.errors import LabelsError
+from ragtrial.records import Hit
+from small_experiment import HASHING, Outcome, ragtrial, small_experiment
+
+Capture = pytest.CaptureFixture[str]
+
+CONFIG = """\
+experiment: spans
+dataset: {corpus: documents, queries: prompt_queries.json}
+embedder: {kind: custom, function: "hashing:embed"}
+store: {kind: exact}
+retrievers:
+  words: {kind: dense, top_k: 4, chunker: {kind: fixed, size: 24, overlap: 0, unit: characters}}
+  whole: {kind: dense, top_k: 4, chunker: {kind: document}}
+evaluators: {unit: span, primary_metric: ndcg@2, order_unaware: {k: [1, 2]}, order_aware: {k: [2]}, graded: {k: [2]}}
+latency: false
+"""
+
+DOCUMENTS = {
+    "hours.txt": "The shop opens at nine. The shop closes at six sharp.",
+    "prices.txt": "Bread costs two euros. A cake costs nine euros here.",
+}
+LABELS = {
+    "queries": [
+        {
+            "id": "q1", "text": "shop closes six", "tags": ["hours"],
+            "relevant_docs": [{"doc": "hours.txt", "quote": "The shop closes at six", "relevance": 2},
+                              {"doc": "prices.txt", "relevance": 0}],
+        },
+        {"id": "q2", "text": "cakes", "relevant_docs": [{"doc": "prices.txt", "quote": "A cake costs nine euros"}]},
+        {"id": "q3", "text": "bread", "relevant_docs": [{"doc": "prices.txt", "quote": "Bread costs two euros."},
+                                                        {"doc": "hours.txt", "quote": "opens at nine"}]},
+    ]
+}  # fmt: skip
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return small_experiment(tmp_path, config=CONFIG, labels=LABELS, documents=DOCUMENTS, functions=HASHING)
+
+
+@pytest.fixture
+def report(config: Path, capsys: Capture) -> dict[str, Any]:
+    outcome = ragtrial(capsys, "run", str(config), "--json")
+    assert outcome.code == 0, outcome.err
+    return dict(json.loads(Path(outcome.json["report"]).read_text()))
+
+
+def setting(report: dict[str, Any], name: str) -> dict[str, Any]:
+    return dict(next(one for one in report["settings"] if one["name"] == name))
+
+
+def test_the_report_says_that_passages_were_found_and_by_which_formulas(report: dict[str, Any]) -> None:
+    assert report["unit"] == "span"
+    assert report["metrics"]["precision@2"]["formula"] == "chunks among the first k that overlap a relevant passage / k"
+    assert report["metrics"]["recall@2"]["counted"] == (
+        "queries with at least one relevant passage (relevant: grade 1 and above)"
+    )
+    assert [name for name in report["metrics"] if name.startswith("span_")] == [
+        "span_recall@1", "span_recall@2", "span_precision@1", "span_precision@2", "span_iou@1", "span_iou@2",
+        "span_precision_ceiling",
+    ]  # fmt: skip
+
+
+def test_chunks_are_ranked_and_not_collapsed(report: dict[str, Any]) -> None:
+    """Each document of 53 or 52 characters is cut at 24 and 48."""
+    words, whole = setting(report, "words"), setting(report, "whole")
+    assert words["counts"]["chunks"] == 6
+    assert words["counts"]["chunks_kept"] == 3 * 4
+    assert words["counts"]["chunks_collapsed"] == 0
+    assert whole["counts"]["chunks_kept"] == 3 * 2
+    first = words["queries"][0]["hits"]
+    assert len({(hit["doc"], hit["start"], hit["end"]) for hit in first}) == 4
+    assert [first[0][key] for key in ("doc", "start", "end", "grade")] == ["hours.txt", 24, 48, 2]
+
+
+def test_of_each_label_it_is_told_where_it_was_found_and_how_much_of_it_each_rank_adds(report: dict[str, Any]) -> None:
+    words = setting(report, "words")
+    assert words["queries"][0]["passages"][0] == {"found": 1, "covered": [{"rank": 1, "share": 1.0}]}
+    for query in words["queries"]:
+        labels = next(one for one in report["queries"] if one["id"] == query["id"])["relevant_docs"]
+        for label, passage in zip(labels, query["passages"], strict=True):
+            length = len(DOCUMENTS[label["doc"]])
+            (span,) = label["spans"] or [{"start": 0, "end": length}]
+            covered: set[int] = set()
+            steps = []
+            for hit in query["hits"]:
+                if hit["doc"] == label["doc"]:
+                    more = covered | set(range(max(hit["start"], span["start"]), min(hit["end"], span["end"])))
+                    if len(more) > len(covered):
+                        steps.append({"rank": hit["rank"], "share": len(more) / (span["end"] - span["start"])})
+                    covered = more
+            assert passage["covered"] == steps
+            assert passage["found"] == next((step["rank"] for step in steps if step["share"] >= 0.5), None)
+
+
+def test_a_whole_document_as_chunk_finds_every_passage_of_it(report: dict[str, Any]) -> None:
+    whole = setting(report, "whole")
+    assert {name: whole["scores"][name]["mean"] for name in ("recall@2", "span_recall@2", "ap@2")} == {
+        "recall@2": 1, "span_recall@2": 1, "ap@2": 1,
+    }  # fmt: skip
+    relevant = {"q1": 22, "q2": 23, "q3": 22 + 13}
+    hits = {query["id"]: query["hits"] for query in whole["queries"]}
+    for query in whole["queries"]:
+        size = sum(hit["end"] - hit["start"] for hit in hits[query["id"]])
+        assert query["evaluations"]["span_precision@2"] == relevant[query["id"]] / size
+    ceilings = [query["evaluations"]["span_precision_ceiling"] for query in whole["queries"]]
+    assert ceilings == [22 / 53, 23 / 52, 35 / 105]
+
+
+def test_contexts_are_measured_at_every_cutoff(report: dict[str, Any]) -> None:
+    whole = setting(report, "whole")
+    assert whole["context"] == [
+        {"k": 1, "characters": pytest.approx((53 + 52 + 52) / 3), "tokens": None},
+        {"k": 2, "characters": 105, "tokens": None},
+        {"k": 4, "characters": 105, "tokens": None},
+    ]
+    assert whole["budget"] is None
+    assert "few-chunks" in {warning["code"] for warning in report["warnings"]}
+
+
+def test_show_tells_what_became_of_each_passage(config: Path, report: dict[str, Any], capsys: Capture) -> None:
+    shown = ragtrial(capsys, "show", "latest", "--query", "q1", "--setting", "words")
+    assert shown.code == 0, shown.err
+    assert shown.out.splitlines()[-1] == "  passage found at rank 1: grade 2  hours.txt [24:46]: 100% by rank 1"
+    grades = [hit["grade"] for hit in setting(report, "words")["queries"][0]["hits"]]
+    as_json = ragtrial(capsys, "show", "latest", "--query", "q1", "--json").json
+    words = next(one for one in as_json if one["setting"] == "words")
+    assert [hit["grade"] for hit in words["hits"]] == grades
+    assert words["passages"][0]["found"] == 1
+
+
+def test_the_table_shows_characters_and_the_size_of_contexts(config: Path, capsys: Capture) -> None:
+    ragtrial(capsys, "run", str(config))
+    shown = ragtrial(capsys, "show", "latest")
+    assert "span_recall@2  span_precision@2  span_iou@2" in shown.out
+    assert "context in characters  @1   @2   @4" in shown.out
+
+
+def test_a_label_without_a_quote_speaks_of_the_whole_document_and_that_is_said(config: Path, capsys: Capture) -> None:
+    labels = {"queries": [{"id": "q", "text": "shop", "relevant_docs": [{"doc": "hours.txt"}]}]}
+    (config.parent / "prompt_queries.json").write_text(json.dumps(labels))
+    outcome = ragtrial(capsys, "run", str(config))
+    assert outcome.code == 0
+    assert (
+        "labels of a grade above 0 without a quote: 1. Under unit: span their passage is the whole document, of which "
+        "the share span_coverage must be retrieved. Add quotes, or use unit: document." in " ".join(outcome.err.split())
+    )
+    strict = ragtrial(capsys, "run", str(config), "--strict")
+    assert strict.code == 2
+
+
+def results_of(evaluator: RetrievalEvaluator) -> Iterator[tuple[ExperimentResults, dict[str, float | None]]]:
+    for given in evaluator.run(evaluator.retrieve()):
+        yield given, {name: mean.mean for name, mean in given.evaluations.items()}
+
+
+def test_results_that_are_handed_in_score_as_those_of_a_run(config: Path, report: dict[str, Any]) -> None:
+    evaluator = RetrievalEvaluator(load_config(config))
+    for given, means in results_of(evaluator):
+        reported = {name: one["mean"] for name, one in setting(report, given.name)["scores"].items()}
+        assert reported.pop("span_precision_ceiling") is not None
+        assert means.pop("span_precision_ceiling") is None  # of given results not all chunks are known
+        assert means == pytest.approx(reported)
+
+
+def test_a_chunk_that_is_handed_in_twice_counts_once(config: Path) -> None:
+    hit = Hit("hours.txt", 1.0, None, 24, 48)
+    given = ExperimentResults("mine", (QueryResult("q1", (hit, hit, Hit("unknown.txt", 0.5, None, 0, 9))),))
+    (scored,) = RetrievalEvaluator(load_config(config)).run([given])
+    assert scored.results[0].evaluations["precision@2"] == 1 / 2
+    assert scored.results[0].evaluations["span_precision@2"] == pytest.approx(22 / (24 + 9))
+    assert scored.results[1].evaluations["recall@2"] == 0
+
+
+def test_results_that_do_not_say_where_chunks_are_cannot_be_scored_by_passages(config: Path) -> None:
+    given = ExperimentResults("mine", (QueryResult("q1", (Hit("hours.txt"), Hit("prices.txt", start=0, end=3))),))
+    with pytest.raises(LabelsError) as caught:
+        RetrievalEvaluator(load_config(config)).run([given])
+    assert str(caught.value) == (
+        "results of 'mine' have 1 hits without start and end; under unit: span a hit is a chunk, and must say which "
+        "characters of its document it has."
+    )
+
+
+def test_another_coverage_retrieves_nothing_again(config: Path, capsys: Capture) -> None:
+    ragtrial(capsys, "run", str(config))
+    again = ragtrial(capsys, "run", str(config), "--set", "evaluators.span_coverage=1.0", "-v")
+    assert again.code == 0
+    assert "retrieval" not in again.err
+    assert "embeddings" not in again.err
+
+
+@pytest.fixture
+def budgeted(config: Path, minilm_folder: Path, capsys: Capture) -> Callable[[int], Outcome]:
+    text = CONFIG.replace("unit: span,", "unit: span, budget: BUDGET,").replace(
+        '{kind: custom, function: "hashing:embed"}',
+        f'{{kind: custom, function: "hashing:embed", tokenizer_model: "{minilm_folder}"}}',
+    )
+
+    def run(budget: int) -> Outcome:
+        config.write_text(text.replace("BUDGET", str(budget)))
+        return ragtrial(capsys, "run", str(config), "--json")
+
+    return run
+
+
+def test_equal_context_keeps_the_hits_that_fit(budgeted: Callable[[int], Outcome]) -> None:
+    outcome = budgeted(12)
+    assert outcome.code == 0, outcome.err
+    report = json.loads(Path(outcome.json["report"]).read_text())
+    whole, words = setting(report, "whole"), setting(report, "words")
+    for one in (whole, words):
+        fits = []
+        for query in one["queries"]:
+            sizes = [hit["tokens"] for hit in query["hits"]]
+            fits.append(sum(sum(sizes[: rank + 1]) <= 12 for rank in range(len(sizes))))
+        assert one["budget"]["hits"] == pytest.approx(sum(fits) / 3)
+    assert whole["budget"]["hits"] < 1
+    assert words["budget"]["scores"]["recall@2"]["mean"] > whole["budget"]["scores"]["recall@2"]["mean"]
+    assert words["budget"]["scores"]["recall@2"]["mean"] <= words["scores"]["recall@2"]["mean"]
+
+
+def test_a_budget_that_rankings_do_not_fill_is_said(budgeted: Callable[[int], Outcome]) -> None:
+    outcome = budgeted(10_000)
+    report = json.loads(Path(outcome.json["report"]).read_text())
+    for one in report["settings"]:
+        assert one["budget"]["queries_not_full"] == 3
+        assert one["budget"]["scores"] == one["scores"]
+    assert [warning["message"] for warning in report["warnings"] if warning["code"] == "budget-not-full"] == [
+        f"{name}: 3 of 3 queries have no more hits before 10,000 tokens are full; raise top_k for a fair comparison at "
+        "equal context."
+        for name in ("words", "whole")
+    ]
+
+
+def test_a_budget_needs_a_tokenizer(config: Path, capsys: Capture) -> None:
+    outcome = ragtrial(capsys, "run", str(config), "--set", "evaluators.budget=100")
+    assert outcome.code == 2
+    assert outcome.err == (
+        "error: --set #1: evaluators.budget is counted in tokens of the config's embedder, and a custom embedder has "
+        "no tokenizer; give it a tokenizer_model.\n"
+    )
