@@ -19,7 +19,8 @@ class SentenceChunker(SizedChunker):
 
     A sentence longer than ``size`` is a matter of its own: cut between words, a word longer than that between units,
     and joined with no other sentence. Tokens are counted where they stand: on its own a chunk may have one or two more
-    with a tokenizer that puts the space before a word into its token. Where sentences end, ``ragtrial.chunkers.sentences`` says.
+    with a tokenizer that puts the space before a word into its token. ``ragtrial.chunkers.sentences`` says where
+    sentences end.
     """
 
     kind: Literal["sentence"] = "sentence"
