@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from ragtrial.options import Options
 from ragtrial.records import Span
 from ragtrial.registry import Registry
+from ragtrial.storage.fingerprints import Digest, file_digest
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,26 @@ class Chunker(Options):
     and together cover every character that is not white space. A text of white space alone has none.
     """
 
-    version: ClassVar[int] = 1
+    revision: ClassVar[int] = 1
     """Part of the chunks' fingerprint: raise it whenever the same options would cut elsewhere."""
+
+    needs_embedder: ClassVar[bool] = False
+    """Whether texts must be embedded to cut: see ``EmbeddingChunker``."""
 
     kind: str
 
     def identity(self) -> dict[str, Any]:
-        return {**super().identity(), "version": self.version}
+        return {**super().identity(), "version": self.revision}
+
+    def check(self) -> None:
+        """Raise ModelNotFoundError if what the options name, a function or a package, is not there."""
+
+    def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
+        """Everything that decides where texts are cut, but the tokenizer and the embedder: JSON values.
+
+        ``digest`` hashes files. Raises ModelNotFoundError.
+        """
+        return self.identity()
 
     @property
     def unit_is_tokens(self) -> bool:
@@ -61,7 +75,32 @@ class Chunker(Options):
 CHUNKERS: Registry[type[Chunker]] = Registry("chunker")
 
 
-class SizedChunker(Chunker):
+class MeasuredChunker(Chunker):
+    """A chunker that counts how long chunks are."""
+
+    unit: Literal["tokens", "characters"] = "tokens"
+    """What is counted: tokens of the embedder's tokenizer, or characters."""
+
+    @property
+    def measures(self) -> bool:
+        """Whether the options ask for any length."""
+        return True
+
+    @property
+    def unit_is_tokens(self) -> bool:
+        return self.measures and self.unit == "tokens"
+
+    @staticmethod
+    def budget(size: int, ruler: Ruler) -> int:
+        """How long a chunk's own text may be, once the overhead is paid.
+
+        A title longer than half of ``size`` is not allowed to starve the text: the text gets at least half, and such
+        a chunk is longer than ``size``.
+        """
+        return max(size - ruler.overhead, (size + 1) // 2)
+
+
+class SizedChunker(MeasuredChunker):
     """A chunker that is told how long a chunk may be."""
 
     named_by = ("size", "overlap", "unit")
@@ -72,26 +111,18 @@ class SizedChunker(Chunker):
     overlap: Annotated[int, Field(ge=0)] = 40
     """How much of the end of a chunk the next one repeats at most, in `unit`s. Must be below `size`."""
 
-    unit: Literal["tokens", "characters"] = "tokens"
-    """What is counted: tokens of the embedder's tokenizer, or characters."""
-
     @model_validator(mode="after")
     def _overlap_below_size(self) -> SizedChunker:
         if self.overlap >= self.size:
             raise ValueError(f"overlap is {self.overlap}; it must be below size ({self.size}).")
         return self
 
-    @property
-    def unit_is_tokens(self) -> bool:
-        return self.unit == "tokens"
-
     def window(self, ruler: Ruler) -> tuple[int, int]:
-        """How long a chunk's own text may be, and how much of it the next repeats, once the overhead is paid.
+        """How long a chunk's own text may be (see ``budget``), and how much of it the next repeats.
 
-        A title longer than half of ``size`` is not allowed to starve the text: the text gets at least half, and such
-        a chunk is longer than ``size``. The overlap keeps its share of the size where it would not fit.
+        The overlap keeps its share of the size where it would not fit.
         """
-        budget = max(self.size - ruler.overhead, (self.size + 1) // 2)
+        budget = self.budget(self.size, ruler)
         overlap = self.overlap if 2 * self.overlap <= budget else self.overlap * budget // self.size
         return budget, overlap
 

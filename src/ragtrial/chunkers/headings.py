@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Headings:
     def __init__(self, text: str) -> None:
         tokens = block_tokens(text)
         starts = line_starts(text)
-        self.all: tuple[Heading, ...] = tuple(_headings(text, tokens, starts))
+        self.all: tuple[Heading, ...] = tuple(_headings(tokens, starts))
         self._starts = [heading.start for heading in self.all]
         self._in_force: list[tuple[Heading, ...]] = [()]
         for heading in self.all:
@@ -83,8 +84,8 @@ def _inline_parser() -> MarkdownIt:
     return MarkdownIt("commonmark")
 
 
-def _headings(text: str, tokens: list[Token], starts: list[int]) -> Iterator[Heading]:
-    for opened, inline in zip(tokens, tokens[1:], strict=False):
+def _headings(tokens: list[Token], starts: list[int]) -> Iterator[Heading]:
+    for opened, inline in pairwise(tokens):
         if opened.type == "heading_open" and opened.level == 0 and opened.map:
             first, after = opened.map
             end = starts[min(after, len(starts) - 1)]
