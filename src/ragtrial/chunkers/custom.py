@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from numbers import Integral
 from typing import Any, Literal
 
+import numpy as np
+
 from ragtrial.chunkers.base import CHUNKERS, Chunker, Ruler, trimmed
 from ragtrial.errors import ChunkerError, ModelNotFoundError
 from ragtrial.functions import FunctionName, function_sources, import_function
@@ -51,6 +53,7 @@ class CustomChunker(Chunker):
         function = import_function(self.function)
         try:
             returned = function(text)
+            returned = list(returned) if isinstance(returned, Iterator | np.ndarray) else returned
         except Exception as error:
             said = " ".join(str(error).split())
             raise ChunkerError(f"{self.function} raised {type(error).__name__}: {said}") from error
@@ -67,7 +70,7 @@ class CustomChunker(Chunker):
 
     def _places(self, text: str, returned: Any) -> Iterator[tuple[int, Span]]:
         """The number of each piece, counted from 1, and where it is. Raises ChunkerError."""
-        if isinstance(returned, str | bytes) or not isinstance(returned, Sequence | Iterator):
+        if isinstance(returned, str | bytes) or not isinstance(returned, Sequence):
             raise ChunkerError(f"{self.function} returned {type(returned).__name__}; it must return {_SHAPE}.")
         last = Span(0, 0)
         kind: type | None = None
@@ -110,7 +113,7 @@ _ORDER = "each must begin and end later than the one before"
 
 
 def _is_pair(piece: Any) -> bool:
-    if not isinstance(piece, Sequence) or isinstance(piece, str) or len(piece) != 2:
+    if not isinstance(piece, Sequence | np.ndarray) or isinstance(piece, str) or len(piece) != 2:
         return False
     return all(isinstance(edge, Integral) and not isinstance(edge, bool) for edge in piece)
 

@@ -18,8 +18,8 @@ class MarkdownChunker(SizedChunker):
     """Sections by their headings; one too large is cut at its subsections, then at its blocks.
 
     Blocks are paragraphs, lists and their items, quotes, code, tables and their rows. Code and a table's row are cut
-    only where one alone is too large, and then, as any block, at lines, sentences and words. A heading goes with what
-    it heads. What a heading is says ``Headings``. Text that is no Markdown is cut at its paragraphs.
+    only where one alone is too large, and then, as any block, at lines, sentences and words. A heading goes with
+    what it heads, unless that fits only without it. What a heading is says ``Headings``. Text that is no Markdown is cut at its paragraphs.
     """
 
     kind: Literal["markdown"] = "markdown"

@@ -23,9 +23,6 @@ class Measure:
     budget: int
     overlap: int
 
-    def fits(self, start: int, end: int) -> bool:
-        return self.ruler.length(start, end) <= self.budget
-
 
 class Outline:
     """The places where parts of ``text`` begin, each with its depth: 0 for the coarsest parts.
@@ -42,9 +39,10 @@ class Outline:
         """``text[start:end]`` in stretches that fit.
 
         Neighbouring parts of one depth are joined while they fit; a part that does not fit alone is cut into its own
-        parts, one without any as ``recursive`` cuts. A header that would stand alone goes with what it heads.
+        parts, one without any as ``recursive`` cuts. A header that would stand alone goes with what it heads, if that
+        must be cut anyway or fits beside it.
         """
-        if measure.fits(start, end):
+        if self._fits(measure, start, end):
             return [(start, end)]
         return self._cut(start, end, start, measure)
 
@@ -56,13 +54,13 @@ class Outline:
         made: list[Stretch] = []
         fitting: list[Stretch] = []
         for part_start, part_end in parts:
-            if measure.fits(part_start, part_end):
+            if self._fits(measure, part_start, part_end):
                 if not fitting and lead < part_start:
                     fitting = [(lead, part_start)]
                 fitting.append((part_start, part_end))
                 lead = part_end
                 continue
-            if fitting and self._are_headers(fitting) and measure.fits(fitting[0][0], part_start):
+            if fitting and self._are_headers(fitting) and self._fits(measure, fitting[0][0], part_start):
                 lead = fitting[0][0]
             else:
                 made += _merge(fitting, measure.ruler, measure.budget, measure.overlap)
@@ -70,6 +68,12 @@ class Outline:
             made += self._cut(part_start, part_end, lead, measure)
             lead = part_end
         return made + _merge(fitting, measure.ruler, measure.budget, measure.overlap)
+
+    def _fits(self, measure: Measure, start: int, end: int) -> bool:
+        """Whether a stretch is short enough, the white space at its ends not counted: it will be trimmed."""
+        piece = self.text[start:end]
+        first, last = start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip())
+        return first >= last or measure.ruler.length(first, last) <= measure.budget
 
     def _within(self, start: int, end: int, lead: int, measure: Measure) -> list[Stretch]:
         """The stretches of a part without parts; a header goes with the first of them where there is room."""
