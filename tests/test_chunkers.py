@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ragtrial.chunkers import CHUNKERS, Chunker, Ruler, SizedChunker
+from ragtrial.chunkers.sentences import sentences as sentences_of
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import ConfigError, Fault
 from ragtrial.records import Span
-from ragtrial.tokenizers import Tokenizer
+from ragtrial.tokenizers import Tokenizer, Words
 from ragtrial.validation import validate
 from text_strategies import document_texts, sentences, words
 
 KINDS = CHUNKERS.names()
 SIZED = [name for name, kind in CHUNKERS.members() if issubclass(kind, SizedChunker)]
-UNITS = ("tokens", "characters")
+UNITS = ("tokens", "characters", "words")
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_sized_kind = pytest.mark.parametrize("kind", SIZED)
@@ -39,13 +40,17 @@ def chunker(kind: str, **written: object) -> Chunker:
 
 
 def sized(kind: str, size: int, overlap: int = 0, unit: str = "characters") -> SizedChunker:
-    made = chunker(kind, size=size, overlap=overlap, unit=unit)
+    counted = {"tokenizer": "words"} if unit == "words" else {"unit": unit}
+    made = chunker(kind, size=size, overlap=overlap, **counted)
     assert isinstance(made, SizedChunker)
     return made
 
 
 def ruler_of(text: str, unit: str, tokenizer: Tokenizer, overhead: int = 0) -> Ruler:
-    return Ruler(tokenizer.starts([text])[0] if unit == "tokens" else range(len(text)), overhead)
+    if unit == "characters":
+        return Ruler(range(len(text)), overhead)
+    counter = Words() if unit == "words" else tokenizer
+    return Ruler(counter.starts([text])[0], overhead, counter.alone)
 
 
 def pieces(made: Chunker, text: str, ruler: Ruler | None = None) -> list[str]:
@@ -181,12 +186,180 @@ def test_a_chunker_cannot_be_changed_and_takes_no_unknown_key(kind: str) -> None
         ({"overlap": -1}, "overlap: overlap is -1; it must be at least 0 (default 40)."),
         ({"size": "200"}, "size: size is '200'; it must be a whole number."),
         ({"unit": "token"}, "unit: unit is 'token'; it must be one of: tokens, characters. Did you mean 'tokens'?"),
+        (
+            {"unit": "characters", "tokenizer": "words"},
+            ": unit is characters, but tokenizer is words; leave one of the two out.",
+        ),
+        ({"tokenizer": " "}, "tokenizer: tokenizer: a path must not be empty."),
+        ({"tokenizer": 7}, "tokenizer: tokenizer is 7; it must be a text (put it in quotes)."),
+        ({"measure": "txt"}, "measure: measure is 'txt'; it must be one of: indexed, text. Did you mean 'text'?"),
     ],
 )
 def test_sizes_that_cannot_be_are_refused(kind: str, written: dict[str, object], fault: str) -> None:
     with pytest.raises(ConfigError) as caught:
         validate(CHUNKERS[kind], written, ConfigError, lambda path, text: Fault(".".join(map(str, path)), message=text))
     assert str(caught.value) == fault.removeprefix(": ")
+
+
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        (
+            {"separators": ["\n\n", "\n"]},
+            "separators: separators: the list has no end: a text without any of these could not be cut. Its last must "
+            'be "", which cuts between units; write ["\\n\\n", "\\n", ""].',
+        ),
+        (
+            {"separators": []},
+            'separators: separators: the list is empty; it must end with "", which cuts between units, like '
+            '["\\n\\n", "\\n", ". ", " ", ""].',
+        ),
+        (
+            {"separators": ["\n", "", " "]},
+            'separators: separators: "" stands before the end, and what follows it would never be used; write '
+            '["\\n", " ", ""].',
+        ),
+        (
+            {"separators": ["。", " ", "。"]},
+            'separators: separators: "。" is there more than once; write ["。", " ", ""].',
+        ),
+        ({"separators": ["", ""]}, 'separators: separators: "" is there more than once; write [""].'),
+        ({"separators": " "}, "separators: separators is ' '; it must be a list."),
+        ({"separators": [1, ""]}, "separators.0: separators[0] is 1; it must be a text (put it in quotes)."),
+        ({"keep": "stat"}, "keep: keep is 'stat'; it must be one of: end, start. Did you mean 'start'?"),
+        (
+            {"preset": "langchan"},
+            "preset: preset is 'langchan'; it must be one of: langchain. Did you mean 'langchain'?",
+        ),
+        (
+            {"preset": "langchain", "measure": "indexed"},
+            ": preset langchain counts the text alone; leave out measure: indexed.",
+        ),
+        ({"preset": "langchain", "size": 4}, ": overlap is 40; it must be below size (4)."),
+        ({"preset": "langchain", "separators": [" "], "keep": 1}, None),
+    ],
+)
+def test_separators_that_cannot_be_are_refused(written: dict[str, object], fault: str | None) -> None:
+    with pytest.raises(ConfigError) as caught:
+        validate(
+            CHUNKERS["recursive"],
+            written,
+            ConfigError,
+            lambda path, text: Fault(".".join(map(str, path)), message=text),
+        )
+    if fault is None:  # all at once
+        assert "the list has no end" in str(caught.value)
+        assert "keep is 1" in str(caught.value)
+    else:
+        assert str(caught.value) == fault.removeprefix(": ")
+
+
+def test_a_preset_is_the_same_as_what_it_stands_for_and_what_is_written_goes_before_it() -> None:
+    made = chunker("recursive", preset="langchain")
+    spelled = {"separators": ["\n\n", "\n", " ", ""], "keep": "start", "measure": "text"}
+    assert made == chunker("recursive", preset="langchain", **spelled)
+    assert made.identity() == chunker("recursive", preset="langchain", **spelled).identity()
+    assert made.identity() != chunker("recursive", **spelled).identity()  # which counts pieces where they stand
+    assert made.summary() == "recursive size=200 overlap=40 unit=tokens preset=langchain"
+    own = chunker("recursive", preset="langchain", separators=[".", ""], keep="end")
+    assert (own.separators, own.keep, own.measure) == ((".", ""), "end", "text")  # type: ignore[attr-defined]
+    assert hash(own) != hash(made)
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "keep", "separators", "chunks"),
+    [
+        ("a. b. c", 6, "end", [". ", ""], ["a. b.", "c"]),
+        ("a. b. c", 5, "start", [". ", ""], ["a. b", ". c"]),
+        ("one|two|three", 7, "end", ["|", ""], ["one|", "two|", "three"]),
+        ("one|two|three", 7, "start", ["|", ""], ["one|two", "|three"]),
+        ("||one", 3, "start", ["|", ""], ["|", "|on", "e"]),
+        ("aXbYc", 2, "end", ["Y", "X", ""], ["aX", "bY", "c"]),
+        ("one two", 3, "end", [""], ["one", "tw", "o"]),
+        ("第一。第二。第三", 4, "end", ["。", ""], ["第一。", "第二。", "第三"]),
+    ],
+)
+def test_recursive_splits_at_the_separators_that_are_asked_for_and_keeps_them(
+    text: str, size: int, keep: str, separators: list[str], chunks: list[str]
+) -> None:
+    made = chunker("recursive", size=size, overlap=0, unit="characters", keep=keep, separators=separators)
+    assert pieces(made, text) == chunks
+
+
+@given(
+    text=document_texts,
+    sizing=sizes(),
+    keep=st.sampled_from(["start", "end"]),
+    preset=st.sampled_from([None, "langchain"]),
+)
+def test_whatever_the_separators_and_the_preset_nothing_but_white_space_is_lost(
+    text: str, sizing: tuple[int, int], keep: str, preset: str | None, tokenizer: Tokenizer
+) -> None:
+    written: dict[str, object] = {"separators": ["\n", ". ", ".", "e", ""], "keep": keep, "preset": preset}
+    made = chunker("recursive", size=sizing[0], overlap=sizing[1], **written)
+    spans = made.split(text, ruler_of(text, "tokens", tokenizer))
+    assert uncovered(text, spans).strip() == ""
+    for earlier, later in pairwise(spans):
+        assert earlier.start <= later.start
+        assert earlier.end < later.end
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "overlap", "chunks"),
+    [
+        ("One. Two. Three.", 9, 0, ["One. Two.", "Three."]),
+        ("One. Two. Three.", 16, 0, ["One. Two. Three."]),
+        ("One. Two. Three. Four.", 16, 6, ["One. Two. Three.", "Three. Four."]),
+        ("One. Two. Three. Four.", 16, 5, ["One. Two. Three.", "Four."]),  # no part of a sentence is repeated
+        ("One two three four. Five.", 9, 4, ["One two", "three", "four.", "Five."]),
+        ("One. Abcdefghijk lm. Two.", 5, 0, ["One.", "Abcde", "fghij", "k", "lm.", "Two."]),
+        ("One.\n\nTwo.", 20, 0, ["One.\n\nTwo."]),
+        ("Ask Dr. Hall. Now.", 13, 0, ["Ask Dr. Hall.", "Now."]),
+    ],
+)
+def test_sentences_are_joined_up_to_the_size_and_repeated_whole(
+    text: str, size: int, overlap: int, chunks: list[str]
+) -> None:
+    assert pieces(sized("sentence", size, overlap), text) == chunks
+
+
+@given(text=document_texts, sizing=sizes())
+def test_sentences_that_fit_are_never_torn(text: str, sizing: tuple[int, int]) -> None:
+    spans = sized("sentence", *sizing).split(text, Ruler(range(len(text))))
+    for sentence in sentences_of(text):
+        if sentence.end - sentence.start <= sizing[0]:
+            assert any(span.start <= sentence.start and sentence.end <= span.end for span in spans)
+
+
+@every_sized_kind
+@given(text=document_texts, sizing=sizes(), overhead=st.integers(0, 90))
+def test_where_the_text_alone_is_measured_titles_and_special_tokens_change_nothing(
+    kind: str, text: str, sizing: tuple[int, int], overhead: int
+) -> None:
+    made = chunker(kind, size=sizing[0], overlap=sizing[1], unit="characters", measure="text")
+    alone = sized(kind, *sizing)
+    assert made.split(text, Ruler(range(len(text)), overhead)) == alone.split(text, Ruler(range(len(text))))
+
+
+@every_sized_kind
+@pytest.mark.parametrize(
+    ("written", "counted_by"),
+    [
+        ({}, "embedder"),
+        ({"unit": "characters"}, "characters"),
+        ({"tokenizer": "characters"}, "characters"),
+        ({"unit": "characters", "tokenizer": "characters"}, "characters"),
+        ({"tokenizer": "words"}, "words"),
+        ({"tokenizer": "/a/b.json"}, "/a/b.json"),
+    ],
+)
+def test_what_counts_is_told_by_one_word_and_is_hashed_by_its_content_alone(
+    kind: str, written: dict[str, object], counted_by: str
+) -> None:
+    made = chunker(kind, **written)
+    assert made.counted_by == counted_by
+    assert made.unit_is_tokens == (counted_by == "embedder")
+    assert made.identity() == chunker(kind).identity()
 
 
 @pytest.mark.parametrize(

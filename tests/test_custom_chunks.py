@@ -84,13 +84,13 @@ def test_a_repeated_piece_is_the_place_right_after_the_piece_before_it(tmp_path:
         ),
         (
             "return ['One two.', 'one three']",
-            "piece 2 that cutter:cut returned is 'one three': not in the text as it stands; pieces must be verbatim, in "
-            "their order.",
+            "piece 2 that cutter:cut returned is 'one three': not in the text as it stands; pieces must be verbatim, "
+            "in their order.",
         ),
         (
             "return ['Five.', 'Three four.']",
-            "piece 2 that cutter:cut returned is 'Three four.': in the text, but not behind the piece before it; pieces "
-            "must be verbatim, in their order.",
+            "piece 2 that cutter:cut returned is 'Three four.': in the text, but not behind the piece before it; "
+            "pieces must be verbatim, in their order.",
         ),
         ("raise KeyError('x')", "cutter:cut raised KeyError: 'x'"),
         ("yield (0, 8); raise KeyError('x')", "cutter:cut raised KeyError: 'x'"),

@@ -17,8 +17,9 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import locate
 from ragtrial.embedders import Embedder
 from ragtrial.embedders.cached import CachedEmbedder, TextList
-from ragtrial.errors import ModelNotFoundError, RunError
+from ragtrial.errors import ModelNotFoundError, RunError, did_you_mean
 from ragtrial.health import LengthWatch
+from ragtrial.options import TOKENIZERS
 from ragtrial.outcomes import BuiltIndex, Embeddings
 from ragtrial.progress import Progress, stage
 from ragtrial.rankings import Counts, Floats
@@ -29,7 +30,7 @@ from ragtrial.storage.atomic import write_text
 from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.storage.workspace import Workspace
 from ragtrial.stores import Vectors
-from ragtrial.tokenizers import Tokenizer
+from ragtrial.tokenizers import Tokenizer, UnitCounter, Words
 
 
 class Ground:
@@ -42,6 +43,7 @@ class Ground:
         self.workspace = workspace
         self._progress = progress
         self._embedders: dict[Embedder, CachedEmbedder] = {}
+        self._tokenizers: dict[Path, Tokenizer] = {}
         digest = workspace.digests.digest
         content = corpus_fingerprint(corpus, on_error, digest)
         self.documents = fingerprint(["documents", content])
@@ -195,17 +197,35 @@ class Ground:
             self._embedders[embedder] = CachedEmbedder(embedder, folder, self.workspace.digests.digest)
         return self._embedders[embedder]
 
-    def unit_tokenizer(self, setting: Setting) -> Tokenizer | None:
-        """What counts the chunker's sizes; None for characters."""
+    def unit_tokenizer(self, setting: Setting) -> UnitCounter | None:
+        """What counts the chunker's sizes; None for characters. Raises ModelNotFoundError."""
         tokenizer = self.embedder(setting.embedder).tokenizer
-        if not setting.chunker.unit_is_tokens:
+        counted_by = setting.chunker.counted_by
+        if counted_by == "characters":
             return None
+        if counted_by == "words":
+            return Words()
+        if counted_by != "embedder":
+            return self._tokenizer(setting.name, Path(counted_by))
         if tokenizer is None:
             raise ModelNotFoundError(
                 f"setting {setting.name!r}: its embedder has no tokenizer.json, so tokens cannot be counted; "
-                "set chunker.unit: characters."
+                "set chunker.unit: characters or chunker.tokenizer: words."
             )
         return tokenizer
+
+    def _tokenizer(self, setting: str, path: Path) -> Tokenizer:
+        """The tokenizer at ``path``, read once. Raises ModelNotFoundError."""
+        if path not in self._tokenizers:
+            if not path.is_file():
+                what = "a folder, not a tokenizer file" if path.is_dir() else "not there"
+                near = did_you_mean(path.name, TOKENIZERS)
+                raise ModelNotFoundError(
+                    f"setting {setting!r}: its chunker counts with {path}, which is {what}; "
+                    f"chunker.tokenizer must be {', '.join(TOKENIZERS)} or the path of a tokenizer.json.{near}"
+                )
+            self._tokenizers[path] = Tokenizer(path)
+        return self._tokenizers[path]
 
 
 def _read_lengths(folder: Path) -> Counts:

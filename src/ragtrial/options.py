@@ -67,11 +67,22 @@ def _model_name(value: object) -> object:
     return path if looks_local else str(value)
 
 
+TOKENIZERS = ("embedder", "characters", "words")
+"""What counts lengths, besides a tokenizer.json."""
+
+
+def _tokenizer_name(value: object) -> object:
+    return str(value) if value in TOKENIZERS else _absolute(value)
+
+
 PathText = Annotated[str, BeforeValidator(_absolute)]
 """A path, made absolute from the folder of the file it was written in (the current one without a file)."""
 
 ModelName = Annotated[str, BeforeValidator(_model_name)]
 """A model's name on the hub, or the path of a local folder (made absolute as PathText is)."""
+
+TokenizerName = Annotated[str, BeforeValidator(_tokenizer_name)]
+"""One of TOKENIZERS, or the path of a tokenizer.json (made absolute as PathText is)."""
 
 
 def union_of(members: Registry[Any]) -> Any:

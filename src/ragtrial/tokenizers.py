@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from ragtrial.storage.fingerprints import file_digest
 
 if TYPE_CHECKING:
     import tokenizers
+
+_WORD = re.compile(r"\S+")
 
 
 class Tokenizer:
@@ -30,6 +33,8 @@ class Tokenizer:
         self._tokenizer.no_padding()
         self.fingerprint = file_digest(path)
         self.special_tokens = int(self._tokenizer.num_special_tokens_to_add(is_pair=False))
+        probe = self._tokenizer.encode("a a", add_special_tokens=False)
+        self._tokens_begin_with_space = any(start == 1 for start, _ in probe.offsets)
 
     def counts(self, texts: Sequence[str]) -> Counts:
         """Tokens of each text with the special tokens that a model adds, shape (texts,)."""
@@ -37,6 +42,48 @@ class Tokenizer:
         return np.array([len(encoding) for encoding in encodings], dtype=np.int64)
 
     def starts(self, texts: Sequence[str]) -> list[list[int]]:
-        """For each text the character at which each token starts, ascending, without special tokens."""
+        """For each text the character at which each token starts, ascending, without special tokens.
+
+        A token that begins with white space and has more than that starts at the first character that is none: a piece
+        of a text is then as long where it stands as it is without the white space at its ends.
+        """
         encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        return [[start for start, _ in encoding.offsets] for encoding in encodings]
+        if not self._tokens_begin_with_space:
+            return [[start for start, _ in encoding.offsets] for encoding in encodings]
+        pairs = zip(texts, encodings, strict=True)
+        return [[_visible_start(text, *offset) for offset in encoding.offsets] for text, encoding in pairs]
+
+    def alone(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text, read on its own, without special tokens."""
+        encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [len(encoding) for encoding in encodings]
+
+
+def _visible_start(text: str, start: int, end: int) -> int:
+    if not text[start:end][:1].isspace():
+        return start
+    left = len(text[start:end].lstrip())
+    return end - left if left else start
+
+
+class Words:
+    """Counts words, the longest stretches without white space, as a tokenizer counts tokens."""
+
+    fingerprint = "words"
+    special_tokens = 0
+
+    def counts(self, texts: Sequence[str]) -> Counts:
+        """Words of each text, shape (texts,)."""
+        return np.array(self.alone(texts), dtype=np.int64)
+
+    def starts(self, texts: Sequence[str]) -> list[list[int]]:
+        """For each text the character at which each word starts, ascending."""
+        return [[word.start() for word in _WORD.finditer(text)] for text in texts]
+
+    def alone(self, texts: Sequence[str]) -> list[int]:
+        """Words of each text."""
+        return [len(text.split()) for text in texts]
+
+
+UnitCounter = Tokenizer | Words
+"""What lengths other than in characters are counted with."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from ragtrial.options import Options
+from ragtrial.options import Options, TokenizerName
 from ragtrial.records import Span
 from ragtrial.registry import Registry
 from ragtrial.storage.fingerprints import Digest, file_digest
@@ -20,12 +20,14 @@ from ragtrial.storage.fingerprints import Digest, file_digest
 class Ruler:
     """How long a piece of one text is.
 
-    ``starts`` has the character at which each unit (token or character) starts, ascending; ``overhead`` is the
-    units that every chunk of the text has besides its own: its title, and a model's special tokens.
+    ``starts`` has the character at which each unit (token, word or character) starts, ascending; ``overhead`` is the
+    units that every chunk of the text has besides its own: its title, and a model's special tokens. ``alone`` counts
+    the units of texts that are read each on its own, without special tokens; None where the units are characters.
     """
 
     starts: Sequence[int]
     overhead: int = 0
+    alone: Callable[[Sequence[str]], Sequence[int]] | None = None
 
     def length(self, start: int, end: int) -> int:
         """Units that start in characters ``start`` to ``end``."""
@@ -67,6 +69,11 @@ class Chunker(Options):
         """Whether ``split`` must be given the tokens of the embedder's tokenizer."""
         return False
 
+    @property
+    def counted_by(self) -> str:
+        """What the ruler counts in: ``embedder``, ``characters``, ``words``, or the path of a tokenizer.json."""
+        return "embedder" if self.unit_is_tokens else "characters"
+
     @abstractmethod
     def split(self, text: str, ruler: Ruler) -> list[Span]:
         """The spans of the chunks of ``text``."""
@@ -79,7 +86,25 @@ class MeasuredChunker(Chunker):
     """A chunker that counts how long chunks are."""
 
     unit: Literal["tokens", "characters"] = "tokens"
-    """What is counted: tokens of the embedder's tokenizer, or characters."""
+    """What is counted: tokens of `tokenizer`, or characters."""
+
+    tokenizer: TokenizerName = "embedder"
+    """What counts: `embedder` (its tokenizer), `characters`, `words` (between white space), or a tokenizer.json."""
+
+    measure: Literal["indexed", "text"] = "indexed"
+    """What counts for `size`: all that is indexed for a chunk, its title and a model's special tokens too; or its text
+    alone, as in other tools."""
+
+    @model_validator(mode="after")
+    def _one_unit(self) -> MeasuredChunker:
+        if self.unit == "characters" and self.tokenizer not in ("embedder", "characters"):
+            raise ValueError(f"unit is characters, but tokenizer is {self.tokenizer}; leave one of the two out.")
+        return self
+
+    def identity(self) -> dict[str, Any]:
+        """Without what counts, which is hashed by its content and not by its name."""
+        parts = super().identity()
+        return {name: value for name, value in parts.items() if name not in ("unit", "tokenizer")}
 
     @property
     def measures(self) -> bool:
@@ -88,16 +113,19 @@ class MeasuredChunker(Chunker):
 
     @property
     def unit_is_tokens(self) -> bool:
-        return self.measures and self.unit == "tokens"
+        return self.counted_by == "embedder"
 
-    @staticmethod
-    def budget(size: int, ruler: Ruler) -> int:
-        """How long a chunk's own text may be, once the overhead is paid.
+    @property
+    def counted_by(self) -> str:
+        return "characters" if self.unit == "characters" or not self.measures else self.tokenizer
+
+    def budget(self, size: int, ruler: Ruler) -> int:
+        """How long the own text of a chunk of ``size`` may be, once the overhead is paid.
 
         A title longer than half of ``size`` is not allowed to starve the text: the text gets at least half, and such
         a chunk is longer than ``size``.
         """
-        return max(size - ruler.overhead, (size + 1) // 2)
+        return size if self.measure == "text" else max(size - ruler.overhead, (size + 1) // 2)
 
 
 class SizedChunker(MeasuredChunker):
@@ -106,7 +134,7 @@ class SizedChunker(MeasuredChunker):
     named_by = ("size", "overlap", "unit")
 
     size: Annotated[int, Field(ge=1)] = 200
-    """How long a chunk may be at most, in `unit`s, with its title and a model's special tokens counted in."""
+    """How long a chunk may be at most, in `unit`s; what counts besides its own text, `measure` says."""
 
     overlap: Annotated[int, Field(ge=0)] = 40
     """How much of the end of a chunk the next one repeats at most, in `unit`s. Must be below `size`."""
@@ -123,6 +151,8 @@ class SizedChunker(MeasuredChunker):
         The overlap keeps its share of the size where it would not fit.
         """
         budget = self.budget(self.size, ruler)
+        if self.measure == "text":
+            return budget, self.overlap
         overlap = self.overlap if 2 * self.overlap <= budget else self.overlap * budget // self.size
         return budget, overlap
 

@@ -11,7 +11,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.errors import ChunkerError
 from ragtrial.rankings import Floats
 from ragtrial.records import Span
-from ragtrial.tokenizers import Tokenizer
+from ragtrial.tokenizers import UnitCounter
 
 _BATCH_BYTES = 2_000_000  # tokens of as much text at once take some hundred megabytes
 
@@ -23,11 +23,11 @@ Embed = Callable[[Sequence[str], Callable[[int], None]], Floats]
 def cut(
     library: Library,
     chunker: Chunker,
-    tokenizer: Tokenizer | None,
+    tokenizer: UnitCounter | None,
     advance: Callable[[int], None],
     embed: Embed | None = None,
 ) -> ChunksWriter:
-    """The chunks of every document, in order; lengths in tokens of ``tokenizer``, in characters without one.
+    """The chunks of every document, in order; lengths as ``tokenizer`` counts, in characters without one.
 
     A document without text but with a title has one chunk with an empty span, so that its title can be found; one
     without either has none. ``advance`` is told of every batch of documents; where texts are embedded, which
@@ -115,9 +115,10 @@ def _batches(library: Library) -> Iterator[range]:
         yield range(start, len(library))
 
 
-def _rulers(texts: Sequence[str], titles: Sequence[str], tokenizer: Tokenizer | None) -> list[Ruler]:
+def _rulers(texts: Sequence[str], titles: Sequence[str], tokenizer: UnitCounter | None) -> list[Ruler]:
     if tokenizer is None:
-        pairs = zip(texts, titles, strict=True)
-        return [Ruler(range(len(text)), len(title) + 1 if title else 0) for text, title in pairs]
+        sizes = [(len(text), len(title) + 1 if title else 0) for text, title in zip(texts, titles, strict=True)]
+        return [Ruler(range(length), overhead) for length, overhead in sizes]
     overheads = tokenizer.counts(titles).tolist()  # the title's tokens and the special ones
-    return [Ruler(*pair) for pair in zip(tokenizer.starts(texts), overheads, strict=True)]
+    pairs = zip(tokenizer.starts(texts), overheads, strict=True)
+    return [Ruler(*pair, tokenizer.alone) for pair in pairs]

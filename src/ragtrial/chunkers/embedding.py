@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +36,7 @@ class EmbeddingChunker(MeasuredChunker):
         raise TypeError(f"the chunker {self.kind!r} needs vectors: embed texts() and call group()")
 
 
-def directions(vectors: Sequence[Sequence[float]] | Floats) -> Vectors:
+def directions(vectors: npt.NDArray[np.floating[Any]]) -> Vectors:
     """Every row scaled to length 1 in double precision; a row of zeros stays one."""
     rows = np.asarray(vectors, dtype=np.float64)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True) if len(rows) else np.ones((0, 1))

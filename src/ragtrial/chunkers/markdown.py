@@ -7,7 +7,8 @@ from typing import Literal
 
 from ragtrial.chunkers.base import CHUNKERS, Ruler, SizedChunker
 from ragtrial.chunkers.headings import Headings, block_tokens, line_starts
-from ragtrial.chunkers.outline import Measure, Outline, Stretch, chunks_of
+from ragtrial.chunkers.merging import Stretch
+from ragtrial.chunkers.outline import Measure, Outline, chunks_of
 from ragtrial.records import Span
 
 _BLOCK = 10  # deeper than any heading
@@ -18,8 +19,9 @@ class MarkdownChunker(SizedChunker):
     """Sections by their headings; one too large is cut at its subsections, then at its blocks.
 
     Blocks are paragraphs, lists and their items, quotes, code, tables and their rows. Code and a table's row are cut
-    only where one alone is too large, and then, as any block, at lines, sentences and words. A heading goes with
-    what it heads, unless that fits only without it. What a heading is says ``Headings``. Text that is no Markdown is cut at its paragraphs.
+    only where one alone is too large, and then, as any block, at lines, sentences and words. A heading goes with what
+    it heads, unless that fits only without it. What a heading is, ``Headings`` says. Text that is no Markdown is cut
+    at its paragraphs.
     """
 
     kind: Literal["markdown"] = "markdown"

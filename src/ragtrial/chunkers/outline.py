@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from ragtrial.chunkers.base import Ruler, trimmed
-from ragtrial.chunkers.recursive import SEPARATORS, _merge, _pieces
+from ragtrial.chunkers.merging import Stretch, merged
+from ragtrial.chunkers.recursive import SEPARATORS, recursive_stretches
 from ragtrial.records import Span
-
-Stretch = tuple[int, int]
-"""Characters start to end."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +61,11 @@ class Outline:
             if fitting and self._are_headers(fitting) and self._fits(measure, fitting[0][0], part_start):
                 lead = fitting[0][0]
             else:
-                made += _merge(fitting, measure.ruler, measure.budget, measure.overlap)
+                made += merged(fitting, measure.ruler, measure.budget, measure.overlap)
             fitting = []
             made += self._cut(part_start, part_end, lead, measure)
             lead = part_end
-        return made + _merge(fitting, measure.ruler, measure.budget, measure.overlap)
+        return made + merged(fitting, measure.ruler, measure.budget, measure.overlap)
 
     def _fits(self, measure: Measure, start: int, end: int) -> bool:
         """Whether a stretch is short enough, the white space at its ends not counted: it will be trimmed."""
@@ -77,12 +75,12 @@ class Outline:
 
     def _within(self, start: int, end: int, lead: int, measure: Measure) -> list[Stretch]:
         """The stretches of a part without parts; a header goes with the first of them where there is room."""
-        separators = SEPARATORS
+        separators: Sequence[str] = SEPARATORS
         if lead < start:  # what parts the header from it is not looked for
             inside = start + len(self.text[start:end].rstrip())
-            while separators and self.text.find(separators[0], start, inside) < 0:
+            while self.text.find(separators[0], start, inside) < 0:
                 separators = separators[1:]
-        return _pieces(self.text, lead, end, measure.ruler, separators, measure.budget, measure.overlap)
+        return recursive_stretches(self.text, lead, end, measure.ruler, measure.budget, measure.overlap, separators)
 
     def _parts(self, start: int, end: int) -> list[Stretch]:
         """The coarsest parts of ``text[start:end]``, end to end; the whole where nothing begins inside it."""

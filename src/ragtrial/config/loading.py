@@ -51,7 +51,7 @@ def check_config(config: ExperimentConfig) -> list[tuple[KeyPath, str]]:
             where = (*where, "unit")
             message = (
                 f"{dotted(where)} is tokens, but the custom embedder has no tokenizer to count them; "
-                "set unit: characters, or give the embedder a tokenizer_model."
+                "set unit: characters or tokenizer: words, or give the embedder a tokenizer_model."
             )
             faults.append((where, message))
     return list(dict.fromkeys(faults))
