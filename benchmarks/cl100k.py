@@ -26,4 +26,4 @@ class Cl100k(TikTokenConverter):
 
 if __name__ == "__main__":
     vocabulary, made = sys.argv[1:]
-    Cl100k(vocab_file=vocabulary).converted().save(made)
+    Cl100k(vocab_file=vocabulary).converted().save(made)  # type: ignore[no-untyped-call]

@@ -245,7 +245,7 @@ def test_a_chunker_cannot_be_changed_and_takes_no_unknown_key(kind: str) -> None
         ({"unit": "token"}, "unit: unit is 'token'; it must be one of: tokens, characters. Did you mean 'tokens'?"),
         (
             {"unit": "characters", "tokenizer": "words"},
-            ": unit is characters, but tokenizer is words; leave one of the two out.",
+            ": unit is characters, but tokenizer is words; set unit: tokens, or leave one of the two out.",
         ),
         ({"tokenizer": " "}, "tokenizer: tokenizer: a path must not be empty."),
         ({"tokenizer": 7}, "tokenizer: tokenizer is 7; it must be a text (put it in quotes)."),
@@ -254,7 +254,8 @@ def test_a_chunker_cannot_be_changed_and_takes_no_unknown_key(kind: str) -> None
 )
 def test_sizes_that_cannot_be_are_refused(kind: str, written: dict[str, object], fault: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        validate(CHUNKERS[kind], written, ConfigError, lambda path, text: Fault(".".join(map(str, path)), message=text))
+        whole = {**NEEDED.get(kind, {}), **written}
+        validate(CHUNKERS[kind], whole, ConfigError, lambda path, text: Fault(".".join(map(str, path)), message=text))
     assert str(caught.value) == fault.removeprefix(": ")
 
 

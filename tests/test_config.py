@@ -245,12 +245,17 @@ WRONG = [
      "3:1: chunker: overlap is 9; it must be below size (9)."),
     ("default overlap longer than a chunk", with_("top_k: 3", "chunker: {kind: fixed, size: 9, unit: characters}"),
      "7:24: retrievers.dense.chunker: overlap is 40; it must be below size (9)."),
+    ("separators without an end", with_("{kind: document}", '{kind: recursive, unit: characters, separators: ["\\n"]}'),
+     "3:46: chunker.separators: the list has no end: a text without any of these could not be cut. Its last must be "
+     '"", which cuts between units; write ["\\n", ""].'),
+    ("two units at once", with_("{kind: document}", "{kind: sentence, unit: characters, tokenizer: words}"),
+     "3:1: chunker: unit is characters, but tokenizer is words; set unit: tokens, or leave one of the two out."),
     ("tokens without a tokenizer", with_("{kind: document}", "{kind: recursive, unit: tokens}"),
-     "3:28: chunker.unit is tokens, but the custom embedder has no tokenizer to count them; set unit: characters, or "
-     "give the embedder a tokenizer_model."),
+     "3:28: chunker.unit is tokens, but the custom embedder has no tokenizer to count them; set unit: characters or "
+     "tokenizer: words, or give the embedder a tokenizer_model."),
     ("tokens without a tokenizer, for one retriever", with_("top_k: 3", "chunker: {kind: recursive}"),
      "7:24: retrievers.dense.chunker.unit is tokens, but the custom embedder has no tokenizer to count them; set unit: "
-     "characters, or give the embedder a tokenizer_model."),
+     "characters or tokenizer: words, or give the embedder a tokenizer_model."),
     ("a function without a module", with_("hashing:embed", "embed"),
      "4:26: embedder.function: 'embed' must be written package.module:function."),
     ("a function by its file", with_("hashing:embed", "hashing.py:em-bed"),
@@ -513,7 +518,9 @@ def test_an_override_of_one_key_keeps_the_others() -> None:
 
 def test_an_override_with_another_kind_replaces_the_part() -> None:
     chunker = load(CONFIG, "chunker={kind: fixed, size: 50, unit: characters}").chunker
-    assert chunker.model_dump() == {"kind": "fixed", "size": 50, "overlap": 40, "unit": "characters"}
+    assert chunker.model_dump() == {
+        "kind": "fixed", "size": 50, "overlap": 40, "unit": "characters", "tokenizer": "embedder", "measure": "indexed"
+    }  # fmt: skip
 
 
 def test_a_whole_retriever_can_be_added_by_an_override() -> None:

@@ -599,7 +599,10 @@ def test_tokens_cannot_be_asked_of_a_model_without_a_tokenizer(tiny_model: Path,
     embedder = f"embedder={{kind: sentence-transformer, model: {model}}}"
     with pytest.raises(ModelNotFoundError) as caught:
         run_experiment(experiment.config(embedder, "chunker={kind: recursive, size: 50, overlap: 0, unit: tokens}"))
-    message = "its embedder has no tokenizer.json, so tokens cannot be counted; set chunker.unit: characters."
+    message = (
+        "its embedder has no tokenizer.json, so tokens cannot be counted; set chunker.unit: characters or "
+        "chunker.tokenizer: words."
+    )
     assert str(caught.value) == f"setting 'dense': {message}"
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from ragtrial.errors import ModelNotFoundError
-from ragtrial.tokenizers import Tokenizer
+from ragtrial.tokenizers import Tokenizer, Words
 from text_strategies import document_texts
 
 
@@ -81,3 +81,27 @@ def test_a_file_that_is_no_tokenizer_is_an_input_error_that_names_it(tmp_path: P
     with pytest.raises(ModelNotFoundError) as caught:
         Tokenizer(path)
     assert str(caught.value).startswith(f"{path} is not a tokenizer file that can be read: ")
+
+
+def test_a_token_that_begins_with_a_space_starts_at_its_first_letter(tmp_path: Path) -> None:
+    """Byte pairs and SentencePiece put the space before a word into its token, with the word or as a mark."""
+    import tokenizers
+
+    spaced = tokenizers.Tokenizer(tokenizers.models.WordLevel({" b": 0, "a": 1, "  ": 2, "[UNK]": 3}, "[UNK]"))
+    spaced.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex(r"\s?\S|\s+(?!\S)"), "isolated")
+    spaced.save(str(tmp_path / "tokenizer.json"))
+    made = Tokenizer(tmp_path / "tokenizer.json")
+    assert made.starts(["a b", "a b  ", " a", "  "]) == [[0, 2], [0, 2, 3], [1], [0]]
+    assert made.alone(["a b", "b", ""]) == [2, 1, 0]
+
+
+def test_tokens_of_a_text_on_its_own_are_counted_without_special_ones(tokenizer: Tokenizer) -> None:
+    assert tokenizer.alone(["hub", "unbelievably", ""]) == [1, 5, 0]
+
+
+@given(document_texts)
+def test_words_are_what_stands_between_white_space(text: str) -> None:
+    (starts,) = Words().starts([text])
+    assert [text[start:].split()[0] for start in starts] == text.split()
+    assert Words().alone([text]) == Words().counts([text]).tolist() == [len(text.split())]
+    assert Words.special_tokens == 0

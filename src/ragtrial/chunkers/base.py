@@ -98,7 +98,9 @@ class MeasuredChunker(Chunker):
     @model_validator(mode="after")
     def _one_unit(self) -> MeasuredChunker:
         if self.unit == "characters" and self.tokenizer not in ("embedder", "characters"):
-            raise ValueError(f"unit is characters, but tokenizer is {self.tokenizer}; leave one of the two out.")
+            raise ValueError(
+                f"unit is characters, but tokenizer is {self.tokenizer}; set unit: tokens, or leave one of the two out."
+            )
         return self
 
     def identity(self) -> dict[str, Any]:

@@ -13,7 +13,9 @@ from ragtrial.records import Span
 class FixedChunker(SizedChunker):
     """A window of ``size`` units that moves by ``size - overlap``, wherever that cuts.
 
-    A window that begins inside a word may count a token or two more when it is read on its own.
+    A window that begins inside a word may count a token or two more when it is read on its own. With ``measure: text``
+    these are the windows of LangChain's TokenTextSplitter, but that white space at their ends is no part of them, a
+    character of several tokens is not torn, and a window that adds white space alone is left out.
     """
 
     kind: Literal["fixed"] = "fixed"

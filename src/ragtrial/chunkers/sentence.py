@@ -18,7 +18,9 @@ class SentenceChunker(SizedChunker):
     """Neighbouring sentences joined up to ``size``; a chunk repeats as many whole ones as fit in ``overlap``.
 
     A sentence longer than ``size`` is a matter of its own: cut between words, a word longer than that between units,
-    and joined with no other sentence. Where sentences end, ``ragtrial.chunkers.sentences`` says.
+    and joined with no other sentence. Tokens are counted where they stand: on its own a chunk may have one or two more
+    with a tokenizer that puts the space before a word into its token. ``ragtrial.chunkers.sentences`` says where
+    sentences end.
     """
 
     kind: Literal["sentence"] = "sentence"

@@ -1,0 +1,129 @@
+"""Chunks are as long as the tokenizer that the config names says, and are cut again when its content changes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from experiments import Experiment, write_experiment
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.dataset.dataset import corpus_of
+from ragtrial.errors import ModelNotFoundError
+from ragtrial.experiment import run_experiment, workspace_folder
+from ragtrial.ground import Ground
+from ragtrial.progress import Silent
+from ragtrial.setting import settings_of
+from ragtrial.storage.workspace import Workspace
+from ragtrial.tokenizers import Tokenizer
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    return write_experiment(tmp_path / "kitchen")
+
+
+def chunks(experiment: Experiment, chunker: str) -> Chunks:
+    config = experiment.config(f"chunker={chunker}")
+    ground = Ground(Workspace(workspace_folder(config)), corpus_of(config.dataset), Silent())
+    return ground.chunks(settings_of(config)[0][0])
+
+
+def texts(found: Chunks) -> list[str]:
+    return [found.text(position) for position in range(len(found))]
+
+
+@pytest.mark.parametrize("kind", ["recursive", "fixed", "sentence"])
+def test_a_size_in_words_needs_no_tokenizer_and_is_kept(experiment: Experiment, kind: str) -> None:
+    written = f"{{kind: {kind}, size: 9, overlap: 2, unit: tokens, tokenizer: words, measure: text}}"
+    found = texts(chunks(experiment, written))
+    assert max(len(text.split()) for text in found) in (8, 9)
+
+
+def test_titles_count_in_the_unit_that_is_chosen_unless_the_text_alone_is_measured(experiment: Experiment) -> None:
+    indexed = chunks(experiment, "{kind: fixed, size: 9, overlap: 0, tokenizer: words}")
+    alone = chunks(experiment, "{kind: fixed, size: 9, overlap: 0, tokenizer: words, measure: text}")
+    assert {len(text.split()) for text in indexed.indexed_texts()} >= {9}
+    assert max(len(text.split()) for text in indexed.indexed_texts()) == 9
+    assert max(len(text.split()) for text in texts(indexed)) == 9  # documents without a title
+    assert len(alone) < len(indexed)
+
+
+def test_characters_are_one_unit_however_they_are_written(experiment: Experiment) -> None:
+    names = {
+        chunks(experiment, f"{{kind: recursive, size: 90, overlap: 0, {counted}}}").name
+        for counted in (
+            "unit: characters",
+            "unit: tokens, tokenizer: characters",
+            "unit: characters, tokenizer: characters",
+        )
+    }
+    assert len(names) == 1
+    assert (
+        chunks(experiment, "{kind: recursive, size: 90, overlap: 0, unit: tokens, tokenizer: words}").name not in names
+    )
+
+
+def test_a_tokenizer_file_beside_the_config_counts_and_is_hashed_by_its_content(
+    experiment: Experiment, minilm_folder: Path
+) -> None:
+    own = experiment.folder / "counting" / "tokenizer.json"
+    own.parent.mkdir()
+    shutil.copy(minilm_folder / "tokenizer.json", own)
+    written = "{kind: recursive, size: 20, overlap: 0, unit: tokens, tokenizer: %s}"
+    experiment.file.write_text(
+        json.dumps(
+            {
+                **json.loads(experiment.file.read_text(encoding="utf-8")),
+                "chunker": {"kind": "recursive", "size": 20, "overlap": 0, "tokenizer": "counting/tokenizer.json"},
+            }
+        ),
+        encoding="utf-8",
+    )
+    config = experiment.config()  # the path is meant from the config's folder, not from here
+    assert config.chunker.counted_by == str(own)
+    found = chunks(experiment, written % own)
+    counts = Tokenizer(own).counts(list(found.indexed_texts()))
+    assert 15 < counts.max() <= 20
+    elsewhere = shutil.copy(own, experiment.folder / "same.json")
+    assert chunks(experiment, written % elsewhere).name == found.name
+    content = json.loads(own.read_text(encoding="utf-8"))
+    content["normalizer"]["lowercase"] = False
+    own.write_text(json.dumps(content), encoding="utf-8")
+    assert chunks(experiment, written % own).name != found.name
+
+
+def test_a_tokenizer_that_is_not_there_is_told_before_anything_is_embedded(experiment: Experiment) -> None:
+    known = "chunker.tokenizer must be embedder, characters, words or the path of a tokenizer.json."
+    for written, wrong in [
+        ("nowhere.json", f"counts with {experiment.folder}/nowhere.json, which is not there; {known}"),
+        ("word", f"counts with {experiment.folder}/word, which is not there; {known} Did you mean 'words'?"),
+        (str(experiment.folder), f"counts with {experiment.folder}, which is a folder, not a tokenizer file; {known}"),
+    ]:
+        path = written if written.startswith("/") else experiment.folder / written
+        later = f"retrievers.later={{kind: dense, chunker: {{kind: sentence, tokenizer: {path}}}}}"
+        with pytest.raises(ModelNotFoundError) as caught:
+            run_experiment(experiment.config(later))
+        assert str(caught.value) == f"setting 'later': its chunker {wrong}"
+    assert experiment.embedded() == []
+
+
+def test_a_damaged_tokenizer_file_is_told_before_anything_is_embedded(experiment: Experiment) -> None:
+    path = experiment.folder / "tokenizer.json"
+    path.write_text('{"version": "1.0", "model"', encoding="utf-8")
+    with pytest.raises(ModelNotFoundError) as caught:
+        run_experiment(
+            experiment.config(f"retrievers.later={{kind: dense, chunker: {{kind: fixed, tokenizer: {path}}}}}")
+        )
+    assert str(caught.value).startswith(f"{path} is not a tokenizer file that can be read: ")
+    assert experiment.embedded() == []
+
+
+def test_the_preset_cuts_a_run_of_documents_by_any_tokenizer(experiment: Experiment) -> None:
+    found = chunks(
+        experiment, "{kind: recursive, preset: langchain, size: 12, overlap: 4, unit: tokens, tokenizer: words}"
+    )
+    assert max(len(text.split()) for text in texts(found)) <= 12
+    assert len(found) > 10
