@@ -253,8 +253,8 @@ def test_a_chunker_cannot_be_changed_and_takes_no_unknown_key(kind: str) -> None
     ],
 )
 def test_sizes_that_cannot_be_are_refused(kind: str, written: dict[str, object], fault: str) -> None:
+    whole = {**NEEDED.get(kind, {}), **written}
     with pytest.raises(ConfigError) as caught:
-        whole = {**NEEDED.get(kind, {}), **written}
         validate(CHUNKERS[kind], whole, ConfigError, lambda path, text: Fault(".".join(map(str, path)), message=text))
     assert str(caught.value) == fault.removeprefix(": ")
 
