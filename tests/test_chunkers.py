@@ -6,16 +6,21 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ragtrial.chunkers import CHUNKERS, Chunker, Ruler, SizedChunker
+from ragtrial.chunkers import CHUNKERS, Chunker, EmbeddingChunker, Ruler, SizedChunker
 from ragtrial.chunkers.sentences import sentences as sentences_of
 from ragtrial.dataset.texts import normalised
+from ragtrial.embedders.base import Encode
+from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.errors import ConfigError, Fault
+from ragtrial.functions import FunctionReference
 from ragtrial.records import Span
+from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.tokenizers import Tokenizer, Words
 from ragtrial.validation import validate
 from text_strategies import document_texts, sentences, words
@@ -24,7 +29,18 @@ KINDS = CHUNKERS.names()
 SIZED = [name for name, kind in CHUNKERS.members() if issubclass(kind, SizedChunker)]
 UNITS = ("tokens", "characters", "words")
 
+LIMITED = [*SIZED, "cluster", "semantic"]
+"""Kinds whose chunks have a largest size, where one is given."""
+DECIDED_BY_SIZE = ["document", *SIZED]
+"""Kinds that leave a text whole where it fits; the others have reasons of their own to cut it."""
+NEEDED: dict[str, dict[str, object]] = {
+    "code": {"language": "python"},
+    "custom": {"function": FunctionReference("chunk_functions:paragraphs", Path(__file__).parent)},
+}
+"""What a kind cannot be made without."""
+
 every_kind = pytest.mark.parametrize("kind", KINDS)
+every_limited_kind = pytest.mark.parametrize("kind", LIMITED)
 every_sized_kind = pytest.mark.parametrize("kind", SIZED)
 every_unit = pytest.mark.parametrize("unit", UNITS)
 
@@ -34,16 +50,41 @@ def tokenizer(minilm_folder: Path) -> Tokenizer:
     return Tokenizer(minilm_folder / "tokenizer.json")
 
 
+@pytest.fixture(scope="session")
+def encode(tiny_model: Path) -> Encode:
+    return SentenceTransformerEmbedder(model=str(tiny_model), device="cpu").load()
+
+
 def chunker(kind: str, **written: object) -> Chunker:
-    made: Chunker = CHUNKERS[kind].model_validate(written)
+    made: Chunker = CHUNKERS[kind].model_validate({**NEEDED.get(kind, {}), **written})
     return made
+
+
+def split(made: Chunker, text: str, ruler: Ruler, encode: Encode) -> list[Span]:
+    """The spans, where they are decided by vectors with those of a real model."""
+    if not isinstance(made, EmbeddingChunker):
+        return made.split(text, ruler)
+    texts = made.texts(text, ruler)
+    vectors = np.asarray(encode(texts), dtype=np.float32) if texts else np.empty((0, 0), dtype=np.float32)
+    return made.group(text, ruler, vectors)
 
 
 def sized(kind: str, size: int, overlap: int = 0, unit: str = "characters") -> SizedChunker:
-    counted = {"tokenizer": "words"} if unit == "words" else {"unit": unit}
-    made = chunker(kind, size=size, overlap=overlap, **counted)
+    made = limited(kind, size, overlap, unit)
     assert isinstance(made, SizedChunker)
     return made
+
+
+def limited(kind: str, size: int, overlap: int = 0, unit: str = "characters") -> Chunker:
+    """A chunker of ``kind`` with as much of this as it has options for."""
+    options: dict[str, object] = {"tokenizer": "words"} if unit == "words" else {"unit": unit}
+    if kind in SIZED:
+        options |= {"size": size, "overlap": overlap}
+    elif kind == "cluster":
+        options |= {"size": size, "piece": (size + 2) // 3}
+    else:
+        options = options | {"size": size} if kind in LIMITED else {}
+    return chunker(kind, **options)
 
 
 def ruler_of(text: str, unit: str, tokenizer: Tokenizer, overhead: int = 0) -> Ruler:
@@ -87,10 +128,9 @@ HARD = [
 @example(text="한국어텍스트 이다값" * 5, sizing=(4, 1), overhead=0)
 @example(text="   h e   llo", sizing=(6, 3), overhead=0)
 def test_chunks_are_ascending_spans_that_together_cover_all_but_white_space(
-    kind: str, unit: str, text: str, sizing: tuple[int, int], overhead: int, tokenizer: Tokenizer
+    kind: str, unit: str, text: str, sizing: tuple[int, int], overhead: int, tokenizer: Tokenizer, encode: Encode
 ) -> None:
-    made = sized(kind, *sizing, unit=unit) if kind in SIZED else chunker(kind)
-    spans = made.split(text, ruler_of(text, unit, tokenizer, overhead))
+    spans = split(limited(kind, *sizing, unit), text, ruler_of(text, unit, tokenizer, overhead), encode)
     for span in spans:
         assert 0 <= span.start < span.end <= len(text)
         assert text[span.start : span.end] == text[span.start : span.end].strip()
@@ -101,18 +141,18 @@ def test_chunks_are_ascending_spans_that_together_cover_all_but_white_space(
     assert bool(spans) == bool(text.strip())
 
 
-@every_sized_kind
+@every_limited_kind
 @every_unit
 @given(text=document_texts, sizing=sizes(), overhead=st.integers(0, 90))
 @example(text="한국어텍스트 이다값" * 5, sizing=(4, 1), overhead=0)
 @example(text="x " * 50, sizing=(10, 0), overhead=80)
 @example(text="abc" * 50, sizing=(10, 9), overhead=6)
 def test_a_chunk_is_longer_than_its_size_only_where_one_unit_or_the_title_is(
-    kind: str, unit: str, text: str, sizing: tuple[int, int], overhead: int, tokenizer: Tokenizer
+    kind: str, unit: str, text: str, sizing: tuple[int, int], overhead: int, tokenizer: Tokenizer, encode: Encode
 ) -> None:
     size = sizing[0]
     ruler = ruler_of(text, unit, tokenizer, overhead)
-    for span in sized(kind, *sizing, unit=unit).split(text, ruler):
+    for span in split(limited(kind, *sizing, unit), text, ruler, encode):
         length = ruler.length(span.start, span.end)
         places = {start for start in ruler.starts if span.start <= start < span.end}
         cannot_be_split = len(places) <= 1  # a character of several tokens
@@ -138,34 +178,51 @@ def test_a_chunk_repeats_at_most_the_overlap_of_the_one_before(
 @every_kind
 @pytest.mark.parametrize("text", HARD)
 @every_unit
-def test_hard_texts_lose_nothing_at_any_size(kind: str, text: str, unit: str, tokenizer: Tokenizer) -> None:
+def test_hard_texts_lose_nothing_at_any_size(
+    kind: str, text: str, unit: str, tokenizer: Tokenizer, encode: Encode
+) -> None:
     text = normalised(text)
     for size in (1, 2, 3, 7, 50):
-        made = sized(kind, size, size // 2, unit) if kind in SIZED else chunker(kind)
-        assert uncovered(text, made.split(text, ruler_of(text, unit, tokenizer, 2))).strip() == ""
+        spans = split(limited(kind, size, size // 2, unit), text, ruler_of(text, unit, tokenizer, 2), encode)
+        assert uncovered(text, spans).strip() == ""
 
 
-@every_kind
+@pytest.mark.parametrize("kind", DECIDED_BY_SIZE)
 @given(text=document_texts)
 def test_a_text_that_fits_is_one_chunk(kind: str, text: str) -> None:
-    made = sized(kind, len(text) + 1) if kind in SIZED else chunker(kind)
+    made = limited(kind, len(text) + 1)
     assert pieces(made, text) == ([text.strip()] if text.strip() else [])
 
 
 @every_kind
 @given(text=document_texts)
-def test_the_same_text_is_always_cut_the_same_way(kind: str, text: str) -> None:
-    ruler = Ruler(range(len(text)))
-    assert chunker(kind).split(text, ruler) == chunker(kind).split(text, Ruler(list(range(len(text)))))
+def test_the_same_text_is_always_cut_the_same_way(kind: str, text: str, encode: Encode) -> None:
+    ruler, other = Ruler(range(len(text))), Ruler(list(range(len(text))))
+    assert split(chunker(kind), text, ruler, encode) == split(chunker(kind), text, other, encode)
 
 
 @every_kind
 def test_a_kind_is_registered_under_its_own_name_and_says_what_it_needs(kind: str) -> None:
     made = chunker(kind)
     assert made.kind == kind
-    assert made.unit_is_tokens == (kind in SIZED)
-    if kind in SIZED:
-        assert not chunker(kind, unit="characters").unit_is_tokens
+    made.check()
+    assert made.unit_is_tokens == (kind in SIZED or kind == "cluster")
+    if kind in LIMITED:
+        assert limited(kind, 90, 0, "tokens").unit_is_tokens
+        assert not limited(kind, 90, 0, "characters").unit_is_tokens
+    assert made.needs_embedder == isinstance(made, EmbeddingChunker)
+    if made.needs_embedder:
+        with pytest.raises(TypeError, match=f"the chunker '{kind}' needs vectors"):
+            made.split("text", Ruler(range(4)))
+
+
+@every_kind
+def test_what_a_kind_hashes_is_json_and_changes_with_its_revision(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = chunker(kind)
+    before = fingerprint(made.fingerprint_parts())
+    assert before == fingerprint(chunker(kind).fingerprint_parts())
+    monkeypatch.setattr(type(made), "revision", 99)
+    assert fingerprint(made.fingerprint_parts()) != before
 
 
 @every_kind
@@ -196,8 +253,9 @@ def test_a_chunker_cannot_be_changed_and_takes_no_unknown_key(kind: str) -> None
     ],
 )
 def test_sizes_that_cannot_be_are_refused(kind: str, written: dict[str, object], fault: str) -> None:
+    whole = {**NEEDED.get(kind, {}), **written}
     with pytest.raises(ConfigError) as caught:
-        validate(CHUNKERS[kind], written, ConfigError, lambda path, text: Fault(".".join(map(str, path)), message=text))
+        validate(CHUNKERS[kind], whole, ConfigError, lambda path, text: Fault(".".join(map(str, path)), message=text))
     assert str(caught.value) == fault.removeprefix(": ")
 
 
@@ -484,15 +542,15 @@ def test_recursive_never_ends_a_chunk_where_the_next_word_would_have_fitted(foun
         assert len(line[earlier.start : later.start] + next_word + " ") > size
 
 
-@every_sized_kind
+@every_limited_kind
 def test_chunks_of_real_text_fit_the_size_with_special_tokens_counted(
-    kind: str, tokenizer: Tokenizer, root: Path
+    kind: str, tokenizer: Tokenizer, root: Path, encode: Encode
 ) -> None:
-    made = sized(kind, 64, 16, "tokens")
+    made = limited(kind, 64, 16, "tokens")
     for path in sorted((root / "data" / "support").rglob("*.md"))[:25]:
         text = normalised(path.read_text(encoding="utf-8"))
         ruler = ruler_of(text, "tokens", tokenizer, tokenizer.special_tokens)
-        spans = made.split(text, ruler)
+        spans = split(made, text, ruler, encode)
         assert all(ruler.length(span.start, span.end) <= 62 for span in spans)
         counts = tokenizer.counts([text[span.start : span.end] for span in spans])
         # A window that begins inside a word can be a token longer on its own; words are never cut by `recursive`.

@@ -11,6 +11,7 @@
     │   ├── ModelNotFoundError   a model or a custom function that cannot be found
     │   └── ReportError          a report that is not there or cannot be read
     └── RunError                 it broke while running; what finished is kept   (exit code 3)
+        ├── ChunkerError         a function that chunks failed, or what it returned are no chunks
         ├── EmbedderError        the model or the custom function failed
         ├── StoreError           Chroma failed
         └── WorkspaceError       the cache cannot be read or written
@@ -94,6 +95,10 @@ class ReportError(InputError):
 
 class RunError(RagtrialError):
     """It broke while running; what finished is kept, and the same command resumes."""
+
+
+class ChunkerError(RunError):
+    """A function that chunks failed, or what it returned are no chunks of the text."""
 
 
 class EmbedderError(RunError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, astuple
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from ragtrial.health import LengthWatch
 from ragtrial.options import TOKENIZERS
 from ragtrial.outcomes import BuiltIndex, Embeddings
 from ragtrial.progress import Progress, stage
-from ragtrial.rankings import Counts
+from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Span
 from ragtrial.setting import Setting
 from ragtrial.storage.arrays import read_array, write_array, write_rows
@@ -57,10 +57,11 @@ class Ground:
         self.library = workspace.load("documents", self.documents, f"documents of {corpus.name}", build, Library)
 
     def prepare(self, setting: Setting) -> None:
-        """Find everything that ``setting`` names (model, tokenizer, function) before any work is done.
+        """Find everything that ``setting`` names (model, tokenizer, function, package) before any work is done.
 
         Raises ModelNotFoundError, also for sizes in tokens that no tokenizer is there to count.
         """
+        setting.chunker.check()
         self.unit_tokenizer(setting)
 
     def release(self, embedder: Embedder) -> None:
@@ -91,17 +92,38 @@ class Ground:
         return self.workspace.load("passages", name, "places of passages", build, read)
 
     def chunks(self, setting: Setting) -> Chunks:
-        """The chunks of ``setting``."""
-        tokenizer = self.unit_tokenizer(setting)
-        counted = [tokenizer.fingerprint, tokenizer.special_tokens] if tokenizer else None
-        name = fingerprint(["chunks", self.documents, setting.chunker.identity(), counted])
+        """The chunks of ``setting``; the vectors that a chunker needs are made with its embedder, and kept."""
+        chunker, tokenizer = setting.chunker, self.unit_tokenizer(setting)
+        total, unit = len(self.library), "documents"
+        if chunker.needs_embedder:
+            total, unit = int(self.library.sizes.sum()), "bytes"
+
+        def embed(texts: Sequence[str], advance: Callable[[int], None]) -> Floats:
+            return self.embedder(setting.embedder).embed_documents(texts, advance)
 
         def build(folder: Path) -> None:
-            with stage(self._progress, "chunks", len(self.library), "documents") as progress:
-                cut(self.library, setting.chunker, tokenizer, progress.advance).write(folder)
+            with stage(self._progress, "chunks", total, unit) as progress:
+                cut(self.library, chunker, tokenizer, progress.advance, embed).write(folder)
 
-        what = f"chunks ({setting.chunker.summary()})"
+        what = f"chunks ({chunker.summary()})"
+        name = self._chunks_name(setting)
+        if chunker.needs_embedder:
+            self.workspace.mark("vectors", self.embedder(setting.embedder).path.stem)
         return self.workspace.load("chunks", name, what, build, partial(Chunks, self.library))
+
+    def has_chunks(self, setting: Setting) -> bool:
+        """Whether the chunks of ``setting`` are there or can be made without a model."""
+        return not setting.chunker.needs_embedder or self.workspace.has("chunks", self._chunks_name(setting))
+
+    def _chunks_name(self, setting: Setting) -> str:
+        tokenizer = self.unit_tokenizer(setting)
+        parts = setting.chunker.fingerprint_parts(self.workspace.digests.digest)
+        counted = [tokenizer.fingerprint, tokenizer.special_tokens] if tokenizer else None
+        decided = []
+        if setting.chunker.needs_embedder:
+            embedder = self.embedder(setting.embedder)
+            decided = [embedder.fingerprint, embedder.document_prefix]
+        return fingerprint(["chunks", self.documents, parts, counted, *decided])
 
     def too_long(self, setting: Setting, queries: Sequence[str]) -> dict[str, int | None]:
         """How many chunks and queries are longer than the model reads (None: not known); loads no model."""

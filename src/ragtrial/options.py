@@ -28,7 +28,8 @@ class Options(BaseModel):
         kind = str(getattr(self, "kind", ""))
         named = (self.model_fields_set | set(self.named_by)) - {"kind"}
         values = self.model_dump(include=named)
-        chosen = [f"{name}={value}" for name, value in values.items()]
+        first = [name for name in self.named_by if name in values]
+        chosen = [f"{name}={values[name]}" for name in dict.fromkeys([*first, *values])]
         return " ".join([kind, *chosen]).strip()
 
 

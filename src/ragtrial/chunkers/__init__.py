@@ -3,7 +3,8 @@
 import sys
 from typing import TYPE_CHECKING
 
-from ragtrial.chunkers.base import CHUNKERS, Chunker, Ruler, SizedChunker
+from ragtrial.chunkers.base import CHUNKERS, Chunker, MeasuredChunker, Ruler, SizedChunker
+from ragtrial.chunkers.embedding import EmbeddingChunker
 from ragtrial.options import union_of
 from ragtrial.registry import import_members
 
@@ -14,4 +15,4 @@ if TYPE_CHECKING:
 else:
     AnyChunker = union_of(CHUNKERS)
 
-__all__ = ["CHUNKERS", "AnyChunker", "Chunker", "Ruler", "SizedChunker"]
+__all__ = ["CHUNKERS", "AnyChunker", "Chunker", "EmbeddingChunker", "MeasuredChunker", "Ruler", "SizedChunker"]

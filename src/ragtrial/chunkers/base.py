@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from ragtrial.options import Options, TokenizerName
 from ragtrial.records import Span
 from ragtrial.registry import Registry
+from ragtrial.storage.fingerprints import Digest, file_digest
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,26 @@ class Chunker(Options):
     and together cover every character that is not white space. A text of white space alone has none.
     """
 
-    version: ClassVar[int] = 1
+    revision: ClassVar[int] = 1
     """Part of the chunks' fingerprint: raise it whenever the same options would cut elsewhere."""
+
+    needs_embedder: ClassVar[bool] = False
+    """Whether texts must be embedded to cut: see ``EmbeddingChunker``."""
 
     kind: str
 
     def identity(self) -> dict[str, Any]:
-        return {**super().identity(), "version": self.version}
+        return {**super().identity(), "version": self.revision}
+
+    def check(self) -> None:
+        """Raise ModelNotFoundError if what the options name, a function or a package, is not there."""
+
+    def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
+        """Everything that decides where texts are cut, but the tokenizer and the embedder: JSON values.
+
+        ``digest`` hashes files. Raises ModelNotFoundError.
+        """
+        return self.identity()
 
     @property
     def unit_is_tokens(self) -> bool:
@@ -68,16 +82,8 @@ class Chunker(Options):
 CHUNKERS: Registry[type[Chunker]] = Registry("chunker")
 
 
-class SizedChunker(Chunker):
-    """A chunker that is told how long a chunk may be."""
-
-    named_by = ("size", "overlap", "unit")
-
-    size: Annotated[int, Field(ge=1)] = 200
-    """How long a chunk may be at most, in `unit`s; what counts besides its own text, `measure` says."""
-
-    overlap: Annotated[int, Field(ge=0)] = 40
-    """How much of the end of a chunk the next one repeats at most, in `unit`s. Must be below `size`."""
+class MeasuredChunker(Chunker):
+    """A chunker that counts how long chunks are."""
 
     unit: Literal["tokens", "characters"] = "tokens"
     """What is counted: tokens of `tokenizer`, or characters."""
@@ -90,13 +96,7 @@ class SizedChunker(Chunker):
     alone, as in other tools."""
 
     @model_validator(mode="after")
-    def _overlap_below_size(self) -> SizedChunker:
-        if self.overlap >= self.size:
-            raise ValueError(f"overlap is {self.overlap}; it must be below size ({self.size}).")
-        return self
-
-    @model_validator(mode="after")
-    def _one_unit(self) -> SizedChunker:
+    def _one_unit(self) -> MeasuredChunker:
         if self.unit == "characters" and self.tokenizer not in ("embedder", "characters"):
             raise ValueError(
                 f"unit is characters, but tokenizer is {self.tokenizer}; set unit: tokens, or leave one of the two out."
@@ -109,22 +109,52 @@ class SizedChunker(Chunker):
         return {name: value for name, value in parts.items() if name not in ("unit", "tokenizer")}
 
     @property
+    def measures(self) -> bool:
+        """Whether the options ask for any length."""
+        return True
+
+    @property
     def unit_is_tokens(self) -> bool:
         return self.counted_by == "embedder"
 
     @property
     def counted_by(self) -> str:
-        return "characters" if self.unit == "characters" else self.tokenizer
+        return "characters" if self.unit == "characters" or not self.measures else self.tokenizer
 
-    def window(self, ruler: Ruler) -> tuple[int, int]:
-        """How long a chunk's own text may be, and how much of it the next repeats, once the overhead is paid.
+    def budget(self, size: int, ruler: Ruler) -> int:
+        """How long the own text of a chunk of ``size`` may be, once the overhead is paid.
 
         A title longer than half of ``size`` is not allowed to starve the text: the text gets at least half, and such
-        a chunk is longer than ``size``. The overlap keeps its share of the size where it would not fit.
+        a chunk is longer than ``size``.
         """
+        return size if self.measure == "text" else max(size - ruler.overhead, (size + 1) // 2)
+
+
+class SizedChunker(MeasuredChunker):
+    """A chunker that is told how long a chunk may be."""
+
+    named_by = ("size", "overlap", "unit")
+
+    size: Annotated[int, Field(ge=1)] = 200
+    """How long a chunk may be at most, in `unit`s; what counts besides its own text, `measure` says."""
+
+    overlap: Annotated[int, Field(ge=0)] = 40
+    """How much of the end of a chunk the next one repeats at most, in `unit`s. Must be below `size`."""
+
+    @model_validator(mode="after")
+    def _overlap_below_size(self) -> SizedChunker:
+        if self.overlap >= self.size:
+            raise ValueError(f"overlap is {self.overlap}; it must be below size ({self.size}).")
+        return self
+
+    def window(self, ruler: Ruler) -> tuple[int, int]:
+        """How long a chunk's own text may be (see ``budget``), and how much of it the next repeats.
+
+        The overlap keeps its share of the size where it would not fit.
+        """
+        budget = self.budget(self.size, ruler)
         if self.measure == "text":
-            return self.size, self.overlap
-        budget = max(self.size - ruler.overhead, (self.size + 1) // 2)
+            return budget, self.overlap
         overlap = self.overlap if 2 * self.overlap <= budget else self.overlap * budget // self.size
         return budget, overlap
 

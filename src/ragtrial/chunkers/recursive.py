@@ -155,3 +155,10 @@ class _Task:
         distinct = list(dict.fromkeys(texts))
         lengths = dict(zip(distinct, self.ruler.alone(distinct), strict=True))
         return [lengths[text] for text in texts]
+
+
+def recursive_stretches(
+    text: str, start: int, end: int, ruler: Ruler, budget: int, overlap: int, separators: Sequence[str] = SEPARATORS
+) -> list[Stretch]:
+    """The stretches of ``text[start:end]``, of at most ``budget`` units, as ``recursive`` cuts them."""
+    return _Task(text, ruler, "end", budget, overlap).in_place(start, end, separators)

@@ -29,10 +29,15 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     labels = evaluator.resolved.labels
     cautions = [*evaluator.ground.library.notes, *evaluator.resolved.cautions, *evaluator.setting_cautions]
     chunks: dict[str, int | None] = {}
+    needs_vectors: set[str] = set()
     for setting in evaluator.settings:
         chunks[setting.name] = None
+        setting.chunker.check()
         try:
             evaluator.ground.prepare(setting)
+            if not evaluator.ground.has_chunks(setting):
+                needs_vectors.add(setting.name)
+                continue
             chunks[setting.name] = len(evaluator.ground.chunks(setting))
             cautions += evaluator.too_long(setting)
         except ModelNotFoundError as error:
@@ -50,7 +55,8 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     terminal.say(f"queries    {len(labels.queries):,} with {grades.total():,} judgments: {by_grade or 'none'}")
     terminal.say(f"quotes     {quotes:,} located")
     for name, count in chunks.items():
-        terminal.say(f"chunks     {name}: {f'{count:,}' if count is not None else 'not counted'}")
+        unknown = "not counted: its chunker needs vectors, which run makes" if name in needs_vectors else "not counted"
+        terminal.say(f"chunks     {name}: {f'{count:,}' if count is not None else unknown}")
     terminal.warn(cautions)
     terminal.say_json(
         {

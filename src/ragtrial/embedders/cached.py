@@ -98,9 +98,17 @@ class CachedEmbedder:
 
     def embed_queries(self, texts: Sequence[str]) -> Floats:
         """The vectors of queries, float32 (texts, dimension), from the cache or else from the model."""
+        return self._vectors(texts, self.query_prefix)
+
+    def embed_documents(self, texts: Sequence[str], advance: Callable[[int], None] = lambda _: None) -> Floats:
+        """The vectors of texts of documents, as ``embed_queries``; ``advance`` is told of every text that is done."""
+        return self._vectors(texts, self.document_prefix, advance)
+
+    def _vectors(self, texts: Sequence[str], prefix: str, advance: Callable[[int], None] = lambda _: None) -> Floats:
         if not texts:
             return np.empty((0, 0), dtype=np.float32)
-        embedded = self.embed(TextList(texts), self.query_prefix, self.lengths(TextList(texts), self.query_prefix))
+        source = TextList(texts)
+        embedded = self.embed(source, prefix, self.lengths(source, prefix), advance)
         return np.concatenate(list(embedded.blocks()))
 
     def embed(

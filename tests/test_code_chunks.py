@@ -1,0 +1,171 @@
+"""Source code is cut where definitions and statements begin, the outermost first."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrial.chunkers import CHUNKERS, Ruler
+from ragtrial.chunkers.code import CodeChunker, Language
+from ragtrial.errors import ConfigError, Fault, ModelNotFoundError
+from ragtrial.validation import validate
+
+PYTHON = '''\
+"""Täsks."""
+import os
+
+# How many.
+MOST = 3
+
+class Queue:
+    """Waits."""
+
+    # Puts one.
+    @property
+    def put(self):
+        if self.full:
+            return None
+        return self.items
+
+    def get(self):
+        return self.items.pop()
+
+def main():
+    print("東京", Queue())
+'''
+
+C = """\
+#include <x.h>
+
+/* Adds. */
+int add(int a, int b) {
+    if (a > b) {
+        return a + b;
+    }
+    return b;
+}
+
+struct point {
+    int x;
+    int y;
+};
+"""
+
+
+def chunks(text: str, language: str, size: int, overlap: int = 0) -> list[str]:
+    made = CodeChunker.model_validate({"language": language, "size": size, "overlap": overlap, "unit": "characters"})
+    return [text[span.start : span.end] for span in made.split(text, Ruler(range(len(text))))]
+
+
+def test_functions_that_fit_stay_whole_and_a_class_too_large_is_cut_at_its_methods() -> None:
+    assert chunks(PYTHON, "python", 140) == [
+        PYTHON[: PYTHON.index("\n\nclass")],
+        PYTHON[PYTHON.index("class") : PYTHON.index("\n\n    # Puts")],
+        PYTHON[PYTHON.index("# Puts") : PYTHON.index("\n\n    def get")],
+        PYTHON[PYTHON.index("def get") : PYTHON.index("\n\ndef main")],
+        PYTHON[PYTHON.index("def main") :].strip(),
+    ]
+
+
+def test_a_function_too_large_is_cut_at_its_statements_and_its_first_line_goes_with_them() -> None:
+    text = 'def f():\n    one = "some text"\n    two = "some text"\n    three = "some text"\n'
+    assert chunks(text, "python", 40) == ['def f():\n    one = "some text"', 'two = "some text"', 'three = "some text"']
+
+
+def test_a_comment_stays_with_what_follows_it_and_a_closing_brace_with_what_it_closes() -> None:
+    assert chunks(C, "c", 60) == [
+        "#include <x.h>",
+        "/* Adds. */\nint add(int a, int b) {",
+        "if (a > b) {\n        return a + b;\n    }\n    return b;\n}",
+        "struct point {\n    int x;\n    int y;\n};",
+    ]
+
+
+def test_a_chunk_repeats_whole_statements_up_to_the_overlap() -> None:
+    assert chunks("a = 1\nb = 2\nc = 3\nd = 4\n", "python", 18, overlap=6) == [
+        "a = 1\nb = 2\nc = 3",
+        "c = 3\nd = 4",
+    ]
+
+
+def test_text_that_is_not_of_the_language_loses_nothing() -> None:
+    text = "Dear all,\n\nthis is ((( not code at all. " * 9
+    assert "".join("".join(chunks(text, "java", 50)).split()) == "".join(text.split())
+
+
+def test_code_nested_deeper_than_anybody_writes_is_cut_as_any() -> None:
+    text = "x = " + "[\n" * 3000 + "1" + "]\n" * 3000
+    assert all(len(piece) <= 100 for piece in chunks(text, "python", 100))
+
+
+@pytest.mark.parametrize("language", get_args(Language))
+@given(text=st.text("{}()[]<>;:,'\"#/* \n\tabé=1$?", max_size=120), size=st.integers(4, 60))
+def test_every_language_cuts_anything_without_a_loss(language: str, text: str, size: int) -> None:
+    made = chunks(text, language, size)
+    assert "".join("".join(made).split()) == "".join(text.split())
+    assert all(len(piece) <= size for piece in made)
+
+
+SOURCES = sorted((Path(__file__).parents[1] / "src" / "ragtrial").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", SOURCES[::6], ids=lambda path: path.name)
+def test_functions_of_real_code_that_fit_are_never_cut(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    size = 1200
+    spans = CodeChunker(language="python", size=size, overlap=0, unit="characters").split(text, Ruler(range(len(text))))
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.end_lineno:
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            start, end = starts[first - 1], starts[node.end_lineno]
+            start += len(text[start:end]) - len(text[start:end].lstrip())
+            end = start + len(text[start:end].rstrip())
+            if end - start <= size - 400:  # a comment before it counts, too
+                assert any(span.start <= start and end <= span.end for span in spans), text[start : start + 60]
+
+
+def test_without_the_extra_it_is_said_which_one_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tree_sitter_rust", None)
+    with pytest.raises(ModelNotFoundError) as caught:
+        CodeChunker(language="rust").check()
+    assert str(caught.value) == (
+        "the chunker `code` for rust needs tree_sitter_rust, which is not installed: pip install 'ragtrial[code]'."
+    )
+    monkeypatch.setitem(sys.modules, "tree_sitter", None)
+    with pytest.raises(ModelNotFoundError) as caught:
+        CodeChunker(language="python").check()
+    assert str(caught.value) == (
+        "the chunker `code` for python needs tree_sitter, which is not installed: pip install 'ragtrial[code]'."
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ({}, "language is missing; it must be given."),
+        (
+            {"language": "pyhton"},
+            "language is 'pyhton'; it must be one of: bash, c, cpp, csharp, go, java, javascript, php, python, ruby, "
+            "rust, tsx, typescript. Did you mean 'python'?",
+        ),
+    ],
+)
+def test_a_language_that_is_not_known_is_refused(written: dict[str, object], fault: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        validate(CHUNKERS["code"], written, ConfigError, lambda _, text: Fault(message=text))
+    assert str(caught.value) == fault
+
+
+def test_the_versions_of_the_grammar_are_part_of_the_fingerprint() -> None:
+    parts = CodeChunker(language="tsx").fingerprint_parts()
+    assert set(parts["packages"]) == {"tree-sitter", "tree-sitter-typescript"}
+    assert parts["language"] == "tsx"

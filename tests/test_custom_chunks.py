@@ -1,0 +1,180 @@
+"""A function of the user's cuts: what it returns is placed exactly, or refused with the piece and the document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments import Experiment, write_experiment
+from ragtrial.chunkers import CHUNKERS, Ruler
+from ragtrial.chunkers.custom import CustomChunker
+from ragtrial.errors import ChunkerError, ConfigError, Fault, ModelNotFoundError, RunError
+from ragtrial.experiment import run_experiment
+from ragtrial.functions import FunctionReference
+from ragtrial.validation import validate
+from text_strategies import words
+
+TEXT = "One two. Three four.\n\nOne two. Five."
+
+
+def made(tmp_path: Path, body: str, name: str = "cutter") -> CustomChunker:
+    (tmp_path / f"{name}.py").write_text(f"def cut(text):\n    {body}\n")
+    return CustomChunker(function=FunctionReference(f"{name}:cut", tmp_path))
+
+
+def chunks(tmp_path: Path, body: str, text: str = TEXT) -> list[str]:
+    return [text[span.start : span.end] for span in made(tmp_path, body).split(text, Ruler(range(len(text))))]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return [(0, 8), (9, 20)]", ["One two.", "Three four."]),
+        ("return [[0, 10], [4, 22]]", ["One two. T", "two. Three four."]),
+        ("yield (0, 9); yield (9, 22); yield (20, 22)", ["One two.", "Three four."]),
+        ("return ['One two.', 'Three four.', 'One two. Five.']", ["One two.", "Three four.", "One two. Five."]),
+        ("return ['One two.', 'One two.']", ["One two.", "One two."]),
+        ("return ['One two. Three', 'Three four.']", ["One two. Three", "Three four."]),
+        ("return ['  One two.  ', ' ', '', 'Five.']", ["One two.", "Five."]),
+        ("return text.split('\\n\\n')", ["One two. Three four.", "One two. Five."]),
+        ("import numpy as np; return np.array([[0, 8]])", ["One two."]),
+        ("import numpy as np; return list(np.array([[0, 8]]))", ["One two."]),
+        ("return []", []),
+    ],
+)
+def test_pairs_and_verbatim_pieces_are_placed_in_the_text(tmp_path: Path, body: str, expected: list[str]) -> None:
+    assert chunks(tmp_path, body) == expected
+
+
+def test_a_repeated_piece_is_the_place_right_after_the_piece_before_it(tmp_path: Path) -> None:
+    text = "x x x x\nx x"
+    spans = made(tmp_path, "return ['x x', 'x x', 'x x']").split(text, Ruler(range(len(text))))
+    assert [(span.start, span.end) for span in spans] == [(0, 3), (4, 7), (8, 11)]
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ("return None", "cutter:cut returned NoneType; it must return a list of (start, end) pairs or of strings."),
+        ("return text", "cutter:cut returned str; it must return a list of (start, end) pairs or of strings."),
+        ("return {0: 8}", "cutter:cut returned dict; it must return a list of (start, end) pairs or of strings."),
+        (
+            "return [(0, 8), 'One two.']",
+            "piece 2 that cutter:cut returned is 'One two.'; all must be a list of (start, end) pairs or of strings.",
+        ),
+        (
+            "return [(0, 8.5)]",
+            "piece 1 that cutter:cut returned is (0, 8.5); all must be a list of (start, end) pairs or of strings.",
+        ),
+        ("return [(0, 99)]", "piece 1 that cutter:cut returned is (0, 99); the text has the characters 0 to 36."),
+        ("return [(-2, 3)]", "piece 1 that cutter:cut returned is (-2, 3); the text has the characters 0 to 36."),
+        ("return [(5, 3)]", "piece 1 that cutter:cut returned is (5, 3); the text has the characters 0 to 36."),
+        (
+            "return [(9, 20), (0, 8)]",
+            "piece 2 that cutter:cut returned is (0, 8), the one before it (9, 20); each must begin and end later than "
+            "the one before.",
+        ),
+        (
+            "return [(0, 20), (4, 8)]",
+            "piece 2 that cutter:cut returned is (4, 8), the one before it (0, 20); each must begin and end later than "
+            "the one before.",
+        ),
+        (
+            "return ['One two.', 'one three']",
+            "piece 2 that cutter:cut returned is 'one three': not in the text as it stands; pieces must be verbatim, "
+            "in their order.",
+        ),
+        (
+            "return ['Five.', 'Three four.']",
+            "piece 2 that cutter:cut returned is 'Three four.': in the text, but not behind the piece before it; "
+            "pieces must be verbatim, in their order.",
+        ),
+        ("raise KeyError('x')", "cutter:cut raised KeyError: 'x'"),
+        ("yield (0, 8); raise KeyError('x')", "cutter:cut raised KeyError: 'x'"),
+    ],
+)
+def test_what_are_no_chunks_is_refused_with_the_piece(tmp_path: Path, body: str, fault: str) -> None:
+    with pytest.raises(ChunkerError) as caught:
+        chunks(tmp_path, body)
+    assert str(caught.value) == fault
+
+
+@given(st.lists(words, min_size=1, max_size=20), st.integers(1, 5), st.integers(0, 4))
+def test_overlapping_pieces_of_any_splitter_are_found_again(
+    tmp_path_factory: pytest.TempPathFactory, found: list[str], size: int, overlap: int
+) -> None:
+    """Windows of words, as strings: where words do not repeat, each is where it was cut."""
+    text = " ".join(f"{word}{number}" for number, word in enumerate(found))
+    parts = text.split()
+    step = max(size - overlap, 1)
+    starts = [0]
+    while starts[-1] + size < len(parts):
+        starts.append(starts[-1] + step)
+    windows = [" ".join(parts[start : start + size]) for start in starts]
+    folder = tmp_path_factory.mktemp("cutter")
+    spans = made(folder, f"return {windows!r}").split(text, Ruler(range(len(text))))
+    assert [text[span.start : span.end] for span in spans] == windows
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    made_here = write_experiment(tmp_path / "custom", chunker={"kind": "custom", "function": "cutter:cut"})
+    (made_here.folder / "cutter.py").write_text("def cut(text):\n    return text.split('\\n\\n')\n")
+    return made_here
+
+
+def test_the_document_is_named_where_the_function_fails(experiment: Experiment) -> None:
+    (experiment.folder / "cutter.py").write_text("def cut(text):\n    return [(0, 10_000)]\n")
+    with pytest.raises(RunError) as caught:
+        run_experiment(experiment.config())
+    assert str(caught.value) == (
+        "setting 'dense': document 'bread/rolls.md': piece 1 that cutter:cut returned is (0, 10000); the text has the "
+        "characters 0 to 167."
+    )
+
+
+def edit(experiment: Experiment) -> None:
+    file = experiment.folder / "cutter.py"
+    file.write_text(file.read_text() + "# edited\n")
+
+
+@pytest.mark.parametrize(("options", "again"), [({}, True), ({"version": "1"}, False)])
+def test_chunks_are_kept_as_long_as_the_file_or_the_version_that_is_given_stays(
+    tmp_path: Path, options: dict[str, str], again: bool
+) -> None:
+    chunker = {"kind": "custom", "function": "cutter:cut", **options}
+    made_here = write_experiment(tmp_path / "kept", chunker=chunker)
+    (made_here.folder / "cutter.py").write_text("def cut(text):\n    return text.split('\\n\\n')\n")
+    run_experiment(made_here.config())
+    edit(made_here)
+    run_experiment(made_here.config())
+    assert len([kind for kind, _ in made_here.stages() if kind == "chunks"]) == 1 + again
+
+
+def test_a_function_that_is_not_there_is_refused_before_anything_runs(experiment: Experiment) -> None:
+    (experiment.folder / "cutter.py").write_text("def cuts(text):\n    return []\n")
+    with pytest.raises(ModelNotFoundError) as caught:
+        run_experiment(experiment.config())
+    assert str(caught.value) == "cutter:cut: the module cutter has no function 'cut'. Did you mean 'cuts'?"
+
+
+def test_a_function_without_a_source_needs_a_version() -> None:
+    with pytest.raises(ModelNotFoundError) as caught:
+        CustomChunker(function=FunctionReference("sys:intern", Path.cwd())).fingerprint_parts()
+    assert str(caught.value) == "sys:intern has no source file to tell its versions apart; give `version:`."
+
+
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ({}, "function is missing; it must be given."),
+        ({"function": "cutter"}, "function: 'cutter' must be written package.module:function."),
+    ],
+)
+def test_a_function_must_be_named(written: dict[str, object], fault: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        validate(CHUNKERS["custom"], written, ConfigError, lambda _, text: Fault(message=text))
+    assert str(caught.value) == fault

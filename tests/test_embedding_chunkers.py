@@ -1,0 +1,196 @@
+"""Chunkers that need vectors take them from the setting's embedder, once, and lose none of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments import QUERIES, RUN, Experiment, python, write_experiment
+from ragtrial.chunkers import Ruler
+from ragtrial.chunkers.cluster import ClusterChunker
+from ragtrial.chunkers.semantic import SemanticChunker
+from ragtrial.dataset.dataset import corpus_of
+from ragtrial.errors import RunError
+from ragtrial.experiment import RetrievalEvaluator, run_experiment, workspace_folder
+from ragtrial.ground import Ground
+from ragtrial.progress import Silent
+from ragtrial.setting import settings_of
+from ragtrial.storage.workspace import Workspace
+from small_experiment import ragtrial
+
+SEMANTIC = {"kind": "semantic", "threshold": "percentile", "amount": 50}
+CLUSTER = {"kind": "cluster", "size": 120, "piece": 40, "unit": "characters"}
+
+both = pytest.mark.parametrize("chunker", [SEMANTIC, CLUSTER], ids=["semantic", "cluster"])
+
+
+def ground_of(experiment: Experiment, progress: Any = None) -> Ground:
+    config = experiment.config()
+    return Ground(Workspace(workspace_folder(config)), corpus_of(config.dataset), progress or Silent())
+
+
+def spans(experiment: Experiment) -> list[tuple[str, int, int]]:
+    (setting,) = settings_of(experiment.config())[0]
+    chunks = ground_of(experiment).chunks(setting)
+    found = (chunks.span(position) for position in range(len(chunks)))
+    return [(chunks.document_id(position), span.start, span.end) for position, span in enumerate(found)]
+
+
+@both
+def test_a_run_embeds_every_text_once_and_a_second_run_none(tmp_path: Path, chunker: dict[str, object]) -> None:
+    experiment = write_experiment(tmp_path, chunker=chunker)
+    report = run_experiment(experiment.config())
+    embedded = experiment.embedded()
+    assert len(embedded) == len(set(embedded))
+    assert len(report.settings) == 1
+    run_experiment(experiment.config())
+    assert experiment.embedded() == embedded
+
+
+@both
+def test_the_chunks_are_those_of_each_document_alone(tmp_path: Path, chunker: dict[str, object]) -> None:
+    """Titles count in the size; vectors of one document are not those of another."""
+    together = write_experiment(tmp_path / "together", chunker=chunker)
+    found = spans(together)
+    for name in sorted({name for name, _, _ in found}):
+        text = (together.folder / "documents" / name).read_text()
+        alone = write_experiment(tmp_path / name.replace("/", "-"), documents={name: text}, chunker=chunker)
+        assert spans(alone) == [one for one in found if one[0] == name]
+    assert len(found) > len({name for name, _, _ in found})
+
+
+def test_what_is_embedded_has_the_prefix_of_documents(tmp_path: Path) -> None:
+    embedder = {"kind": "custom", "function": "embedding:embed", "document_prefix": "passage: "}
+    experiment = write_experiment(tmp_path, chunker=SEMANTIC, embedder=embedder)
+    spans(experiment)
+    assert experiment.embedded()
+    assert all(text.startswith("passage: ") for text in experiment.embedded())
+
+
+@pytest.mark.parametrize("change", [{"version": "2"}, {"document_prefix": "passage: "}])
+def test_another_embedder_or_prefix_makes_other_chunks(tmp_path: Path, change: dict[str, str]) -> None:
+    experiment = write_experiment(tmp_path, chunker=SEMANTIC)
+    spans(experiment)
+    config = json.loads(experiment.file.read_text())
+    config["embedder"] |= change
+    experiment.file.write_text(json.dumps(config))
+    spans(experiment)
+    assert len([kind for kind, _ in experiment.stages() if kind == "chunks"]) == 2
+
+
+def test_the_embedder_does_not_matter_to_chunks_that_need_none(tmp_path: Path) -> None:
+    experiment = write_experiment(tmp_path, chunker={"kind": "markdown", "unit": "characters"})
+    spans(experiment)
+    config = json.loads(experiment.file.read_text())
+    config["embedder"]["version"] = "2"
+    experiment.file.write_text(json.dumps(config))
+    spans(experiment)
+    assert len([kind for kind, _ in experiment.stages() if kind == "chunks"]) == 1
+    assert experiment.embedded() == []
+
+
+def test_a_run_that_is_killed_while_it_chunks_goes_on_where_it_was(tmp_path: Path) -> None:
+    documents = {f"{number:02}.txt": " ".join(f"Loaf {number} weighs {n}." for n in range(9)) for number in range(12)}
+    queries = [{"id": "one", "text": "loaf 7", "relevant_docs": [{"doc": "07.txt"}]}]
+    embedder = {"kind": "custom", "function": "embedding:embed", "batch_size": 1, "version": "1"}
+    options = {"documents": documents, "queries": queries, "chunker": SEMANTIC, "embedder": embedder}
+    experiment, control = (write_experiment(tmp_path / name, **options) for name in ("killed", "whole"))  # type: ignore[arg-type]  # mypy takes the values for one type
+    experiment.trouble("kill", after=60)
+    assert python(RUN, experiment.file).returncode == -9
+    assert not [kind for kind, _ in experiment.stages() if kind == "chunks"]
+    tried = experiment.embedded()
+    experiment.no_trouble()
+    report = run_experiment(experiment.config())
+    again = experiment.embedded()[len(tried) :]
+    whole = run_experiment(control.config())
+    assert len(again) < len(control.embedded()) - 50
+    left_out = {"name", "timings", "latency", "index"}
+    assert report.settings[0].model_dump(exclude=left_out) == whole.settings[0].model_dump(exclude=left_out)
+    assert spans(experiment) == spans(control)
+
+
+def test_an_embedder_that_fails_while_texts_are_cut_leaves_no_chunks(tmp_path: Path) -> None:
+    experiment = write_experiment(tmp_path, chunker=CLUSTER)
+    experiment.trouble("raise", after=5)
+    with pytest.raises(RunError) as caught:
+        run_experiment(experiment.config())
+    assert str(caught.value) == "setting 'dense': embedding:embed raised ConnectionError for 4 texts: out of quota"
+    assert not [kind for kind, _ in experiment.stages() if kind == "chunks"]
+
+
+@both
+def test_validate_and_prepare_embed_nothing(
+    tmp_path: Path, chunker: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = write_experiment(tmp_path, queries=QUERIES[:3], chunker=chunker)
+    RetrievalEvaluator(experiment.config()).prepare()
+    outcome = ragtrial(capsys, "validate", experiment.file, "--strict")
+    assert outcome.code == 0
+    assert "chunks     dense: not counted: its chunker needs vectors, which run makes" in outcome.out
+    assert experiment.embedded() == []
+    run_experiment(experiment.config())
+    outcome = ragtrial(capsys, "validate", experiment.file)
+    assert f"chunks     dense: {len(spans(experiment))}\n" in outcome.out
+
+
+class Told:
+    """Keeps what a stage says."""
+
+    def __init__(self) -> None:
+        self.stages: list[list[Any]] = []
+
+    def begin(self, stage: str, total: int | None, unit: str) -> None:
+        self.stages.append([stage, total, unit, 0, 0])
+
+    def advance(self, count: int) -> None:
+        self.stages[-1][3] += count
+        self.stages[-1][4] += 1
+
+    def finish(self) -> None:
+        pass
+
+    def abandon(self) -> None:
+        pass
+
+
+@both
+def test_progress_is_shown_in_bytes_and_ends_at_all_of_them(tmp_path: Path, chunker: dict[str, object]) -> None:
+    experiment = write_experiment(tmp_path, chunker=chunker)
+    told = Told()
+    (setting,) = settings_of(experiment.config())[0]
+    ground_of(experiment, told).chunks(setting)
+    (stage,) = [stage for stage in told.stages if stage[0] == "chunks"]
+    size = sum(path.stat().st_size for path in (experiment.folder / "documents").rglob("*.*"))
+    assert stage[1:4] == [size, "bytes", size]
+    assert stage[4] > 5  # bit by bit
+
+
+def test_documents_with_nothing_to_embed_are_whole_and_an_empty_one_is_found_by_its_title(tmp_path: Path) -> None:
+    corpus = [
+        {"_id": "none", "title": "", "text": ""},
+        {"_id": "title", "title": "Only a title", "text": ""},
+        {"_id": "one", "title": "", "text": "One sentence."},
+    ]
+    for chunker in (SEMANTIC, CLUSTER):
+        folder = tmp_path / str(chunker["kind"])
+        queries = [{"id": "q", "text": "one", "relevant_docs": [{"doc": "one"}]}]
+        dataset = {"corpus": "corpus.jsonl", "queries": "prompt_queries.json"}
+        experiment = write_experiment(folder, queries=queries, chunker=chunker, dataset=dataset)
+        (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, corpus)))
+        assert spans(experiment) == [("title", 0, 0), ("one", 0, 13)]
+        assert experiment.embedded() == []
+
+
+def test_vectors_of_any_length_are_compared_by_their_direction() -> None:
+    text = "One is here. Two is here. Three is here."
+    rows = np.array([[1, 0], [0.9, 0.1], [0, 1]], dtype=np.float32)
+    ruler_text = range(len(text))
+    made = SemanticChunker(amount=50)
+    scaled = rows * np.array([[1], [1000], [0.001]], dtype=np.float32)
+    assert made.group(text, Ruler(ruler_text), rows) == made.group(text, Ruler(ruler_text), scaled)
+    grouped = ClusterChunker(size=30, piece=14, unit="characters")
+    assert grouped.group(text, Ruler(ruler_text), rows) == grouped.group(text, Ruler(ruler_text), scaled)

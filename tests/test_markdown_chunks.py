@@ -1,0 +1,178 @@
+"""Markdown is cut at its headings, then at its blocks; code and rows stay whole where they can."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrial.chunkers import Ruler
+from ragtrial.chunkers.headings import block_tokens, line_starts
+from ragtrial.chunkers.markdown import MarkdownChunker
+from text_strategies import sentences
+
+MANUAL = """\
+---
+a: b
+---
+# Hub
+
+Intro of it.
+
+## Power
+
+On.
+
+## Reset
+
+```py
+# no heading
+
+x = 1
+```
+
+| a   | b |
+|-----|---|
+| one | 1 |
+| two | 2 |
+
+- first
+- second
+  more
+
+# Other
+
+## Deep
+
+### Deeper
+
+Last paragraph here. It goes on and on.
+"""
+
+
+def chunks(text: str, size: int, overlap: int = 0, **options: bool) -> list[str]:
+    made = MarkdownChunker(size=size, overlap=overlap, unit="characters", **options)  # type: ignore[arg-type]  # bool
+    return [text[span.start : span.end] for span in made.split(text, Ruler(range(len(text))))]
+
+
+def test_sections_that_fit_are_joined_under_their_heading_and_larger_ones_cut_at_their_blocks() -> None:
+    assert chunks(MANUAL, 60) == [
+        "---\na: b\n---",
+        "# Hub\n\nIntro of it.\n\n## Power\n\nOn.",
+        "## Reset\n\n```py\n# no heading\n\nx = 1\n```",
+        "| a   | b |\n|-----|---|\n| one | 1 |\n| two | 2 |",
+        "- first\n- second\n  more",
+        "# Other",
+        "## Deep\n\n### Deeper\n\nLast paragraph here. It goes on and on.",
+    ]
+
+
+def test_headings_go_with_the_first_sentences_of_a_paragraph_that_must_be_cut_anyway() -> None:
+    text = "# A\n\n## B\n\nLast paragraph here. It goes on and on.\n\nMore."
+    assert chunks(text, 35) == ["# A\n\n## B\n\nLast paragraph here.", "It goes on and on.", "More."]
+
+
+def test_without_merging_each_section_is_a_chunk_of_its_own_and_a_bare_heading_goes_with_the_next() -> None:
+    assert chunks(MANUAL, 400, merge=False) == [
+        "---\na: b\n---",
+        "# Hub\n\nIntro of it.",
+        "## Power\n\nOn.",
+        MANUAL[MANUAL.index("## Reset") : MANUAL.index("\n\n# Other")],
+        MANUAL[MANUAL.index("# Other") :].rstrip(),
+    ]
+
+
+def test_a_bare_heading_does_not_go_with_a_section_that_is_not_its_own() -> None:
+    assert chunks("## A\n\n## B\n\nb\n\n# C\n\nc", 100, merge=False) == ["## A", "## B\n\nb", "# C\n\nc"]
+
+
+def test_a_text_that_fits_is_one_chunk_when_sections_are_merged() -> None:
+    assert chunks(MANUAL, len(MANUAL)) == [MANUAL.strip()]
+
+
+def test_sections_under_different_headings_are_not_joined_where_their_parents_do_not_fit() -> None:
+    text = "# A\n\n## A1\n\none one\n\n## A2\n\ntwo\n\n# B\n\n## B1\n\nthree\n\n## B2\n\nfour four"
+    assert chunks(text, 26) == [
+        "# A\n\n## A1\n\none one",
+        "## A2\n\ntwo",
+        "# B\n\n## B1\n\nthree",
+        "## B2\n\nfour four",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        (44, ["Some words before the code.", "```\na = 1\n\nb = 2\n```", "And some words after it all."]),
+        (13, ["Some words", "before the", "code.", "```\na = 1", "b = 2\n```", "And some", "words after", "it all."]),
+    ],
+)
+def test_code_is_cut_only_where_it_alone_is_too_large(size: int, expected: list[str]) -> None:
+    assert (
+        chunks("Some words before the code.\n\n```\na = 1\n\nb = 2\n```\n\nAnd some words after it all.", size)
+        == expected
+    )
+
+
+def test_a_row_of_a_table_is_cut_only_where_it_alone_is_too_large_and_the_first_rows_have_its_header() -> None:
+    rows = "".join(f"| row {number} | some words |\n" for number in range(6))
+    made = chunks(f"| a | b |\n|---|---|\n{rows}", 60)
+    assert [piece.split("\n") for piece in made] == [
+        ["| a | b |", "|---|---|", "| row 0 | some words |"],
+        ["| row 1 | some words |", "| row 2 | some words |"],
+        ["| row 3 | some words |", "| row 4 | some words |"],
+        ["| row 5 | some words |"],
+    ]
+
+
+def test_an_item_of_a_list_stays_whole_with_the_items_below_it() -> None:
+    text = "- one is long enough\n- two\n  - two a\n  - two b\n- three\n"
+    assert chunks(text, 30) == ["- one is long enough", "- two\n  - two a\n  - two b", "- three"]
+
+
+def test_a_heading_with_no_room_beside_the_code_below_it_leaves_the_code_whole() -> None:
+    assert chunks("# Heading of it\n\n```\na = 1\n\nb = 2\n```\n", 24) == [
+        "# Heading of it",
+        "```\na = 1\n\nb = 2\n```",
+    ]
+
+
+def test_a_chunk_repeats_whole_blocks_of_the_one_before_up_to_the_overlap() -> None:
+    text = "one one\n\ntwo two\n\nthree three\n\nfour"
+    assert chunks(text, 24, overlap=9) == ["one one\n\ntwo two", "two two\n\nthree three", "four"]
+
+
+BLOCKS = st.one_of(
+    sentences,
+    st.integers(1, 4).flatmap(lambda level: sentences.map(lambda words: f"{'#' * level} {words}")),
+    st.lists(sentences, min_size=1, max_size=4).map(lambda lines: "```\n" + "\n\n".join(lines) + "\n```"),
+    st.lists(sentences, min_size=1, max_size=4).map(lambda lines: "\n".join(f"- {line}" for line in lines)),
+    st.lists(sentences, min_size=1, max_size=4).map(
+        lambda lines: "\n".join(["| a |", "|---|", *(f"| {line} |" for line in lines)])
+    ),
+)
+
+
+@given(st.lists(BLOCKS, min_size=1, max_size=12).map("\n\n".join), st.integers(1, 120), st.booleans())
+def test_no_code_and_no_row_that_fits_is_ever_cut(text: str, size: int, merge: bool) -> None:
+    spans = MarkdownChunker(size=size, overlap=0, unit="characters", merge=merge).split(text, Ruler(range(len(text))))
+    starts = line_starts(text)
+    for token in block_tokens(text):
+        if token.map and token.type in ("fence", "tr_open"):
+            start, after = starts[token.map[0]], starts[token.map[1]]
+            if after - start <= size:
+                end = start + len(text[start:after].rstrip())
+                assert sum(span.start <= start and end <= span.end for span in spans) == 1
+
+
+@given(st.lists(BLOCKS, min_size=1, max_size=12).map("\n\n".join), st.integers(40, 200))
+def test_a_heading_stands_alone_only_where_nothing_it_heads_has_room_beside_it(text: str, size: int) -> None:
+    made = chunks(text, size)
+    for piece, following in pairwise(made):
+        level = len(piece) - len(piece.lstrip("#"))
+        if level and "\n" not in piece and not following.startswith("#" * level + " "):
+            next_level = len(following) - len(following.lstrip("#"))
+            heads = next_level == 0 or next_level > level
+            assert not heads or len(piece) + 2 + len(following) > size
