@@ -1,0 +1,101 @@
+"""Sentences cover a text, end where a reader would end them, and cost time in proportion to its length."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from ragtrial.chunkers.sentences import sentences
+from ragtrial.dataset.texts import normalised
+from text_strategies import document_texts
+
+
+def found(text: str) -> list[str]:
+    return [text[span.start : span.end] for span in sentences(text)]
+
+
+@given(text=document_texts)
+def test_sentences_are_ascending_trimmed_disjoint_and_leave_out_white_space_alone(text: str) -> None:
+    spans = sentences(text)
+    for span in spans:
+        assert span.start < span.end
+        assert text[span.start : span.end] == text[span.start : span.end].strip()
+    assert all(earlier.end <= later.start for earlier, later in pairwise(spans))
+    assert "".join("".join(found(text)).split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        # What stands between two bars is one sentence; the bars are put in place of the space between two.
+        "Hold the button.| Is it green?| Good!| Done",
+        'He said "Stop."| Then (so it seems.)| He left.| “Why?” she asked.| ‘Well.’| No.',
+        "Ask Dr. Smith vs. J. R. Doe, Prof. Ames or Mrs. Hill.| They know.",
+        "It took 5 ms. |Then 3.14 s.| See https://a.example/b.c?d=e! |Version 2.1.0 is out.",
+        "Use e.g. this, i.e. that (cf. Fig. 3 and No. 7).| The answer is no.| Next.",
+        "The U.S. Army left the U.S. |The rest stayed.| At 5 p.m. |We saw Jan. 5 pass.",
+        "Wait... what?| Wait...| What?| Wait… |No.",
+        "It was shown.[12]| It was not.[3][4]| Smith et al. 2020 say so.",
+        "**Bold.**| _Slanted?_| `code`.| Then ¿qué?| ¡Sí!| Ça va.| «Oui.»| Non.",
+        "Plan B. |The plan failed.| 1. is a number.| In 2020. |It ended.",
+        "12. Dr. Who came.| Twice.",
+        "これはペンです。|「はい。」と言った。|３．１４です。|本当？|はい！",
+        "他说：“好。”|她走了。|真的吗？|是。",
+        "यह है। |वह है।",
+        "هل هذا صحيح؟ |نعم.",
+        "one line\nand the next of it. |Then more",
+    ],
+)
+def test_a_sentence_ends_where_a_reader_ends_it(written: str) -> None:
+    assert found(written.replace("|", "")) == [part.strip() for part in written.split("|")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("no stop\n\nbut a blank line\n \nor two", ["no stop", "but a blank line", "or two"]),
+        ("Take:\n- one\n- two\n  of them\n* three", ["Take:", "- one", "- two\n  of them", "* three"]),
+        ("1. Open it\n2) Look\n(3) Close\na) now", ["1. Open it", "2) Look", "(3) Close", "a) now"]),
+        ("before\n# Heading\nText of it", ["before", "# Heading", "Text of it"]),
+        ("Heading\n=====\nText\n---\nMore", ["Heading\n=====", "Text\n---", "More"]),
+        ("Sizes:\n| a | b |\n|---|---|\n| 1 | 2 |", ["Sizes:", "| a | b |", "|---|---|", "| 1 | 2 |"]),
+        ("Run\n```\nls\n```\nthen", ["Run", "```", "ls", "```", "then"]),
+        ("a - b\n-5 degrees", ["a - b\n-5 degrees"]),
+        ("*Note* that\n*this* holds", ["*Note* that\n*this* holds"]),
+        ("", []),
+        (" \n\u3000", []),
+        ("...", ["..."]),
+        (". a", [". a"]),
+        ("\n\nDr.\n\nWho", ["Dr.", "Who"]),
+    ],
+)
+def test_blank_lines_items_headings_and_tables_end_a_sentence(text: str, expected: list[str]) -> None:
+    assert found(text) == expected
+
+
+HARD = [
+    ".", "(", ". ", ".(", ". (", "a.", "\n", "- ", "-\n", " ", "1. ", ".[1", ".\n ", "[", '"', "#\n", "。", '."',
+    "1.\u00a0", "\t-", "Dr. ", "A. ", "A.", ". a ", "?! ", "- - ", "é", "1", ".[1]", "No. 1 ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mark", HARD)
+def test_the_time_grows_with_the_length_and_no_faster(mark: str) -> None:
+    text = mark * (1_000_000 // len(mark))
+    begun = time.process_time()
+    sentences(text)
+    assert time.process_time() - begun < 20  # a few seconds on a slow machine; the square of it would be days
+
+
+def test_sentences_of_real_documents_are_of_the_length_that_people_write(root: Path) -> None:
+    lengths = []
+    for path in sorted((root / "data" / "support").rglob("*.md")):
+        text = normalised(path.read_text(encoding="utf-8"))
+        lengths += [span.end - span.start for span in sentences(text)]
+    lengths.sort()
+    assert 30 < lengths[len(lengths) // 2] < 120
+    assert lengths[-1] < 600
