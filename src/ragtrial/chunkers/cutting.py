@@ -14,20 +14,27 @@ _BATCH_BYTES = 2_000_000  # tokens of as much text at once take some hundred meg
 
 
 def cut(
-    library: Library, chunker: Chunker, tokenizer: Tokenizer | None, advance: Callable[[int], None]
+    library: Library,
+    chunker: Chunker,
+    tokenizer: Tokenizer | None,
+    advance: Callable[[int], None],
+    *,
+    has_titles: bool = True,
 ) -> ChunksWriter:
     """The chunks of every document, in order; lengths in tokens of ``tokenizer``, in characters without one.
 
-    A document without text but with a title has one chunk with an empty span, so that its title can be found; one
-    without either has none. ``advance`` is told of every batch of documents.
+    With ``has_titles`` (titles are indexed) lengths count the title, and a document without text but with a title has
+    one chunk with an empty span, so that its title can be found; else it has none. ``advance`` is told of every batch
+    of documents.
     """
     writer = ChunksWriter()
     for positions in _batches(library):
         texts = [library.text(position) for position in positions]
-        rulers = _rulers(texts, [library.titles[position] for position in positions], tokenizer)
-        for position, text, ruler in zip(positions, texts, rulers, strict=True):
+        titles = [library.titles[position] if has_titles else "" for position in positions]
+        rulers = _rulers(texts, titles, tokenizer)
+        for position, text, title, ruler in zip(positions, texts, titles, rulers, strict=True):
             spans = chunker.split(text, ruler)
-            if not spans and library.titles[position]:
+            if not spans and title:
                 spans = [Span(0, 0)]
             for span in spans:
                 writer.add(position, library.ids[position], text, span)
