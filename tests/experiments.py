@@ -88,9 +88,8 @@ QUERIES: list[dict[str, Any]] = [
 ]
 
 
-STAGES = ("documents", "chunks", "surroundings", "lengths", "embeddings", "indexes", "rankings", "latency", "reach")
-"""Every kind of stage; surroundings are made for a context beside the title, the last two when latency is measured, and
-for indexes that are not exact."""
+STAGES = ("documents", "chunks", "lengths", "embeddings", "indexes", "rankings", "latency", "reach")
+"""Every kind of stage; the last two are made when latency is measured, and for indexes that are not exact."""
 
 
 @dataclass(frozen=True)
