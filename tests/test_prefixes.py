@@ -53,6 +53,7 @@ def test_a_row_names_its_chunk_by_id_or_by_place_or_by_both(chunks: Chunks, file
     rows = [place("b", 0, 4, "fourth"), {"chunk": chunks.id(0), "prefix": "first"}]
     rows.append({"chunk": chunks.id(1), **place("a", 4, 13, "rest"), "title": "", "tokens": 4, "by": "me"})
     assert matched(chunks, file, rows) == ["first", "rest", "fourth"]
+    assert matched(chunks, file, [{"chunk": chunks.id(1), "doc": "a", "prefix": "p"}]) == [None, "p", None]
 
 
 def test_a_packed_file_is_read(chunks: Chunks, tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ def test_rows_that_are_wrong_are_told_all_at_once_with_their_lines(chunks: Chunk
         ":6: chunk is 7; it must be the id of a chunk, as `ragtrial chunks` writes it.",
         ":7: chunk is ''; it must be the id of a chunk, as `ragtrial chunks` writes it.",
         ":8: names no chunk; it must have `chunk`, or `doc`, `start` and `end`. Found keys: prefix.",
-        ":9: has no start and no end; a chunk's place needs all three.",
+        ":9: has no start and no end; without a `chunk`, a row needs all three.",
         ":10: doc is true; it must be the id of a document.",
         ":11: start is '0'; it must be a whole number, at least 0.",
         ":12: end is 1.5; it must be a whole number, at least 0.",

@@ -144,17 +144,19 @@ def _row(line: int, values: Mapping[str, object]) -> PrefixRow | str:
     place = _place(values)
     if isinstance(place, str):
         return place
-    if chunk is None and place is None:
+    if place is None and chunk is None:
+        missing = [name for name in ("doc", "start", "end") if values.get(name) is None]
+        if len(missing) < 3:
+            return f"has no {' and no '.join(missing)}; without a `chunk`, a row needs all three."
         return f"names no chunk; it must have `chunk`, or `doc`, `start` and `end`. Found keys: {', '.join(values)}."
     return PrefixRow(line, normalised(prefix).strip(), chunk, place)
 
 
 def _place(values: Mapping[str, object]) -> Place | str | None:
-    """Document, start and end of a row; None where it has none of them, what is wrong where it has some."""
+    """Document, start and end of a row; None where it has not all of them, what is wrong where it has."""
     doc, start, end = values.get("doc"), values.get("start"), values.get("end")
-    missing = [name for name, value in (("doc", doc), ("start", start), ("end", end)) if value is None]
-    if missing:
-        return None if len(missing) == 3 else f"has no {' and no '.join(missing)}; a chunk's place needs all three."
+    if doc is None or start is None or end is None:
+        return None
     if isinstance(doc, bool) or not isinstance(doc, str | int):
         return f"doc is {shown(doc)}; it must be the id of a document."
     for name, value in (("start", start), ("end", end)):
