@@ -72,7 +72,9 @@ def with_(old: str, new: str) -> str:
 
 
 KINDS = ", ".join
-TOP_LEVEL = "experiment, dataset, chunker, embedder, store, retrievers, evaluators, output, workspace, latency, seed"
+TOP_LEVEL = (
+    "experiment, dataset, chunker, context, embedder, store, retrievers, evaluators, output, workspace, latency, seed"
+)
 EVALUATORS = "unit, relevance_threshold, no_relevant, primary_metric, order_unaware, order_aware, graded"
 
 
