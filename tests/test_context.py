@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -59,12 +59,12 @@ def indexed(
     return IndexedTexts(chunks, title=context.title, surroundings=Surroundings.read(made))
 
 
-def one(folder: Path, piece: str, prefix: str | None = None, text: str = MANUAL, **options: object) -> str:
-    """What is indexed for the chunk ``piece`` of ``text``."""
-    title = str(options.pop("document", "Manual"))
-    chunks = chunks_in(folder, text, [span_of(piece, text)], title)
+def one(folder: Path, piece: str, options: Mapping[str, object], prefix: str | None = None, text: str = MANUAL) -> str:
+    """What is indexed for the chunk ``piece`` of ``text``; ``options`` may have the document's title as `document`."""
+    chunks = chunks_in(folder, text, [span_of(piece, text)], str(options.get("document", "Manual")))
     prefixes = None if prefix is None else [prefix]
-    texts = indexed(folder, chunks, ContextOptions.model_validate(options), prefixes)
+    context = ContextOptions.model_validate({key: one for key, one in options.items() if key != "document"})
+    texts = indexed(folder, chunks, context, prefixes)
     (found,) = texts.indexed_texts()
     assert chunks.text(0) == piece
     before, after = texts.around(0)
@@ -101,7 +101,7 @@ def one(folder: Path, piece: str, prefix: str | None = None, text: str = MANUAL,
 def test_what_is_indexed_is_composed_as_the_options_say(
     tmp_path: Path, piece: str, options: dict[str, object], expected: str
 ) -> None:
-    assert one(tmp_path, piece, **options) == expected
+    assert one(tmp_path, piece, options) == expected
 
 
 @pytest.mark.parametrize(
@@ -120,12 +120,12 @@ def test_what_is_indexed_is_composed_as_the_options_say(
 def test_a_prefix_stands_behind_title_and_headings_and_before_the_text(
     tmp_path: Path, prefix: str, options: dict[str, object], expected: str
 ) -> None:
-    assert one(tmp_path, "Turn it on.", prefix, **options) == expected
+    assert one(tmp_path, "Turn it on.", options, prefix) == expected
 
 
 def test_a_title_with_marks_of_markdown_is_not_repeated_as_a_heading(tmp_path: Path) -> None:
     text = "# The **new** `hub`\n\nBlue light.\n\n## The **new** `hub`\n\nRed light."
-    found = one(tmp_path, "Red light.", text=text, document="The **new** `hub`", headings=True)
+    found = one(tmp_path, "Red light.", {"document": "The **new** `hub`", "headings": True}, text=text)
     assert found == "The **new** `hub` The new hub Red light."
 
 
@@ -133,7 +133,9 @@ def test_headings_of_web_pages_are_headings(tmp_path: Path) -> None:
     from ragtrial.dataset.markup import page_text
 
     title, text = page_text("<title>Hub</title><h1>Lights</h1><h2>Red</h2><p>No network.</p>")
-    assert one(tmp_path, "No network.", text=text, document=title, headings=True) == "Hub Lights > Red No network."
+    assert one(tmp_path, "No network.", {"document": title, "headings": True}, text=text) == (
+        "Hub Lights > Red No network."
+    )
 
 
 def test_a_chunk_without_text_is_its_title(tmp_path: Path) -> None:
