@@ -20,6 +20,7 @@ import numpy as np
 
 from ragtrial.chunkers import cutting
 from ragtrial.chunkers.recursive import RecursiveChunker
+from ragtrial.context import IndexedTexts
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.embedders.cached import CachedEmbedder, TextList
@@ -34,7 +35,7 @@ def chunk_texts(corpus: Path, count: int) -> list[str]:
         Library.write(corpus, Path(folder))
         library = Library(Path(folder))
         cutting.cut(library, RecursiveChunker(), tokenizer, lambda _: None).write(Path(folder))
-        texts = list(Chunks(library, Path(folder)).indexed_texts())[:count]
+        texts = list(IndexedTexts(Chunks(library, Path(folder))).indexed_texts())[:count]
     return sorted(texts, key=len, reverse=True)
 
 

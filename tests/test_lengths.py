@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments import Experiment, write_experiment
+from ragtrial.context import IndexedTexts
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.dataset import corpus_of
 from ragtrial.errors import ModelNotFoundError
@@ -45,8 +46,8 @@ def test_a_size_in_words_needs_no_tokenizer_and_is_kept(experiment: Experiment, 
 def test_titles_count_in_the_unit_that_is_chosen_unless_the_text_alone_is_measured(experiment: Experiment) -> None:
     indexed = chunks(experiment, "{kind: fixed, size: 9, overlap: 0, tokenizer: words}")
     alone = chunks(experiment, "{kind: fixed, size: 9, overlap: 0, tokenizer: words, measure: text}")
-    assert {len(text.split()) for text in indexed.indexed_texts()} >= {9}
-    assert max(len(text.split()) for text in indexed.indexed_texts()) == 9
+    assert {len(text.split()) for text in IndexedTexts(indexed).indexed_texts()} >= {9}
+    assert max(len(text.split()) for text in IndexedTexts(indexed).indexed_texts()) == 9
     assert max(len(text.split()) for text in texts(indexed)) == 9  # documents without a title
     assert len(alone) < len(indexed)
 
@@ -85,7 +86,7 @@ def test_a_tokenizer_file_beside_the_config_counts_and_is_hashed_by_its_content(
     config = experiment.config()  # the path is meant from the config's folder, not from here
     assert config.chunker.counted_by == str(own)
     found = chunks(experiment, written % own)
-    counts = Tokenizer(own).counts(list(found.indexed_texts()))
+    counts = Tokenizer(own).counts(list(IndexedTexts(found).indexed_texts()))
     assert 15 < counts.max() <= 20
     elsewhere = shutil.copy(own, experiment.folder / "same.json")
     assert chunks(experiment, written % elsewhere).name == found.name

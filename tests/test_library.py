@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import library_of, write_files, write_rows
-from ragtrial.dataset.chunks import Chunks, ChunksWriter, indexed_text
+from ragtrial.context import IndexedTexts
+from ragtrial.dataset.chunks import Chunks, ChunksWriter
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import CorpusError
@@ -91,8 +92,8 @@ def test_chunks_are_cut_from_the_documents_at_their_spans(tmp_path: Path) -> Non
     assert len(chunks) == 4
     assert [chunks.text(position) for position in range(4)] == ["αβγ", "γ δε", "one", "y"]
     assert [chunks.span(position) for position in range(4)] == [span for _, span in spans]
-    assert list(chunks.indexed_texts()) == ["Greek αβγ", "Greek γ δε", "one", "T y"]
-    assert list(chunks.indexed_texts([3, 0])) == ["T y", "Greek αβγ"]
+    assert list(IndexedTexts(chunks).indexed_texts()) == ["Greek αβγ", "Greek γ δε", "one", "T y"]
+    assert list(IndexedTexts(chunks).indexed_texts([3, 0])) == ["T y", "Greek αβγ"]
 
 
 def test_the_id_of_a_chunk_follows_document_span_and_text_alone(tmp_path: Path) -> None:
@@ -110,7 +111,7 @@ def test_the_id_of_a_chunk_follows_document_span_and_text_alone(tmp_path: Path) 
 
 def test_a_corpus_of_white_space_has_no_chunks(tmp_path: Path) -> None:
     chunks = chunks_of(tmp_path, library_of(tmp_path, {"a": "  "}), [])
-    assert (len(chunks), list(chunks.indexed_texts())) == (0, [])
+    assert (len(chunks), list(IndexedTexts(chunks).indexed_texts())) == (0, [])
 
 
 def test_columns_of_chunks_are_mapped_and_cannot_be_changed(tmp_path: Path) -> None:
@@ -128,8 +129,3 @@ def test_columns_of_different_lengths_are_no_chunks(tmp_path: Path) -> None:
     np.save(tmp_path / "end.npy", np.array([3]))
     with pytest.raises(ValueError, match=r"^the columns differ in length$"):
         Chunks(library, tmp_path)
-
-
-@pytest.mark.parametrize(("title", "text", "joined"), [("T", "x", "T x"), ("", "x", "x"), ("T", "", "T"), ("", "", "")])
-def test_what_is_indexed_is_title_space_text(title: str, text: str, joined: str) -> None:
-    assert indexed_text(title, text) == joined

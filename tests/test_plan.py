@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from experiments import DOCUMENTS, QUERIES, RUN, STAGES, Experiment, python, write_experiment
+from ragtrial.context import IndexedTexts
 from ragtrial.dataset.dataset import corpus_of
 from ragtrial.dataset.documents import OnError
 from ragtrial.dataset.library import Library
@@ -328,7 +329,7 @@ def test_only_the_chunks_of_a_changed_document_are_embedded_again(experiment: Ex
 
 def test_a_title_is_embedded_before_every_chunk_of_its_document(experiment: Experiment) -> None:
     found = rankings(experiment, ["rye"])
-    texts = list(found.chunks.indexed_texts())
+    texts = list(IndexedTexts(found.chunks).indexed_texts())
     assert set(experiment.embedded()) == {"rye", *texts}
     titles = {"bread/rye.md": "Rye bread ", "storage.txt": ""}
     for position, text in enumerate(texts):
@@ -508,7 +509,7 @@ def test_two_runs_at_once_share_the_work_and_find_the_same(tmp_path: Path, store
 
 def test_the_nearest_chunks_are_found_and_collapsed_to_their_documents(experiment: Experiment) -> None:
     found = rankings(experiment, QUESTIONS)
-    texts = list(found.chunks.indexed_texts())
+    texts = list(IndexedTexts(found.chunks).indexed_texts())
     module: dict[str, Any] = {"__file__": str(experiment.folder / "embedding.py")}
     exec((experiment.folder / "embedding.py").read_text(), module)
     matrix = np.array([module["vector"](text) for text in texts])

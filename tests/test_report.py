@@ -104,7 +104,7 @@ def test_the_report_has_these_parts(written: Written) -> None:
         *("name", "fingerprint", "parameters", "scores", "counts", "index", "health", "audit", "timings"),
         *("latency", "queries"),
     }
-    assert set(setting["parameters"]) == {"retriever", "chunker", "embedder", "store"}
+    assert set(setting["parameters"]) == {"retriever", "chunker", "context", "embedder", "store"}
     graph = written.report["settings"][2]
     assert set(setting["timings"]) == {"chunks", "embeddings", "index", "retrieval", "latency"}
     assert set(graph["timings"]) == {*setting["timings"], "audit"}

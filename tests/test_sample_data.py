@@ -11,7 +11,7 @@ from ragtrial import ExperimentConfig, PromptQueries, load_config, load_prompt_q
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 
-CONFIGS = ("beir", "chunking", "custom-embedder", "quickstart")
+CONFIGS = ("beir", "chunking", "contextual", "custom-embedder", "quickstart")
 
 
 @pytest.fixture(scope="module")

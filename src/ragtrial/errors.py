@@ -6,6 +6,7 @@
     │   ├── LabelsError          prompt_queries.json, qrels
     │   ├── RunFileError         a run: a file, or a table in memory, of what a system returned
     │   ├── CorpusError          the documents
+    │   ├── PrefixesError        a file of texts that are put before chunks
     │   ├── MetricError          a metric's name or parameters
     │   ├── CutoffError          a k beyond the depth that was retrieved
     │   ├── ModelNotFoundError   a model or a custom function that cannot be found
@@ -75,6 +76,10 @@ class RunFileError(InputError):
 
 class CorpusError(InputError):
     """The documents cannot be read, or there are none."""
+
+
+class PrefixesError(InputError):
+    """A file of prefixes is wrong, or was made for other chunks."""
 
 
 class MetricError(InputError):

@@ -89,7 +89,7 @@ class RetrievalEvaluator:
     @cached_property
     def ground(self) -> Ground:
         """The documents, and what is made of them before anything is searched."""
-        return _ground(self.config, self.dataset.corpus, self._progress)
+        return ground_of(self.config, self.dataset.corpus, self._progress)
 
     @cached_property
     def plan(self) -> Plan:
@@ -139,6 +139,7 @@ class RetrievalEvaluator:
             *self._document_cautions(),
             *self.resolved.cautions,
             *self._span_cautions(),
+            *(caution for setting in self.settings for caution in self.ground.prefix_cautions(setting)),
         ]
 
     def _span_cautions(self) -> list[Caution]:
@@ -178,6 +179,8 @@ class RetrievalEvaluator:
             cautions += [caution for setting in self.settings for caution in self.too_long(setting)]
             faults = [Fault(str(self.dataset.corpus), message=one.message) for one in self.ground.library.notes]
             faults += (Fault(self.dataset.labels_file, message=one.message) for one in cautions)
+            for setting in self.settings:
+                faults += (Fault(message=one.message) for one in self.ground.prefix_cautions(setting))
             if faults:
                 raise LabelsError(*faults)
 
@@ -316,13 +319,19 @@ def search_settings(
     config: ExperimentConfig, text: str, only: str | None = None, *, progress: Progress | None = None
 ) -> dict[str, list[FoundText]]:
     """What the settings of ``config`` (or ``only`` one) return for ``text``. Raises ConfigError for an unknown name."""
+    progress = progress or Silent()
+    settings = chosen_settings(config, only)
+    plan = Plan(ground_of(config, corpus_of(config.dataset), progress), progress)
+    return {setting.name: plan.search(setting, text) for setting in settings}
+
+
+def chosen_settings(config: ExperimentConfig, only: str | None) -> list[Setting]:
+    """The settings of ``config``, or ``only`` the one of that name. Raises ConfigError if there is none."""
     settings = {setting.name: setting for setting in settings_of(config)[0]}
     if only is not None and only not in settings:
         near = did_you_mean(only, settings)
         raise ConfigError(f"there is no setting {only!r}.{near} Known: {listed(settings)}.")
-    progress = progress or Silent()
-    plan = Plan(_ground(config, corpus_of(config.dataset), progress), progress, unit=config.evaluators.unit)
-    return {name: plan.search(setting, text) for name, setting in settings.items() if only in (None, name)}
+    return list(settings.values()) if only is None else [settings[only]]
 
 
 def workspace_folder(config: ExperimentConfig) -> Path:
@@ -332,7 +341,8 @@ def workspace_folder(config: ExperimentConfig) -> Path:
     return at_home(named).absolute() if named else beside / ".ragtrial"
 
 
-def _ground(config: ExperimentConfig, corpus: Path, progress: Progress) -> Ground:
+def ground_of(config: ExperimentConfig, corpus: Path, progress: Progress) -> Ground:
+    """The stages below search, over the documents of ``corpus``, in the workspace of ``config``."""
     workspace = Workspace(workspace_folder(config), user(config.experiment, config.file or str(Path.cwd())))
     return Ground(workspace, corpus, progress, config.dataset.on_error)
 

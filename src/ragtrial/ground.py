@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple
 from functools import partial
 from pathlib import Path
@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from ragtrial.chunkers.cutting import cut
+from ragtrial.context import IndexedTexts, Surroundings
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.documents import OnError, corpus_fingerprint
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import locate
+from ragtrial.dataset.prefixes import match_prefixes, read_prefixes
 from ragtrial.embedders import Embedder
 from ragtrial.embedders.cached import CachedEmbedder, TextList
 from ragtrial.errors import ModelNotFoundError, RunError, did_you_mean
@@ -23,11 +25,11 @@ from ragtrial.options import TOKENIZERS
 from ragtrial.outcomes import BuiltIndex, Embeddings
 from ragtrial.progress import Progress, stage
 from ragtrial.rankings import Counts, Floats
-from ragtrial.records import Span
+from ragtrial.records import Caution, Span
 from ragtrial.setting import Setting
 from ragtrial.storage.arrays import read_array, write_array, write_rows
 from ragtrial.storage.atomic import write_text
-from ragtrial.storage.fingerprints import fingerprint
+from ragtrial.storage.fingerprints import file_digest, fingerprint
 from ragtrial.storage.workspace import Workspace
 from ragtrial.stores import Vectors
 from ragtrial.tokenizers import Tokenizer, UnitCounter, Words
@@ -44,6 +46,7 @@ class Ground:
         self._progress = progress
         self._embedders: dict[Embedder, CachedEmbedder] = {}
         self._tokenizers: dict[Path, Tokenizer] = {}
+        self._prefix_files: dict[str, str] = {}
         digest = workspace.digests.digest
         content = corpus_fingerprint(corpus, on_error, digest)
         self.documents = fingerprint(["documents", content])
@@ -57,12 +60,14 @@ class Ground:
         self.library = workspace.load("documents", self.documents, f"documents of {corpus.name}", build, Library)
 
     def prepare(self, setting: Setting) -> None:
-        """Find everything that ``setting`` names (model, tokenizer, function, package) before any work is done.
+        """Find everything that ``setting`` names (model, tokenizer, function, prefixes) before any work is done.
 
-        Raises ModelNotFoundError, also for sizes in tokens that no tokenizer is there to count.
+        Raises ModelNotFoundError, also for sizes in tokens that no tokenizer is there to count, and PrefixesError.
         """
         setting.chunker.check()
         self.unit_tokenizer(setting)
+        if setting.context.prefixes is not None:  # whose rows are right or not only beside the chunks
+            self.texts(setting, self.chunks(setting))
 
     def release(self, embedder: Embedder) -> None:
         """Let go of the model of ``embedder``: no later setting needs it."""
@@ -93,7 +98,7 @@ class Ground:
 
     def chunks(self, setting: Setting) -> Chunks:
         """The chunks of ``setting``; the vectors that a chunker needs are made with its embedder, and kept."""
-        chunker, tokenizer = setting.chunker, self.unit_tokenizer(setting)
+        chunker, tokenizer, has_titles = setting.chunker, self.unit_tokenizer(setting), setting.context.title
         total, unit = len(self.library), "documents"
         if chunker.needs_embedder:
             total, unit = int(self.library.sizes.sum()), "bytes"
@@ -103,7 +108,7 @@ class Ground:
 
         def build(folder: Path) -> None:
             with stage(self._progress, "chunks", total, unit) as progress:
-                cut(self.library, chunker, tokenizer, progress.advance, embed).write(folder)
+                cut(self.library, chunker, tokenizer, progress.advance, embed, has_titles=has_titles).write(folder)
 
         what = f"chunks ({chunker.summary()})"
         name = self._chunks_name(setting)
@@ -119,11 +124,44 @@ class Ground:
         tokenizer = self.unit_tokenizer(setting)
         parts = setting.chunker.fingerprint_parts(self.workspace.digests.digest)
         counted = [tokenizer.fingerprint, tokenizer.special_tokens] if tokenizer else None
-        decided = []
+        decided = [] if setting.context.title else ["without titles"]
         if setting.chunker.needs_embedder:
             embedder = self.embedder(setting.embedder)
-            decided = [embedder.fingerprint, embedder.document_prefix]
+            decided += [embedder.fingerprint, embedder.document_prefix]
         return fingerprint(["chunks", self.documents, parts, counted, *decided])
+
+    def texts(self, setting: Setting, chunks: Chunks) -> IndexedTexts:
+        """What is indexed for each of ``chunks``, those of ``setting``. Raises PrefixesError."""
+        context = setting.context
+        if context.is_bare:
+            return IndexedTexts(chunks, title=context.title)
+        file = None if context.prefixes is None else Path(context.prefixes)
+        content = self._prefixes_digest(file)
+        name = fingerprint(["surroundings", chunks.name, context.identity(), content])
+
+        def build(folder: Path) -> None:
+            prefixes = None if file is None else match_prefixes(chunks, read_prefixes(file), file, setting.name)
+            if file is not None and file_digest(file) != content:
+                raise RunError(f"{file} changed while it was read; run the same command again.")
+            with stage(self._progress, "context", len(chunks), "chunks") as progress:
+                Surroundings.write(folder, chunks, context, prefixes, progress.advance)
+
+        what = f"context of chunks ({context.summary()})"
+        found = self.workspace.load("surroundings", name, what, build, Surroundings.read)
+        return IndexedTexts(chunks, title=context.title, surroundings=found)
+
+    def prefix_cautions(self, setting: Setting) -> Iterator[Caution]:
+        """A warning if the file of prefixes has none for some chunks of ``setting``. Raises PrefixesError."""
+        if setting.context.prefixes is None:
+            return
+        chunks = self.chunks(setting)
+        surroundings = self.texts(setting, chunks).surroundings
+        if surroundings and surroundings.without_prefix:
+            yield Caution(
+                "no-prefix",
+                f"{setting.name}: {surroundings.without_prefix:,} of {len(chunks):,} chunks have no row in "
+                f"{setting.context.prefixes}; they are indexed without a prefix.",
+            )
 
     def too_long(self, setting: Setting, queries: Sequence[str]) -> dict[str, int | None]:
         """How many chunks and queries are longer than the model reads (None: not known); loads no model."""
@@ -137,10 +175,11 @@ class Ground:
         """How long each chunk is for the model, shape (chunks,); see ``CachedEmbedder.lengths``."""
         embedder = self.embedder(setting.embedder)
         counted_by = embedder.tokenizer.fingerprint if embedder.tokenizer else None
-        name = fingerprint(["lengths", chunks.name, embedder.document_prefix, counted_by])
+        texts = self.texts(setting, chunks)
+        name = fingerprint(["lengths", texts.name, embedder.document_prefix, counted_by])
 
         def build(folder: Path) -> None:
-            write_array(folder / "lengths.npy", embedder.lengths(chunks, embedder.document_prefix))
+            write_array(folder / "lengths.npy", embedder.lengths(texts, embedder.document_prefix))
 
         return self.workspace.load("lengths", name, "lengths of chunks", build, _read_lengths)
 
@@ -148,12 +187,13 @@ class Ground:
         """The vectors of all chunks; with ``every_byte`` they are checked to be what was written."""
         embedder = self.embedder(setting.embedder)
         self.workspace.mark("vectors", embedder.path.stem)
-        name = fingerprint(["embeddings", chunks.name, embedder.fingerprint, embedder.document_prefix])
+        texts = self.texts(setting, chunks)
+        name = fingerprint(["embeddings", texts.name, embedder.fingerprint, embedder.document_prefix])
 
         def build(folder: Path) -> None:
             lengths = self.lengths(setting, chunks)
             with stage(self._progress, "embeddings", len(chunks), "chunks") as progress:
-                made = embedder.embed(chunks, embedder.document_prefix, lengths, progress.advance)
+                made = embedder.embed(texts, embedder.document_prefix, lengths, progress.advance)
                 seen = LengthWatch()
                 write_rows(folder / "vectors.npy", seen.watch(made.blocks()), (len(chunks), made.dimension))
             health = seen.health(len(chunks), made.distinct, made.dimension)
@@ -226,6 +266,17 @@ class Ground:
                 )
             self._tokenizers[path] = Tokenizer(path)
         return self._tokenizers[path]
+
+    def _prefixes_digest(self, file: Path | None) -> str | None:
+        """The hash of the bytes of a file of prefixes, the same for the whole run; empty where it cannot be read."""
+        if file is None:
+            return None
+        if str(file) not in self._prefix_files:
+            try:
+                self._prefix_files[str(file)] = self.workspace.digests.digest(file)
+            except OSError:  # reading it will say so
+                return ""
+        return self._prefix_files[str(file)]
 
 
 def _read_lengths(folder: Path) -> Counts:

@@ -39,6 +39,7 @@ from ragtrial.report_parts import (
     SpanPart,
     WarningPart,
 )
+from ragtrial.retrievers.base import REACHING
 from ragtrial.setting import Setting, too_long_cautions
 from ragtrial.storage.fingerprints import fingerprint
 
@@ -133,8 +134,9 @@ def setting_parameters(config: ExperimentConfig, setting: Setting) -> dict[str, 
     written = config.as_written
     own = (written.get("retrievers") or {}).get(setting.name) or {}
     return {
-        "retriever": _as_written(_dumped(setting.retriever, {"chunker", "embedder", "store"}), own),
+        "retriever": _as_written(_dumped(setting.retriever, REACHING), own),
         "chunker": _as_written(_dumped(setting.chunker), own.get("chunker") or written.get("chunker")),
+        "context": _as_written(_dumped(setting.context), own.get("context") or written.get("context")),
         "embedder": _as_written(_dumped(setting.embedder), own.get("embedder") or written.get("embedder")),
         "store": _as_written(_dumped(setting.store), own.get("store") or written.get("store")),
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ragtrial.chunkers import Chunker
 from ragtrial.config import ExperimentConfig
+from ragtrial.context import ContextOptions
 from ragtrial.embedders import Embedder
 from ragtrial.records import Caution
 from ragtrial.retrievers import Retriever
@@ -21,6 +22,7 @@ class Setting:
     name: str
     retriever: Retriever
     chunker: Chunker
+    context: ContextOptions
     embedder: Embedder
     store: Store
 
@@ -35,10 +37,12 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[Caution]]
             name,
             retriever,
             retriever.chunker or config.chunker,
+            retriever.context or config.context,
             retriever.embedder or config.embedder,
             retriever.store or config.store,
         )
-        key = (fingerprint(retriever.identity()), setting.chunker, setting.embedder, setting.store)
+        reach = (setting.chunker, setting.context, setting.embedder, setting.store)
+        key = (fingerprint(retriever.identity()), *reach)
         if key in seen:
             message = f"setting {name!r} is the same as {seen[key]!r}; it is run and shown once, as {seen[key]!r}."
             cautions.append(Caution("equal-settings", message))

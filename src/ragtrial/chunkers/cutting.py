@@ -26,18 +26,21 @@ def cut(
     tokenizer: UnitCounter | None,
     advance: Callable[[int], None],
     embed: Embed | None = None,
+    *,
+    has_titles: bool = True,
 ) -> ChunksWriter:
     """The chunks of every document, in order; lengths as ``tokenizer`` counts, in characters without one.
 
-    A document without text but with a title has one chunk with an empty span, so that its title can be found; one
-    without either has none. ``advance`` is told of every batch of documents; where texts are embedded, which
-    takes long, of the bytes of the documents, bit by bit. ``embed`` is needed by chunkers that need an embedder.
-    Raises ChunkerError, and what ``embed`` raises.
+    With ``has_titles`` (titles are indexed) lengths count the title, and a document without text but with a title has
+    one chunk with an empty span, so that its title can be found; else it has none. ``advance`` is told of every batch
+    of documents; where texts are embedded, which takes long, of the bytes of the documents, bit by bit. ``embed`` is
+    needed by chunkers that need an embedder. Raises ChunkerError, and what ``embed`` raises.
     """
     writer = ChunksWriter()
     for positions in _batches(library):
         texts = [library.text(position) for position in positions]
-        rulers = _rulers(texts, [library.titles[position] for position in positions], tokenizer)
+        titles = [library.titles[position] if has_titles else "" for position in positions]
+        rulers = _rulers(texts, titles, tokenizer)
         if isinstance(chunker, EmbeddingChunker):
             if embed is None:
                 raise TypeError(f"the chunker {chunker.kind!r} needs an embedder")
@@ -45,8 +48,8 @@ def cut(
             cuts = _grouped(chunker, texts, rulers, embed, _Share(size, advance))
         else:
             cuts = _split(chunker, [library.ids[position] for position in positions], texts, rulers)
-        for position, text, spans in zip(positions, texts, cuts, strict=True):
-            if not spans and library.titles[position]:
+        for position, text, title, spans in zip(positions, texts, titles, cuts, strict=True):
+            if not spans and title:
                 spans = [Span(0, 0)]
             for span in spans:
                 writer.add(position, library.ids[position], text, span)

@@ -20,7 +20,7 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     # Checking must not fetch a model: what is not on this machine is said and left unchecked.
     os.environ["HF_HUB_OFFLINE"] = "1"
     from ragtrial.config import load_config
-    from ragtrial.errors import Fault, InputError, ModelNotFoundError
+    from ragtrial.errors import Fault, InputError, ModelNotFoundError, PrefixesError
     from ragtrial.experiment import RetrievalEvaluator
     from ragtrial.records import Caution
     from ragtrial.views.table import counted
@@ -30,6 +30,7 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     cautions = [*evaluator.ground.library.notes, *evaluator.resolved.cautions, *evaluator.setting_cautions]
     chunks: dict[str, int | None] = {}
     needs_vectors: set[str] = set()
+    stale: dict[Fault, None] = {}
     for setting in evaluator.settings:
         chunks[setting.name] = None
         setting.chunker.check()
@@ -40,10 +41,15 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
                 continue
             chunks[setting.name] = len(evaluator.ground.chunks(setting))
             cautions += evaluator.too_long(setting)
+            cautions += evaluator.ground.prefix_cautions(setting)
+        except PrefixesError as error:
+            stale |= dict.fromkeys(error.faults)
         except ModelNotFoundError as error:
             if setting.embedder.kind == "custom":
                 raise
             cautions.append(Caution("model-not-here", f"{setting.name}: chunks were not checked. {error}"))
+    if stale:
+        raise PrefixesError(*stale)
     if strict and cautions:
         raise InputError(*(Fault(config, message=caution.message) for caution in cautions))
     grades = Counter(judgment.relevance for query in labels.queries for judgment in query.relevant_docs)

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, PrivateAttr
 
 from ragtrial.chunkers import AnyChunker
 from ragtrial.chunkers.recursive import RecursiveChunker
+from ragtrial.context import ContextOptions
 from ragtrial.dataset.dataset import DatasetOptions
 from ragtrial.embedders import AnyEmbedder
 from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
@@ -96,6 +97,9 @@ class ExperimentConfig(Options):
     chunker: AnyChunker = RecursiveChunker()
     """How documents are cut."""
 
+    context: ContextOptions = ContextOptions()
+    """What is indexed for a chunk besides its own text."""
+
     embedder: AnyEmbedder = SentenceTransformerEmbedder()
     """What turns texts into vectors."""
 
@@ -103,7 +107,7 @@ class ExperimentConfig(Options):
     """Where vectors are searched."""
 
     retrievers: dict[Name, AnyRetriever] = Field(min_length=1)
-    """The settings, by name; each may have a chunker, embedder and store of its own."""
+    """The settings, by name; each may have a chunker, context, embedder and store of its own."""
 
     evaluators: EvaluatorOptions = EvaluatorOptions()
     """What counts, and which metrics."""

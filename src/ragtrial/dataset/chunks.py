@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -66,20 +65,6 @@ class Chunks:
         start, end = span.end - len(text.lstrip()), span.start + len(text.rstrip())
         first = bisect_right(starts, start if start < end else span.start)
         return first, max(first, bisect_right(starts, end - 1))
-
-    def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]:
-        """What is embedded or indexed for each chunk: title, space, text; of all chunks, or of some in that order."""
-        last, text, title = -1, "", ""
-        for position in range(len(self)) if positions is None else positions:
-            document = int(self.document[position])
-            if document != last:
-                last, text, title = document, self.library.text(document), self.library.titles[document]
-            yield indexed_text(title, text[self.start[position] : self.end[position]])
-
-
-def indexed_text(title: str, text: str) -> str:
-    """Title, space, text; without the space when one of them is empty."""
-    return f"{title} {text}" if title and text else title or text
 
 
 class ChunksWriter:

@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from ragtrial.chunkers import AnyChunker
+from ragtrial.context import ContextOptions
 from ragtrial.embedders import AnyEmbedder
 from ragtrial.options import Options
 from ragtrial.rankings import Codes, Collapsed, Counts, Floats, Rankings, collapse, unfilled
@@ -50,6 +51,9 @@ class Retriever(Options):
     chunker: AnyChunker | None = None
     """This retriever's own chunker (default: the config's)."""
 
+    context: ContextOptions | None = None
+    """What this retriever's chunks are indexed with (default: the config's)."""
+
     embedder: AnyEmbedder | None = None
     """This retriever's own embedder (default: the config's)."""
 
@@ -61,8 +65,11 @@ class Retriever(Options):
         """The retriever, ready to search."""
 
     def identity(self) -> dict[str, Any]:
-        return {**self.model_dump(mode="json", exclude={"chunker", "embedder", "store"}), "version": self.version}
+        return {**self.model_dump(mode="json", exclude=REACHING), "version": self.version}
 
+
+REACHING = {"chunker", "context", "embedder", "store"}
+"""The options that say what reaches a retriever; all others are its own."""
 
 RETRIEVERS: Registry[type[Retriever]] = Registry("retriever")
 _FILE = "rankings.npz"

@@ -1,0 +1,92 @@
+"""ragtrial chunks"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ragtrial.cli.terminal import Terminal, common_options, override_option
+
+if TYPE_CHECKING:
+    from ragtrial.inspection import CutSetting
+
+_SHOWN = 3
+
+
+@click.command("chunks")
+@click.argument("config", type=click.Path())
+@override_option
+@click.option("--setting", metavar="NAME", help="Only this setting (default: every one).")
+@click.option("--doc", metavar="ID", help="Only the chunks of this document.")
+@click.option("-n", "most", type=click.IntRange(min=0), metavar="N",
+              help=f"The first N chunks of each setting (default: {_SHOWN}; all with --json and -o).")  # fmt: skip
+@click.option("-o", "target", metavar="FILE", help="Write the chunks as JSON lines, each once; - is standard output.")
+@common_options
+def command(
+    terminal: Terminal,
+    config: str,
+    overrides: tuple[str, ...],
+    setting: str | None,
+    doc: str | None,
+    most: int | None,
+    target: str | None,
+) -> int:
+    """Show how the settings of CONFIG cut its documents, and what is indexed for each chunk.
+
+    Nothing is embedded. Add a "prefix" to the lines that -o writes, and the file is one for `context.prefixes`.
+    """
+    from ragtrial.config import load_config
+    from ragtrial.errors import InputError
+    from ragtrial.formats.output import check_folder
+    from ragtrial.inspection import cut_settings
+    from ragtrial.views.chunks import chunk_texts, count_line, size_table
+
+    if target is not None:
+        if target == "-" and terminal.as_json:
+            raise InputError("--json and -o - both write to standard output; leave one of them out.")
+        check_folder(target)
+    found = cut_settings(load_config(config, overrides), setting, doc, progress=terminal.progress())
+    answer: dict[str, Any] = {"exit_code": 0, "settings": [_counts(one) for one in found]}
+    if target is not None:
+        with contextlib.redirect_stdout(terminal.out):
+            answer |= {"file": target, "rows": _write(target, found, most)}
+        terminal.note(f"{target}: {answer['rows']:,} chunks")
+    else:
+        for number, one in enumerate(found):
+            terminal.say(("\n" if number else "") + count_line(one))
+            terminal.table(size_table(one))
+            for text in chunk_texts(one, _SHOWN if most is None else most, terminal.width):
+                terminal.say("\n" + text)
+        if terminal.as_json:
+            for part, one in zip(answer["settings"], found, strict=True):
+                part["rows"] = list(one.rows(most))
+    terminal.say_json({**answer, "warnings": [asdict(caution) for one in found for caution in one.cautions]})
+    terminal.warn([caution for one in found for caution in one.cautions])
+    return 0
+
+
+def _write(target: str, found: list[CutSetting], most: int | None) -> int:
+    """Write the rows of all settings to ``target``; how many there are."""
+    from ragtrial.formats.output import opened
+    from ragtrial.inspection import distinct_rows
+
+    count = 0
+    with opened(target) as file:
+        for row in distinct_rows(found, most):
+            file.write(json.dumps(row, ensure_ascii=False).encode("utf-8") + b"\n")
+            count += 1
+    return count
+
+
+def _counts(cut: CutSetting) -> dict[str, Any]:
+    sizes = {"characters": cut.characters, "tokens": cut.indexed_tokens}
+    return {
+        "name": cut.setting.name,
+        "chunks": len(cut),
+        "documents": cut.documents,
+        **{name: asdict(one) if one else None for name, one in sizes.items()},
+    }

@@ -1,0 +1,60 @@
+"""The texts that are embedded or indexed for chunks: one source for every kind of index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ragtrial.context.surroundings import Surroundings
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.records import Span
+from ragtrial.storage.fingerprints import fingerprint
+
+
+class IndexedTexts:
+    """What is indexed for each of ``chunks``, by position: title, headings, prefix, and the text with its neighbours.
+
+    The parts that are there are joined by one space; nothing is changed in the document's own text, from the first
+    sentence before the chunk to the last one after it. ``name`` tells these texts from all others: it is that of the
+    chunks where nothing but the title is added.
+    """
+
+    def __init__(self, chunks: Chunks, *, title: bool = True, surroundings: Surroundings | None = None) -> None:
+        self.chunks = chunks
+        self.surroundings = surroundings
+        self._has_title = title
+        self.name = chunks.name
+        if surroundings is not None or not title:
+            digest = surroundings.digest if surroundings else None
+            self.name = fingerprint(["indexed texts", chunks.name, title, digest])
+
+    def __len__(self) -> int:
+        return len(self.chunks)
+
+    def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]:
+        """What is indexed for all chunks, or for some in that order."""
+        last, text, title = -1, "", ""
+        for position in range(len(self)) if positions is None else positions:
+            document = int(self.chunks.document[position])
+            if document != last:
+                last, text, title = document, self.chunks.library.text(document), self._title(document)
+            stretch = self._stretch(position)
+            parts = (title, self._lead(position), text[stretch.start : stretch.end])
+            yield " ".join(part for part in parts if part)
+
+    def around(self, position: int) -> tuple[str, str]:
+        """What is indexed before the text of a chunk, and after it: with the text between them, all that is."""
+        (indexed,) = self.indexed_texts([position])
+        span, stretch = self.chunks.span(position), self._stretch(position)
+        after = len(indexed) - (stretch.end - span.end)
+        return indexed[: after - (span.end - span.start)], indexed[after:]
+
+    def _title(self, document: int) -> str:
+        return self.chunks.library.titles[document] if self._has_title else ""
+
+    def _lead(self, position: int) -> str:
+        return self.surroundings.lead(position) if self.surroundings else ""
+
+    def _stretch(self, position: int) -> Span:
+        if self.surroundings is None:
+            return self.chunks.span(position)
+        return Span(int(self.surroundings.start[position]), int(self.surroundings.end[position]))

@@ -1,0 +1,132 @@
+"""What the chunkers of a config make of its documents: the chunks, what is indexed for them, and how long they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ragtrial.config import ExperimentConfig
+from ragtrial.context import IndexedTexts
+from ragtrial.dataset.dataset import corpus_of
+from ragtrial.errors import InputError, PrefixesError, did_you_mean
+from ragtrial.experiment import chosen_settings, ground_of
+from ragtrial.ground import Ground
+from ragtrial.progress import Progress, Silent
+from ragtrial.rankings import Counts
+from ragtrial.records import Caution
+from ragtrial.setting import Setting, too_long_cautions
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How a size is distributed over chunks; the median and the 95th percentile are sizes of chunks (nearest rank)."""
+
+    min: int
+    median: int
+    p95: int
+    max: int
+
+    @classmethod
+    def of(cls, sizes: Counts) -> Sizes | None:
+        """Of ``sizes``; None where there are none."""
+        if not len(sizes):
+            return None
+        return cls(*np.percentile(sizes, [0, 50, 95, 100], method="inverted_cdf").astype(int).tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class CutSetting:
+    """The chunks of a setting, all or those of one document.
+
+    ``positions`` (int64) are theirs among all chunks; ``documents`` counts the documents that they are of; ``tokens``
+    are those of each indexed text with the special ones, None without a tokenizer.
+    """
+
+    setting: Setting
+    texts: IndexedTexts
+    positions: Counts
+    documents: int
+    tokens: Counts | None
+    cautions: tuple[Caution, ...]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def characters(self) -> Sizes | None:
+        """How long the chunks' own texts are; None without any chunk."""
+        chunks = self.texts.chunks
+        return Sizes.of(chunks.end[self.positions] - chunks.start[self.positions])
+
+    @property
+    def indexed_tokens(self) -> Sizes | None:
+        """How long what is indexed for them is; None without any chunk, or without a tokenizer."""
+        return None if self.tokens is None else Sizes.of(self.tokens[self.positions])
+
+    def rows(self, most: int | None = None) -> Iterator[dict[str, Any]]:
+        """Each chunk, or the first ``most``, as JSON values, in the order of the documents."""
+        chunks = self.texts.chunks
+        positions = self.positions[:most].tolist()
+        for position, indexed in zip(positions, self.texts.indexed_texts(positions), strict=True):
+            yield {
+                "setting": self.setting.name,
+                "chunk": chunks.id(position),
+                "doc": chunks.document_id(position),
+                "title": chunks.library.titles[int(chunks.document[position])],
+                "start": int(chunks.start[position]),
+                "end": int(chunks.end[position]),
+                "text": chunks.text(position),
+                "indexed": indexed,
+                "tokens": None if self.tokens is None else int(self.tokens[position]),
+            }
+
+
+def cut_settings(
+    config: ExperimentConfig, only: str | None = None, document: str | None = None, *, progress: Progress | None = None
+) -> list[CutSetting]:
+    """The chunks of every setting, or of ``only`` one; of all documents, or of the ``document`` with that id.
+
+    A file of prefixes that is not there, or wrong, is left aside with a warning: this is where the next one comes
+    from. Raises ConfigError for an unknown setting and InputError for an unknown document.
+    """
+    progress = progress or Silent()
+    settings = chosen_settings(config, only)
+    ground = ground_of(config, corpus_of(config.dataset), progress)
+    if document is not None and document not in ground.library.positions:
+        near = did_you_mean(document, ground.library.ids)
+        raise InputError(f"there is no document {document!r} in the corpus ({len(ground.library):,} documents).{near}")
+    return [_cut(ground, setting, document) for setting in settings]
+
+
+def distinct_rows(found: list[CutSetting], most: int | None = None) -> Iterator[dict[str, Any]]:
+    """The rows of all settings, ``most`` of each; a chunk that several have stands once, as the first has it."""
+    seen: set[str] = set()
+    for one in found:
+        for row in one.rows(most):
+            if row["chunk"] not in seen:
+                seen.add(row["chunk"])
+                yield row
+
+
+def _cut(ground: Ground, setting: Setting, document: str | None) -> CutSetting:
+    chunks = ground.chunks(setting)
+    cautions: list[Caution] = []
+    try:
+        texts = ground.texts(setting, chunks)
+        cautions += ground.prefix_cautions(setting)
+    except PrefixesError as error:
+        cautions.append(Caution("prefixes-left-aside", f"{setting.name}: shown without its prefixes. {error}"))
+        setting = replace(setting, context=setting.context.model_copy(update={"prefixes": None}))
+        texts = ground.texts(setting, chunks)
+    embedder = ground.embedder(setting.embedder)
+    tokens = ground.lengths(setting, chunks) if embedder.tokenizer else None
+    if tokens is not None:
+        cautions += too_long_cautions(setting, {"chunks": embedder.count_too_long(tokens)})
+    positions = np.arange(len(chunks))
+    if document is not None:
+        positions = np.flatnonzero(chunks.document == ground.library.positions[document])
+    documents = len(np.unique(chunks.document[positions]))
+    return CutSetting(setting, texts, positions, documents, tokens, tuple(cautions))

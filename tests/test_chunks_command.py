@@ -1,0 +1,200 @@
+"""``ragtrial chunks``: what a chunker does, for people and for programs; nothing is embedded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrial.inspection import Sizes
+from small_experiment import CONFIG, ragtrial, small_experiment
+
+Capture = pytest.CaptureFixture[str]
+
+DOCUMENTS: Mapping[str, str | bytes] = {
+    "hub.md": "# Hub\n\n## Lights\n\nBlue is good. Red is bad.\n\nGreen is neither.\n",
+    "parcels.txt": "Parcels take two days.\n",
+}
+LABELS = {"queries": [{"id": "q1", "text": "red light", "relevant_docs": [{"doc": "hub.md"}]}]}
+CUT = CONFIG.replace("{kind: document}", "{kind: recursive, size: 32, overlap: 0, unit: characters}")
+TWO = CUT.replace("latency:", "  whole: {kind: dense, chunker: {kind: document}}\nlatency:")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+def config(folder: Path, text: str = CUT) -> Path:
+    small_experiment(folder, config=text, documents=DOCUMENTS, labels=LABELS)
+    return Path("experiment.yaml")
+
+
+def rows(file: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(file).read_text(encoding="utf-8").splitlines()]
+
+
+def test_the_listing_has_counts_sizes_and_the_first_chunks_with_what_is_around_them(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    made = ragtrial(
+        capsys, "chunks", config(tmp_path), "-q", "--set", "context.headings=true", "--set", "context.sentences=1"
+    )
+    assert (made.code, made.err) == (0, "")
+    ids = [row["chunk"] for row in ragtrial(capsys, "chunks", "experiment.yaml", "--json").json["settings"][0]["rows"]]
+    assert made.out.splitlines() == [
+        "dense: 4 chunks of 2 documents, recursive size=32 overlap=0 unit=characters; "
+        "context headings=True sentences=1",
+        "                         min  median  p95  max",
+        "characters of the chunk   16      17   25   25",
+        "",
+        f"hub.md [0:16]  {ids[0]}",
+        "  + Hub",
+        "    # Hub",
+        "",
+        "    ## Lights",
+        "  + Blue is good.",
+        "",
+        f"hub.md [18:43]  {ids[1]}",
+        "  + Hub ## Lights",
+        "    Blue is good. Red is bad.",
+        "  + Green is neither.",
+        "",
+        f"hub.md [45:62]  {ids[2]}",
+        "  + Hub Lights Red is bad.",
+        "    Green is neither.",
+    ]
+
+
+def test_nothing_is_embedded_and_labels_are_not_needed(tmp_path: Path, capsys: Capture) -> None:
+    config(tmp_path)
+    Path("prompt_queries.json").unlink()
+    Path("hashing.py").write_text("def embed(texts):\n    raise RuntimeError\n")
+    assert ragtrial(capsys, "chunks", "experiment.yaml").code == 0
+    assert not list(Path(".ragtrial").glob("embeddings/*"))
+    assert not list(Path(".ragtrial").glob("vectors/*"))
+
+
+def test_json_is_one_document_with_every_chunk(tmp_path: Path, capsys: Capture) -> None:
+    made = ragtrial(capsys, "chunks", config(tmp_path), "--json", "--set", "context.headings=true")
+    (setting,) = made.json.pop("settings")
+    assert made.json["exit_code"] == 0
+    assert made.json["warnings"] == []
+    found = setting.pop("rows")
+    assert setting == {
+        "name": "dense", "chunks": 4, "documents": 2,
+        "characters": {"min": 16, "median": 17, "p95": 25, "max": 25}, "tokens": None,
+    }  # fmt: skip
+    assert {key: value for key, value in found[2].items() if key != "chunk"} == {
+        "setting": "dense", "doc": "hub.md", "title": "Hub", "start": 45, "end": 62, "text": "Green is neither.",
+        "indexed": "Hub Lights Green is neither.", "tokens": None,
+    }  # fmt: skip
+
+
+def test_tokens_are_those_of_what_is_indexed_where_there_is_a_tokenizer(
+    tmp_path: Path, tiny_model: Path, capsys: Capture
+) -> None:
+    from ragtrial.tokenizers import Tokenizer
+
+    text = CUT.replace(
+        '{kind: custom, function: "hashing:embed"}', f"{{kind: sentence-transformer, model: {tiny_model}}}"
+    )
+    made = ragtrial(capsys, "chunks", config(tmp_path, text), "--json", "--set", "context.sentences=1")
+    (setting,) = made.json["settings"]
+    counts = Tokenizer(tiny_model / "tokenizer.json").counts([row["indexed"] for row in setting["rows"]])
+    assert [row["tokens"] for row in setting["rows"]] == counts.tolist()
+    assert (setting["tokens"]["min"], setting["tokens"]["max"]) == (min(counts), max(counts))
+
+
+def test_chunks_of_one_document_and_so_many(tmp_path: Path, capsys: Capture) -> None:
+    path = config(tmp_path)
+    (setting,) = ragtrial(capsys, "chunks", path, "--json", "--doc", "parcels.txt").json["settings"]
+    assert (setting["chunks"], setting["documents"]) == (1, 1)
+    assert [row["text"] for row in setting["rows"]] == ["Parcels take two days."]
+    (setting,) = ragtrial(capsys, "chunks", path, "--json", "-n", "1").json["settings"]
+    assert (setting["chunks"], len(setting["rows"])) == (4, 1)
+    assert "hub.md" not in ragtrial(capsys, "chunks", path, "-n", "0").out
+
+
+def test_lines_are_written_to_a_file_each_chunk_once(tmp_path: Path, capsys: Capture) -> None:
+    path = config(tmp_path, TWO)
+    made = ragtrial(capsys, "chunks", path, "-o", "chunks.jsonl")
+    assert (made.code, made.out) == (0, "")
+    assert made.err.splitlines()[-1] == "chunks.jsonl: 5 chunks"
+    found = rows("chunks.jsonl")
+    assert [(row["setting"], row["doc"]) for row in found] == [
+        ("dense", "hub.md"), ("dense", "hub.md"), ("dense", "hub.md"), ("dense", "parcels.txt"), ("whole", "hub.md"),
+    ]  # fmt: skip
+    assert len({row["chunk"] for row in found}) == 5
+    made = ragtrial(capsys, "chunks", path, "--setting", "whole", "-o", "-", "-q")
+    assert [json.loads(line)["setting"] for line in made.out.splitlines()] == ["whole", "whole"]
+    answer = ragtrial(capsys, "chunks", path, "-o", "chunks.jsonl", "--json").json
+    assert (answer["file"], answer["rows"], "rows" in answer["settings"][0]) == ("chunks.jsonl", 5, False)
+
+
+def test_the_lines_with_prefixes_are_a_file_of_prefixes(tmp_path: Path, capsys: Capture) -> None:
+    path = config(tmp_path, TWO)
+    assert ragtrial(capsys, "chunks", path, "-o", "chunks.jsonl").code == 0
+    made = [{**row, "prefix": f"About {row['doc']}."} for row in rows("chunks.jsonl")]
+    Path("prefixes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made))
+    ran = ragtrial(capsys, "run", path, "--strict", "--set", "context.prefixes=prefixes.jsonl")
+    assert (ran.code, "prefix" in ran.err) == (0, False)
+    again = ragtrial(capsys, "chunks", path, "--json", "--set", "context.prefixes=prefixes.jsonl").json
+    assert again["settings"][1]["rows"][1]["indexed"] == "About parcels.txt. Parcels take two days."
+
+
+def test_a_file_of_prefixes_that_is_stale_does_not_hinder_making_the_next(tmp_path: Path, capsys: Capture) -> None:
+    path = config(tmp_path)
+    Path("prefixes.jsonl").write_text('{"chunk": "0a", "prefix": "p"}\n')
+    made = ragtrial(capsys, "chunks", path, "-o", "chunks.jsonl", "--set", "context.prefixes=prefixes.jsonl")
+    assert made.code == 0
+    assert f"dense: shown without its prefixes. {tmp_path / 'prefixes.jsonl'}:1: its row is of a chunk" in made.err
+    assert rows("chunks.jsonl")[0]["indexed"].startswith("Hub # Hub")
+    refused = ragtrial(capsys, "validate", path, "--set", "context.prefixes=prefixes.jsonl")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.splitlines()[-1].startswith(f"error: {tmp_path / 'prefixes.jsonl'}:1: its row is of a chunk")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--setting", "dence"), "there is no setting 'dence'. Did you mean 'dense'? Known: dense."),
+        (("--doc", "hup.md"), "there is no document 'hup.md' in the corpus (2 documents). Did you mean 'hub.md'?"),
+        (("-o", "-", "--json"), "--json and -o - both write to standard output; leave one of them out."),
+        (
+            ("-o", "nowhere/x.jsonl"),
+            "nowhere/x.jsonl: cannot be written: there is no folder nowhere; make it, or name another place.",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, capsys: Capture, arguments: tuple[str, ...], message: str) -> None:
+    made = ragtrial(capsys, "chunks", config(tmp_path), *arguments, "-q")
+    assert made.code == 2
+    assert made.err == f"error: {message}\n"
+
+
+def test_validate_says_which_chunks_have_no_prefix(tmp_path: Path, capsys: Capture) -> None:
+    path = config(tmp_path)
+    ragtrial(capsys, "chunks", path, "-n", "3", "-o", "some.jsonl")
+    made = [{"chunk": row["chunk"], "prefix": "p"} for row in rows("some.jsonl")]
+    Path("prefixes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made))
+    answer = ragtrial(capsys, "validate", path, "--json", "--set", "context.prefixes=prefixes.jsonl").json
+    assert [warning["code"] for warning in answer["warnings"]] == ["no-prefix"]
+    assert answer["warnings"][0]["message"].startswith("dense: 1 of 4 chunks have no row in ")
+    strict = ragtrial(capsys, "validate", path, "--strict", "--set", "context.prefixes=prefixes.jsonl")
+    assert strict.code == 2
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=40))
+def test_the_distribution_is_by_nearest_rank(sizes: list[int]) -> None:
+    made = Sizes.of(np.array(sizes))
+    ordered = sorted(sizes)
+    ranks = [1, -(-len(sizes) // 2), -(-95 * len(sizes) // 100), len(sizes)]
+    assert made == Sizes(*(ordered[rank - 1] for rank in ranks))

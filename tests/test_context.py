@@ -1,0 +1,209 @@
+"""What is indexed for a chunk, option by option; the chunk's span and text are as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora import write_rows
+from ragtrial.chunkers.sentences import sentences
+from ragtrial.context import ContextOptions, IndexedTexts, Surroundings
+from ragtrial.dataset.chunks import Chunks, ChunksWriter
+from ragtrial.dataset.library import Library
+from ragtrial.records import Span
+
+MANUAL = """\
+# Manual
+
+Intro one. Intro two.
+
+## Setup
+
+### Install
+
+Put it in. Turn it on. Wait.
+
+## Use
+
+Press go."""
+
+
+def chunks_in(folder: Path, text: str, spans: Sequence[Span], title: str = "Manual") -> Chunks:
+    corpus = write_rows(folder / "corpus.jsonl", [{"_id": "m", "title": title, "text": text}])
+    Library.write(corpus, folder)
+    library = Library(folder)
+    writer = ChunksWriter()
+    for span in spans:
+        writer.add(0, "m", library.text(0), span)
+    writer.write(folder)
+    return Chunks(library, folder)
+
+
+def span_of(piece: str, text: str = MANUAL) -> Span:
+    assert text.count(piece) == 1
+    return Span(text.index(piece), text.index(piece) + len(piece))
+
+
+def indexed(
+    folder: Path, chunks: Chunks, context: ContextOptions, prefixes: Sequence[str | None] | None = None
+) -> IndexedTexts:
+    if context.is_bare and prefixes is None:
+        return IndexedTexts(chunks, title=context.title)
+    made = folder / "surroundings"
+    made.mkdir(exist_ok=True)
+    Surroundings.write(made, chunks, context, prefixes)
+    return IndexedTexts(chunks, title=context.title, surroundings=Surroundings.read(made))
+
+
+def one(folder: Path, piece: str, options: Mapping[str, object], prefix: str | None = None, text: str = MANUAL) -> str:
+    """What is indexed for the chunk ``piece`` of ``text``; ``options`` may have the document's title as `document`."""
+    chunks = chunks_in(folder, text, [span_of(piece, text)], str(options.get("document", "Manual")))
+    prefixes = None if prefix is None else [prefix]
+    context = ContextOptions.model_validate({key: one for key, one in options.items() if key != "document"})
+    texts = indexed(folder, chunks, context, prefixes)
+    (found,) = texts.indexed_texts()
+    assert chunks.text(0) == piece
+    before, after = texts.around(0)
+    assert before + piece + after == found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("piece", "options", "expected"),
+    [
+        ("Turn it on.", {}, "Manual Turn it on."),
+        ("Turn it on.", {"title": False}, "Turn it on."),
+        ("Turn it on.", {"headings": True}, "Manual Setup > Install Turn it on."),
+        ("Turn it on.", {"headings": True, "title": False}, "Manual > Setup > Install Turn it on."),
+        ("Turn it on.", {"headings": True, "document": "Guide"}, "Guide Manual > Setup > Install Turn it on."),
+        ("Turn it on.", {"headings": True, "document": ""}, "Manual > Setup > Install Turn it on."),
+        ("Press go.", {"headings": True}, "Manual Use Press go."),
+        ("Intro one.", {"headings": True}, "Manual Intro one."),
+        ("### Install\n\nPut it in.", {"headings": True}, "Manual Setup ### Install\n\nPut it in."),
+        ("Install\n\nPut it in.", {"headings": True}, "Manual Setup Install\n\nPut it in."),
+        ("stall\n\nPut it in.", {"headings": True}, "Manual Setup > Install stall\n\nPut it in."),
+        ("Wait.\n\n## Use", {"headings": True}, "Manual Setup > Install Wait.\n\n## Use"),
+        ("# Manual\n\nIntro one.", {"headings": True}, "Manual # Manual\n\nIntro one."),
+        ("Turn it on.", {"sentences": 1}, "Manual Put it in. Turn it on. Wait."),
+        ("Turn it on.", {"sentences": 2}, "Manual ### Install\n\nPut it in. Turn it on. Wait.\n\n## Use"),
+        ("it on", {"sentences": 1}, "Manual Turn it on."),
+        ("it on", {"sentences": 2}, "Manual Put it in. Turn it on. Wait."),
+        ("Press go.", {"sentences": 1}, "Manual ## Use\n\nPress go."),
+        ("Press go.", {"sentences": 9, "title": False}, MANUAL),
+        ("Put it in.", {"sentences": 1, "headings": True}, "Manual Setup ### Install\n\nPut it in. Turn it on."),
+        ("Wait.", {"sentences": 1, "headings": True}, "Manual Setup > Install Turn it on. Wait.\n\n## Use"),
+    ],
+)
+def test_what_is_indexed_is_composed_as_the_options_say(
+    tmp_path: Path, piece: str, options: dict[str, object], expected: str
+) -> None:
+    assert one(tmp_path, piece, options) == expected
+
+
+@pytest.mark.parametrize(
+    ("prefix", "options", "expected"),
+    [
+        ("On switching on.", {}, "Manual On switching on. Turn it on."),
+        ("", {}, "Manual Turn it on."),
+        ("On it.", {"title": False}, "On it. Turn it on."),
+        (
+            "On it.",
+            {"headings": True, "sentences": 1},
+            "Manual Setup > Install On it. Put it in. Turn it on. Wait.",
+        ),
+    ],
+)
+def test_a_prefix_stands_behind_title_and_headings_and_before_the_text(
+    tmp_path: Path, prefix: str, options: dict[str, object], expected: str
+) -> None:
+    assert one(tmp_path, "Turn it on.", options, prefix) == expected
+
+
+def test_a_title_with_marks_of_markdown_is_not_repeated_as_a_heading(tmp_path: Path) -> None:
+    text = "# The **new** `hub`\n\nBlue light.\n\n## The **new** `hub`\n\nRed light."
+    found = one(tmp_path, "Red light.", {"document": "The **new** `hub`", "headings": True}, text=text)
+    assert found == "The **new** `hub` The new hub Red light."
+
+
+def test_headings_of_web_pages_are_headings(tmp_path: Path) -> None:
+    from ragtrial.dataset.markup import page_text
+
+    title, text = page_text("<title>Hub</title><h1>Lights</h1><h2>Red</h2><p>No network.</p>")
+    assert one(tmp_path, "No network.", {"document": title, "headings": True}, text=text) == (
+        "Hub Lights > Red No network."
+    )
+
+
+def test_a_chunk_without_text_is_its_title(tmp_path: Path) -> None:
+    chunks = chunks_in(tmp_path, " ", [Span(0, 0)])
+    texts = indexed(tmp_path, chunks, ContextOptions(headings=True, sentences=2))
+    assert (list(texts.indexed_texts()), texts.around(0)) == (["Manual"], ("Manual", ""))
+
+
+def test_texts_come_by_position_in_any_order_across_documents(tmp_path: Path) -> None:
+    rows = [{"_id": name, "title": name, "text": f"# {name}\n\n## Sub {name}\n\none. two. three."} for name in "ab"]
+    Library.write(write_rows(tmp_path / "corpus.jsonl", rows), tmp_path)
+    library, writer = Library(tmp_path), ChunksWriter()
+    for position in range(2):
+        for piece in ("one.", "three."):
+            writer.add(position, "ab"[position], library.text(position), span_of(piece, library.text(position)))
+    writer.write(tmp_path)
+    texts = indexed(tmp_path, Chunks(library, tmp_path), ContextOptions(headings=True))
+    assert list(texts.indexed_texts()) == ["a Sub a one.", "a Sub a three.", "b Sub b one.", "b Sub b three."]
+    assert list(texts.indexed_texts([3, 0, 2])) == ["b Sub b three.", "a Sub a one.", "b Sub b one."]
+    assert len(texts) == 4
+
+
+@given(st.lists(st.sampled_from(["A b. ", "c d ", "Ee! ", "\n\n", "# H\n", "x"]), max_size=12), st.data())
+def test_the_stretch_holds_the_chunk_and_so_many_sentences_on_either_side(
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[str], data: st.DataObject
+) -> None:
+    text = "".join(pieces)
+    start = data.draw(st.integers(0, len(text)))
+    span = Span(start, data.draw(st.integers(start, len(text))))
+    most = data.draw(st.integers(0, 3))
+    folder = tmp_path_factory.mktemp("stretch")
+    chunks = chunks_in(folder, text, [span], title="")
+    texts = indexed(folder, chunks, ContextOptions(sentences=most, headings=True))
+    assert texts.surroundings
+    stretch = Span(int(texts.surroundings.start[0]), int(texts.surroundings.end[0]))
+    assert 0 <= stretch.start <= span.start <= span.end <= stretch.end <= len(text)
+    begun = [one.start for one in sentences(text) if one.start < span.start]
+    ended = [one.end for one in sentences(text) if one.end > span.end]
+    assert sum(start >= stretch.start for start in begun) == min(most, len(begun))
+    assert sum(end <= stretch.end for end in ended) == min(most, len(ended))
+    before, after = texts.around(0)
+    assert [before + chunks.text(0) + after] == list(texts.indexed_texts())
+
+
+def test_the_name_is_that_of_the_chunks_where_only_the_title_is_added(tmp_path: Path) -> None:
+    chunks = chunks_in(tmp_path, MANUAL, [span_of("Wait.")])
+    assert IndexedTexts(chunks).name == chunks.name
+    names = {
+        IndexedTexts(chunks).name,
+        IndexedTexts(chunks, title=False).name,
+        indexed(tmp_path, chunks, ContextOptions(headings=True)).name,
+        indexed(tmp_path, chunks, ContextOptions(sentences=1)).name,
+        indexed(tmp_path, chunks, ContextOptions(), ["p"]).name,
+        indexed(tmp_path, chunks, ContextOptions(), ["q"]).name,
+    }
+    assert len(names) == 6
+
+
+def test_equal_surroundings_have_equal_names_whatever_made_them(tmp_path: Path) -> None:
+    chunks = chunks_in(tmp_path, MANUAL, [span_of("Wait.")])
+    by_prefix = indexed(tmp_path, chunks, ContextOptions(), ["Setup > Install"])
+    by_headings = indexed(tmp_path, chunks, ContextOptions(headings=True))
+    assert by_prefix.name == by_headings.name
+
+
+@pytest.mark.parametrize(
+    ("context", "is_bare"),
+    [({}, True), ({"title": False}, True), ({"headings": True}, False), ({"sentences": 1}, False)],
+)
+def test_only_a_title_needs_nothing_to_be_found_first(context: dict[str, object], is_bare: bool) -> None:
+    assert ContextOptions.model_validate(context).is_bare == is_bare

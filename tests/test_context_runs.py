@@ -1,0 +1,253 @@
+"""Runs with a context: what is made again when it changes, what a report says, and which files are refused when."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora import write_rows
+from experiments import Experiment, write_experiment
+from ragtrial import load_config
+from ragtrial.chunkers.cutting import cut
+from ragtrial.chunkers.fixed import FixedChunker
+from ragtrial.dataset.library import Library
+from ragtrial.drilldown import load_query
+from ragtrial.errors import EmbedderError, LabelsError, PrefixesError
+from ragtrial.experiment import RetrievalEvaluator, run_experiment
+from ragtrial.inspection import cut_settings, distinct_rows
+from ragtrial.report import Report
+from ragtrial.setting import settings_of
+
+KINDS = ("documents", "chunks", "surroundings", "lengths", "embeddings", "indexes", "rankings")
+FROM_TEXTS_ON = {"lengths", "embeddings", "indexes", "rankings"}
+
+
+def stages(experiment: Experiment) -> set[tuple[str, str]]:
+    return {(kind, path.name) for kind in KINDS for path in (experiment.workspace / kind).glob("[!.]*")}
+
+
+def rows_of(experiment: Experiment, prefix: Callable[[int], str], *overrides: str) -> list[dict[str, Any]]:
+    """A row with a prefix for each chunk of the experiment, by its number."""
+    found = distinct_rows(cut_settings(experiment.config(*overrides)))
+    return [{"chunk": row["chunk"], "doc": row["doc"], "prefix": prefix(number)} for number, row in enumerate(found)]
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    return write_experiment(tmp_path / "first")
+
+
+@pytest.fixture
+def prefixed(experiment: Experiment) -> Experiment:
+    """An experiment with a file of prefixes for all its chunks, that has run."""
+    rows = rows_of(experiment, lambda number: f"prefix {number}")
+    write_rows(experiment.folder / "prefixes.jsonl", rows)
+    change_config(experiment, context={"prefixes": "prefixes.jsonl"})
+    run_experiment(experiment.config())
+    return experiment
+
+
+def change_config(experiment: Experiment, **changes: object) -> None:
+    config = json.loads(experiment.file.read_text())
+    experiment.file.write_text(json.dumps({**config, **changes}))
+
+
+def edit_rows(experiment: Experiment, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
+    file = experiment.folder / "prefixes.jsonl"
+    write_rows(file, change([json.loads(line) for line in file.read_text().splitlines()]))
+
+
+def replace_prefix(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**row, "prefix": "another"} if number == 2 else row for number, row in enumerate(rows)]
+
+
+# What is made again.
+
+
+@pytest.mark.parametrize(
+    ("context", "made_again"),
+    [
+        ({}, set()),
+        ({"title": True, "headings": False, "sentences": 0, "prefixes": None}, set()),
+        ({"headings": True}, {"surroundings", *FROM_TEXTS_ON}),
+        ({"sentences": 1}, {"surroundings", *FROM_TEXTS_ON}),
+        ({"title": False}, {"chunks", *FROM_TEXTS_ON}),
+    ],
+)
+def test_a_context_makes_again_what_depends_on_it_and_the_default_nothing(
+    experiment: Experiment, context: Mapping[str, object], made_again: set[str]
+) -> None:
+    run_experiment(experiment.config())
+    before = stages(experiment)
+    change_config(experiment, context=context)
+    run_experiment(experiment.config())
+    assert {kind for kind, _ in stages(experiment) - before} == made_again
+
+
+def test_a_change_of_one_prefix_embeds_one_text_again(prefixed: Experiment) -> None:
+    before = prefixed.embedded()
+    edit_rows(prefixed, replace_prefix)
+    run_experiment(prefixed.config())
+    compared, *again = prefixed.embedded()[len(before) :]
+    assert compared in before  # once, to see whether the function is still the same
+    (text,) = again
+    assert " another " in text or text.startswith("another ")
+
+
+def test_the_place_of_the_file_and_the_order_of_its_rows_change_no_vector_and_no_index(prefixed: Experiment) -> None:
+    before = stages(prefixed)
+    shutil.move(prefixed.folder / "prefixes.jsonl", prefixed.folder / "moved.jsonl")
+    change_config(prefixed, context={"prefixes": "moved.jsonl"})
+    run_experiment(prefixed.config())
+    assert stages(prefixed) == before
+    file = prefixed.folder / "moved.jsonl"
+    file.write_text("".join(reversed(file.read_text().splitlines(keepends=True))))
+    run_experiment(prefixed.config())
+    assert {kind for kind, _ in stages(prefixed) - before} == {"surroundings"}
+
+
+def test_a_run_that_broke_goes_on_where_it_was(prefixed: Experiment) -> None:
+    change_config(prefixed, context={"prefixes": "prefixes.jsonl", "sentences": 1, "headings": True})
+    before = len(prefixed.embedded())
+    prefixed.trouble("raise", after=before + 6)
+    with pytest.raises(EmbedderError, match="out of quota"):
+        RetrievalEvaluator(prefixed.config()).retrieve()
+    prefixed.no_trouble()
+    kept = set(prefixed.embedded()[before : before + 4])
+    assert len(kept) == 4
+    broken_at = len(prefixed.embedded())
+    run_experiment(prefixed.config())
+    _compared, *rest = prefixed.embedded()[broken_at:]
+    assert rest
+    assert kept.isdisjoint(rest)
+    done = len(prefixed.embedded())
+    run_experiment(prefixed.config())
+    assert len(prefixed.embedded()) == done
+
+
+def test_damaged_surroundings_are_made_again(prefixed: Experiment) -> None:
+    before = len(prefixed.embedded())
+    (folder,) = (prefixed.workspace / "surroundings").glob("[!.]*")
+    (folder / "facts.json").write_text("{")
+    run_experiment(prefixed.config())
+    assert json.loads((folder / "facts.json").read_text())["without_prefix"] == 0
+    assert len(prefixed.embedded()) == before
+
+
+# Titles and sizes.
+
+
+@pytest.mark.parametrize(("has_titles", "spans"), [(True, [(0, 4), (4, 8), (0, 0)]), (False, [(0, 8)])])
+def test_sizes_count_the_title_where_it_is_indexed_and_only_there(
+    tmp_path: Path, has_titles: bool, spans: list[tuple[int, int]]
+) -> None:
+    rows = [{"_id": "a", "title": "abc", "text": "12345678"}, {"_id": "b", "title": "only", "text": ""}]
+    Library.write(write_rows(tmp_path / "corpus.jsonl", rows), tmp_path)
+    chunker = FixedChunker(size=8, overlap=0, unit="characters")
+    cut(Library(tmp_path), chunker, None, lambda _: None, has_titles=has_titles).write(tmp_path)
+    from ragtrial.dataset.chunks import Chunks
+
+    chunks = Chunks(Library(tmp_path), tmp_path)
+    assert list(zip(chunks.start.tolist(), chunks.end.tolist(), strict=True)) == spans
+
+
+def test_texts_too_long_for_the_model_are_counted_with_their_context(tmp_path: Path, tiny_model: Path) -> None:
+    embedder = {"kind": "sentence-transformer", "model": str(tiny_model), "device": "cpu"}
+    made = write_experiment(tmp_path, chunker={"kind": "recursive", "size": 30, "overlap": 0}, embedder=embedder)
+    write_rows(made.folder / "prefixes.jsonl", rows_of(made, lambda number: "word " * (70 if number < 2 else 1)))
+    evaluator = RetrievalEvaluator(made.config("context.prefixes=" + str(made.folder / "prefixes.jsonl")))
+    (caution,) = evaluator.too_long(evaluator.settings[0])
+    assert caution.message.startswith("dense: 2 chunks are longer than the 64 tokens that the model reads;")
+    assert not list(RetrievalEvaluator(made.config()).too_long(evaluator.settings[0])[1:])
+
+
+# Settings and reports.
+
+
+def test_settings_that_differ_in_context_alone_are_two(tmp_path: Path) -> None:
+    retrievers: dict[str, Any] = {
+        "plain": {"kind": "dense"},
+        "headings": {"kind": "dense", "context": {"headings": True}},
+        "same": {"kind": "dense", "context": {"title": True}},
+    }
+    config = write_experiment(tmp_path, retrievers=retrievers).config()
+    settings, cautions = settings_of(config)
+    assert [setting.name for setting in settings] == ["plain", "headings"]
+    assert [caution.message for caution in cautions] == [
+        "setting 'same' is the same as 'plain'; it is run and shown once, as 'plain'."
+    ]
+
+
+def test_a_context_of_a_retriever_stands_in_place_of_the_configs(tmp_path: Path) -> None:
+    retrievers = {"own": {"kind": "dense", "context": {"sentences": 1}}, "none": {"kind": "dense"}}
+    own, none = settings_of(write_experiment(tmp_path, retrievers=retrievers, context={"headings": True}).config())[0]
+    assert (own.context.sentences, own.context.headings) == (1, False)
+    assert (none.context.sentences, none.context.headings) == (0, True)
+
+
+def test_the_report_has_the_context_as_written_and_shows_the_chunks_own_texts(prefixed: Experiment) -> None:
+    report = run_experiment(prefixed.config("context.sentences=2"))
+    (setting,) = report.settings
+    assert setting.parameters["context"] == {
+        "title": True, "headings": False, "sentences": 2, "prefixes": "prefixes.jsonl",
+    }  # fmt: skip
+    assert "context" not in setting.parameters["retriever"]
+    (ranking,) = load_query(report, report.settings, "rye")
+    for hit in ranking.hits:
+        text = (prefixed.folder / "documents" / hit.doc).read_text(encoding="utf-8")
+        assert hit.text == text[hit.start : hit.end]
+    assert report.warnings == [one for one in report.warnings if one.code != "no-prefix"]
+
+
+# Files that do not fit.
+
+
+def no_prefix_warnings(report: Report) -> list[str]:
+    return [warning.message for warning in report.warnings if warning.code == "no-prefix"]
+
+
+def test_chunks_without_a_row_are_counted_and_said_and_an_error_when_strict(prefixed: Experiment) -> None:
+    edit_rows(prefixed, lambda rows: rows[2:])
+    count = len(rows_of(prefixed, str))
+    message = (
+        f"dense: 2 of {count} chunks have no row in {prefixed.folder / 'prefixes.jsonl'}; "
+        "they are indexed without a prefix."
+    )
+    assert no_prefix_warnings(run_experiment(prefixed.config())) == [message]
+    with pytest.raises(LabelsError) as caught:
+        run_experiment(prefixed.config(), strict=True)
+    assert message in str(caught.value).split("\n")
+
+
+def test_a_stale_file_is_refused_before_anything_is_embedded(prefixed: Experiment) -> None:
+    before = prefixed.embedded()
+    with pytest.raises(PrefixesError, match=r"prefixes\.jsonl:\d+: \d+ of \d+ rows are of chunks that setting 'dense'"):
+        run_experiment(prefixed.config("chunker.size=60"))
+    assert prefixed.embedded() == before
+
+
+def test_a_file_that_is_not_there_is_refused(experiment: Experiment) -> None:
+    file = experiment.folder / "absent.jsonl"
+    with pytest.raises(PrefixesError) as caught:
+        run_experiment(experiment.config(f"context.prefixes={file}"))
+    assert str(caught.value) == f"{file}: there is no such file; `context.prefixes` names it."
+
+
+def test_one_file_may_serve_settings_of_several_chunkings(tmp_path: Path) -> None:
+    small = {"kind": "recursive", "size": 60, "overlap": 0, "unit": "characters"}
+    retrievers = {"large": {"kind": "dense"}, "small": {"kind": "dense", "chunker": small}}
+    made = write_experiment(tmp_path, retrievers=retrievers)
+    rows = rows_of(made, lambda number: f"prefix {number}")
+    assert len({row["chunk"] for row in rows}) == len(rows)
+    write_rows(made.folder / "prefixes.jsonl", rows)
+    change_config(made, context={"prefixes": "prefixes.jsonl"})
+    report = run_experiment(load_config(made.file))
+    assert [setting.name for setting in report.settings] == ["large", "small"]
+    assert no_prefix_warnings(report) == []
+    with pytest.raises(PrefixesError, match="setting 'small'"):
+        run_experiment(made.config("retrievers.small.chunker.size=50"))

@@ -1,0 +1,57 @@
+"""The page on contextual text tells the truth: every command and all of its Python run, in their order."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from ragtrial.context import ContextOptions
+
+_BLOCK = re.compile(r"^```(?P<language>sh|python)\n(?P<code>.*?)^```$(\n\n^```text\n(?P<shown>.*?)^```$)?", re.M | re.S)
+SHIPPED = ("configs", "data", "prompt_queries.json")
+
+
+def run(code: str, language: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": "100"}
+    command = [sys.executable, "-c", code] if language == "python" else ["bash", "-euc", code]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_every_command_of_the_page_runs_and_prints_what_it_shows(root: Path, tmp_path: Path) -> None:
+    for name in SHIPPED:
+        copied = shutil.copytree if (root / name).is_dir() else shutil.copy
+        copied(root / name, tmp_path / name)
+    shutil.rmtree(tmp_path / "configs" / ".ragtrial", ignore_errors=True)
+    printed = ""
+    for block in _BLOCK.finditer((root / "docs" / "contextual-text.md").read_text(encoding="utf-8")):
+        done = run(block["code"], block["language"], tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert block["shown"] in (None, done.stdout), done.stdout
+        printed += done.stdout
+    assert "  + From an article on the app and the account." not in printed
+    assert "  + Accessibility in the Larkfield app From an article on the app and the account.\n" in printed
+    latest = tmp_path / "results" / "contextual" / (tmp_path / "results" / "contextual" / "latest").read_text().strip()
+    report = json.loads((latest / "report.json").read_text(encoding="utf-8"))
+    found = {setting["name"]: setting for setting in report["settings"]}
+    assert set(found) == {"plain", "headings", "headings-sentences"}
+    assert found["plain"]["parameters"]["context"]["prefixes"] == "prefixes.jsonl"
+    assert found["headings-sentences"]["parameters"]["context"]["sentences"] == 1
+    assert min(setting["scores"]["ndcg@10"]["mean"] for setting in found.values()) > 0.6
+    assert len({setting["fingerprint"] for setting in found.values()}) == 3
+    counts = [setting["counts"] for setting in found.values()]
+    assert len({one["chunks"] for one in counts}) == 1
+    assert [one["chunks_too_long"] for one in counts] == [0, 0, 0]
+
+
+def test_the_defaults_of_the_page_are_the_defaults(root: Path) -> None:
+    page = (root / "docs" / "contextual-text.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```yaml\n(.*?)^```$", page, flags=re.M | re.S)
+    assert yaml.safe_load(block)["context"] == ContextOptions().model_dump()
