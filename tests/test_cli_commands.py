@@ -147,7 +147,7 @@ def test_validate_says_how_passages_were_found_and_how_many_each_setting_cuts(tm
         "1 in several places, 1 not where start and end say, 1 in a document that was changed since",
         "",
         "setting  chunks  passages cut  share",
-        "dense         8        3 of 5  60.0%",
+        "dense         9        3 of 5  60.0%",
         "whole         3        0 of 5   0.0%",
         "A passage is cut when no single chunk holds the whole of it.",
     ]
