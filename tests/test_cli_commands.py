@@ -143,8 +143,9 @@ def test_validate_says_how_passages_were_found_and_how_many_each_setting_cuts(tm
     made = ragtrial(capsys, "validate", config, "-q")
     assert made.code == 0
     assert made.out.splitlines()[3:] == [
-        "passages   5 labelled, none lost: 2 verbatim, 1 with other white space, 1 in other case, 1 by start and end alone; "
-        "1 in several places, 1 not where start and end say, 1 in a document that was changed since",
+        "passages   5 labelled, none lost: 2 verbatim, 1 with other white space, 1 in other case, "
+        "1 by start and end alone",
+        "           1 in several places, 1 not where start and end say, 1 in a document that was changed since",
         "",
         "setting  chunks  passages cut  share",
         "dense         9        3 of 5  60.0%",
@@ -152,7 +153,7 @@ def test_validate_says_how_passages_were_found_and_how_many_each_setting_cuts(tm
         "A passage is cut when no single chunk holds the whole of it.",
     ]
     made = ragtrial(capsys, "validate", config, "-v")
-    assert made.out.splitlines()[4:8] == [
+    assert made.out.splitlines()[5:9] == [
         "           query 'q1', returns.md: in other case, not where start and end say: 'RETURN ANY item within'",
         "           query 'q1', returns.md: in 2 places, in a document that was changed since: 'Return'",
         "           query 'q1', shipping.txt: with other white space: 'two days'",

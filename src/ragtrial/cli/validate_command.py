@@ -51,7 +51,8 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     terminal.say(f"documents  {len(library):,}, {library.empty:,} of them empty")
     by_grade = ", ".join(f"{count:,} of grade {grade}" for grade, count in sorted(grades.items(), reverse=True))
     terminal.say(f"queries    {len(labels.queries):,} with {grades.total():,} judgments: {by_grade or 'none'}")
-    terminal.say(f"passages   {_found_as(counts)}")
+    for head, line in zip(("passages", ""), _found_as(counts), strict=False):
+        terminal.say(f"{head:<11}{line}")
     for resolution in resolutions if terminal.verbose else ():
         if not resolution.is_plain:
             terminal.say(f"           {_told(resolution)}")
@@ -129,13 +130,16 @@ def _counts(resolutions: Sequence[Resolution]) -> dict[str, int]:
     }
 
 
-def _found_as(counts: Mapping[str, int]) -> str:
-    """``62 located: 60 verbatim, 2 in other case; 1 in several places``."""
+def _found_as(counts: Mapping[str, int]) -> list[str]:
+    """``62 labelled, none lost: 60 verbatim, 2 in other case``, and on another line ``1 in several places``."""
     if not counts["labelled"]:
-        return "none; the labels judge whole documents"
+        return ["none; the labels judge whole documents"]
     hows = [f"{counts[how]:,} {_SAID[how]}" for how in ("exact", "spacing", "case", "offsets") if counts[how]]
     noticed = [f"{counts[what]:,} {_SAID[what]}" for what in ("several_places", "moved", "changed") if counts[what]]
-    return f"{counts['labelled']:,} labelled, none lost: " + "; ".join(filter(None, map(", ".join, (hows, noticed))))
+    return [
+        f"{counts['labelled']:,} labelled, none lost: {', '.join(hows)}",
+        *([", ".join(noticed)] if noticed else []),
+    ]
 
 
 def _told(resolution: Resolution) -> str:

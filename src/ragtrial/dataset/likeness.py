@@ -17,6 +17,7 @@ _LENGTHS = (6, 4, 2, 1)  # characters of a sequence: the longest of which a pass
 _MOST_SEQUENCES = 24  # of each passage, the rarest
 _MOST_SHARED = 5_000  # places that these may have, if there is more than one sequence
 _MOST_REGIONS = 8  # stretches of text that a passage is compared with: those with the most sequences of it
+_MOST_WORDS = 3  # by which a piece may be widened at either end
 _MOST_SHIFT = 24  # characters by which a piece may be widened or narrowed to begin and end with whole words
 
 
@@ -181,12 +182,12 @@ def _widened(passage: str, text: str, span: Span) -> Span:
     ]
     starts = {
         span.start,
-        *[place for place in begins if place <= span.start][-1:],
+        *[place for place in begins if place <= span.start][-_MOST_WORDS:],
         *[place for place in begins if span.start < place <= span.start + _MOST_SHIFT][:1],
     }
     stops = {
         span.end,
-        *[place for place in ends if place >= span.end][:1],
+        *[place for place in ends if place >= span.end][:_MOST_WORDS],
         *[place for place in ends if span.end - _MOST_SHIFT <= place < span.end][-1:],
     }
     spans = [Span(start, stop) for start in starts for stop in stops if start < stop]
