@@ -152,3 +152,11 @@ def test_the_nearest_to_a_text_is_the_document_that_has_it(text: str) -> None:
         library = library_of(Path(folder), {"other": "0 1 2", "this": f"{text} 9"})
         (near,) = nearest([Sought(text)], library)
         assert near.startswith(" The nearest is in 'this': ")
+
+
+def test_a_passage_whose_every_sequence_is_frequent_is_still_compared(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST_SHARED", 0)
+    (found,) = locate_all([Sought("Hold the reset buton for twelve seconds")], library, fuzzy=0.9)
+    assert found.places == (Place(1, Span(18, 57)),)
