@@ -159,4 +159,4 @@ def test_a_passage_whose_every_sequence_is_frequent_is_still_compared(
 ) -> None:
     monkeypatch.setattr(module, "_MOST_SHARED", 0)
     (found,) = locate_all([Sought("Hold the reset buton for twelve seconds")], library, fuzzy=0.9)
-    assert found.places == (Place(1, Span(18, 57)),)
+    assert found.places == (Place(1, Span(18, 58)),)

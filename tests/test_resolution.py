@@ -486,3 +486,20 @@ def test_of_many_lost_quotes_the_first_five_are_told_with_the_nearest(library: L
     assert [" The nearest is in 'faq.md': 'Returns take" in fault for fault in faults] == [
         True, True, True, True, True, False, False,
     ]  # fmt: skip
+
+
+def test_a_quote_whose_offsets_reach_beyond_the_end_has_moved(library: Library) -> None:
+    found, resolution, _ = one_resolved(Judgment("faq.md", 1, "five days.", (Span(13, 24),)), library)
+    assert (found.spans, resolution.moved) == ((Span(13, 23),), True)
+
+
+def test_of_several_given_places_the_one_least_like_the_quote_tells_how_it_was_found(tmp_path: Path) -> None:
+    library = library_of(tmp_path, {"a": "red hub, Red hub"})
+    _, resolution, _ = one_resolved(Judgment("a", 1, "red hub", (Span(0, 7), Span(9, 16))), library)
+    assert (resolution.how, resolution.places, resolution.moved) == ("case", 2, False)
+
+
+def test_a_grade_of_a_passage_conflicts_with_an_earlier_one_of_the_whole_document(library: Library) -> None:
+    assert faults_of(labels(Judgment("faq.md", 0), Judgment("faq.md", 3, "five days")), library) == [
+        "query 'q1' gives 'faq.md' the grades 0 and 3; one document (or one passage of it) has one grade."
+    ]
