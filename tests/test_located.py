@@ -56,7 +56,10 @@ def test_other_passages_and_other_documents_are_located_anew(tmp_path: Path) -> 
     ground.located(SOUGHT[2:], ground.library)
     assert made.begun == ["documents", "passages", "passages"]
     (tmp_path / "documents" / "storage.txt").write_text("In a paper\nbag.", encoding="utf-8")
+    assert not ground.workspace.repaired
     ground, made = ground_of(tmp_path)
-    (found,) = ground.located([Sought("paper\nbag")], ground.library)
-    assert found.how == "exact"
+    found = ground.located(SOUGHT, ground.library)
+    assert found == locate_all(SOUGHT, ground.library)
+    assert found[1].how == "exact"
     assert made.begun == ["documents", "passages"]
+    assert not ground.workspace.repaired
