@@ -15,7 +15,8 @@ ORDER = [
     "matching", "storage", "functions", "dataset", "tokenizers", "chunkers", "embedders", "stores", "health",
     "retrievers", "latency", "grading", "metrics", "evaluators", "ranges", "report_folders", "report", "formats",
     "mismatch", "sources", "scoring", "drilldown", "environment", "config", "setting", "opened", "outcomes", "ground",
-    "plan", "audit", "reporting", "score_report", "experiment", "integrations", "views", "cli",
+    "plan", "audit", "reporting", "score_report", "experiment", "labelling", "integrations",
+    "views", "cli",
 ]  # fmt: skip
 """Folders and modules, top to bottom. The package itself and its entry point stand outside: they open the door."""
 

@@ -8,7 +8,9 @@ import click
 
 from ragtrial import __version__
 
-COMMANDS = ("init", "run", "validate", "show", "search", "score", "export", "list", "explain", "cache", "schema")
+COMMANDS = (
+    "init", "run", "validate", "labels", "show", "search", "score", "export", "list", "explain", "cache", "schema"
+)  # fmt: skip
 
 
 class _Commands(click.Group):

@@ -55,6 +55,7 @@ class Terminal:
         self.out = sys.stdout
         self.as_json = as_json
         self.quiet = quiet
+        self.verbose = verbose
         self.no_color = no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(message)s"))
