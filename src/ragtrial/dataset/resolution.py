@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import Locate, locate, nearest, occurrences, short
+from ragtrial.dataset.passages import Locate, Sought, locate, nearest, occurrences, short
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, LabelsError, did_you_mean
 from ragtrial.records import Caution, Judgment, PromptQueries, Query
@@ -84,7 +84,9 @@ def _by_id(
         return [judgment]
     spans = occurrences(normalised(judgment.quote), library.text(position))
     if not spans:
-        near = nearest(judgment.quote, library, [position]) if len(faults) < _MOST_NEAREST else ""
+        near = (
+            nearest([Sought(normalised(judgment.quote), position)], library)[0] if len(faults) < _MOST_NEAREST else ""
+        )
         faults.append(f"query {query.id!r} quotes {short(judgment.quote)!r}, which is not in {judgment.doc!r}.{near}")
     elif len(spans) > 1:
         cautions.append(
@@ -107,7 +109,7 @@ class _Passages:
     def resolved(self, query: Query, judgment: Judgment, faults: list[str], cautions: list[Caution]) -> list[Judgment]:
         found = self._found[judgment.doc]
         if not found:
-            near = nearest(judgment.doc, self._library) if len(faults) < _MOST_NEAREST else ""
+            near = nearest([Sought(normalised(judgment.doc))], self._library)[0] if len(faults) < _MOST_NEAREST else ""
             faults.append(
                 f"the passage {short(judgment.doc)!r} of query {query.id!r} is in none of "
                 f"{len(self._library):,} documents.{near}"
