@@ -68,7 +68,8 @@ class Content:
         if self._faults:
             rest = len(self._faults) - MOST_FAULTS
             more = [Fault(self.file, message=f"and {rest:,} more faults like these.")] if rest > 0 else []
-            raise LabelsError(*(self.fault_at(*fault) for fault in self._faults[:MOST_FAULTS]), *more)
+            found = sorted(self.fault_at(*fault) for fault in self._faults)
+            raise LabelsError(*found[:MOST_FAULTS], *more)
 
     def seen(self) -> str:
         """What the file is, for a message that nothing fits it."""

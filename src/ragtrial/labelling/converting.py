@@ -16,7 +16,7 @@ from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, LabelsError, did_you_mean
 from ragtrial.labelling.content import MOST_FAULTS
 from ragtrial.labelling.foreign import Question
-from ragtrial.labelling.placing import HOWS, How, Placed, place
+from ragtrial.labelling.placing import CONTEXT_ALONE, HOWS, How, Placed, place
 from ragtrial.labelling.reading import ReadLabels
 
 _MOST_GUESSED = 20  # comparing a name with all ids is slow
@@ -146,7 +146,8 @@ def lost_faults(converted: Converted, read: ReadLabels, library: Library) -> lis
     faults = []
     texts = [one.answer.context or one.answer.passage or one.answer.doc for one in converted.lost]
     places = nearest([Sought(normalised(text)) for text in texts], library)
-    for number, (one, near) in enumerate(zip(converted.lost, places, strict=True)):
+    for number, (one, found) in enumerate(zip(converted.lost, places, strict=True)):
+        near = "" if CONTEXT_ALONE in one.notes else found
         text = one.answer.passage or one.answer.doc
         if not near and len(text.split()) < _FEW_WORDS and number < _MOST_GUESSED:
             near = did_you_mean(text, library.ids)

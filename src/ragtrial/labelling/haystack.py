@@ -21,7 +21,9 @@ def looks_right(content: Content) -> bool:
     value = content.value
     if isinstance(value, Mapping):
         inputs = value.get("inputs", value)
-        return isinstance(inputs, Mapping) and any(isinstance(inputs.get(name), list) for name in _DOCUMENTS)
+        return isinstance(inputs, Mapping) and all(
+            any(isinstance(inputs.get(name), list) for name in names) for names in (_QUESTIONS, _DOCUMENTS)
+        )
     first = content.rows[0] if content.rows else None
     return isinstance(first, Mapping) and any(name in first for name in _IN_ROWS)
 

@@ -15,6 +15,9 @@ from ragtrial.labelling.naming import DocumentNames
 from ragtrial.records import Span
 
 How = Literal["document", "exact", "spacing", "case", "title", "moved", "several", "fuzzy", "lost"]
+CONTEXT_ALONE = "its context is in the documents, the answer is not in it"
+"""The note of an answer that is lost though its paragraph is there."""
+
 InContext = Literal["exact", "spacing", "case"]
 HOWS: dict[How, str] = {
     "document": "the label is the whole document",
@@ -140,11 +143,11 @@ def _placed(search: _Search, library: Library) -> Placed:
     if answer.context:
         places, found_as = _within(search, library)
         if not places:
-            search.notes.append("its context is in the documents, the answer is not in it")
+            search.notes.append(CONTEXT_ALONE)
             return Placed(search.query, answer, "lost", "lost", 0.0, notes=_notes(search))
         located = replace(located, how=found_as if located.how == "exact" else located.how)
     elif answer.start is not None and "title" not in search.hows:
-        places = _meant(search, places)
+        places = tuple(_widened(one, normalised(answer.passage), library) for one in _meant(search, places))
     if answer.doc_is_known and answer.passage and answer.doc:
         _compare_document(search, places, library)
     by_document: dict[int, list[Span]] = {}
@@ -191,6 +194,14 @@ def _meant(search: _Search, places: tuple[Place, ...]) -> tuple[Place, ...]:
     return tuple(at_start or nearest.values())
 
 
+def _widened(place: Place, passage: str, library: Library) -> Place:
+    """The place with the white space that ``passage`` has at its ends, if the document has it there, too."""
+    start = place.span.start - len(passage) + len(passage.lstrip())
+    end = place.span.end + len(passage) - len(passage.rstrip())
+    is_there = start >= 0 and library.text(place.document)[start:end] == passage
+    return replace(place, span=Span(start, end)) if is_there else place
+
+
 def _within(search: _Search, library: Library) -> tuple[tuple[Place, ...], InContext]:
     """The answer inside each place of its context, and how it was found: the least sure way."""
     answer = search.answer
@@ -198,9 +209,6 @@ def _within(search: _Search, library: Library) -> tuple[tuple[Place, ...], InCon
     start = max(answer.start or 0, 0)
     left_out = _characters(normalised(answer.context)) - _characters(search.text)  # the title, or nothing
     before = _characters(normalised(answer.context[:start])) - left_out
-    if not answer.context[start:].startswith(answer.passage):
-        search.hows.append("moved")
-        search.notes.append(f"the answer is not at character {answer.start} of its context")
     found: list[Place] = []
     kinds: list[InContext] = []
     for one in search.located.places:
@@ -208,10 +216,12 @@ def _within(search: _Search, library: Library) -> tuple[tuple[Place, ...], InCon
         at = _character_after(before, region)
         kind, spans = _occurrences(passage, region)
         if spans:
-            start = one.span.start + min(spans, key=lambda span: abs(span.start - at)).start
-            length = next(span.end - span.start for span in spans if one.span.start + span.start == start)
-            found.append(Place(one.document, Span(start, start + length)))
+            nearest = min(spans, key=lambda span: abs(span.start - at))
+            found.append(Place(one.document, Span(one.span.start + nearest.start, one.span.start + nearest.end)))
             kinds.append(kind)
+    if found and not answer.context[start:].startswith(answer.passage):
+        search.hows.append("moved")
+        search.notes.append(f"it is not at character {answer.start} of its context")
     return tuple(found), max(kinds, key=list(HOWS).index, default="exact")
 
 
@@ -231,10 +241,10 @@ def _character_after(count: int, text: str) -> int:
 
 
 def _occurrences(passage: str, region: str) -> tuple[InContext, list[Span]]:
-    """The places of an answer in its paragraph, and how it was found; in other case only if it is not there as it is."""
+    """The places of an answer in its paragraph, and how it was found; in other case only if it is not as it is."""
     words = r"\s+".join(map(re.escape, passage.split()))
     for kind, pattern in (("exact", re.escape(passage)), ("spacing", words), ("case", f"(?i:{words})")):
         spans = [Span(*match.span()) for match in re.finditer(pattern, region)]
         if spans:
-            return cast(InContext, kind), spans
+            return cast("InContext", kind), spans
     return "exact", []

@@ -23,7 +23,7 @@ def looks_right(content: Content) -> bool:
 
 
 def read(content: Content) -> ForeignLabels:
-    """The questions; rows that ask the same (equal id and text, or equal text without ids) are one of several answers."""
+    """The questions; rows that ask the same (equal id and text, or without ids equal text) are one question."""
     questions: dict[tuple[str, str], Question] = {}
     for position, value in enumerate(content.rows):
         row = Row(content, (position,), value, "an object: a question and a passage")
