@@ -90,7 +90,7 @@ def test_llamaindex_examples_are_read_and_numbered(convert: Conversions) -> None
 def test_llamaindex_pairs_without_partners_are_all_named(convert: Conversions) -> None:
     pairs = {"queries": {"a": "white?"}, "corpus": {"n": WHITE}, "relevant_docs": {"a": ["n", "m"], "b": ["n"]}}
     assert convert.faults(pairs) == [
-        ":1:126: relevant_docs.a[1] is 'm', which is no id in `corpus`.",
+        ":1:124: relevant_docs.a[1] is 'm', which is no id in `corpus`.",
         ":1:135: relevant_docs.b has the id of no question in `queries`.",
     ]
 
