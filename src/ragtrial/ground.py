@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, astuple
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from ragtrial.chunkers.cutting import cut
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.documents import OnError, corpus_fingerprint
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import locate
+from ragtrial.dataset.passages import Located, Place, Sought, locate_all
 from ragtrial.embedders import Embedder
 from ragtrial.embedders.cached import CachedEmbedder, TextList
 from ragtrial.errors import ModelNotFoundError, RunError
@@ -65,28 +65,30 @@ class Ground:
         """Let go of the model of ``embedder``: no later setting needs it."""
         self.embedder(embedder).release()
 
-    def located(self, passages: Iterable[str], library: Library) -> dict[str, dict[int, tuple[Span, ...]]]:
-        """The documents of ``library`` that hold each of ``passages``, and where; as ``passages.locate`` finds them."""
-        wanted = sorted(set(passages))
+    def located(self, sought: Sequence[Sought], library: Library) -> list[Located]:
+        """How and where each passage is found in ``library``, as ``passages.locate_all`` finds them."""
+        wanted = sorted(
+            {(one.text, one.among) for one in sought}, key=lambda one: (one[0], -1 if one[1] is None else one[1])
+        )
 
         def build(folder: Path) -> None:
             with stage(self._progress, "passages", len(wanted), "passages"):
-                found = locate(wanted, library)
+                found = locate_all([Sought(*one) for one in wanted], library)
             rows = [
-                [[position, [astuple(span) for span in spans]] for position, spans in found[one].items()]
-                for one in wanted
+                [one.how, [[place.document, *astuple(place.span)] for place in one.places], one.score] for one in found
             ]
             write_text(folder / "places.json", json.dumps(rows))
 
-        def read(folder: Path) -> dict[str, dict[int, tuple[Span, ...]]]:
+        def read(folder: Path) -> dict[tuple[str, int | None], Located]:
             rows = json.loads((folder / "places.json").read_text())
             return {
-                passage: {position: tuple(Span(*span) for span in spans) for position, spans in places}
-                for passage, places in zip(wanted, rows, strict=True)
+                one: Located(how, tuple(Place(place, Span(start, end)) for place, start, end in places), score)
+                for one, (how, places, score) in zip(wanted, rows, strict=True)
             }
 
-        name = fingerprint(["passages", self.documents, wanted])
-        return self.workspace.load("passages", name, "places of passages", build, read)
+        name = fingerprint(["located passages", self.documents, wanted])
+        found = self.workspace.load("passages", name, "places of passages", build, read)
+        return [found[one.text, one.among] for one in sought]
 
     def chunks(self, setting: Setting) -> Chunks:
         """The chunks of ``setting``."""

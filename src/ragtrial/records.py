@@ -40,13 +40,16 @@ class Judgment:
     """How relevant a document is to a query: what a label says.
 
     ``relevance`` is the grade; 0 and below mean judged and not relevant. ``spans`` are the places of the
-    label's quote (or, under ``match: content``, of its passage) in the document; empty when it has none.
+    label's quote (or, under ``match: content``, of its passage) in the document, each of them the answer; empty when
+    it has none. Of a label with ``start`` and ``end`` they are that one place. ``text_hash`` is that of the document's
+    normalised text when the label was made (``dataset.texts.text_hash``); None where the label does not say it.
     """
 
     doc: str
     relevance: int = 1
     quote: str | None = None
     spans: tuple[Span, ...] = ()
+    text_hash: str | None = None
 
 
 def highest_grades(labels: Iterable[tuple[str, int]]) -> dict[str, int]:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, override_option
+
+if TYPE_CHECKING:
+    from ragtrial.dataset.cut_passages import CutPassages
+    from ragtrial.dataset.resolution import Resolution
+    from ragtrial.experiment import RetrievalEvaluator
+    from ragtrial.records import Caution
 
 
 @click.command("validate")
@@ -16,41 +25,38 @@ from ragtrial.cli.terminal import Terminal, common_options, override_option
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @common_options
 def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, strict: bool) -> int:
-    """Check CONFIG, its labels and its documents, without loading or fetching a model."""
+    """Check CONFIG, its labels and its documents, without loading or fetching a model.
+
+    Says how the passages of the labels were found (-v: each that was not found verbatim, once, in its place), and how
+    many of them the chunks of each setting cut through.
+    """
     # Checking must not fetch a model: what is not on this machine is said and left unchecked.
     os.environ["HF_HUB_OFFLINE"] = "1"
     from ragtrial.config import load_config
-    from ragtrial.errors import Fault, InputError, ModelNotFoundError
+    from ragtrial.errors import Fault, InputError
     from ragtrial.experiment import RetrievalEvaluator
-    from ragtrial.records import Caution
     from ragtrial.views.table import counted
 
     evaluator = RetrievalEvaluator(load_config(config, overrides), progress=terminal.progress())
     labels = evaluator.resolved.labels
     cautions = [*evaluator.ground.library.notes, *evaluator.resolved.cautions, *evaluator.setting_cautions]
-    chunks: dict[str, int | None] = {}
-    for setting in evaluator.settings:
-        chunks[setting.name] = None
-        try:
-            evaluator.ground.prepare(setting)
-            chunks[setting.name] = len(evaluator.ground.chunks(setting))
-            cautions += evaluator.too_long(setting)
-        except ModelNotFoundError as error:
-            if setting.embedder.kind == "custom":
-                raise
-            cautions.append(Caution("model-not-here", f"{setting.name}: chunks were not checked. {error}"))
+    cuts = _cuts(evaluator, cautions)
     if strict and cautions:
         raise InputError(*(Fault(config, message=caution.message) for caution in cautions))
     grades = Counter(judgment.relevance for query in labels.queries for judgment in query.relevant_docs)
-    quotes = sum(bool(judgment.spans) for query in labels.queries for judgment in query.relevant_docs)
+    resolutions = evaluator.resolved.resolutions
+    counts = _counts(resolutions)
     library = evaluator.ground.library
     terminal.say(f"config     {config} is right; {counted(len(evaluator.settings), 'setting')}")
     terminal.say(f"documents  {len(library):,}, {library.empty:,} of them empty")
     by_grade = ", ".join(f"{count:,} of grade {grade}" for grade, count in sorted(grades.items(), reverse=True))
     terminal.say(f"queries    {len(labels.queries):,} with {grades.total():,} judgments: {by_grade or 'none'}")
-    terminal.say(f"quotes     {quotes:,} located")
-    for name, count in chunks.items():
-        terminal.say(f"chunks     {name}: {f'{count:,}' if count is not None else 'not counted'}")
+    terminal.say(f"passages   {_found_as(counts)}")
+    for resolution in resolutions if terminal.verbose else ():
+        if not resolution.is_plain:
+            terminal.say(f"           {_told(resolution)}")
+    terminal.say()
+    terminal.table(_table(cuts))
     terminal.warn(cautions)
     terminal.say_json(
         {
@@ -59,9 +65,101 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
             "empty_documents": library.empty,
             "queries": len(labels.queries),
             "judgments": {str(grade): count for grade, count in sorted(grades.items())},
-            "quotes_located": quotes,
-            "settings": [{"name": name, "chunks": count} for name, count in chunks.items()],
+            "passages": counts,
+            "noticed_passages": [asdict(resolution) for resolution in resolutions if not resolution.is_plain],
+            "settings": [
+                {
+                    "name": name,
+                    "chunks": made[0] if made else None,
+                    "passages": made[1].passages if made else None,
+                    "passages_cut": made[1].cut if made else None,
+                }
+                for name, made in cuts.items()
+            ],
             "warnings": [{"code": caution.code, "message": caution.message} for caution in cautions],
         }
     )
     return 0
+
+
+def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> dict[str, tuple[int, CutPassages] | None]:
+    """By setting the chunks and the passages that they cut; None, and a caution, where they cannot be made."""
+    from ragtrial.dataset.cut_passages import cut_passages
+    from ragtrial.errors import ModelNotFoundError
+    from ragtrial.records import Caution
+
+    found: dict[str, tuple[int, CutPassages] | None] = {}
+    for setting in evaluator.settings:
+        found[setting.name] = None
+        try:
+            evaluator.ground.prepare(setting)
+            chunks = evaluator.ground.chunks(setting)
+            found[setting.name] = len(chunks), cut_passages(chunks, evaluator.resolved.labels)
+            cautions += evaluator.too_long(setting)
+        except ModelNotFoundError as error:
+            if setting.embedder.kind == "custom":
+                raise
+            cautions.append(Caution("model-not-here", f"{setting.name}: chunks were not checked. {error}"))
+    return found
+
+
+_SAID = {
+    "exact": "verbatim",
+    "spacing": "with other white space",
+    "case": "in other case",
+    "offsets": "by start and end alone",
+    "several_places": "in several places",
+    "moved": "not where start and end say",
+    "changed": "in a document that was changed since",
+}
+
+
+def _counts(resolutions: Sequence[Resolution]) -> dict[str, int]:
+    """How many passages were found how; the first four, and lost, add up to all."""
+    hows = Counter(str(resolution.how) for resolution in resolutions)
+    return {
+        "labelled": len(resolutions),
+        **{how: hows[how] for how in ("exact", "spacing", "case", "offsets")},
+        "lost": 0,  # one that is lost is an error
+        "several_places": sum(resolution.places > 1 for resolution in resolutions),
+        "moved": sum(resolution.moved for resolution in resolutions),
+        "changed": sum(resolution.changed for resolution in resolutions),
+    }
+
+
+def _found_as(counts: Mapping[str, int]) -> str:
+    """``62 located: 60 verbatim, 2 in other case; 1 in several places``."""
+    if not counts["labelled"]:
+        return "none; the labels judge whole documents"
+    hows = [f"{counts[how]:,} {_SAID[how]}" for how in ("exact", "spacing", "case", "offsets") if counts[how]]
+    noticed = [f"{counts[what]:,} {_SAID[what]}" for what in ("several_places", "moved", "changed") if counts[what]]
+    return f"{counts['labelled']:,} labelled, none lost: " + "; ".join(filter(None, map(", ".join, (hows, noticed))))
+
+
+def _told(resolution: Resolution) -> str:
+    """``query 'q1', returns.md: in other case, in 2 places: 'within 30 days'``."""
+    from ragtrial.dataset.passages import short
+
+    what = [
+        _SAID[resolution.how] if resolution.how != "exact" else "",
+        f"in {resolution.places:,} places" if resolution.places > 1 else "",
+        _SAID["moved"] if resolution.moved else "",
+        _SAID["changed"] if resolution.changed else "",
+    ]
+    docs = resolution.docs[0] + (f" and {len(resolution.docs) - 1:,} more" if len(resolution.docs) > 1 else "")
+    quote = f": {short(resolution.quote, 60)!r}" if resolution.quote is not None else ""
+    return f"query {resolution.query!r}, {docs}: {', '.join(filter(None, what))}{quote}"
+
+
+def _table(cuts: Mapping[str, tuple[int, CutPassages] | None]) -> list[list[str]]:
+    """A row per setting; without passages, its chunks alone."""
+    some = any(made is not None and made[1].passages for made in cuts.values())
+    rows = [["setting", "chunks", *(["passages cut", "share"] if some else [])]]
+    for name, made in cuts.items():
+        row = [name, f"{made[0]:,}" if made else "not counted"]
+        if some:
+            share = made[1].share if made else None
+            row += [f"{made[1].cut:,} of {made[1].passages:,}" if made else "-"]
+            row += [f"{share:.1%}" if share is not None else "-"]
+        rows.append(row)
+    return rows

@@ -126,7 +126,8 @@ class Frequencies:
             self._counts += np.bincount((made >> self._shift).astype(np.int64), minlength=len(self._counts))
 
     def of(self, made: Grams) -> Counts:
-        return self._counts[made >> self._shift]
+        counts: Counts = self._counts[made >> self._shift]
+        return counts
 
 
 class Anchors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from ragtrial.dataset.json_places import json_value, places
 from ragtrial.dataset.texts import is_unicode, normalised, read_text
 from ragtrial.errors import Fault, LabelsError
 from ragtrial.options import Options
-from ragtrial.records import MOST_GRADE, Judgment, PromptQueries, Query
+from ragtrial.records import MOST_GRADE, Judgment, PromptQueries, Query, Span
 from ragtrial.validation import dotted, validate
 
 NAMES = ("prompt_queries.json", "prompts_queries.json")
@@ -30,7 +31,18 @@ class LabelRow(Options):
     """The grade: 0 and below are judged and not relevant, 1 and above relevant."""
 
     quote: str | None = None
-    """The passage of the document that answers, verbatim."""
+    """The passage of the document that answers, verbatim; other white space and other case are allowed."""
+
+    start: Annotated[int, Field(ge=0)] | None = None
+    """Where the passage begins: a character of the document's normalised text (line feeds, Unicode NFC), from 0.
+    With `end`, and with or without `quote`; it singles out one place of several. Not under `match: content`."""
+
+    end: Annotated[int, Field(ge=1)] | None = None
+    """Where the passage ends: the character after its last."""
+
+    text_hash: Annotated[str, Field(pattern="^[0-9a-f]{16}$")] | None = None
+    """The document's normalised text when the label was made: the first 16 hexadecimal digits of the SHA-256 of its
+    UTF-8. If the text has changed since, that is told, and `start` and `end` without a `quote` are refused."""
 
 
 class QueryRow(Options):
@@ -116,9 +128,27 @@ def _faults(rows: LabelsFile) -> list[tuple[tuple[str | int, ...], str]]:
                 if content is not None and not content.strip():
                     spot = (*where, "relevant_docs", place, key)
                     faults.append((spot, f"{dotted(spot)} is empty (query {name!r})."))
+            faults += _span_faults(label, (*where, "relevant_docs", place), name)
     return faults
 
 
+def _span_faults(
+    label: LabelRow, where: tuple[str | int, ...], query: str
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if (label.start is None) != (label.end is None):
+        there, lacking = ("start", "end") if label.end is None else ("end", "start")
+        spot = (*where, there)
+        yield spot, f"{dotted(spot)} comes without {lacking}; give both or neither (query {query!r})."
+    elif label.start is not None and label.end is not None and label.start >= label.end:
+        spot = (*where, "end")
+        yield spot, f"{dotted(spot)} is {label.end}; it must be above start, {label.start} (query {query!r})."
+
+
 def _query(row: QueryRow) -> Query:
-    judgments = tuple(Judgment(str(label.doc), label.relevance, label.quote) for label in row.relevant_docs)
+    judgments = tuple(map(_judgment, row.relevant_docs))
     return Query(str(row.id), normalised(row.text), judgments, tuple(row.tags), row.ordered)
+
+
+def _judgment(label: LabelRow) -> Judgment:
+    spans = (Span(label.start, label.end),) if label.start is not None and label.end is not None else ()
+    return Judgment(str(label.doc), label.relevance, label.quote, spans, label.text_hash)

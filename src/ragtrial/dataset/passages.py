@@ -6,8 +6,7 @@ each passage's rarest; a second finds the anchors, and there each passage is com
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,15 +15,19 @@ import numpy as np
 from ragtrial.dataset.folded import Anchors, Block, Frequencies, blocks, codes_of, folded, grams
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.likeness import most_like
-from ragtrial.dataset.texts import normalised
 from ragtrial.rankings import Counts
 from ragtrial.records import Span
 
 How = Literal["exact", "spacing", "case", "fuzzy", "lost"]
 
-_LEVELS: tuple[How, ...] = ("exact", "spacing", "case")
+HOWS: tuple[How, ...] = ("exact", "spacing", "case", "fuzzy", "lost")
+"""From the best to the worst."""
+
 _LENGTHS = (16, 8, 4, 2, 1)
 """Characters of an anchor: the longest that a passage has room for."""
+
+_SHORT_DOCUMENT = 100_000
+"""Bytes of a document in which a passage is simply looked for: in longer ones the search by anchors is faster."""
 
 _NEAR = 0.6
 """The least likeness of what is shown as the nearest: pieces of English that have nothing in common reach 0.5."""
@@ -71,8 +74,10 @@ def locate_all(sought: Sequence[Sought], library: Library, *, fuzzy: float | Non
     is lost. ``fuzzy`` is the least score, in (0, 1], at which a passage that is nowhere is found by likeness; without
     it that is never done.
     """
-    found = _Search(sought, library).run()
-    located = [_located(one, found[one.text]) for one in sought]
+    own = _exact_in_own(sought, library)
+    rest = [number for number in range(len(sought)) if number not in own]
+    found = _Search([sought[number] for number in rest], library).run() if rest else {}
+    located = [own[number] if number in own else _located(one, found[one.text]) for number, one in enumerate(sought)]
     if fuzzy is not None:
         lost = [number for number, one in enumerate(located) if one.how == "lost"]
         like = most_like([(sought[number].text, sought[number].among) for number in lost], library, fuzzy)
@@ -82,8 +87,33 @@ def locate_all(sought: Sequence[Sought], library: Library, *, fuzzy: float | Non
     return located
 
 
-_Found = dict[int, list[tuple[int, Span]]]
-"""By document: how (a number into _LEVELS) and where."""
+Locate = Callable[[Sequence[Sought], Library], list[Located]]
+"""What finds passages: ``locate_all``, or a memory of what it found."""
+
+
+def _exact_in_own(sought: Sequence[Sought], library: Library) -> dict[int, Located]:
+    """By number the passages that stand exactly in the one short document that each must be in."""
+    of_document: dict[int, list[int]] = {}
+    for number, one in enumerate(sought):
+        if one.among is not None and library.sizes[one.among] <= _SHORT_DOCUMENT:
+            of_document.setdefault(one.among, []).append(number)
+    found = {}
+    for document, numbers in of_document.items():
+        text = library.text(document)
+        for number in numbers:
+            passage = sought[number].text.strip()
+            start = text.find(passage) if passage else -1
+            places = []
+            while start >= 0:
+                places.append(Place(document, Span(start, start + len(passage))))
+                start = text.find(passage, start + 1)
+            if places:
+                found[number] = Located("exact", tuple(places), 1.0)
+    return found
+
+
+_Found = dict[int, list[tuple[Literal["exact", "spacing", "case"], Span]]]
+"""By document: how and where."""
 
 
 def _located(one: Sought, found: _Found) -> Located:
@@ -91,9 +121,9 @@ def _located(one: Sought, found: _Found) -> Located:
         found = {one.among: found[one.among]} if one.among in found else {}
     if not found:
         return LOST
-    best = min(level for rows in found.values() for level, _ in rows)
-    places = tuple(Place(document, span) for document, rows in found.items() for level, span in rows if level == best)
-    return Located(_LEVELS[best], places, 1.0)
+    best = min((how for rows in found.values() for how, _ in rows), key=HOWS.index)
+    places = tuple(Place(document, span) for document, rows in found.items() for how, span in rows if how == best)
+    return Located(best, places, 1.0)
 
 
 class _Search:
@@ -171,58 +201,18 @@ class _Search:
             allowed = self._allowed[owner]
             if allowed is not None and position not in allowed:
                 continue
-            level = _level(self._texts[owner], block.texts[number][start:stop])
-            if level is not None:
-                self._found[owner].setdefault(position, []).append((level, Span(start, stop)))
+            how = how_alike(self._texts[owner], block.texts[number][start:stop])
+            if how is not None:
+                self._found[owner].setdefault(position, []).append((how, Span(start, stop)))
 
 
-def _level(passage: str, piece: str) -> int | None:
-    """How a piece of text is the passage, as a number into _LEVELS; None if it is not."""
-    if piece == passage:
-        return 0
+def how_alike(passage: str, piece: str) -> Literal["exact", "spacing", "case"] | None:
+    """How a piece of text is the passage, white space at their ends apart; None if it is not."""
+    if piece.strip() == passage.strip():
+        return "exact"
     if piece.split() == passage.split():
-        return 1
-    return 2 if piece.casefold().split() == passage.casefold().split() else None
-
-
-def occurrences(passage: str, text: str) -> tuple[Span, ...]:
-    """Every place of ``passage`` in ``text``, ascending, overlapping ones too; if there is none, with any white space.
-
-    Both must be normalised. White space at the ends of the passage is left out of the search and of the spans.
-    """
-    passage = passage.strip()
-    if not passage:
-        return ()
-    spans = []
-    start = text.find(passage)
-    while start >= 0:
-        spans.append(Span(start, start + len(passage)))
-        start = text.find(passage, start + 1)
-    if spans:
-        return tuple(spans)
-    words = passage.split()
-    if len(words) < 2 or not all(word in text for word in words):
-        return ()
-    pattern = re.compile(r"\s+".join(map(re.escape, words)))
-    return tuple(Span(*found.span()) for found in pattern.finditer(text))
-
-
-def locate(passages: Iterable[str], library: Library) -> Mapping[str, dict[int, tuple[Span, ...]]]:
-    """For each passage the documents (by position) that hold it, and where; empty for one that is nowhere."""
-    wanted = {passage: normalised(passage) for passage in passages}
-    # A passage without its longest word in the document need not be looked for at length.
-    longest = {passage: max(text.split(), key=len, default="") for passage, text in wanted.items()}
-    found: dict[str, dict[int, tuple[Span, ...]]] = {passage: {} for passage in wanted}
-    for position, document in enumerate(library):
-        for passage, text in wanted.items():
-            spans = occurrences(text, document.text) if longest[passage] in document.text else ()
-            if spans:
-                found[passage][position] = spans
-    return found
-
-
-Locate = Callable[[Iterable[str], Library], Mapping[str, dict[int, tuple[Span, ...]]]]
-"""What finds passages: ``locate``, or a memory of what it found."""
+        return "spacing"
+    return "case" if piece.casefold().split() == passage.casefold().split() else None
 
 
 def nearest(passages: Sequence[Sought], library: Library) -> list[str]:

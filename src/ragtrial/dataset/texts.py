@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import re
 import unicodedata
 import zlib
@@ -19,6 +20,11 @@ def normalised(text: str) -> str:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _LONE_SURROGATE.sub("\ufffd", text)
     return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
+
+
+def text_hash(text: str) -> str:
+    """What tells one normalised text from another: the first 16 hexadecimal digits of the SHA-256 of its UTF-8."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
 
 
 def is_unicode(text: str) -> bool:
