@@ -54,7 +54,7 @@ def convert_labels(
     strict: bool,
     force: bool,
 ) -> int:
-    """Turn labels of another tool into labels with the characters of each passage.
+    """Turn labels of another tool into passages of documents.
 
     \b
     FILE may be, and is recognised by what it holds:
@@ -123,13 +123,19 @@ def _documents(terminal: Terminal, corpus: str | None, config: str | None) -> It
         return
     import tempfile
 
+    from ragtrial.dataset.documents import corpus_files
     from ragtrial.dataset.library import Library
+    from ragtrial.errors import CorpusError, Fault
     from ragtrial.options import at_home
     from ragtrial.progress import stage
 
+    root = at_home(corpus or "")
+    if not root.exists():
+        raise CorpusError(Fault(str(root), message="there is no such folder or file; --corpus names the documents."))
+    corpus_files(root)
     with tempfile.TemporaryDirectory(prefix="ragtrial-") as folder:
         with stage(terminal.progress(), "documents"):
-            Library.write(at_home(corpus or ""), Path(folder))
+            Library.write(root, Path(folder))
         yield Library(Path(folder))
 
 

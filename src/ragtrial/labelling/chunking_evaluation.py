@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ragtrial.labelling.content import Content, Row
 from ragtrial.labelling.foreign import Answer, ForeignLabels, Question
 
 
 def looks_right(content: Content) -> bool:
-    first = content.rows[0] if content.rows else None
-    return isinstance(first, Mapping) and "references" in first
+    return "references" in content.keys
 
 
 def read(content: Content) -> ForeignLabels:

@@ -18,6 +18,7 @@ from ragtrial.records import MOST_GRADE
 from ragtrial.validation import dotted, shown
 
 MOST_FAULTS = 20
+_LOOKED_AT = 20  # rows
 _DELIMITERS = ",;\t"
 _LONGEST_CELL = 2**31 - 1
 
@@ -41,6 +42,11 @@ class Content:
     def rows(self) -> list[object]:
         """The value, if it is a list; else nothing."""
         return self.value if isinstance(self.value, list) else []
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys of the first rows, by which rows are recognised."""
+        return {str(key) for row in self.rows[:_LOOKED_AT] if isinstance(row, Mapping) for key in row}
 
     def fault(self, where: foreign.Path, message: str) -> None:
         """Note that something is wrong there. ``message`` goes on from the name of the value."""

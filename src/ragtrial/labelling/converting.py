@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from hashlib import blake2b as _b
 from typing import Any
 
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import Sought, nearest, short
-from ragtrial.dataset.texts import normalised
+from ragtrial.dataset.texts import normalised, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean
 from ragtrial.labelling.content import MOST_FAULTS
 from ragtrial.labelling.foreign import Question
@@ -20,7 +19,6 @@ from ragtrial.labelling.placing import CONTEXT_ALONE, HOWS, How, Placed, place
 from ragtrial.labelling.reading import ReadLabels
 
 _MOST_GUESSED = 20  # comparing a name with all ids is slow
-_FEW_WORDS = 8  # a text of more words is no id
 _MOST_PLACES = 5
 
 
@@ -74,10 +72,6 @@ def convert(read: ReadLabels, library: Library, *, fuzzy: float | None = None) -
 def as_json(converted: Converted) -> str:
     """The text of prompt_queries.json."""
     return json.dumps(converted.rows, ensure_ascii=False, indent=1) + "\n"
-
-
-def text_hash(t: str) -> str:
-    return _b(t.encode()).hexdigest()
 
 
 class _Writer:
@@ -147,10 +141,10 @@ def lost_faults(converted: Converted, read: ReadLabels, library: Library) -> lis
     texts = [one.answer.context or one.answer.passage or one.answer.doc for one in converted.lost]
     places = nearest([Sought(normalised(text)) for text in texts], library)
     for number, (one, found) in enumerate(zip(converted.lost, places, strict=True)):
-        near = "" if CONTEXT_ALONE in one.notes else found
         text = one.answer.passage or one.answer.doc
-        if not near and len(text.split()) < _FEW_WORDS and number < _MOST_GUESSED:
-            near = did_you_mean(text, library.ids)
+        near = "" if CONTEXT_ALONE in one.notes else found
+        if not one.answer.passage and number < _MOST_GUESSED:
+            near = did_you_mean(text, library.ids) or near
         why = f" ({'; '.join(one.notes)})" if one.notes else ""
         what = "is neither a document's id nor a passage of" if one.answer.may_be_passage else "is in none of"
         message = f"{short(text)!r} of query {one.query!r} {what} {len(library):,} documents{why}.{near}"
@@ -160,10 +154,11 @@ def lost_faults(converted: Converted, read: ReadLabels, library: Library) -> lis
 
 def report_row(placed: Placed, read: ReadLabels, library: Library) -> dict[str, Any]:
     """What became of a label, as JSON values."""
-    fault = read.content.fault_at(placed.answer.where, "")
+    # In one JSON value the path says it all, and looking for the lines of all values takes long.
+    line = read.content.fault_at(placed.answer.where, "").line if read.content.lines else None
     return {
         "query": placed.query,
-        "line": fault.line,
+        "line": line,
         "at": read.content.called(placed.answer.where),
         "how": placed.how,
         "match": placed.match,

@@ -15,7 +15,8 @@ class Answer:
     ``passage`` is its text; without one the label is the whole document ``doc``. ``doc`` is what the file calls the
     document, empty where it does not say; only if ``doc_is_known`` is it a claim that the document has that name,
     else it narrows the search if there is such a document. If ``may_be_passage``, ``doc`` is a name or a passage.
-    ``start`` is the first character of the passage in the document, or, where ``context`` is given, in that context:
+    ``start`` is the first character of the passage in the document (``end``, for a label without a text of its own,
+    the one after its last, and ``text_hash`` that of the text which it speaks of), or, where ``context`` is given, in that context:
     the paragraph around the passage, which is looked for in its place. ``note`` says what the reader decided.
     """
 
@@ -24,6 +25,8 @@ class Answer:
     doc: str = ""
     relevance: int = 1
     start: int | None = None
+    end: int | None = None
+    text_hash: str = ""
     context: str = ""
     doc_is_known: bool = True
     may_be_passage: bool = False

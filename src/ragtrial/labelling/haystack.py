@@ -24,8 +24,7 @@ def looks_right(content: Content) -> bool:
         return isinstance(inputs, Mapping) and all(
             any(isinstance(inputs.get(name), list) for name in names) for names in (_QUESTIONS, _DOCUMENTS)
         )
-    first = content.rows[0] if content.rows else None
-    return isinstance(first, Mapping) and any(name in first for name in _IN_ROWS)
+    return not content.keys.isdisjoint(_IN_ROWS)
 
 
 def read(content: Content) -> ForeignLabels:

@@ -29,8 +29,13 @@ def _question(row: Row) -> Question:
 
 def _answer(row: Row) -> Answer:
     doc, quote, start = row.name("doc", needed=True), row.text("quote", needed=False), row.whole("start")
-    if row.first(["doc"]) and not doc.strip():
-        row.content.fault((*row.where, "doc"), "is empty.")
-    if row.first(["quote"]) and not quote.strip():
-        row.content.fault((*row.where, "quote"), "is empty.")
-    return Answer(row.where, quote, doc, row.grade(), start, may_be_passage=not quote)
+    for name in ("doc", "quote"):
+        value = row.values.get(name)
+        if isinstance(value, str) and not value.strip():
+            row.content.fault((*row.where, name), "is empty.")
+    end, text_hash = row.whole("end"), row.text("text_hash", needed=False)
+    is_span = not quote and start is not None and end is not None
+    return Answer(
+        row.where, quote, doc, row.grade(), start, end if is_span else None, text_hash if is_span else "",
+        may_be_passage=not quote and not is_span,
+    )  # fmt: skip

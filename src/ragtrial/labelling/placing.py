@@ -9,7 +9,7 @@ from typing import Literal, cast
 
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import LOST, Located, Place, Sought, locate_all
-from ragtrial.dataset.texts import normalised
+from ragtrial.dataset.texts import normalised, text_hash
 from ragtrial.labelling.foreign import Answer, ForeignLabels
 from ragtrial.labelling.naming import DocumentNames
 from ragtrial.records import Span
@@ -80,7 +80,7 @@ def place(labels: ForeignLabels, library: Library, *, fuzzy: float | None = None
         for answer in question.answers:
             document = names.exactly(answer.doc) if not answer.passage else None
             if document is not None:
-                whole[len(searches) + len(whole)] = Placed(question.id, answer, "document", document=document)
+                whole[len(searches) + len(whole)] = _without_text(question.id, answer, document, library)
                 continue
             text = answer.context or answer.passage or answer.doc
             named = names.meant_by(answer.doc) if answer.passage else None
@@ -92,6 +92,18 @@ def place(labels: ForeignLabels, library: Library, *, fuzzy: float | None = None
         _look(searches, library, fuzzy)
     found = (_placed(search, library) for search in searches)
     return [whole[number] if number in whole else next(found) for number in range(len(searches) + len(whole))]
+
+
+def _without_text(query: str, answer: Answer, document: int, library: Library) -> Placed:
+    """A label that is a document, or characters of one, which must be the text that the label was made for."""
+    if answer.start is None or answer.end is None:
+        return Placed(query, answer, "document", document=document)
+    text, name = library.text(document), library.ids[document]
+    if answer.text_hash and answer.text_hash != text_hash(text):
+        return Placed(query, answer, "lost", "lost", 0.0, notes=(f"{name} was changed since this label was made",))
+    if not 0 <= answer.start < answer.end <= len(text):
+        return Placed(query, answer, "lost", "lost", 0.0, notes=(f"{name} has {len(text):,} characters",))
+    return Placed(query, answer, "exact", places=(Place(document, Span(answer.start, answer.end)),))
 
 
 def _lost(searches: Iterable[_Search]) -> list[_Search]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from ragtrial.labelling.content import Content, Row
@@ -16,10 +15,7 @@ _DOCUMENTS = ("doc", "document", "file")
 
 
 def looks_right(content: Content) -> bool:
-    first = content.rows[0] if content.rows else None
-    if not isinstance(first, Mapping):
-        return False
-    return any(name in first for name in _QUESTIONS) and any(name in first for name in (*_PASSAGES, _MANY, *_DOCUMENTS))
+    return not content.keys.isdisjoint(_QUESTIONS) and not content.keys.isdisjoint((*_PASSAGES, _MANY, *_DOCUMENTS))
 
 
 def read(content: Content) -> ForeignLabels:

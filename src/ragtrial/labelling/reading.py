@@ -69,8 +69,9 @@ def read_labels(path: Path, form: str | None = None) -> ReadLabels:
     content = read_content(path)
     chosen = next((one for one in FORMATS if one.name == form), None) or _recognised(content)
     if chosen is None and isinstance(content.value, Mapping) and "\n" not in content.text.strip():
-        content = Content(content.file, [content.value], lines=[1])  # JSON lines, of one line
-        chosen = _recognised(content)
+        one_row = Content(content.file, [content.value], lines=[1])  # JSON lines, of one line
+        chosen = _recognised(one_row)
+        content = one_row if chosen else content
     if chosen is None:
         tried = "; ".join(f"{one.name} ({one.seen_by})" for one in FORMATS)
         message = f"has labels of no known form: it is {content.seen()}. Tried: {tried}."

@@ -12,8 +12,7 @@ from ragtrial.labelling.foreign import Answer, ForeignLabels, Question
 def looks_right(content: Content) -> bool:
     if isinstance(content.value, Mapping):
         return isinstance(content.value.get("data"), list)
-    first = content.rows[0] if content.rows else None
-    return isinstance(first, Mapping) and "context" in first and isinstance(first.get("answers"), Mapping)
+    return {"context", "answers"} <= content.keys
 
 
 def read(content: Content) -> ForeignLabels:
