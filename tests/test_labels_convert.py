@@ -51,7 +51,8 @@ def test_each_label_is_told_with_how_it_was_resolved(convert: Conversions) -> No
     assert answer["counts"] == {"exact": 2, "spacing": 1, "case": 1, "title": 1, "several": 2}
     assert answer["repeated"] == 3
     assert answer["labels"][4] == {
-        "query": "q", "line": None, "at": "queries[0].relevant_docs[4]", "how": "several", "match": "exact", "score": 1.0,
+        "query": "q", "line": None, "at": "queries[0].relevant_docs[4]",
+        "how": "several", "match": "exact", "score": 1.0,
         "places": [
             {"doc": "hub/reset.md", "start": 17, "end": 49},
             {"doc": "hub/reset.md", "start": 139, "end": 171},
@@ -90,7 +91,7 @@ def test_the_terminal_counts_by_how_and_lists_what_was_not_exact(convert: Conver
         "q      several  'Call us on 555 0101.'                                faq.txt 69-89, hub/lights.md 64-84",
         "q      title    'Reset the hub The ring turns white, then the hu...'  hub/reset.md 50-94",
         "",
-        "3 labels left out: an equal one of the query stands before",
+        "3 labels left out: an equal one of the same query stands before it",
         "wrote prompt_queries.json: 1 query with 5 labels",
     ]
 

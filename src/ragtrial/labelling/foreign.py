@@ -12,12 +12,12 @@ Path = tuple[str | int, ...]
 class Answer:
     """One known good answer, not looked up yet.
 
-    ``passage`` is its text; without one the label is the whole document ``doc``. ``doc`` is what the file calls the
-    document, empty where it does not say; only if ``doc_is_known`` is it a claim that the document has that name,
-    else it narrows the search if there is such a document. If ``may_be_passage``, ``doc`` is a name or a passage.
-    ``start`` is the first character of the passage in the document (``end``, for a label without a text of its own,
-    the one after its last, and ``text_hash`` that of the text which it speaks of), or, where ``context`` is given, in that context:
-    the paragraph around the passage, which is looked for in its place. ``note`` says what the reader decided.
+    ``passage`` is its text; without one the label is the whole document ``doc``, or its characters ``start`` to
+    ``end``, of the text that has the hash ``text_hash``. ``doc`` is what the file calls the document, empty where it
+    does not say; only if ``doc_is_known`` is it a claim that the document has that name, else it narrows the search
+    if there is such a document. If ``may_be_passage``, ``doc`` is a name or a passage. ``start`` is the first character
+    of the passage in the document or, where ``context`` is given, in that context: the paragraph around the passage,
+    which is looked for in its place. ``note`` says what the reader decided.
     """
 
     where: Path
