@@ -86,15 +86,20 @@ def test_validate_says_what_there_is_and_runs_nothing(config: Path, capsys: Capt
         "config     experiment.yaml is right; 1 setting",
         "documents  3, 0 of them empty",
         "queries    2 with 2 judgments: 1 of grade 2, 1 of grade 1",
-        "quotes     0 located",
-        "chunks     dense: 3",
+        "passages   none; the labels judge whole documents",
+        "",
+        "setting  chunks",
+        "dense         3",
     ]
     assert not (tmp_path / "results").exists()
     assert not list((tmp_path / ".ragtrial").glob("embeddings/*"))
     answer = ragtrial(capsys, "validate", config, "--json").json
     assert answer == {
         "exit_code": 0, "documents": 3, "empty_documents": 0, "queries": 2, "judgments": {"1": 1, "2": 1},
-        "quotes_located": 0, "settings": [{"name": "dense", "chunks": 3}], "warnings": [],
+        "passages": {"labelled": 0, "exact": 0, "spacing": 0, "case": 0, "offsets": 0, "lost": 0, "several_places": 0,
+                     "moved": 0, "changed": 0},
+        "noticed_passages": [],
+        "settings": [{"name": "dense", "chunks": 3, "passages": 0, "passages_cut": 0}], "warnings": [],
     }  # fmt: skip
 
 
@@ -109,16 +114,74 @@ def test_validate_finds_every_fault_of_the_labels(tmp_path: Path, capsys: Captur
     assert (made.code, made.out) == (2, "")
     assert [line.split("prompt_queries.json: ")[1] for line in made.err.splitlines()] == [
         "query 'q1' quotes 'within sixty days', which is not in 'returns.md'. "
-        "The nearest is in 'returns.md': 'within thirty days.'.",
+        "The nearest is in 'returns.md': 'within thirty days'.",
         "query 'q2' judges 'waranty.md', which is not in the corpus (3 documents). Did you mean 'warranty.md'?",
     ]
+
+
+PASSAGES = {
+    "queries": [
+        {
+            "id": "q1",
+            "text": "x",
+            "relevant_docs": [
+                {"doc": "returns.md", "quote": "Return any item"},
+                {"doc": "returns.md", "quote": "RETURN ANY\nitem within", "start": 0, "end": 9},
+                {"doc": "returns.md", "quote": "Return", "text_hash": "0123456789abcdef"},
+                {"doc": "warranty.md", "start": 12, "end": 49},
+                {"doc": "shipping.txt", "quote": "two\ndays"},
+            ],
+        }
+    ]
+}
+
+
+def test_validate_says_how_passages_were_found_and_how_many_each_setting_cuts(tmp_path: Path, capsys: Capture) -> None:
+    text = CONFIG.replace("{kind: document}", "{kind: fixed, size: 24, overlap: 0, unit: characters}")
+    text = text.replace("top_k: 3}", "top_k: 3}\n  whole: {kind: dense, top_k: 3, chunker: {kind: document}}")
+    config = small_experiment(tmp_path, config=text, labels=PASSAGES)
+    made = ragtrial(capsys, "validate", config, "-q")
+    assert made.code == 0
+    assert made.out.splitlines()[3:] == [
+        "passages   5 labelled, none lost: 2 verbatim, 1 with other white space, 1 in other case, 1 by start and end alone; "
+        "1 in several places, 1 not where start and end say, 1 in a document that was changed since",
+        "",
+        "setting  chunks  passages cut  share",
+        "dense         9        3 of 5  60.0%",
+        "whole         3        0 of 5   0.0%",
+        "A passage is cut when no single chunk holds the whole of it.",
+    ]
+    made = ragtrial(capsys, "validate", config, "-v")
+    assert made.out.splitlines()[4:8] == [
+        "           query 'q1', returns.md: in other case, not where start and end say: 'RETURN ANY item within'",
+        "           query 'q1', returns.md: in 2 places, in a document that was changed since: 'Return'",
+        "           query 'q1', shipping.txt: with other white space: 'two days'",
+        "",
+    ]
+    answer = ragtrial(capsys, "validate", config, "--json").json
+    assert answer["passages"] == {
+        "labelled": 5, "exact": 2, "spacing": 1, "case": 1, "offsets": 1, "lost": 0, "several_places": 1, "moved": 1,
+        "changed": 1,
+    }  # fmt: skip
+    assert answer["noticed_passages"] == [
+        {"query": "q1", "docs": ["returns.md"], "quote": "RETURN ANY\nitem within", "how": "case", "places": 1,
+         "moved": True, "changed": False},
+        {"query": "q1", "docs": ["returns.md"], "quote": "Return", "how": "exact", "places": 2, "moved": False,
+         "changed": True},
+        {"query": "q1", "docs": ["shipping.txt"], "quote": "two\ndays", "how": "spacing", "places": 1, "moved": False,
+         "changed": False},
+    ]  # fmt: skip
+    assert [(one["name"], one["passages"], one["passages_cut"]) for one in answer["settings"]] == [
+        ("dense", 5, 3), ("whole", 5, 0),
+    ]  # fmt: skip
+    assert [one["code"] for one in answer["warnings"]] == ["label-moved", "text-changed", "quote-twice"]
 
 
 def test_validate_needs_no_model_and_says_what_it_could_not_check(tmp_path: Path, capsys: Capture) -> None:
     text = CONFIG.replace('{kind: custom, function: "hashing:embed"}', "{kind: sentence-transformer, model: no/model}")
     made = ragtrial(capsys, "validate", small_experiment(tmp_path, config=text), "--json")
     assert made.json["exit_code"] == made.code == 0
-    assert made.json["settings"] == [{"name": "dense", "chunks": None}]
+    assert made.json["settings"] == [{"name": "dense", "chunks": None, "passages": None, "passages_cut": None}]
     (warning,) = made.json["warnings"]
     assert warning["code"] == "model-not-here"
     assert warning["message"].startswith("dense: chunks were not checked. the model 'no/model' cannot be found.")

@@ -9,7 +9,7 @@ import pytest
 
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
 from ragtrial.errors import LabelsError
-from ragtrial.records import Judgment, PromptQueries, Query
+from ragtrial.records import Judgment, PromptQueries, Query, Span
 
 
 def written(folder: Path, content: str | bytes, name: str = "prompt_queries.json") -> Path:
@@ -208,7 +208,7 @@ def test_a_file_that_holds_no_labels_is_refused_with_its_place(
         (
             '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "relevence": 1}]}',
             ":2:68: unknown key 'relevence' in queries[0].relevant_docs[0]. Did you mean 'relevance'? "
-            "Allowed here: doc, relevance, quote.",
+            "Allowed here: doc, relevance, quote, start, end, text_hash.",
         ),
         (
             '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "relevance": 2.0}]}',
@@ -230,6 +230,18 @@ def test_a_file_that_holds_no_labels_is_refused_with_its_place(
         (
             '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "quote": "\\t"}]}',
             ":2:64: queries[0].relevant_docs[0].quote is empty (query '1').",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "start": 3}]}',
+            ":2:64: queries[0].relevant_docs[0].start comes without end; give both or neither (query '1').",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "quote": "b", "end": 3}]}',
+            ":2:76: queries[0].relevant_docs[0].end comes without start; give both or neither (query '1').",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "start": 3, "end": 3}]}',
+            ":2:74: queries[0].relevant_docs[0].end is 3; it must be above start, 3 (query '1').",
         ),
     ],
 )
@@ -310,3 +322,27 @@ def test_a_grade_beyond_a_million_is_refused_at_its_place(tmp_path: Path, grade:
         load_prompt_queries(path)
     (fault,) = caught.value.faults
     assert (fault.line, fault.message[:44]) == (1, f"queries[0].relevant_docs[0].relevance is {grade}"[:44])
+
+
+def test_a_label_may_have_offsets_and_the_hash_of_its_document(tmp_path: Path) -> None:
+    row = '{"doc": "a", "quote": "x", "start": 0, "end": 12, "text_hash": "0123456789abcdef"}'
+    labels = load_prompt_queries(
+        written(tmp_path, f'{{"queries": [{{"id": 1, "text": "x", "relevant_docs": [{row}]}}]}}')
+    )
+    assert labels.queries[0].relevant_docs == (Judgment("a", 1, "x", (Span(0, 12),), "0123456789abcdef"),)
+
+
+@pytest.mark.parametrize(
+    "given",
+    ['"start": -1, "end": 2', '"start": 0, "end": 0', '"start": 1.0, "end": 2', '"start": "1", "end": 2',
+     '"text_hash": "0123456789ABCDEF"', '"text_hash": "0123456789abcde"', '"text_hash": "0123456789abcdef0"',
+     '"text_hash": 123'],
+)  # fmt: skip
+def test_offsets_below_0_and_hashes_of_another_form_are_refused_at_their_place(tmp_path: Path, given: str) -> None:
+    content = f'{{"queries": [{{"id": 1, "text": "x", "relevant_docs": [{{"doc": "a", {given}}}]}}]}}'
+    (fault,) = faults_of(tmp_path, content)
+    assert fault.startswith(":1:")
+    key = "end" if '"end": 0' in given else given.split('"')[1]
+    assert f"queries[0].relevant_docs[0].{key} is " in fault
+    if "text_hash" in given and "123}" not in content:
+        assert fault.endswith("; it must be 16 hexadecimal digits, letters small.")

@@ -231,6 +231,28 @@ def test_the_hubs_copy_of_squad_is_read_too(convert: Conversions) -> None:
     assert convert.rows(lines([whole, none])) == [*only("s", "?", label("hub/lights.md", "red")), *only("t", "?")]
 
 
+def test_an_answer_is_found_in_a_paragraph_with_the_title_in_front(convert: Conversions) -> None:
+    title = "Reset the hub\n"
+    for letter, character in enumerate(WHITE):
+        if character == "e":
+            answer = {"text": "e", "answer_start": len(title) + letter}
+            shown = squad({"id": "s", "question": "?", "answers": [answer]}, context=f"{title}{WHITE}")
+            place = RESET.index(WHITE) + letter
+            assert convert.rows(shown) == only("s", "?", label("hub/reset.md", "e", after=place))
+            assert convert.hows(shown) == ["title"]
+
+
+def test_a_title_is_not_taken_off_outside_the_document_that_is_named(convert: Conversions) -> None:
+    row = {"question": "?", "quote": f"Reset the hub\n{WHITE}"}
+    assert convert.hows([{**row, "doc": "reset"}]) == ["title"]
+    assert convert.hows([{**row, "doc": "lights"}], "--skip-lost") == ["lost"]
+
+
+def test_a_file_that_haystack_notes_is_no_claim(convert: Conversions) -> None:
+    document = Document(content=RED, meta={"file_path": "faq.txt"}).to_dict()
+    assert convert.hows([{"question": "?", "ground_truth_documents": [document]}]) == ["exact"]
+
+
 # chunking_evaluation
 
 

@@ -1,26 +1,28 @@
-"""A passage is found wherever it stands: exactly, else with other white space, else in other case, else by likeness."""
+"""A passage is found wherever it stands: exactly, else with other white space, else in other case."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import library_of
-from ragtrial.dataset.passages import Located, Place, Sought, locate_all, nearest, short
+from ragtrial.dataset import folded, passages
+from ragtrial.dataset.passages import Located, Place, Sought, locate_all, short
 from ragtrial.dataset.texts import normalised
 from ragtrial.records import Span
-from text_strategies import document_texts, sentences
+from text_strategies import document_texts
 
 
-def all_of(texts: list[str], passages: list[Sought], fuzzy: float | None = None) -> list[Located]:
+def all_of(texts: list[str], sought: list[Sought], fuzzy: float | None = None) -> list[Located]:
     with tempfile.TemporaryDirectory() as folder:
         library = library_of(Path(folder), {str(number): text for number, text in enumerate(texts)})
-        return locate_all(passages, library, fuzzy=fuzzy)
+        return locate_all(sought, library, fuzzy=fuzzy)
 
 
 def pieces(text: str) -> Iterator[tuple[Span, str]]:
@@ -35,7 +37,7 @@ def tried(one: Sought, texts: list[str]) -> Located:
     """The definition: compare with every piece of every document."""
     passage = one.text.strip()
     among = range(len(texts)) if one.among is None else [one.among]
-    kinds = {
+    kinds: dict[Literal["exact", "spacing", "case"], Callable[[str], bool]] = {
         "exact": lambda piece: piece == passage,
         "spacing": lambda piece: piece.split() == passage.split(),
         "case": lambda piece: piece.casefold().split() == passage.casefold().split(),
@@ -45,7 +47,7 @@ def tried(one: Sought, texts: list[str]) -> Located:
             Place(number, span) for number in among for span, piece in pieces(texts[number]) if is_passage(piece)
         )
         if places:
-            return Located(how, places, 1.0)  # type: ignore[arg-type]
+            return Located(how, places, 1.0)
     return Located("lost", (), 0.0)
 
 
@@ -75,23 +77,141 @@ SPACES = [" ", "  ", "\n", "\u3000", "\x1c"]
 small_texts = st.lists(st.sampled_from(LETTERS + SPACES), max_size=24).map("".join).map(normalised)
 
 
+@pytest.fixture(autouse=True)
+def _small_again() -> Iterator[None]:
+    block, short_document = folded._BLOCK, passages._SHORT_DOCUMENT
+    yield
+    folded._BLOCK, passages._SHORT_DOCUMENT = block, short_document
+
+
+@pytest.mark.parametrize(
+    ("passage", "text", "how", "spans"),
+    [
+        ("b", "abcb", "exact", [(1, 2), (3, 4)]),
+        ("aa", "aaaa", "exact", [(0, 2), (1, 3), (2, 4)]),
+        ("  two words \n", "say two words now", "exact", [(4, 13)]),
+        ("wo wor", "two words", "exact", [(1, 7)]),
+        ("two words", "two\nwords and two  \t words", "spacing", [(0, 9), (14, 26)]),
+        ("two  words", "two words", "spacing", [(0, 9)]),
+        ("a a", "a\na\na", "spacing", [(0, 3), (2, 5)]),
+        ("two words", "two words, two\nwords, Two words", "exact", [(0, 9)]),
+        ("two words", "two\nwords, Two words", "spacing", [(0, 9)]),
+        ("a.c d", "x a.c\u00a0d", "spacing", [(2, 7)]),
+        ("f(x) = [1]", "f(x)\n= [1]", "spacing", [(0, 10)]),
+        ("two words", "Two Words", "case", [(0, 9)]),
+        ("two words", "TWO\nWORDS and tWo wOrds", "case", [(0, 9), (14, 23)]),
+        ("STRASSE 9", "die Straße 9", "case", [(4, 12)]),
+        ("straße", "STRASSE STRAẞE", "case", [(0, 7), (8, 14)]),
+        ("s", "Straße S", "case", [(0, 1), (7, 8)]),  # not half of the sharp s
+        ("i\u0307stanbul", "in İstanbul", "case", [(3, 11)]),
+        ("istanbul", "in İstanbul", "lost", []),
+        ("東京", "東京都東京", "exact", [(0, 2), (3, 5)]),
+        ("東 京", "東\u3000京", "spacing", [(0, 3)]),
+        ("東京", "東 京", "lost", []),
+        ("a.c d", "abc d", "lost", []),
+        ("a.c d", "abc  d a.c", "lost", []),
+        ("twowords", "two words", "lost", []),
+        ("two words", "twowords", "lost", []),
+        ("words two", "two words", "lost", []),
+        ("", "abc", "lost", []),
+        (" \n", "a \n b", "lost", []),
+        ("abc", "", "lost", []),
+        ("abcd", "abc", "lost", []),
+    ],
+)
+@pytest.mark.parametrize("among", [None, 0])
+def test_a_passage_is_found_exactly_else_with_other_white_space_else_in_other_case(
+    passage: str, text: str, how: str, spans: list[tuple[int, int]], among: int | None
+) -> None:
+    (found,) = all_of([text], [Sought(passage, among)])
+    assert (found.how, [(place.span.start, place.span.end) for place in found.places]) == (how, spans)
+    assert found.score == (0.0 if how == "lost" else 1.0)
+
+
 @given(st.lists(small_texts, min_size=1, max_size=4), st.data())
 def test_what_is_found_is_what_trying_every_piece_of_every_document_finds(
     texts: list[str], data: st.DataObject
 ) -> None:
-    number = st.integers(0, len(texts) - 1)
+    folded._BLOCK = data.draw(st.sampled_from([1, 5, 1 << 19]))
+    passages._SHORT_DOCUMENT = data.draw(st.sampled_from([0, 100_000]))
+    changes: list[Callable[[str], str]] = [
+        str, str.upper, str.casefold, lambda text: "\n".join(text.split()), lambda text: f" {text}\t"
+    ]  # fmt: skip
 
     def cut(text: str) -> st.SearchStrategy[str]:
         return st.tuples(st.integers(0, len(text)), st.integers(0, len(text))).map(
             lambda two: text[min(two) : max(two)]
         )
 
-    changes = st.sampled_from(
-        [str, str.upper, str.casefold, lambda text: "\n".join(text.split()), lambda text: f" {text}\t"]
-    )
-    passages = st.one_of(
-        small_texts,
-        st.tuples(st.sampled_from(texts).flatmap(cut), changes).map(lambda two: normalised(two[1](two[0]))),
-    )
-    sought = data.draw(st.lists(st.builds(Sought, passages, st.none() | number), max_size=8))
+    pieces_of_texts = st.tuples(st.sampled_from(texts).flatmap(cut), st.sampled_from(changes))
+    wanted = st.one_of(small_texts, pieces_of_texts.map(lambda two: normalised(two[1](two[0]))))
+    among = st.none() | st.integers(0, len(texts) - 1)
+    sought = data.draw(st.lists(st.builds(Sought, wanted, among), max_size=8))
     assert all_of(texts, sought) == [tried(one, texts) for one in sought]
+
+
+@given(document_texts, st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=1, max_size=6))
+def test_every_piece_of_a_text_of_many_scripts_is_found_where_it_was_cut(
+    text: str, cuts: list[tuple[int, int]]
+) -> None:
+    ends = [sorted(place % (len(text) + 1) for place in two) for two in cuts]
+    found = all_of(["other words", text, text[: len(text) // 2]], [Sought(text[start:end]) for start, end in ends])
+    for (start, end), one in zip(ends, found, strict=True):
+        passage = text[start:end].strip()
+        if not passage:
+            assert one == Located("lost", (), 0.0)
+            continue
+        cut_at = start + text[start:end].index(passage)
+        assert one.how == "exact"
+        assert Place(1, Span(cut_at, cut_at + len(passage))) in one.places
+        assert list(one.places) == sorted(set(one.places))
+
+
+@given(document_texts, st.data(), st.lists(st.sampled_from([" ", "\n", "\n\n", "\t ", "\u00a0", "\u3000"]), min_size=1))
+def test_a_piece_with_other_white_space_is_found_word_for_word(
+    text: str, data: st.DataObject, spaces: list[str]
+) -> None:
+    start = data.draw(st.integers(0, len(text)))
+    words = text[start : data.draw(st.integers(start, len(text)))].split()
+    joined = "".join(word + spaces[number % len(spaces)] for number, word in enumerate(words))
+    (found,) = all_of([text], [Sought(joined)])
+    assert (found.how in ("exact", "spacing")) == bool(words)
+    assert all(text[place.span.start : place.span.end].split() == words for place in found.places)
+
+
+def test_passages_are_located_in_every_document_that_holds_them() -> None:
+    texts = ["one two three", "two\nthree two three", "nothing", "caf\u00e9"]
+    sought = [Sought("two three"), Sought("caf\u00e9"), Sought("absent"), Sought("two three"), Sought("CAF\u00c9")]
+    twice = Located("exact", (Place(0, Span(4, 13)), Place(1, Span(10, 19))), 1.0)
+    assert all_of(texts, sought) == [
+        twice,
+        Located("exact", (Place(3, Span(0, 4)),), 1.0),
+        Located("lost", (), 0.0),
+        twice,
+        Located("case", (Place(3, Span(0, 4)),), 1.0),
+    ]
+
+
+def test_what_decides_is_the_best_kind_in_any_document_or_in_the_one_that_is_named() -> None:
+    texts = ["two\nwords", "two words", "TWO WORDS"]
+    sought = [Sought("two words"), *(Sought("two words", number) for number in range(3))]
+    assert [(one.how, [place.document for place in one.places]) for one in all_of(texts, sought)] == [
+        ("exact", [1]),
+        ("spacing", [0]),
+        ("exact", [1]),
+        ("case", [2]),
+    ]
+
+
+def test_nothing_is_found_in_empty_documents() -> None:
+    assert all_of(["", " \n"], [Sought("two words"), Sought("")], fuzzy=0.1) == [Located("lost", (), 0.0)] * 2
+    assert all_of(["text"], []) == []
+
+
+@given(document_texts, st.integers(4, 80))
+def test_a_shortened_text_stands_on_one_line_and_says_that_it_was_cut(text: str, most: int) -> None:
+    line = short(text, most)
+    assert len(line) <= most
+    assert len(line.splitlines()) <= 1
+    whole = " ".join(text.split())
+    assert line == whole if len(whole) <= most else line.endswith("...") and whole.startswith(line[:-3])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from corpora import library_of
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.resolution import Match, resolve
+from ragtrial.dataset.resolution import Match, Resolution, resolve
+from ragtrial.dataset.texts import text_hash
 from ragtrial.errors import LabelsError
 from ragtrial.records import Caution, Judgment, PromptQueries, Query, Span
 
@@ -78,7 +81,7 @@ def test_a_quote_that_is_not_in_its_document_is_refused_with_the_nearest_piece_o
     wanted = labels(Judgment("hub/lights.md", 1, "Steady red: no current"), Judgment("faq.md", 1, "unheard-of words"))
     assert faults_of(wanted, library) == [
         "query 'q1' quotes 'Steady red: no current', which is not in 'hub/lights.md'. "
-        "The nearest is in 'hub/lights.md': 'Steady red: no power. The ring blinks re'.",
+        "The nearest is in 'hub/lights.md': 'Steady red: no'.",
         "query 'q1' quotes 'unheard-of words', which is not in 'faq.md'.",
     ]
 
@@ -147,7 +150,7 @@ def test_passages_that_are_nowhere_are_all_refused_with_the_nearest_of_each(libr
     )
     assert faults_of(wanted, library, "content") == [
         "the passage 'Hold the reset button for ten seconds.' of query '1' is in none of 3 documents. "
-        "The nearest is in 'hub/reset.md': 'Hold the reset button for twelve seconds'.",
+        "The nearest is in 'hub/reset.md': 'Hold the reset button for twelve seconds.'.",
         "the passage 'nothing of the kind' of query '2' is in none of 3 documents.",
     ]
 
@@ -273,3 +276,213 @@ def test_labels_that_fit_only_in_the_other_unicode_form_are_not_taken_for_anothe
     library = library_of(tmp_path, {"e\u0301.txt": "One.", "u\u0308.txt": "Two."})
     resolved = resolve(labels(Judgment("\u00e9.txt"), Judgment("\u00fc.txt")), library, "id")
     assert [judgment.doc for judgment in resolved.labels.queries[0].relevant_docs] == ["e\u0301.txt", "u\u0308.txt"]
+
+
+LIGHTS = "hub/lights.md"
+RING = "The ring blinks red."  # at 22 to 42 and at 43 to 63 of LIGHTS
+
+
+def one_resolved(judgment: Judgment, library: Library) -> tuple[Judgment, Resolution, list[Caution]]:
+    resolved = resolve(labels(judgment), library, "id")
+    ((found,),) = [query.relevant_docs for query in resolved.labels.queries]
+    (resolution,) = resolved.resolutions
+    return found, resolution, list(resolved.cautions)
+
+
+def test_offsets_alone_are_the_passage(library: Library) -> None:
+    found, resolution, cautions = one_resolved(Judgment("faq.md", 2, None, (Span(0, 23),)), library)
+    assert found == Judgment("faq.md", 2, None, (Span(0, 23),))
+    assert resolution == Resolution("q1", ("faq.md",), None, "offsets", 1)
+    assert resolution.is_plain
+    assert cautions == []
+
+
+@pytest.mark.parametrize(
+    ("quote", "span", "how"),
+    [
+        (RING, (43, 63), "exact"),
+        (f" {RING}\n", (42, 63), "exact"),  # the span stays as the label has it
+        ("The ring\nblinks  red.", (22, 42), "spacing"),
+        ("THE RING blinks\tred.", (43, 63), "case"),
+    ],
+)
+def test_offsets_single_out_one_place_of_a_quote_that_stands_in_several(
+    library: Library, quote: str, span: tuple[int, int], how: Literal["exact", "spacing", "case"]
+) -> None:
+    judgment = Judgment(LIGHTS, 1, quote, (Span(*span),), text_hash(TEXTS[LIGHTS]))
+    found, resolution, cautions = one_resolved(judgment, library)
+    assert found == judgment
+    assert resolution == Resolution("q1", (LIGHTS,), quote, how, 1)
+    assert cautions == []
+
+
+@pytest.mark.parametrize("span", [(1, 21), (22, 41), (44, 1000)])
+def test_a_quote_that_is_not_at_its_offsets_is_found_elsewhere_and_said_to_have_moved(
+    library: Library, span: tuple[int, int]
+) -> None:
+    judgment = Judgment(LIGHTS, 1, "steady red", (Span(*span),))
+    found, resolution, cautions = one_resolved(judgment, library)
+    assert found.spans == (Span(0, 10),)
+    assert resolution == Resolution("q1", (LIGHTS,), "steady red", "case", 1, moved=True)
+    assert not resolution.is_plain
+    assert cautions == [
+        Caution(
+            "label-moved",
+            f"the quote 'steady red' of query 'q1' is not at characters {span[0]} to {span[1]:,} of 'hub/lights.md', "
+            "where its label says; it was found at characters 0 to 10, and that counts.",
+        )
+    ]
+
+
+def test_a_quote_that_moved_to_several_places_counts_at_each(library: Library) -> None:
+    found, resolution, cautions = one_resolved(Judgment(LIGHTS, 1, "red", (Span(0, 3),)), library)
+    assert found.spans == (Span(7, 10), Span(38, 41), Span(59, 62))
+    assert (resolution.places, resolution.moved) == (3, True)
+    assert [caution.code for caution in cautions] == ["label-moved", "quote-twice"]
+    assert "it was found at characters 7 to 10 and 38 to 41 and 59 to 62, and that counts." in cautions[0].message
+
+
+def test_a_quote_with_offsets_that_is_nowhere_is_refused_with_the_nearest_piece(library: Library) -> None:
+    assert faults_of(labels(Judgment("faq.md", 1, "Returns take four days.", (Span(0, 23),))), library) == [
+        "query 'q1' quotes 'Returns take four days.', which is not in 'faq.md'. "
+        "The nearest is in 'faq.md': 'Returns take five days.'."
+    ]
+
+
+def test_offsets_outside_the_document_are_refused_with_its_length(library: Library) -> None:
+    wanted = labels(Judgment("faq.md", 1, None, (Span(20, 24),)), Judgment("faq.md", 1, None, (Span(3000, 4000),)))
+    assert faults_of(wanted, library) == [
+        "query 'q1' judges characters 20 to 24 of 'faq.md', which has 23 characters; "
+        "offsets count the characters of its normalised text from 0.",
+        "query 'q1' judges characters 3,000 to 4,000 of 'faq.md', which has 23 characters; "
+        "offsets count the characters of its normalised text from 0.",
+    ]
+
+
+def test_offsets_count_characters_of_the_normalised_text(tmp_path: Path) -> None:
+    library = library_of(tmp_path, {"a": "cafe\u0301\r\ncloses"})
+    found, _, _ = one_resolved(Judgment("a", 1, "closes", (Span(5, 11),), text_hash("caf\u00e9\ncloses")), library)
+    assert found.spans == (Span(5, 11),)
+
+
+def test_offsets_into_a_text_that_changed_are_refused_for_each_label(library: Library) -> None:
+    old = text_hash("Returns take six days.")
+    wanted = labels(
+        Judgment("faq.md", 1, None, (Span(0, 7),), old),
+        Judgment("faq.md", 1, None, (Span(13, 22),), old),
+        Judgment("hub/reset.md", 1, None, (Span(0, 4),), text_hash(TEXTS["hub/reset.md"])),
+    )
+    assert faults_of(wanted, library) == [
+        "query 'q1' judges characters 0 to 7 of 'faq.md', which was changed since this label was made; "
+        "add the quote, or make the label again.",
+        "query 'q1' judges characters 13 to 22 of 'faq.md', which was changed since this label was made; "
+        "add the quote, or make the label again.",
+    ]
+
+
+@pytest.mark.parametrize("spans", [(), (Span(13, 22),)])
+def test_a_quote_that_is_still_in_a_text_that_changed_counts_and_the_change_is_told(
+    library: Library, spans: tuple[Span, ...]
+) -> None:
+    judgment = Judgment("faq.md", 1, "five days", spans, "0123456789abcdef")
+    found, resolution, cautions = one_resolved(judgment, library)
+    assert found.spans == (Span(13, 22),)
+    assert resolution == Resolution("q1", ("faq.md",), "five days", "exact", 1, changed=True)
+    assert cautions == [
+        Caution(
+            "text-changed",
+            "'faq.md' was changed since the label of query 'q1' was made; its quote is still there.",
+        )
+    ]
+
+
+def test_a_quote_that_is_gone_from_a_text_that_changed_is_refused_with_the_reason(library: Library) -> None:
+    wanted = labels(Judgment("faq.md", 1, "Returns take six days.", (), "0123456789abcdef"))
+    assert faults_of(wanted, library) == [
+        "query 'q1' quotes 'Returns take six days.', which is not in 'faq.md', which was changed since this label was "
+        "made. The nearest is in 'faq.md': 'Returns take five days.'."
+    ]
+
+
+def test_a_label_of_a_whole_document_that_changed_still_counts_and_the_change_is_told(library: Library) -> None:
+    resolved = resolve(labels(Judgment("faq.md", 1, None, (), "0123456789abcdef")), library, "id")
+    assert resolved.resolutions == ()
+    assert resolved.cautions == (
+        Caution("text-changed", "'faq.md' was changed since the label of query 'q1' was made; it still counts."),
+    )
+
+
+@pytest.mark.parametrize(
+    ("judgment", "given"),
+    [
+        (Judgment("Returns take", 1, None, (Span(0, 12),)), "start and end"),
+        (Judgment("Returns take", 1, None, (), "0123456789abcdef"), "text_hash"),
+    ],
+)
+def test_what_speaks_of_one_document_is_refused_under_match_content(
+    library: Library, judgment: Judgment, given: str
+) -> None:
+    assert faults_of(labels(judgment), library, "content") == [
+        f"the passage 'Returns take' of query 'q1' has {given}, which speaks of one document; under `match: content` "
+        f"the passage itself says where it is: leave {given} out, or write `match: id`, the document's id in doc and "
+        "the passage in quote."
+    ]
+
+
+def test_two_spans_of_one_document_are_two_judgments_whatever_their_grades(library: Library) -> None:
+    wanted = labels(Judgment(LIGHTS, 3, RING, (Span(22, 42),)), Judgment(LIGHTS, 1, RING, (Span(43, 63),)))
+    assert resolve(wanted, library, "id").labels == wanted
+
+
+def test_two_grades_for_one_span_are_refused_and_one_grade_twice_is_noticed(library: Library) -> None:
+    quoted, given = Judgment("faq.md", 1, "five days"), Judgment("faq.md", 2, None, (Span(13, 22),))
+    assert faults_of(labels(quoted, given), library) == [
+        "query 'q1' gives 'faq.md' the grades 1 and 2; one document (or one passage of it) has one grade."
+    ]
+    resolved = resolve(labels(quoted, replace(given, relevance=1)), library, "id")
+    assert [judgment.spans for judgment in resolved.labels.queries[0].relevant_docs] == [(Span(13, 22),)]
+    assert [caution.code for caution in resolved.cautions] == ["same-label"]
+    assert [resolution.how for resolution in resolved.resolutions] == ["exact", "offsets"]
+
+
+def test_lost_quotes_of_two_grades_are_refused_for_being_lost_alone(library: Library) -> None:
+    wanted = labels(Judgment("faq.md", 1, "unheard-of words"), Judgment("faq.md", 2, "nothing of the kind"))
+    assert faults_of(wanted, library) == [
+        "query 'q1' quotes 'unheard-of words', which is not in 'faq.md'.",
+        "query 'q1' quotes 'nothing of the kind', which is not in 'faq.md'.",
+    ]
+
+
+def test_how_each_passage_was_found_is_kept_in_the_order_of_the_labels(library: Library) -> None:
+    wanted = PromptQueries(
+        (
+            Query("b", "x", (Judgment("hub/reset.md", 1, "BUTTON for"), Judgment("faq.md"))),
+            Query("a", "x", (Judgment(LIGHTS, 1, RING), Judgment("faq.md", 1, "take\nfive"))),
+        )
+    )
+    resolved = resolve(wanted, library, "id")
+    assert resolved.resolutions == (
+        Resolution("b", ("hub/reset.md",), "BUTTON for", "case", 1),
+        Resolution("a", (LIGHTS,), RING, "exact", 2),
+        Resolution("a", ("faq.md",), "take\nfive", "spacing", 1),
+    )
+    assert not any(resolution.is_plain for resolution in resolved.resolutions)
+    by_content = resolve(labels(Judgment(RING), Judgment("RETURNS")), library, "content")
+    assert by_content.resolutions == (
+        Resolution("q1", ("hub/reset.md", LIGHTS), RING, "exact", 3),
+        Resolution("q1", ("faq.md",), "RETURNS", "case", 1),
+    )
+
+
+def test_labels_that_were_resolved_resolve_to_themselves(library: Library) -> None:
+    wanted = labels(Judgment(LIGHTS, 1, RING), Judgment("faq.md", 2, "five\ndays"), Judgment("hub/reset.md"))
+    once = resolve(wanted, library, "id").labels
+    assert resolve(once, library, "id").labels == once
+
+
+def test_of_many_lost_quotes_the_first_five_are_told_with_the_nearest(library: Library) -> None:
+    wanted = labels(*(Judgment("faq.md", 1, f"Returns take {number} days.") for number in range(7)))
+    faults = faults_of(wanted, library)
+    assert [" The nearest is in 'faq.md': 'Returns take" in fault for fault in faults] == [
+        True, True, True, True, True, False, False,
+    ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import unicodedata
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from ragtrial.dataset.texts import decoded, is_unicode, normalised, read_bytes, read_text
+from ragtrial.dataset.texts import decoded, is_unicode, normalised, read_bytes, read_text, text_hash
 from ragtrial.errors import CorpusError, LabelsError
 from text_strategies import any_texts
 
@@ -137,3 +138,9 @@ def test_a_file_without_read_permission_is_an_input_error(tmp_path: Path) -> Non
     with pytest.raises(CorpusError) as caught:
         read_bytes(path, CorpusError)
     assert str(caught.value) == f"{path}: cannot be read: Permission denied."
+
+
+def test_the_hash_of_a_text_is_the_beginning_of_the_sha_256_of_its_bytes() -> None:
+    assert text_hash("") == "e3b0c44298fc1c14"  # of FIPS 180-4's examples
+    assert text_hash("abc") == "ba7816bf8f01cfea"
+    assert text_hash("caf\u00e9") == hashlib.sha256(b"caf\xc3\xa9").hexdigest()[:16]

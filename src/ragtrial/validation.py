@@ -18,7 +18,10 @@ _LIMITS = {
     "less_than": ("lt", "below"),
 }
 
-_PATTERNS = {"^[A-Za-z0-9][A-Za-z0-9_-]*$": "made of letters, digits, - and _, a letter or digit first"}
+_PATTERNS = {
+    "^[A-Za-z0-9][A-Za-z0-9_-]*$": "made of letters, digits, - and _, a letter or digit first",
+    "^[0-9a-f]{16}$": "16 hexadecimal digits, letters small",
+}
 
 M = TypeVar("M", bound=BaseModel)
 Path = tuple[str | int, ...]

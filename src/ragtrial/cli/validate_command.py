@@ -57,6 +57,8 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
             terminal.say(f"           {_told(resolution)}")
     terminal.say()
     terminal.table(_table(cuts))
+    if any(made is not None and made[1].cut for made in cuts.values()):
+        terminal.say("A passage is cut when no single chunk holds the whole of it.")
     terminal.warn(cautions)
     terminal.say_json(
         {

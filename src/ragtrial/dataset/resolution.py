@@ -236,8 +236,8 @@ class _ByContent:
         if judgment.spans or judgment.text_hash is not None:
             given = "start and end" if judgment.spans else "text_hash"
             self._noticed.fault(
-                f"{named} has {given}, which speak of one document; under `match: content` the passage itself says "
-                f"where it is: leave {given} out, or write `match: id` and the document's id in doc, the passage in "
+                f"{named} has {given}, which speaks of one document; under `match: content` the passage itself says "
+                f"where it is: leave {given} out, or write `match: id`, the document's id in doc and the passage in "
                 "quote."
             )
             return []

@@ -1,0 +1,80 @@
+"""A labelled passage is cut if no single chunk holds one of its places whole."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora import library_of
+from ragtrial.dataset.chunks import Chunks, ChunksWriter
+from ragtrial.dataset.cut_passages import CutPassages, cut_passages
+from ragtrial.records import Judgment, PromptQueries, Query, Span
+
+DOCS = ("a", "b", "c")
+Spans = list[tuple[int, int]]
+
+
+def cut_of(chunks: list[tuple[int, tuple[int, int]]], labels: list[tuple[int, Spans]]) -> CutPassages:
+    """Documents "a", "b", "c" of 30 characters; each row is a document's position and spans of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = library_of(Path(folder), dict.fromkeys(DOCS, "0123456789" * 3))
+        writer = ChunksWriter()
+        for position, span in chunks:
+            writer.add(position, DOCS[position], library.text(position), Span(*span))
+        writer.write(Path(folder))
+        judgments = [Judgment(DOCS[doc], 1, None, tuple(Span(*span) for span in spans)) for doc, spans in labels]
+        half = len(judgments) // 2
+        queries = (Query("q1", "x", tuple(judgments[:half])), Query("q2", "x", tuple(judgments[half:])))
+        return cut_passages(Chunks(library, Path(folder)), PromptQueries(queries))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "label", "cut"),
+    [
+        ([(0, (0, 10)), (0, (10, 20))], (0, [(0, 10)]), 0),
+        ([(0, (0, 10)), (0, (10, 20))], (0, [(9, 11)]), 1),
+        ([(0, (0, 10)), (0, (10, 20))], (0, [(9, 11), (12, 14)]), 0),  # one whole place is enough
+        ([(0, (0, 10)), (0, (8, 20))], (0, [(8, 12)]), 0),  # whole in the overlap's second chunk
+        ([(0, (0, 10)), (0, (8, 20))], (0, [(7, 12)]), 1),
+        ([(0, (0, 30)), (0, (5, 10)), (0, (12, 14))], (0, [(11, 29)]), 0),  # a long chunk before short ones
+        ([(0, (12, 14)), (0, (0, 30))], (0, [(0, 30)]), 0),  # in any order
+        ([(0, (0, 30)), (1, (0, 5))], (1, [(2, 8)]), 1),  # a chunk of another document holds nothing
+        ([(0, (0, 5)), (2, (0, 30))], (1, [(2, 8)]), 1),
+        ([(0, (1, 30))], (0, [(0, 30)]), 1),
+        ([(0, (0, 29))], (0, [(0, 30)]), 1),
+        ([], (0, [(0, 1)]), 1),
+    ],
+)
+def test_a_passage_is_cut_where_no_chunk_holds_the_whole(
+    chunks: list[tuple[int, tuple[int, int]]], label: tuple[int, Spans], cut: int
+) -> None:
+    assert cut_of(chunks, [label]) == CutPassages(cut, 1)
+
+
+def test_labels_without_passages_are_not_counted() -> None:
+    assert cut_of([(0, (0, 5))], [(0, []), (1, [])]) == CutPassages(0, 0)
+    assert CutPassages(0, 0).share is None
+    assert CutPassages(1, 4).share == 0.25
+
+
+spans = st.tuples(st.integers(0, 29), st.integers(1, 12)).map(lambda two: (two[0], min(two[0] + two[1], 30)))
+documents = st.integers(0, 2)
+
+
+@given(
+    st.lists(st.tuples(documents, spans), max_size=12).map(lambda rows: sorted(rows, key=lambda row: row[0])),
+    st.lists(st.tuples(documents, st.lists(spans, max_size=3)), max_size=8),
+)
+def test_the_count_is_that_of_trying_every_chunk(
+    chunks: list[tuple[int, tuple[int, int]]], labels: list[tuple[int, Spans]]
+) -> None:
+    passages = [(doc, places) for doc, places in labels if places]
+    whole = sum(
+        any(there == doc and start <= a and b <= end for a, b in places for there, (start, end) in chunks)
+        for doc, places in passages
+    )
+    assert cut_of(chunks, labels) == CutPassages(len(passages) - whole, len(passages))

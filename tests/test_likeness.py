@@ -1,0 +1,154 @@
+"""What is like a passage is found by likeness, with the score that the definition gives, and shown in errors."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora import library_of
+from ragtrial.dataset import likeness as module
+from ragtrial.dataset.library import Library
+from ragtrial.dataset.likeness import likeness
+from ragtrial.dataset.passages import Located, Place, Sought, locate_all, nearest
+from ragtrial.records import Span
+from text_strategies import document_texts, sentences
+
+RESET = "Before you start.\nHold the reset button for twelve seconds until the ring blinks. Then let go."
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Library:
+    return library_of(tmp_path, {"lights.md": "The ring is red when the hub has no power.", "reset.md": RESET})
+
+
+def by_definition(one: str, other: str) -> float:
+    """2 * s / (m + n) with the table of longest common subsequences, written out."""
+    first, second = ("".join(text.casefold().split()) for text in (one, other))
+    row = [0] * (len(second) + 1)
+    for character in first:
+        above = row
+        row = [0]
+        for place, rival in enumerate(second):
+            row.append(above[place] + 1 if character == rival else max(above[place + 1], row[place]))
+    return 2 * row[-1] / (len(first) + len(second)) if first or second else 1.0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "score"),
+    [
+        ("abcd", "abcd", 1.0),
+        ("ab cd", "AB\nCD", 1.0),
+        ("abcd", "abxd", 0.75),
+        ("abcd", "abd", 6 / 7),
+        ("Straße", "STRASSE", 1.0),
+        ("abc", "xyz", 0.0),
+        ("abc", "", 0.0),
+    ],
+)
+def test_likeness_is_twice_the_common_subsequence_over_both_lengths(one: str, other: str, score: float) -> None:
+    assert likeness(one, other) == pytest.approx(score, abs=1e-12)
+    assert by_definition(one, other) == pytest.approx(score, abs=1e-12)
+
+
+@given(st.text("abc é", max_size=12), st.text("abc éE", max_size=12))
+def test_likeness_is_its_definition_whichever_comes_first(one: str, other: str) -> None:
+    assert likeness(one, other) == pytest.approx(by_definition(one, other), abs=1e-12)
+    assert likeness(one, other) == likeness(other, one)
+
+
+def test_a_passage_with_slips_is_found_by_likeness_alone_and_only_when_asked(library: Library) -> None:
+    sought = [Sought("Hold the reset buton for ten seconds until the rings blink.")]
+    assert locate_all(sought, library) == [Located("lost", (), 0.0)]
+    (found,) = locate_all(sought, library, fuzzy=0.8)
+    (place,) = found.places
+    piece = "Hold the reset button for twelve seconds until the ring blinks."
+    assert (found.how, place.document) == ("fuzzy", 1)
+    assert RESET[place.span.start : place.span.end] == piece
+    assert found.score == pytest.approx(by_definition(sought[0].text, piece), abs=1e-12)
+    assert locate_all(sought, library, fuzzy=found.score) == [found]
+    assert locate_all(sought, library, fuzzy=found.score + 0.001)[0].how == "lost"
+
+
+def test_what_is_found_otherwise_is_not_found_by_likeness(library: Library) -> None:
+    found = locate_all([Sought("the RING"), Sought("the ring"), Sought("  ")], library, fuzzy=0.1)
+    assert [one.how for one in found] == ["case", "exact", "lost"]
+
+
+def test_words_run_together_are_fully_alike(library: Library) -> None:
+    (found,) = locate_all([Sought("Hold the resetbutton")], library, fuzzy=1.0)
+    assert found == Located("fuzzy", (Place(1, Span(18, 39)),), 1.0)
+
+
+def test_likeness_stays_in_the_document_that_a_passage_must_be_in(library: Library) -> None:
+    passage = "the ring is blue when the hub has power"
+    assert locate_all([Sought(passage)], library, fuzzy=0.5)[0].places[0].document == 0
+    assert all(place.document == 1 for place in locate_all([Sought(passage, 1)], library, fuzzy=0.1)[0].places)
+
+
+def test_a_passage_longer_than_its_document_is_like_the_whole_of_it(library: Library) -> None:
+    text = "The ring is red when the hub has no power."
+    passage = f"Lights. {text} Plug it in, and wait for the ring to turn green, which takes a minute."
+    (found,) = locate_all([Sought(passage, 0)], library, fuzzy=0.3)
+    assert found == Located("fuzzy", (Place(0, Span(0, len(text))),), likeness(passage, text))
+
+
+def test_text_without_white_space_is_found_by_likeness(tmp_path: Path) -> None:
+    text = "これは東京都の検索エンジンに関する説明書です。電源を入れてください。"
+    library = library_of(tmp_path, {"ja": text})
+    (found,) = locate_all([Sought("検索エンジンについての説明書です")], library, fuzzy=0.6)
+    (place,) = found.places
+    assert "検索エンジンに関する説明書" in text[place.span.start : place.span.end]
+
+
+def test_of_equal_pieces_the_first_is_found(tmp_path: Path) -> None:
+    library = library_of(
+        tmp_path, {"a": "nothing here", "b": "turn the wheel. turn the wheel.", "c": "turn the wheel."}
+    )
+    (found,) = locate_all([Sought("turn the heel.")], library, fuzzy=0.5)
+    assert found.places == (Place(1, Span(0, 15)),)
+
+
+def test_passages_of_several_walks_are_each_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_AT_ONCE", 2)
+    words = ["alpha", "bravo", "charlie", "delta", "echo"]
+    library = library_of(tmp_path, {word: f"{word} goes before {word * 2}" for word in words})
+    found = locate_all([Sought(f"{word} goes bfore {word * 2}") for word in reversed(words)], library, fuzzy=0.9)
+    assert [[place.document for place in one.places] for one in found] == [[4], [3], [2], [1], [0]]
+
+
+@given(document_texts, document_texts)
+def test_whatever_is_found_by_likeness_has_the_score_of_its_place(text: str, passage: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        (found,) = locate_all([Sought(passage)], library_of(Path(folder), {"a": text}), fuzzy=0.3)
+    if found.how == "fuzzy":
+        (place,) = found.places
+        piece = text[place.span.start : place.span.end]
+        assert piece == piece.strip() != ""
+        assert found.score == likeness(passage, piece) >= 0.3
+
+
+def test_the_nearest_piece_is_shown_with_its_document(library: Library) -> None:
+    assert nearest([Sought("Hold the reset button for ten seconds until the ring blinks")], library) == [
+        " The nearest is in 'reset.md': 'Hold the reset button for twelve seconds until the ring blinks.'."
+    ]
+    assert nearest([Sought("until the rings blinks")], library) == [
+        " The nearest is in 'reset.md': 'until the ring blinks'."
+    ]
+
+
+def test_nothing_is_shown_when_nothing_is_near(tmp_path: Path) -> None:
+    library = library_of(tmp_path, {"a": "alpha beta", "b": ""})
+    assert nearest([Sought("one two three four five"), Sought("!?"), Sought("alpha beta", 1)], library) == ["", "", ""]
+    assert nearest([], library) == []
+
+
+@given(sentences)
+def test_the_nearest_to_a_text_is_the_document_that_has_it(text: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        library = library_of(Path(folder), {"other": "0 1 2", "this": f"{text} 9"})
+        (near,) = nearest([Sought(text)], library)
+        assert near.startswith(" The nearest is in 'this': ")
