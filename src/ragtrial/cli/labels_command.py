@@ -1,0 +1,187 @@
+"""ragtrial labels"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ragtrial.cli.terminal import Terminal, common_options
+
+if TYPE_CHECKING:
+    from ragtrial.dataset.library import Library
+    from ragtrial.errors import Fault
+    from ragtrial.labelling.converting import Converted
+    from ragtrial.labelling.reading import ReadLabels
+
+_FORMATS = ("kirchhoff", "llamaindex", "squad", "chunking-evaluation", "haystack", "rows")
+_LISTED = 20
+
+
+@click.group("labels")
+def command() -> None:
+    """Labels: known good answers, as passages of documents.
+
+    A label with its characters survives every change of chunk size: what is scored is the passage, not the chunk.
+    """
+
+
+@command.command("convert")
+@click.argument("file", type=click.Path())
+@click.option("--corpus", metavar="PATH", help="The documents: a folder, or a corpus.jsonl.")
+@click.option("--config", metavar="CONFIG", help="The config whose documents they are, in place of --corpus.")
+@click.option("-o", "--output", required=True, metavar="PATH", help="The labels to write: a prompt_queries.json.")
+@click.option("--from", "form", type=click.Choice(_FORMATS), help="What FILE is, where looking is not enough.")
+@click.option("--fuzzy", type=click.FloatRange(0, 1, min_open=True), metavar="SCORE",
+              help="Take the place most like a lost passage, from this likeness on (up to 1; try 0.9).")  # fmt: skip
+@click.option("--skip-lost", is_flag=True, help="Leave out labels that are nowhere; otherwise nothing is written.")
+@click.option("--strict", is_flag=True, help="Write only if every label stands exactly where and as FILE says.")
+@click.option("--force", is_flag=True, help="Replace the output if it is there.")
+@common_options
+def convert_labels(
+    terminal: Terminal,
+    file: str,
+    corpus: str | None,
+    config: str | None,
+    output: str,
+    form: str | None,
+    fuzzy: float | None,
+    *,
+    skip_lost: bool,
+    strict: bool,
+    force: bool,
+) -> int:
+    """Turn labels of another tool into passages of documents.
+
+    \b
+    FILE may be, and is recognised by what it holds:
+      kirchhoff            {"queries": [{"id", "text", "relevant_docs": [{"doc": a passage or an id}]}]}
+      llamaindex           EmbeddingQAFinetuneDataset or LabelledRagDataset
+      haystack             questions with ground truth documents, in rows or as an evaluation's inputs
+      squad                SQuAD 1.1 or 2.0
+      chunking-evaluation  questions_df.csv, or its rows in JSON
+      rows                 JSON lines or CSV with a question and a passage (quote, passage, context, answer)
+    """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
+    from ragtrial.errors import Fault, InputError, LabelsError
+    from ragtrial.labelling.converting import as_json, convert, lost_faults, report_row
+    from ragtrial.labelling.reading import read_labels
+    from ragtrial.options import at_home
+    from ragtrial.storage.atomic import write_text
+
+    if (corpus is None) == (config is None):
+        raise click.UsageError("give --corpus or --config: a label is a place in documents, so they are needed.")
+    target = at_home(output)
+    if target.is_dir():
+        raise InputError(Fault(str(target), message="is a folder; -o names the file to write."))
+    if target.exists() and not force:
+        raise InputError(Fault(str(target), message="is there already; --force replaces it."))
+    read = read_labels(at_home(file), form)
+    with _documents(terminal, corpus, config) as library:
+        converted = convert(read, library, fuzzy=fuzzy)
+        if converted.lost and not skip_lost:
+            ways = "--skip-lost leaves them out" + ("" if fuzzy else "; --fuzzy 0.9 takes places that are like them")
+            lost = f"{len(converted.lost):,} of {len(converted.placed):,} labels are lost; nothing was written. {ways}."
+            raise LabelsError(*lost_faults(converted, read, library), Fault(str(read.content.file), message=lost))
+        if strict and converted.inexact:
+            raise LabelsError(*_inexact_faults(converted, read, library))
+        try:
+            write_text(target, as_json(converted))
+        except OSError as error:
+            message = f"cannot be written: {error.strerror or error}."
+            raise InputError(Fault(str(target), message=message)) from error
+        _tell(terminal, converted, read, library, output)
+        if terminal.as_json:
+            terminal.say_json(
+                {
+                    "exit_code": 0,
+                    "format": read.form,
+                    "output": output,
+                    "queries": len(converted.rows["queries"]),
+                    "without_answers": _without_answers(converted),
+                    "counts": converted.counts,
+                    "repeated": converted.repeated,
+                    "labels": [report_row(one, read, library) for one in converted.placed],
+                    "warnings": [{"code": note.code, "message": note.message} for note in library.notes],
+                }
+            )
+    return 0
+
+
+@contextmanager
+def _documents(terminal: Terminal, corpus: str | None, config: str | None) -> Iterator[Library]:
+    """The documents of a config through its workspace, those of a folder for once."""
+    if config is not None:
+        from ragtrial.config import load_config
+        from ragtrial.experiment import RetrievalEvaluator
+        from ragtrial.records import PromptQueries
+
+        evaluator = RetrievalEvaluator(load_config(config), PromptQueries(()), progress=terminal.progress())
+        yield evaluator.ground.library
+        return
+    import tempfile
+
+    from ragtrial.dataset.documents import corpus_files
+    from ragtrial.dataset.library import Library
+    from ragtrial.errors import CorpusError, Fault
+    from ragtrial.options import at_home
+    from ragtrial.progress import stage
+
+    root = at_home(corpus or "")
+    if not root.exists():
+        raise CorpusError(Fault(str(root), message="there is no such folder or file; --corpus names the documents."))
+    corpus_files(root)
+    with tempfile.TemporaryDirectory(prefix="ragtrial-") as folder:
+        with stage(terminal.progress(), "documents"):
+            Library.write(root, Path(folder))
+        yield Library(Path(folder))
+
+
+def _inexact_faults(converted: Converted, read: ReadLabels, library: Library) -> Iterator[Fault]:
+    from ragtrial.labelling.converting import places_told
+
+    for one in converted.inexact:
+        told = "; ".join(filter(None, (places_told(one, library), *one.notes)))
+        yield read.content.fault_at(one.answer.where, f"a label of query {one.query!r} is {one.how}: {told}.")
+
+
+def _without_answers(converted: Converted) -> int:
+    return sum(not query["relevant_docs"] for query in converted.rows["queries"])
+
+
+def _tell(terminal: Terminal, converted: Converted, read: ReadLabels, library: Library, output: str) -> None:
+    from ragtrial.dataset.passages import short
+    from ragtrial.labelling.converting import places_told
+    from ragtrial.labelling.placing import HOWS
+    from ragtrial.views.table import counted
+
+    queries = converted.rows["queries"]
+    rows = sum(len(query["relevant_docs"]) for query in queries)
+    terminal.say(f"{read.content.file} ({read.form}): {counted(len(converted.placed), 'label')}")
+    terminal.say()
+    table = [[how, f"{count:,}", HOWS[how]] for how, count in converted.counts.items()]
+    terminal.table([["how", "labels", ""], *table] if table else [], texts=(0, 2))
+    inexact = converted.inexact
+    most = len(inexact) if terminal.verbose else _LISTED
+    listed = []
+    for one in inexact[:most]:
+        score = f" {one.score:.3f}" if one.how == "fuzzy" else ""
+        text = one.answer.passage or one.answer.doc
+        told = "; ".join(filter(None, (places_told(one, library), *one.notes)))
+        listed.append([one.query, one.how + score, f"{short(text, 50)!r}", told])
+    if listed:
+        terminal.say()
+    terminal.table([["query", "how", "text", "where"], *listed] if listed else [], texts=(0, 1, 2, 3))
+    if len(inexact) > most:
+        terminal.say(f"... and {len(inexact) - most:,} more (-v lists all)")
+    terminal.say()
+    if converted.repeated:
+        terminal.say(
+            f"{counted(converted.repeated, 'label')} left out: an equal one of the same query stands before it"
+        )
+    asked = f"{len(queries):,} {'query' if len(queries) == 1 else 'queries'}"
+    without = f", {_without_answers(converted):,} of them without answers" if _without_answers(converted) else ""
+    terminal.say(f"wrote {output}: {asked} with {counted(rows, 'label')}{without}")
+    terminal.warn(library.notes)

@@ -1,0 +1,1 @@
+"""Work on labels: those of other tools become prompt_queries.json."""

@@ -1,0 +1,27 @@
+"""The questions of chunking_evaluation: questions_df.csv, or the same rows in JSON; references with offsets."""
+
+from __future__ import annotations
+
+from ragtrial.labelling.content import Content, Row
+from ragtrial.labelling.foreign import Answer, ForeignLabels, Question
+
+
+def looks_right(content: Content) -> bool:
+    return "references" in content.keys
+
+
+def read(content: Content) -> ForeignLabels:
+    """The questions; the corpus of each is also its tag, so that scores can be told apart by corpus."""
+    questions = []
+    for position, value in enumerate(content.rows):
+        row = Row(content, (position,), value, "an object: a question")
+        corpus = row.name("corpus_id")
+        references = row.rows("references", what="an object: a reference")
+        answers = tuple(
+            Answer(one.where, one.text("content"), corpus, start=one.whole("start_index")) for one in references
+        )
+        tags = (corpus,) if corpus else ()
+        questions.append(Question(row.where, row.name("query_id", "id"), row.text("question"), answers, tags))
+    if not isinstance(content.value, list):
+        content.fault((), "must be a list of questions, or CSV.")
+    return ForeignLabels(tuple(questions))

@@ -1,0 +1,53 @@
+"""The labels of another tool, as its file has them: what every reader gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Path = tuple[str | int, ...]
+"""Where a value stands in a file: keys and positions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One known good answer, not looked up yet.
+
+    ``passage`` is its text; without one the label is the whole document ``doc``, or its characters ``start`` to
+    ``end``, of the text that has the hash ``text_hash``. ``doc`` is what the file calls the document, empty where it
+    does not say; only if ``doc_is_known`` is it a claim that the document has that name, else it narrows the search
+    if there is such a document. If ``may_be_passage``, ``doc`` is a name or a passage. ``start`` is the first character
+    of the passage in the document or, where ``context`` is given, in that context: the paragraph around the passage,
+    which is looked for in its place. ``note`` says what the reader decided.
+    """
+
+    where: Path
+    passage: str = ""
+    doc: str = ""
+    relevance: int = 1
+    start: int | None = None
+    end: int | None = None
+    text_hash: str = ""
+    context: str = ""
+    doc_is_known: bool = True
+    may_be_passage: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question and its answers: none where the documents do not answer it."""
+
+    where: Path
+    id: str
+    text: str
+    answers: tuple[Answer, ...] = ()
+    tags: tuple[str, ...] = ()
+    ordered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignLabels:
+    """All questions of a file."""
+
+    questions: tuple[Question, ...]
+    prompt: str | None = None

@@ -1,0 +1,71 @@
+"""What goes into Haystack's evaluators: questions with their relevant documents, as Document.to_dict writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ragtrial.labelling import foreign
+from ragtrial.labelling.content import Content, Row
+from ragtrial.labelling.foreign import Answer, ForeignLabels, Question
+from ragtrial.validation import shown
+
+_QUESTIONS = ("question", "questions", "query", "queries", "text")
+_DOCUMENTS = ("ground_truth_documents", "ground_truth_contexts", "expected_documents", "relevant_documents")
+_IN_ROWS = (*_DOCUMENTS, "documents")
+"""``documents`` only in rows: among an evaluation's inputs it may be what was retrieved."""
+_FILES = ("file_path", "file_name", "source", "source_id", "url")
+"""Where Haystack's converters and their users note the file that a document is of."""
+
+
+def looks_right(content: Content) -> bool:
+    value = content.value
+    if isinstance(value, Mapping):
+        inputs = value.get("inputs", value)
+        return isinstance(inputs, Mapping) and all(
+            any(isinstance(inputs.get(name), list) for name in names) for names in (_QUESTIONS, _DOCUMENTS)
+        )
+    return not content.keys.isdisjoint(_IN_ROWS)
+
+
+def read(content: Content) -> ForeignLabels:
+    """The questions of rows, or of an evaluation run's inputs, which are lists side by side."""
+    if isinstance(content.value, Mapping):
+        return ForeignLabels(_columns(content, content.value))
+    questions = []
+    for position, value in enumerate(content.rows):
+        row = Row(content, (position,), value, "an object: a question and its documents")
+        answers = _answers(content, row.items(*_IN_ROWS))
+        questions.append(Question(row.where, row.name("id"), row.text(*_QUESTIONS), answers, row.texts("tags")))
+    return ForeignLabels(tuple(questions))
+
+
+def _columns(content: Content, value: Mapping[str, object]) -> tuple[Question, ...]:
+    where: foreign.Path = ("inputs",) if "inputs" in value else ()
+    inputs = Row(content, where, value.get("inputs", value), "an object of lists")
+    texts, documents = inputs.items(*_QUESTIONS[:-1]), inputs.items(*_DOCUMENTS)
+    if len(texts) != len(documents):
+        content.fault(where, f"has {len(texts):,} questions and relevant documents of {len(documents):,}.")
+    questions = []
+    for (at, text), (beside, of_question) in zip(texts, documents, strict=False):
+        if not isinstance(text, str) or not text.strip():
+            content.fault(at, "must be a text that is not empty.")
+        elif not isinstance(of_question, list):
+            content.fault(beside, f"is {shown(of_question)}; it must be a list.")
+        else:
+            answers = _answers(content, [((*beside, number), one) for number, one in enumerate(of_question)])
+            questions.append(Question(at, "", text, answers))
+    return tuple(questions)
+
+
+def _answers(content: Content, documents: list[tuple[foreign.Path, object]]) -> tuple[Answer, ...]:
+    answers = []
+    for where, document in documents:
+        if isinstance(document, str) and document.strip():
+            answers.append(Answer(where, document))
+            continue
+        row = Row(content, where, document, "a text, or a document with `content`")
+        meta = row.values.get("meta")
+        named = {**row.values, **meta} if isinstance(meta, Mapping) else row.values
+        file = next((str(named[key]) for key in _FILES if isinstance(named.get(key), str)), "")
+        answers.append(Answer(where, row.text("content"), file, row.grade(), doc_is_known=False))
+    return tuple(answers)

@@ -1,0 +1,41 @@
+"""Labels as prompt_queries.json has them, and as David Kirchhoff's framework wrote them: passages in place of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ragtrial.labelling.content import Content, Row
+from ragtrial.labelling.foreign import Answer, ForeignLabels, Question
+
+
+def looks_right(content: Content) -> bool:
+    return isinstance(content.value, Mapping) and isinstance(content.value.get("queries"), list)
+
+
+def read(content: Content) -> ForeignLabels:
+    """The questions of ``{"queries": [{"id", "text", "relevant_docs": [{"doc", "relevance"}]}]}``."""
+    file = Row(content, (), content.value, "an object with `queries`")
+    questions = tuple(_question(row) for row in file.rows("queries", what="an object: a question"))
+    return ForeignLabels(questions, file.text("prompt", needed=False) or None)
+
+
+def _question(row: Row) -> Question:
+    answers = tuple(_answer(label) for label in row.rows("relevant_docs", what="an object: a known good answer"))
+    ordered = row.values.get("ordered", False)
+    if not isinstance(ordered, bool):
+        row.content.fault((*row.where, "ordered"), "must be true or false.")
+    return Question(row.where, row.name("id"), row.text("text"), answers, row.texts("tags"), ordered is True)
+
+
+def _answer(row: Row) -> Answer:
+    doc, quote, start = row.name("doc", needed=True), row.text("quote", needed=False), row.whole("start")
+    for name in ("doc", "quote"):
+        value = row.values.get(name)
+        if isinstance(value, str) and not value.strip():
+            row.content.fault((*row.where, name), "is empty.")
+    end, text_hash = row.whole("end"), row.text("text_hash", needed=False)
+    is_span = not quote and start is not None and end is not None
+    return Answer(
+        row.where, quote, doc, row.grade(), start, end if is_span else None, text_hash if is_span else "",
+        may_be_passage=not quote and not is_span,
+    )  # fmt: skip

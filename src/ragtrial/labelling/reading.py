@@ -1,0 +1,107 @@
+"""Which tool a file of labels is of, and what it says: one reader a tool, chosen by what the file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ragtrial.dataset.texts import is_unicode
+from ragtrial.errors import Fault, LabelsError
+from ragtrial.labelling import chunking_evaluation, haystack, kirchhoff, llamaindex, plain, squad
+from ragtrial.labelling.content import Content, read_content
+from ragtrial.labelling.foreign import ForeignLabels, Question
+
+
+@dataclass(frozen=True)
+class Format:
+    """A form that labels may have."""
+
+    name: str
+    seen_by: str
+    """What it is recognised by, for messages."""
+
+    looks_right: Callable[[Content], bool]
+    read: Callable[[Content], ForeignLabels]
+
+
+FORMATS = (
+    Format("kirchhoff", "an object with the list `queries`", kirchhoff.looks_right, kirchhoff.read),
+    Format(
+        "llamaindex",
+        "an object with `queries`, `corpus` and `relevant_docs`, or with the list `examples`",
+        llamaindex.looks_right,
+        llamaindex.read,
+    ),
+    Format("squad", "an object with the list `data`, or rows with `context` and `answers`", squad.looks_right,
+           squad.read),
+    Format("chunking-evaluation", "rows with `references`", chunking_evaluation.looks_right, chunking_evaluation.read),
+    Format(
+        "haystack",
+        "rows, or an object `inputs` of lists, with `ground_truth_documents`, `ground_truth_contexts`, "
+        "`expected_documents` or `relevant_documents`",
+        haystack.looks_right,
+        haystack.read,
+    ),
+    Format("rows", "rows with `question` or `query`, and `quote`, `passage`, `context`, `answer` or `doc`",
+           plain.looks_right, plain.read),
+)  # fmt: skip
+"""In the order in which they are tried; "rows" last: the others have questions, too."""
+
+NAMES = tuple(form.name for form in FORMATS)
+
+
+@dataclass(frozen=True)
+class ReadLabels:
+    """What a file says, and as what it was read."""
+
+    form: str
+    content: Content
+    labels: ForeignLabels
+
+
+def read_labels(path: Path, form: str | None = None) -> ReadLabels:
+    """The labels of a file, of the tool ``form`` or of the one it looks like; questions without ids get q1, q2, ...
+
+    Raises LabelsError with all faults: a file that cannot be read or is of no known form, missing and wrong values,
+    double ids, no question at all.
+    """
+    content = read_content(path)
+    chosen = next((one for one in FORMATS if one.name == form), None) or _recognised(content)
+    if chosen is None and isinstance(content.value, Mapping) and "\n" not in content.text.strip():
+        one_row = Content(content.file, [content.value], lines=[1])  # JSON lines, of one line
+        chosen = _recognised(one_row)
+        content = one_row if chosen else content
+    if chosen is None:
+        tried = "; ".join(f"{one.name} ({one.seen_by})" for one in FORMATS)
+        message = f"has labels of no known form: it is {content.seen()}. Tried: {tried}."
+        raise LabelsError(Fault(str(path), message=message))
+    labels = chosen.read(content)
+    labels = replace(labels, questions=tuple(_named(labels.questions)))
+    _check(content, labels)
+    return ReadLabels(chosen.name, content, labels)
+
+
+def _recognised(content: Content) -> Format | None:
+    return next((one for one in FORMATS if one.looks_right(content)), None)
+
+
+def _named(questions: tuple[Question, ...]) -> list[Question]:
+    return [
+        question if question.id else replace(question, id=f"q{number}") for number, question in enumerate(questions, 1)
+    ]
+
+
+def _check(content: Content, labels: ForeignLabels) -> None:
+    first: dict[str, Question] = {}
+    for question in labels.questions:
+        known = first.setdefault(question.id, question)
+        if known is not question:
+            there = content.fault_at(known.where, "")
+            taken = f"line {there.line}" if content.lines else content.called(known.where)
+            content.fault(question.where, f"has the id {question.id!r}, which {taken} has already.")
+        if not is_unicode(question.id):
+            content.fault(question.where, f"has the id {question.id!r}, with half of a surrogate pair.")
+    if not labels.questions and isinstance(content.value, Mapping | list):
+        content.fault((), "has no question.")
+    content.check()

@@ -1,0 +1,431 @@
+"""``labels convert`` says how every label was resolved, tells all faults at once, and writes valid labels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foreign_labels import BOTH, DOCUMENTS, LIGHTS, RED, RESET, TWICE, WHITE, Conversions, corpus, label, lines, written
+from small_experiment import HASHING, Outcome, ragtrial
+
+CONFIG = """\
+experiment: small
+dataset: {corpus: documents, queries: prompt_queries.json}
+chunker: {kind: document}
+embedder: {kind: custom, function: "hashing:embed"}
+store: {kind: exact}
+retrievers:
+  dense: {kind: dense, top_k: 3}
+latency: false
+"""
+
+
+@pytest.fixture
+def convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Conversions:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    return Conversions(tmp_path, capsys)
+
+
+def passages(*texts: str, **more: Any) -> dict[str, Any]:
+    return {"queries": [{"id": "q", "text": "?", "relevant_docs": [{"doc": text, **more} for text in texts]}]}
+
+
+MANY = passages(
+    WHITE, f"\n {WHITE} ", WHITE.replace(", then ", ",\n\tthen "), RED.upper(), TWICE, BOTH, f"Reset the hub\n{WHITE}"
+)  # fmt: skip
+
+
+# how
+
+
+def test_each_label_is_told_with_how_it_was_resolved(convert: Conversions) -> None:
+    answer = convert.answer(MANY)
+    assert [(one["how"], one["match"]) for one in answer["labels"]] == [
+        ("exact", "exact"), ("exact", "exact"), ("spacing", "spacing"), ("case", "case"), ("several", "exact"),
+        ("several", "exact"), ("title", "exact"),
+    ]  # fmt: skip
+    assert answer["counts"] == {"exact": 2, "spacing": 1, "case": 1, "title": 1, "several": 2}
+    assert answer["repeated"] == 3
+    assert answer["labels"][4] == {
+        "query": "q", "line": None, "at": "queries[0].relevant_docs[4]",
+        "how": "several", "match": "exact", "score": 1.0,
+        "places": [
+            {"doc": "hub/reset.md", "start": 17, "end": 49},
+            {"doc": "hub/reset.md", "start": 139, "end": 171},
+        ],
+        "notes": [], "text": TWICE,
+    }  # fmt: skip
+
+
+def test_several_places_of_one_document_are_one_label_and_several_documents_one_each(convert: Conversions) -> None:
+    (query,) = convert.rows(passages(TWICE, BOTH))
+    assert query["relevant_docs"] == [
+        {"doc": "hub/reset.md", "relevance": 1, "quote": TWICE},
+        label("faq.txt", BOTH),
+        label("hub/lights.md", BOTH),
+    ]
+
+
+def test_the_terminal_counts_by_how_and_lists_what_was_not_exact(convert: Conversions) -> None:
+    made = convert(MANY)
+    assert (made.code, made.err) == (0, "")
+    assert made.out.splitlines() == [
+        "labels (kirchhoff): 7 labels",
+        "",
+        "how      labels",
+        "exact         2  as it stands in the document",
+        "spacing       1  with other white space",
+        "case          1  in other case",
+        "title         1  without its first line, which is the document's title",
+        "several       2  in several places, each of which counts as the answer",
+        "",
+        "query  how      text                                                  where",
+        "q      spacing  'The ring turns white, then the hub restarts.'        hub/reset.md 50-94",
+        "q      case     'A RED RING MEANS AN ERROR.'                          hub/lights.md 37-63",
+        "q      several  'Hold the button for ten seconds.'                    hub/reset.md 17-49, "
+        "hub/reset.md 139-171",
+        "q      several  'Call us on 555 0101.'                                faq.txt 69-89, hub/lights.md 64-84",
+        "q      title    'Reset the hub The ring turns white, then the hu...'  hub/reset.md 50-94",
+        "",
+        "3 labels left out: an equal one of the same query stands before it",
+        "wrote prompt_queries.json: 1 query with 5 labels",
+    ]
+
+
+def test_at_most_twenty_are_listed_unless_all_are_asked_for(convert: Conversions) -> None:
+    rows = lines([{"question": f"{number}?", "quote": TWICE} for number in range(23)])
+    assert "... and 3 more (-v lists all)" in convert(rows).out
+    made = convert(rows, "-v", "--force").out
+    assert "more" not in made
+    assert made.count("hub/reset.md 17-49") == 23
+
+
+def test_fuzzy_places_are_taken_only_when_asked_for_and_told_with_their_score(convert: Conversions) -> None:
+    mistyped = passages(WHITE.replace("turns white", "turnz white"))
+    (lost, summary) = convert.faults(mistyped)
+    assert lost == (
+        ":1:57: 'The ring turnz white, then the hub restarts.' of query 'q' is neither a document's id nor a passage "
+        f"of 4 documents. The nearest is in 'hub/reset.md': {WHITE!r}."
+    )
+    assert summary == (
+        ": 1 of 1 labels are lost; nothing was written. --skip-lost leaves them out; --fuzzy 0.9 takes places that are "
+        "like them."
+    )
+    (query,) = convert.rows(mistyped, "--fuzzy", "0.9")
+    assert query["relevant_docs"] == [label("hub/reset.md", WHITE)]
+    (told,) = convert.answer(mistyped, "--fuzzy", "0.9")["labels"]
+    assert (told["how"], told["match"]) == ("fuzzy", "fuzzy")
+    assert 0.9 <= told["score"] < 1
+    assert f"fuzzy {told['score']:.3f}" in convert(mistyped, "--fuzzy", "0.9", "--force").out
+
+
+def test_a_title_is_taken_off_only_in_the_document_that_has_it(convert: Conversions) -> None:
+    assert convert.hows(passages(f"# Lights\n{RED}", f"Lights\n\n{RED}")) == ["title", "title"]
+    convert.target.unlink()
+    assert len(convert.faults(passages(f"Reset the hub\n{RED}", f"Lights\n{WHITE}"))) == 3
+
+
+def test_a_passage_across_two_documents_is_lost(convert: Conversions) -> None:
+    across = f"{RED}\n{BOTH}\nHow long is the warranty?"
+    assert convert.faults(passages(across))[0].startswith(":1:57: 'A red ring means an error. Call us on")
+
+
+# lost
+
+
+def test_lost_labels_are_left_out_only_when_asked_for(convert: Conversions) -> None:
+    mixed = passages(WHITE, "lost in every document of all", "hub/reset")
+    faults = convert.faults(mixed)
+    assert [fault for fault in faults if "hub/reset'" in fault] == [
+        ":1:156: 'hub/reset' of query 'q' is neither a document's id nor a passage of 4 documents. "
+        "Did you mean 'hub/reset.md'?"
+    ]
+    assert faults[-1].startswith(": 2 of 3 labels are lost; nothing was written.")
+    answer = convert.answer(mixed, "--skip-lost")
+    assert answer["counts"] == {"exact": 1, "lost": 2}
+    assert [one["places"] for one in answer["labels"]][1:] == [[], []]
+    (query,) = convert.rows(mixed, "--skip-lost")
+    assert query["relevant_docs"] == [label("hub/reset.md", WHITE)]
+
+
+def test_strict_writes_nothing_unless_all_is_exact(convert: Conversions) -> None:
+    assert convert.faults(passages(WHITE, TWICE, RED.upper()), "--strict") == [
+        ":1:114: a label of query 'q' is several: hub/reset.md 17-49, hub/reset.md 139-171.",
+        ":1:159: a label of query 'q' is case: hub/lights.md 37-63.",
+    ]
+    assert convert(passages(WHITE), "--strict").code == 0
+
+
+def test_two_grades_for_one_passage_are_refused_wherever_they_come_from(convert: Conversions) -> None:
+    rows = [
+        {"question": "?", "quote": RED, "relevance": 2},
+        {"question": "?", "quote": RED.upper(), "relevance": 1},
+        {"question": "?", "doc": "hub/lights.md", "relevance": 3},
+        {"question": "!", "quote": RED, "relevance": 1},
+    ]
+    assert convert.faults(lines(rows)) == [
+        ":2: query 'q1' gives 'hub/lights.md' the grade 1, and that passage of it the grade 2 before; "
+        "one document (or one passage of it) has one grade.",
+        ":3: query 'q1' gives 'hub/lights.md' the grade 3, and it, as a whole or a passage of it, the grade 2 before; "
+        "one document (or one passage of it) has one grade.",
+    ]
+
+
+# wrong files
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("", ": is empty."),
+        (" \n", ": is empty."),
+        ('{"queries": [', ":1:14: is not JSON: Expecting value."),
+        ("some text", ": is no JSON, and as CSV has no row below its first line; it begins 'some text'."),
+        ('question,quote\n?,a,b\n', ":2: has more cells than the header's 2 columns."),
+        ('question,quote\n?,"a\n', ": is neither JSON nor CSV: unexpected end of data."),
+        ('{"query": "a"}\n{"query": \n', ":2:11: is not JSON: Expecting value."),
+        ({"queries": []}, ":1:1: the file has no question."),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_read_is_told(convert: Conversions, content: object, fault: str) -> None:
+    assert convert.faults(content) == [fault]
+
+
+TRIED = (
+    "Tried: kirchhoff (an object with the list `queries`); llamaindex (an object with `queries`, `corpus` and "
+    "`relevant_docs`, or with the list `examples`); squad (an object with the list `data`, or rows with `context` and "
+    "`answers`); chunking-evaluation (rows with `references`); haystack (rows, or an object `inputs` of lists, with "
+    "`ground_truth_documents`, `ground_truth_contexts`, `expected_documents` or `relevant_documents`); rows (rows with "
+    "`question` or `query`, and `quote`, `passage`, `context`, `answer` or `doc`)."
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "seen"),
+    [
+        ({"a": 1, "b": 2}, "a JSON object with the keys a, b"),
+        ("{\n}", "a JSON object with no keys"),
+        ([], "a JSON list of nothing"),
+        ([1], "a JSON list of values that are no objects"),
+        ([{"a": 1}], "a JSON list of objects, the first with the keys a"),
+        (lines([{"a": 1}, {"b": 2}]), "JSON lines with the keys a"),
+        ("a,b\n1,2\n", "CSV with the columns a, b"),
+    ],
+)
+def test_a_file_of_no_known_form_is_told_with_what_it_is_and_what_was_tried(
+    convert: Conversions, content: object, seen: str
+) -> None:
+    assert convert.faults(content) == [f": has labels of no known form: it is {seen}. {TRIED}"]
+
+
+@pytest.mark.parametrize(
+    ("content", "faults"),
+    [
+        (
+            {"queries": [3, {"text": " ", "relevant_docs": {}}, {"text": 1, "relevant_docs": [{}, "x"]},
+                         {"relevant_docs": [{"doc": True, "relevance": "2"}, {"doc": "", "quote": ""}]}]},
+            [
+                ":1:14: queries[0] is 3; it must be an object: a question.",
+                ":1:26: queries[1].text is empty.",
+                ":1:48: queries[1].relevant_docs is a mapping; it must be a list.",
+                ":1:62: queries[2].text is 1; it must be a text.",
+                ":1:83: queries[2].relevant_docs[0] must have doc; it has nothing.",
+                ":1:87: queries[2].relevant_docs[1] is 'x'; it must be an object: a known good answer.",
+                ":1:94: queries[3] must have text; it has relevant_docs.",
+                ":1:121: queries[3].relevant_docs[0].doc is true; it must be a text or a whole number.",
+                ":1:140: queries[3].relevant_docs[0].relevance is '2'; it must be a whole number.",
+                ":1:154: queries[3].relevant_docs[1].doc is empty.",
+                ":1:167: queries[3].relevant_docs[1].quote is empty.",
+            ],
+        ),
+        (
+            lines([{"quote": RED, "tags": [1]}, {"question": "?"}, {"question": ["?"], "doc": "f", "start": 1.5}]),
+            [
+                ":1: tags[0] is 1; it must be a text.",
+                ":1: the row must have one of question, query, user_input; it has quote, tags.",
+                ":2: the row must have one of quote, passage, context, answer; it has question.",
+                ":3: question is a list; it must be a text.",
+                ":3: start is 1.5; it must be a whole number.",
+            ],
+        ),
+        (
+            "question,quote,relevance\n,x,1\n\"a\nb\",,\n?,x,high\n",
+            [
+                ":2: the row must have one of question, query, user_input; it has question, quote, relevance.",
+                ":3: the row must have one of quote, passage, context, answer; it has question, quote, relevance.",
+                ":5: relevance is 'high'; it must be a whole number.",
+            ],
+        ),
+        (
+            "question,references\n?,[1]\n?,{}\n?,[\n",
+            [
+                ":2: references[0] is 1; it must be an object: a reference.",
+                ":3: references is a mapping; it must be a list.",
+                ":4: references is '['; it must be a list in JSON.",
+            ],
+        ),
+        (
+            {"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "a", "question": "?",
+                                                                "answers": [{"text": "x"}]}]}]}, {}]},
+            [
+                ":1:93: data[0].paragraphs[0].qas[0].answers[0] must have answer_start: the first character of the "
+                "answer in the context.",
+                ":1:114: data[1] must have paragraphs; it has nothing.",
+            ],
+        ),
+        (
+            {"examples": [{"query": "?", "reference_contexts": ["", 1]}]},
+            [
+                ":1:53: examples[0].reference_contexts[0] must be a text that is not empty.",
+                ":1:57: examples[0].reference_contexts[1] must be a text that is not empty.",
+            ],
+        ),
+        (
+            [{"question": "?", "ground_truth_documents": [{"id": "x", "content": None}, 1]}],
+            [
+                ":1:47: [0].ground_truth_documents[0] must have content; it has id, content.",
+                ":1:77: [0].ground_truth_documents[1] is 1; it must be a text, or a document with `content`.",
+            ],
+        ),
+        (
+            {"queries": [{"id": 1, "text": "?", "relevant_docs": []}, {"id": "1", "text": "!", "relevant_docs": []}]},
+            [":1:59: queries[1] has the id '1', which queries[0] has already."],
+        ),
+        (
+            lines([{"id": "a", "question": "?", "quote": RED}, {"id": "a", "question": "!", "quote": RED}]),
+            [":2: the row has the id 'a', which line 1 has already."],
+        ),
+    ],
+)  # fmt: skip
+def test_all_faults_of_a_file_are_told_at_once_with_their_places(
+    convert: Conversions, content: object, faults: list[str]
+) -> None:
+    assert convert.faults(content) == faults
+
+
+def test_after_twenty_faults_the_rest_is_counted(convert: Conversions) -> None:
+    faults = convert.faults(lines([{"quote": RED}, *({"question": "?"} for _ in range(24))]), "--from", "rows")
+    assert len(faults) == 21
+    assert faults[-1] == ": and 5 more faults like these."
+
+
+@pytest.mark.parametrize("form", ["kirchhoff", "llamaindex", "squad", "chunking-evaluation", "haystack", "rows"])
+@pytest.mark.parametrize("content", ["{}", "[3]", "3,4\n5,6\n", "[]", '{"queries": 3, "data": 3, "inputs": 3}', "[[]]"])
+def test_a_file_that_is_not_what_from_says_is_refused_without_a_crash(
+    convert: Conversions, form: str, content: str
+) -> None:
+    assert convert.faults(content, "--from", form)
+
+
+# the command
+
+
+def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
+    return ragtrial(capsys, "labels", "convert", *arguments)
+
+
+def test_an_output_that_is_there_is_replaced_only_by_force(convert: Conversions) -> None:
+    convert.target.write_text("mine")
+    made = convert(passages(WHITE))
+    assert (made.code, made.out, convert.target.read_text()) == (2, "", "mine")
+    assert made.err == "error: prompt_queries.json: is there already; --force replaces it.\n"
+    assert convert(passages("lost", WHITE), "--force").code == 2
+    assert convert.target.read_text() == "mine"
+    assert convert(passages(WHITE), "--force").code == 0
+    assert sorted(path.name for path in convert.folder.iterdir()) == ["documents", "labels", "prompt_queries.json"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["labels", "-o", "x.json"], "give --corpus or --config: a label is a place in documents, so they are needed. "
+                                     "Try 'ragtrial labels convert --help'."),
+        (["labels", "-o", "x.json", "--corpus", "documents", "--config", "c.yaml"],
+         "give --corpus or --config: a label is a place in documents, so they are needed. "
+         "Try 'ragtrial labels convert --help'."),
+        (["labels", "-o", "documents", "--corpus", "documents"], "documents: is a folder; -o names the file to write."),
+        (["labels", "-o", "labels/x.json", "--corpus", "documents"],
+         "labels/x.json: cannot be written: File exists."),
+        (["none", "-o", "x.json", "--corpus", "documents"], "none: there is no such file."),
+        (["documents", "-o", "x.json", "--corpus", "documents"], "documents: is a folder; a file is needed here."),
+        (["labels", "-o", "x.json", "--corpus", "none"],
+         "none: there is no such folder or file; --corpus names the documents."),
+    ],
+)  # fmt: skip
+def test_what_was_asked_for_wrongly_is_told(
+    convert: Conversions, capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
+) -> None:
+    written(convert.source, passages(WHITE))
+    made = ran(capsys, *arguments, "-q")
+    assert (made.code, made.out, made.err) == (2, "", f"error: {error}\n")
+
+
+def test_labels_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    made = ragtrial(capsys, "labels", "--help")
+    assert made.code == 0
+    assert "convert  Turn labels of another tool into passages of documents." in made.out
+
+
+def test_what_is_written_fits_the_schema_and_the_experiment_whose_config_gave_the_documents(
+    convert: Conversions, capsys: pytest.CaptureFixture[str], root: Path
+) -> None:
+    import jsonschema
+
+    written(convert.folder / "experiment.yaml", CONFIG)
+    written(convert.folder / "hashing.py", HASHING)
+    written(convert.source, MANY)
+    made = ran(capsys, "labels", "--config", "experiment.yaml", "-o", "prompt_queries.json")
+    assert made.code == 0
+    rows = json.loads(convert.target.read_text(encoding="utf-8"))
+    jsonschema.validate(rows, json.loads((root / "schemas" / "labels.schema.json").read_text()))
+    first = ragtrial(capsys, "validate", "experiment.yaml", "--json")
+    assert (first.code, sum(first.json["judgments"].values())) == (0, 5)
+    assert [one["code"] for one in first.json["warnings"]] == ["quote-twice"]
+    again = ran(capsys, "labels", "--config", "experiment.yaml", "-o", "again.json")
+    assert "documents:" not in again.err
+
+
+def test_a_span_without_a_quote_gets_the_text_that_stands_there(convert: Conversions) -> None:
+    good = label("hub/lights.md", RED)
+    quote = good.pop("quote")
+    own = {"queries": [{"id": "a", "text": "?", "relevant_docs": [good]}]}
+    (query,) = convert.rows(own)
+    assert query["relevant_docs"] == [{**good, "quote": quote}]
+    convert.target.unlink()
+    for change, why in (
+        ({"end": 1000}, "hub/lights.md has 85 characters"),
+        ({"text_hash": "0" * 16}, "hub/lights.md was changed since this label was made"),
+    ):
+        own = {"queries": [{"id": "a", "text": "?", "relevant_docs": [{**good, **change}]}]}
+        assert convert.faults(own)[0].startswith(
+            f":1:57: 'hub/lights.md' of query 'a' is in none of 4 documents ({why})."
+        )
+
+
+def test_documents_are_read_from_one_file_too_and_nothing_is_left_behind(
+    convert: Conversions, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"_id": name, "text": text} for name, text in DOCUMENTS.items()]
+    written(convert.folder / "corpus.jsonl", lines(rows))
+    written(convert.source, passages(WHITE))
+    (convert.folder / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(convert.folder / "temporary"))
+    assert ran(capsys, "labels", "--corpus", "corpus.jsonl", "-o", "new/out.json").code == 0
+    (query,) = json.loads((convert.folder / "new" / "out.json").read_text())["queries"]
+    assert query["relevant_docs"][0].items() >= label("hub/reset.md", WHITE).items()
+    assert list((convert.folder / "temporary").iterdir()) == []
+
+
+def test_offsets_of_a_text_with_other_line_ends_have_moved(convert: Conversions) -> None:
+    path = corpus(convert.folder) / "hub" / "reset.md"
+    path.write_text(RESET.replace("\n", "\r\n"), encoding="utf-8", newline="")
+    start = RESET.replace("\n", "\r\n").rindex(TWICE)
+    row = {"question": "?", "references": [{"content": TWICE, "start_index": start}], "corpus_id": "reset"}
+    (query,) = convert.rows([row])
+    assert query["relevant_docs"] == [label("hub/reset.md", TWICE, after=RESET.index("##"))]
+    assert convert.hows([row]) == ["moved"]
+    assert LIGHTS

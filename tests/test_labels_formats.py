@@ -1,0 +1,379 @@
+"""Labels of other tools are recognised by what they hold, and every answer of theirs becomes a place in a document."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from haystack import Document
+from haystack.evaluation import EvaluationRunResult
+
+from foreign_labels import BOTH, DOCUMENTS, FAQ, LIGHTS, RED, RESET, TWICE, WHITE, Conversions, label, lines
+
+AFTER_TITLE = RESET.index("##")
+
+
+@pytest.fixture
+def convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Conversions:
+    monkeypatch.chdir(tmp_path)
+    return Conversions(tmp_path, capsys)
+
+
+def only(query: str, text: str, *labels: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
+    return [{"id": query, "text": text, "relevant_docs": list(labels), **more}]
+
+
+# Kirchhoff's, which are ragtrial's own
+
+
+def test_kirchhoffs_passages_become_documents_with_spans(convert: Conversions) -> None:
+    older = {
+        "prompt": "{query} {contexts}",
+        "queries": [{"id": 1, "text": "white?", "relevant_docs": [{"doc": WHITE, "relevance": 3}, {"doc": RED}]}],
+    }
+    assert convert.answer(older)["format"] == "kirchhoff"
+    assert convert.rows(older) == only("1", "white?", label("hub/reset.md", WHITE, 3), label("hub/lights.md", RED))
+    assert json.loads(convert.target.read_text())["prompt"] == "{query} {contexts}"
+
+
+def test_a_doc_that_is_an_id_stays_one_and_its_quote_gets_a_span(convert: Conversions) -> None:
+    own = {"queries": [{"id": "a", "text": "?", "tags": ["x"], "ordered": True,
+                        "relevant_docs": [{"doc": "hub/lights.md", "quote": RED, "relevance": 2},
+                                          {"doc": "faq.txt", "relevance": 0}]}]}  # fmt: skip
+    assert convert.rows(own) == only(
+        "a", "?", label("hub/lights.md", RED, 2), {"doc": "faq.txt", "relevance": 0}, tags=["x"], ordered=True
+    )
+    assert convert.hows(own) == ["exact", "document"]
+
+
+def test_what_was_converted_converts_to_itself(convert: Conversions) -> None:
+    convert.answer({"queries": [{"id": "a", "text": "?", "relevant_docs": [{"doc": WHITE}, {"doc": TWICE}]}]})
+    once = convert.target.read_text()
+    assert convert.answer(once)["counts"] == {"exact": 1, "several": 1}
+    assert convert.target.read_text() == once
+
+
+# LlamaIndex
+
+
+def test_llamaindex_pairs_are_read_with_the_ids_of_their_questions(convert: Conversions) -> None:
+    pairs = {
+        "queries": {"u-1": "white?", "u-2": "nothing?"},
+        "corpus": {"n-1": WHITE, "n-2": RED, "n-3": "not asked for"},
+        "relevant_docs": {"u-1": ["n-1", "n-2"]},
+        "mode": "text",
+    }
+    assert convert.answer(pairs)["format"] == "llamaindex"
+    assert convert.rows(pairs) == [
+        *only("u-1", "white?", label("hub/reset.md", WHITE), label("hub/lights.md", RED)),
+        *only("u-2", "nothing?"),
+    ]
+
+
+def test_llamaindex_examples_are_read_and_numbered(convert: Conversions) -> None:
+    by = {"model_name": "gpt-4", "type": "ai"}
+    examples = [
+        {"query": "white?", "query_by": by, "reference_contexts": [WHITE], "reference_answer": "yes"},
+        {"query": "red?", "query_by": by, "reference_contexts": None, "reference_answer": ""},
+    ]
+    assert convert.answer({"examples": examples})["format"] == "llamaindex"
+    assert convert.rows({"examples": examples}) == [
+        *only("q1", "white?", label("hub/reset.md", WHITE)),
+        *only("q2", "red?"),
+    ]
+
+
+def test_llamaindex_pairs_without_partners_are_all_named(convert: Conversions) -> None:
+    pairs = {"queries": {"a": "white?"}, "corpus": {"n": WHITE}, "relevant_docs": {"a": ["n", "m"], "b": ["n"]}}
+    assert convert.faults(pairs) == [
+        ":1:124: relevant_docs.a[1] is 'm', which is no id in `corpus`.",
+        ":1:135: relevant_docs.b has the id of no question in `queries`.",
+    ]
+
+
+# Haystack
+
+
+@pytest.mark.parametrize("flatten", [True, False])
+@pytest.mark.parametrize("name", ["ground_truth_documents", "relevant_documents", "documents"])
+def test_haystacks_documents_are_read_from_rows(convert: Conversions, flatten: bool, name: str) -> None:
+    documents = [Document(content=WHITE, meta={"file_path": "kept/elsewhere/reset.md"}), Document(content=RED)]
+    row = {"question": "white?", name: [one.to_dict(flatten=flatten) for one in documents]}
+    expected = only("q1", "white?", label("hub/reset.md", WHITE), label("hub/lights.md", RED))
+    for content in ([row], lines([row])):
+        assert convert.answer(content)["format"] == "haystack"
+        assert convert.rows(content) == expected
+
+
+def test_haystacks_meta_decides_between_documents_that_have_the_same_text(convert: Conversions) -> None:
+    def rows(meta: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{"question": "?", "ground_truth_documents": [Document(content=BOTH, meta=meta).to_dict()]}]
+
+    assert convert.rows(rows({"file_path": "/data/faq.txt"})) == only("q1", "?", label("faq.txt", BOTH))
+    both = only("q1", "?", label("faq.txt", BOTH), label("hub/lights.md", BOTH))
+    assert convert.rows(rows({})) == both
+    assert convert.rows(rows({"file_path": "unknown.md"})) == both
+
+
+def test_haystacks_evaluation_inputs_are_read_as_lists_side_by_side(convert: Conversions) -> None:
+    documents = [[Document(content=WHITE)], [Document(content=RED)]]
+    ran = EvaluationRunResult(
+        "run",
+        inputs={"question": ["white?", "red?"], "ground_truth_documents": documents},
+        results={"mrr": {"score": 1.0, "individual_scores": [1.0, 1.0]}},
+    )
+    as_dicts = [[one.to_dict() for one in of_question] for of_question in documents]
+    expected = [
+        *only("q1", "white?", label("hub/reset.md", WHITE)),
+        *only("q2", "red?", label("hub/lights.md", RED)),
+    ]
+    report = ran.detailed_report(output_format="json")
+    assert isinstance(report, dict)
+    assert convert.rows({**report, "ground_truth_documents": as_dicts}) == expected
+    assert convert.rows({"inputs": {**ran.inputs, "ground_truth_documents": as_dicts}}) == expected
+    texts = [[one.content for one in of_question] for of_question in documents]
+    assert convert.rows({"inputs": {"questions": ["white?", "red?"], "ground_truth_contexts": texts}}) == expected
+
+
+def test_haystacks_lists_must_be_equally_long(convert: Conversions) -> None:
+    inputs = {"query": ["a", "b"], "ground_truth_contexts": [[WHITE]]}
+    assert convert.faults({"inputs": inputs}) == [":1:12: inputs has 2 questions and relevant documents of 1."]
+
+
+# SQuAD
+
+
+def squad(*questions: dict[str, Any], context: str = LIGHTS) -> dict[str, Any]:
+    return {"version": "v2.0", "data": [{"title": "Lights", "paragraphs": [{"context": context, "qas": questions}]}]}
+
+
+def given(*answers: str, context: str = LIGHTS) -> list[dict[str, Any]]:
+    return [{"text": answer, "answer_start": context.index(answer)} for answer in answers]
+
+
+def test_an_answer_of_squad_is_its_own_characters_in_the_paragraph(convert: Conversions) -> None:
+    """555 stands in two documents, and "ring" twice in this one: the paragraph and the offset say which is meant."""
+    second = LIGHTS.index("ring means an")
+    questions = squad(
+        {"id": "s1", "question": "phone?", "answers": given("555")},
+        {"id": "s2", "question": "what is red?", "answers": [{"text": "ring", "answer_start": second}]},
+    )
+    assert convert.answer(questions)["format"] == "squad"
+    assert convert.rows(questions) == [
+        *only("s1", "phone?", label("hub/lights.md", "555")),
+        *only("s2", "what is red?", label("hub/lights.md", "ring", after=second)),
+    ]
+    assert convert.hows(questions) == ["exact", "exact"]
+
+
+def test_a_question_that_squad_calls_impossible_has_no_answer(convert: Conversions) -> None:
+    questions = squad(
+        {"id": "s1", "question": "why?", "answers": [], "is_impossible": True},
+        {"id": "s2", "question": "how?", "answers": [], "plausible_answers": given("ring"), "is_impossible": True},
+    )
+    assert convert.rows(questions) == [*only("s1", "why?"), *only("s2", "how?")]
+    assert convert.answer(questions)["without_answers"] == 2
+
+
+@pytest.mark.parametrize(
+    ("answers", "kept", "notes"),
+    [
+        (["red", "a red ring", "red"], "red", ["the most frequent of 2 different answers"]),
+        (["red", "A red ring"], "A red ring", ["the most frequent of 2 different answers"]),
+        (["white", "red rin"], "red rin", ["the most frequent of 2 different answers"]),
+        (["white", "error"], "white", ["the most frequent of 2 different answers"]),
+        (["red", "red"], "red", []),
+    ],
+)
+def test_of_several_answers_the_most_frequent_counts_then_the_longest_then_the_first(
+    convert: Conversions, answers: list[str], kept: str, notes: list[str]
+) -> None:
+    places = [{"text": one, "answer_start": LIGHTS.lower().index(one.lower())} for one in answers]
+    questions = squad({"id": "s", "question": "?", "answers": places})
+    assert convert.rows(questions) == only("s", "?", label("hub/lights.md", kept))
+    assert convert.answer(questions)["labels"][0]["notes"] == notes
+
+
+def test_an_answer_is_found_in_a_paragraph_whose_white_space_was_lost(convert: Conversions) -> None:
+    flat = " ".join(LIGHTS.split())
+    second = flat.index("ring means an")
+    questions = squad({"id": "s", "question": "?", "answers": [{"text": "ring", "answer_start": second}]}, context=flat)
+    assert convert.rows(questions) == only(
+        "s", "?", label("hub/lights.md", "ring", after=LIGHTS.index("ring means an"))
+    )
+    assert convert.hows(questions) == ["spacing"]
+
+
+def test_an_answer_beside_its_offset_has_moved_and_one_outside_its_paragraph_is_lost(convert: Conversions) -> None:
+    beside = squad({"id": "s", "question": "?", "answers": [{"text": "red", "answer_start": 3}]})
+    assert convert.rows(beside) == only("s", "?", label("hub/lights.md", "red"))
+    assert convert.hows(beside) == ["moved"]
+    convert.target.unlink()
+    outside = squad({"id": "s", "question": "?", "answers": [{"text": "six months", "answer_start": 0}]})
+    assert convert.faults(outside)[0] == (
+        ":1:218: 'six months' of query 's' is in none of 4 documents "
+        "(its context is in the documents, the answer is not in it)."
+    )
+
+
+def test_the_hubs_copy_of_squad_is_read_too(convert: Conversions) -> None:
+    row = {"id": "s", "title": "Lights", "context": LIGHTS, "question": "?"}
+    whole = {
+        **row,
+        "answers": {"text": ["red", "error", "red"], "answer_start": [LIGHTS.index("red"), 3, LIGHTS.index("red")]},
+    }
+    none = {**row, "id": "t", "answers": {"text": [], "answer_start": []}}
+    assert convert.answer(lines([whole, none]))["format"] == "squad"
+    assert convert.rows(lines([whole, none])) == [*only("s", "?", label("hub/lights.md", "red")), *only("t", "?")]
+
+
+def test_an_answer_is_found_in_a_paragraph_with_the_title_in_front(convert: Conversions) -> None:
+    title = "Reset the hub\n"
+    for letter, character in enumerate(WHITE):
+        if character == "e":
+            answer = {"text": "e", "answer_start": len(title) + letter}
+            shown = squad({"id": "s", "question": "?", "answers": [answer]}, context=f"{title}{WHITE}")
+            place = RESET.index(WHITE) + letter
+            assert convert.rows(shown) == only("s", "?", label("hub/reset.md", "e", after=place))
+            assert convert.hows(shown) == ["title"]
+
+
+def test_a_title_is_not_taken_off_outside_the_document_that_is_named(convert: Conversions) -> None:
+    row = {"question": "?", "quote": f"Reset the hub\n{WHITE}"}
+    assert convert.hows([{**row, "doc": "reset"}]) == ["title"]
+    assert convert.hows([{**row, "doc": "lights"}], "--skip-lost") == ["lost"]
+
+
+def test_a_file_that_haystack_notes_is_no_claim(convert: Conversions) -> None:
+    document = Document(content=RED, meta={"file_path": "faq.txt"}).to_dict()
+    assert convert.hows([{"question": "?", "ground_truth_documents": [document]}]) == ["exact"]
+
+
+# chunking_evaluation
+
+
+def reference(doc: str, quote: str, after: int = 0) -> dict[str, Any]:
+    start = DOCUMENTS[doc].index(quote, after)
+    return {"content": quote, "start_index": start, "end_index": start + len(quote)}
+
+
+def questions_csv(rows: list[dict[str, Any]]) -> str:
+    """As pandas writes it: the references as JSON in a cell."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, ["question", "references", "corpus_id"])
+    writer.writeheader()
+    writer.writerows({**row, "references": json.dumps(row["references"])} for row in rows)
+    return text.getvalue()
+
+
+def test_references_of_chunking_evaluation_stand_where_their_offsets_say(convert: Conversions) -> None:
+    """The passage stands twice in the document; a corpus is called as its file is, without the end."""
+    references = [reference("hub/reset.md", TWICE, AFTER_TITLE), reference("hub/reset.md", WHITE)]
+    rows = [{"question": "hold,\nhow long?", "references": references, "corpus_id": "reset"}]
+    expected = only(
+        "q1", "hold,\nhow long?", label("hub/reset.md", TWICE, after=AFTER_TITLE), label("hub/reset.md", WHITE),
+        tags=["reset"],
+    )  # fmt: skip
+    for content in (rows, lines(rows), questions_csv(rows)):
+        answer = convert.answer(content)
+        assert (answer["format"], answer["counts"]) == ("chunking-evaluation", {"exact": 2})
+        assert convert.rows(content) == expected
+
+
+def test_a_reference_that_stands_elsewhere_has_moved_to_the_nearest_place(convert: Conversions) -> None:
+    row = reference("hub/reset.md", TWICE, AFTER_TITLE)
+    moved = {**row, "start_index": row["start_index"] - 30, "end_index": row["end_index"] - 30}
+    rows = [{"query_id": "x", "question": "?", "references": [moved], "corpus_id": "hub/reset.md"}]
+    assert convert.rows(rows) == only("x", "?", label("hub/reset.md", TWICE, after=AFTER_TITLE), tags=["hub/reset.md"])
+    (told,) = convert.answer(rows)["labels"]
+    assert (told["how"], told["match"], told["notes"]) == ("moved", "exact", ["the file says character 109"])
+
+
+def test_a_reference_in_another_document_has_moved(convert: Conversions) -> None:
+    rows = [{"question": "?", "references": [{"content": RED, "start_index": 37}], "corpus_id": "faq.txt"},
+            {"question": "!", "references": [{"content": RED, "start_index": 37}], "corpus_id": "gone"}]  # fmt: skip
+    assert [row["relevant_docs"] for row in convert.rows(rows)] == [[label("hub/lights.md", RED)]] * 2
+    assert [(one["how"], one["notes"]) for one in convert.answer(rows)["labels"]] == [
+        ("moved", ["it is not in 'faq.txt'"]),
+        ("moved", ["the corpus has no document 'gone'"]),
+    ]
+
+
+def test_every_reference_of_chunking_evaluation_resolves_where_it_says(
+    convert: Conversions, shared_data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from small_experiment import ragtrial
+
+    folder = shared_data / "chunking_evaluation"
+    if not folder.is_dir():
+        pytest.skip("RAGTRIAL_TEST_DATA has no chunking_evaluation")
+    made = ragtrial(
+        capsys, "labels", "convert", folder / "spans.json", "--corpus", folder / "corpus.jsonl", "-o", "out.json",
+        "--strict", "--json", "-q",
+    )  # fmt: skip
+    assert (made.code, made.json["counts"], made.json["repeated"]) == (0, {"exact": 790}, 0)
+    rows = json.loads(Path("out.json").read_text())["queries"]
+    spans = json.loads((folder / "spans.json").read_text())
+    assert [[(label["start"], label["quote"]) for label in row["relevant_docs"]] for row in rows] == [
+        [(one["start_index"], one["content"]) for one in row["references"]] for row in spans
+    ]
+
+
+# rows
+
+
+def test_rows_that_ask_the_same_are_one_question_with_several_answers(convert: Conversions) -> None:
+    table = f'question,answer,doc\nwhite?,"{WHITE}",reset.md\nlong?,Six months.,\nwhite?,A white ring means ready.,\n'
+    expected = [
+        *only("q1", "white?", label("hub/reset.md", WHITE), label("hub/lights.md", "A white ring means ready.")),
+        *only("q2", "long?", label("faq.txt", "Six months.")),
+    ]
+    assert convert.answer(table)["format"] == "rows"
+    assert convert.rows(table) == expected
+    assert (
+        convert.rows(table.replace(f'"{WHITE}"', WHITE.replace(",", "\\")).replace(",", ";").replace("\\", ","))
+        == expected
+    )
+
+
+def test_a_row_has_the_first_of_quote_passage_context_and_answer(convert: Conversions) -> None:
+    row = {"query": "?", "answer": "In other words.", "context": RED, "relevance": 2, "tags": ["t"]}
+    assert convert.rows(lines([row])) == only("q1", "?", label("hub/lights.md", RED, 2), tags=["t"])
+    assert convert.rows([{**row, "quote": WHITE}]) == only("q1", "?", label("hub/reset.md", WHITE, 2), tags=["t"])
+
+
+def test_a_single_line_of_json_lines_is_read(convert: Conversions) -> None:
+    assert convert.rows(lines([{"query": "?", "quote": RED}])) == only("q1", "?", label("hub/lights.md", RED))
+
+
+def test_the_contexts_that_ragas_has_are_read(convert: Conversions) -> None:
+    row = {"user_input": "?", "reference": "yes", "reference_contexts": [RED, WHITE]}
+    assert convert.rows([row]) == only("q1", "?", label("hub/lights.md", RED), label("hub/reset.md", WHITE))
+
+
+def test_a_row_with_a_start_means_that_place(convert: Conversions) -> None:
+    start = RESET.rindex(TWICE)
+    assert convert.rows(f"question,quote,start\n?,{TWICE},{start}\n") == only(
+        "q1", "?", label("hub/reset.md", TWICE, after=AFTER_TITLE)
+    )
+
+
+def test_a_row_that_names_only_a_document_labels_all_of_it(convert: Conversions) -> None:
+    assert convert.rows([{"question": "?", "doc": "faq.txt"}]) == only("q1", "?", {"doc": "faq.txt", "relevance": 1})
+    assert FAQ
+
+
+def test_from_says_what_a_file_is_that_looks_like_something_else(convert: Conversions) -> None:
+    row = {
+        "id": "s",
+        "question": "?",
+        "context": LIGHTS,
+        "answers": {"text": ["red"], "answer_start": [LIGHTS.index("red")]},
+    }
+    assert convert.answer([row])["format"] == "squad"
+    assert convert.answer([row], "--from", "rows")["format"] == "rows"
+    assert convert.rows([row], "--from", "rows")[0]["relevant_docs"] == [label("hub/lights.md", LIGHTS.strip())]

@@ -1,0 +1,98 @@
+"""The page on labels tells the truth: every command on it runs, and what is shown is what is printed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from haystack import Document
+
+from foreign_labels import DOCUMENTS, LIGHTS, RED, RESET, TWICE, WHITE, corpus, lines, written
+from ragtrial.labelling.placing import HOWS
+from ragtrial.labelling.reading import NAMES
+from small_experiment import ragtrial
+
+PAGE = (Path(__file__).parents[1] / "docs" / "labels.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"ragtrial (labels convert [^`\n]+)", PAGE)
+
+
+def block(language: str) -> str:
+    """The first block of code in that language."""
+    found = re.search(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert found
+    return found[1]
+
+
+FILES: dict[str, tuple[str, Any]] = {
+    "chunks.json": ("kirchhoff", block("json")),
+    "prompts_queries.json": ("kirchhoff", block("json")),
+    "pairs.json": (
+        "llamaindex",
+        {"queries": {"a": "?"}, "corpus": {"n": WHITE}, "relevant_docs": {"a": ["n"]}, "mode": "text"},
+    ),
+    "rag_dataset.json": ("llamaindex", {"examples": [{"query": "?", "reference_contexts": [WHITE]}]}),
+    "haystack.jsonl": (
+        "haystack",
+        lines([{"question": "?", "ground_truth_documents": [Document(content=WHITE).to_dict()]}]),
+    ),
+    "dev-v2.0.json": (
+        "squad",
+        {
+            "data": [
+                {
+                    "paragraphs": [
+                        {
+                            "context": LIGHTS,
+                            "qas": [{"id": "s", "question": "?", "answers": [{"text": RED, "answer_start": 37}]}],
+                        }
+                    ]
+                }
+            ]
+        },
+    ),
+    "questions_df.csv": (
+        "chunking-evaluation",
+        'question,references,corpus_id\n?,"[{""content"": ""' + TWICE + '"", ""start_index"": 17}]",reset\n',
+    ),
+    "labels.csv": ("rows", f"question,answer\n?,{RED}\n"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    corpus(tmp_path)
+    for name, (_, content) in FILES.items():
+        written(tmp_path / name, content)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_of_the_page_runs(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    made = ragtrial(capsys, *command.split(), "--json", "-q")
+    assert (made.code, made.err) == (0, "")
+    assert made.json["format"] == FILES[command.split()[2]][0]
+    assert len(made.json["labels"]) >= 1
+
+
+def test_the_page_has_a_command_for_every_file_and_every_form() -> None:
+    assert {command.split()[2] for command in COMMANDS} == FILES.keys()
+    assert {form for form, _ in FILES.values()} == set(NAMES)
+
+
+def test_the_example_prints_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert block("markdown") == RESET == DOCUMENTS["hub/reset.md"]
+    assert block("sh") == f"ragtrial {COMMANDS[0]}\n"
+    made = ragtrial(capsys, *COMMANDS[0].split(), "-q")
+    assert (made.code, made.out, made.err) == (0, block("text"), "")
+    assert json.loads(Path("prompt_queries.json").read_text())["queries"][1]["relevant_docs"] == [
+        {"doc": "hub/reset.md", "relevance": 2, "quote": TWICE}
+    ]
+
+
+def test_every_way_a_label_is_found_is_explained() -> None:
+    table = PAGE[PAGE.index("## How a label was found") :]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(HOWS)
