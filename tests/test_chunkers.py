@@ -371,6 +371,7 @@ def test_whatever_the_separators_and_the_preset_nothing_but_white_space_is_lost(
         ("One. Two. Three. Four.", 16, 5, ["One. Two. Three.", "Four."]),  # no part of a sentence is repeated
         ("One two three four. Five.", 9, 4, ["One two", "three", "four.", "Five."]),
         ("One. Abcdefghijk lm. Two.", 5, 0, ["One.", "Abcde", "fghij", "k", "lm.", "Two."]),
+        ("a b c abcd.", 3, 2, ["a b", "c", "abc", "d."]),  # nor between the parts of one
         ("One.\n\nTwo.", 20, 0, ["One.\n\nTwo."]),
         ("Ask Dr. Hall. Now.", 13, 0, ["Ask Dr. Hall.", "Now."]),
     ],
