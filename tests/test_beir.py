@@ -71,9 +71,9 @@ def test_gzipped_files_read_as_plain_ones_do(folder: Path) -> None:
     write_files(
         folder,
         {
-            "queries.jsonl.gz": gzip.compress(queries),
-            "qrels/test.tsv.gz": gzip.compress((HEADER + QRELS).encode()),
-            "corpus.jsonl.gz": gzip.compress(b'{"_id": "d1", "text": "x"}'),
+            "queries.jsonl.gz": gzip.compress(queries, mtime=0),
+            "qrels/test.tsv.gz": gzip.compress((HEADER + QRELS).encode(), mtime=0),
+            "corpus.jsonl.gz": gzip.compress(b'{"_id": "d1", "text": "x"}', mtime=0),
         },
     )
     assert load_beir_labels(folder, "test") == READ
@@ -145,7 +145,7 @@ def test_every_bad_query_is_refused_with_its_line(folder: Path) -> None:
 def test_an_unknown_split_is_refused_with_those_that_are_there(folder: Path) -> None:
     with_qrels(folder, QRELS, "test")
     with_qrels(folder, QRELS, "train")
-    (folder / "qrels" / "dev.tsv.gz").write_bytes(gzip.compress(QRELS.encode()))
+    (folder / "qrels" / "dev.tsv.gz").write_bytes(gzip.compress(QRELS.encode(), mtime=0))
     assert faults_of(folder, "tset") == [
         "qrels: has no tset.tsv (nor tset.tsv.gz). Splits there: dev, test, train. Did you mean 'test'?"
     ]

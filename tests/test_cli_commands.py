@@ -343,7 +343,7 @@ def spoil_rankings(folder: Path) -> None:
 
 
 def empty_rankings(folder: Path) -> None:
-    (folder / "rankings" / "dense.jsonl.gz").write_bytes(gzip.compress(b'{"query": "other"}\n'))
+    (folder / "rankings" / "dense.jsonl.gz").write_bytes(gzip.compress(b'{"query": "other"}\n', mtime=0))
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_form_is_known_by_its_first_lines_plain_and_packed(
     tmp_path: Path, kind: Kind, name: str, content: str, form: Form, packed: bool
 ) -> None:
     if packed and form not in ("labels", "parquet"):
-        write_files(tmp_path, {f"{name}.gz": gzip.compress(content.encode())})
+        write_files(tmp_path, {f"{name}.gz": gzip.compress(content.encode(), mtime=0)})
         name = f"{name}.gz"
     else:
         write_files(tmp_path, {name: content})
@@ -182,7 +182,7 @@ def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
 
 def test_what_is_not_there_or_a_folder_or_cut_is_refused(tmp_path: Path) -> None:
     write_files(tmp_path, {"beir/qrels/test.tsv": "x", "beir/qrels/dev.tsv.gz": "x", "plain/file": "x"})
-    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"q1 Q0 d1 1 0.5 tag\n" * 100)[:-9])
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"q1 Q0 d1 1 0.5 tag\n" * 100, mtime=0)[:-9])
     messages = {}
     for name in ("absent.json", "beir", "plain", "cut.gz"):
         with pytest.raises(InputError) as caught:

@@ -35,7 +35,7 @@ def test_a_run_of_objects_is_read_as_written(
     tmp_path_factory: pytest.TempPathFactory, run: dict[str, dict[str, float]], ascii_alone: bool, indent: int | None
 ) -> None:
     path = tmp_path_factory.mktemp("json") / "mine.json.gz"
-    path.write_bytes(gzip.compress(json.dumps(run, ensure_ascii=ascii_alone, indent=indent).encode()))
+    path.write_bytes(gzip.compress(json.dumps(run, ensure_ascii=ascii_alone, indent=indent).encode(), mtime=0))
     (read,) = read_runs(path, form="json")
     assert (read.name, read.by_rank) == ("mine", False)
     assert run_rows(read) == as_rows(run) == run_rows(read_runs(run)[0])
@@ -208,7 +208,7 @@ def test_pairs_that_jsonl_judges_twice_are_told_with_both_lines(tmp_path: Path) 
 
 
 def test_files_that_are_cut_or_no_text_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.json.gz").write_bytes(gzip.compress(b'{"q": {"d": 1}}')[:-4])
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(b'{"q": {"d": 1}}', mtime=0)[:-4])
     (tmp_path / "b.json").write_bytes(b'{"q": {\n"caf\xe9": 1}}')
     messages = []
     for name in ("a.json.gz", "b.json"):

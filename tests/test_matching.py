@@ -201,7 +201,7 @@ def test_queries_that_nobody_judged_are_counted_and_ten_of_them_named(file: Path
 def test_gzip_files_are_unpacked_and_scattered_ones_read_again(tmp_path: Path) -> None:
     path = tmp_path / "a.run.gz"
     lines = ROWS.splitlines(keepends=True)
-    path.write_bytes(gzip.compress(b"".join(lines[1:] + lines[:1])))
+    path.write_bytes(gzip.compress(b"".join(lines[1:] + lines[:1]), mtime=0))
     plain = tmp_path / "a.run"
     plain.write_bytes(ROWS)
     assert outcome(path, block_size=32) == outcome(plain)
@@ -209,7 +209,7 @@ def test_gzip_files_are_unpacked_and_scattered_ones_read_again(tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", ["run", "qrels"])
 def test_files_that_cannot_be_read_say_why(tmp_path: Path, kind: str) -> None:
-    whole = gzip.compress(ROWS * 1000)
+    whole = gzip.compress(ROWS * 1000, mtime=0)
     contents = {"cut.gz": whole[: len(whole) // 2], "text.gz": ROWS, "bad.gz": whole[:40] + b"xxxx" + whole[44:]}
     for name, content in contents.items():
         (tmp_path / name).write_bytes(content)

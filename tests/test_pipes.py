@@ -147,10 +147,10 @@ def test_labels_are_not_read_of_a_pipe(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["packed", "packed.gz", "packed.txt"])
 def test_gzip_data_are_unpacked_whatever_their_name(tmp_path: Path, name: str) -> None:
-    (tmp_path / "q").write_bytes(gzip.compress(trec_qrels(3)))
-    (tmp_path / name).write_bytes(gzip.compress(trec_run(3)))
+    (tmp_path / "q").write_bytes(gzip.compress(trec_qrels(3), mtime=0))
+    (tmp_path / name).write_bytes(gzip.compress(trec_run(3), mtime=0))
     assert outcome(score(tmp_path / "q", tmp_path / name, "rr")) == outcome(score(grades(3), scores(3), "rr"))
-    (tmp_path / name).write_bytes(gzip.compress(as_jsonl(3)))
+    (tmp_path / name).write_bytes(gzip.compress(as_jsonl(3), mtime=0))
     assert score(tmp_path / "q", tmp_path / name, "rr").runs[0].counts.rows == 9
 
 
@@ -158,7 +158,7 @@ def test_gzip_data_are_unpacked_whatever_their_name(tmp_path: Path, name: str) -
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (gzip.compress(trec_qrels(9))[:-9], "ends in the middle of its gzip data; it was cut off, fetch it again."),
+        (gzip.compress(trec_qrels(9), mtime=0)[:-9], "ends in the middle of its gzip data; it was cut off, fetch it again."),
         (b"q1 0 d1 1\n",
          "is named .gz but is no gzip data: it begins 'q1'; name it without .gz, or pack it."),
     ],

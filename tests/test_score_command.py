@@ -110,7 +110,7 @@ def test_standard_input_is_a_run_or_the_qrels(capsys: Capture, monkeypatch: pyte
 
 
 def test_packed_files_are_read_as_they_are(capsys: Capture) -> None:
-    Path("bm25.run.gz").write_bytes(gzip.compress(RUN.encode()))
+    Path("bm25.run.gz").write_bytes(gzip.compress(RUN.encode(), mtime=0))
     done = ragtrial(capsys, "score", "qrels.txt", "bm25.run.gz", "--metrics", "rr", "--json", "-q")
     assert done.json["runs"][0]["scores"]["rr"]["mean"] == 0.5
     assert done.json["runs"][0]["name"] == "bm25"
