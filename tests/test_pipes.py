@@ -158,7 +158,8 @@ def test_gzip_data_are_unpacked_whatever_their_name(tmp_path: Path, name: str) -
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (gzip.compress(trec_qrels(9), mtime=0)[:-9], "ends in the middle of its gzip data; it was cut off, fetch it again."),
+        (gzip.compress(trec_qrels(9), mtime=0)[:-9],
+         "ends in the middle of its gzip data; it was cut off, fetch it again."),
         (b"q1 0 d1 1\n",
          "is named .gz but is no gzip data: it begins 'q1'; name it without .gz, or pack it."),
     ],

@@ -209,6 +209,24 @@ def test_character_metrics_are_those_of_sets_of_characters(case: SpanScenario, k
         assert ceilings[query] == pytest.approx(len(relevant & touched) / len(touched) if touched else 0, rel=1e-14)
 
 
+@given(case=span_scenarios(), threshold=st.integers(1, 3))
+def test_the_published_ceiling_takes_in_chunks_that_touch_and_what_no_chunk_has(
+    case: SpanScenario, threshold: int
+) -> None:
+    """The union of the chunks that begin no later than a passage ends, and end no earlier than it begins."""
+    ceilings = values("span_precision_ceiling(touching=true)", case.graded(threshold))
+    for query, labels in enumerate(case.labels):
+        relevant = {one for label in labels if label.grade >= threshold for one in in_place(label.places[0])}
+        places = [label.places[0] for label in labels if label.grade >= threshold]
+        # Passages that meet count as one, so what touches is what touches any of them.
+        touched = {
+            one for document, start, end in case.chunks for one in in_place((document, start, end))
+            if any(document == other and start <= last and first <= end for other, first, last in places)
+        }  # fmt: skip
+        divided_by = len(touched | relevant)
+        assert ceilings[query] == pytest.approx(len(relevant & touched) / divided_by if divided_by else 0, rel=1e-14)
+
+
 def spans_metric(name: str, k: int) -> Metric:
     return Metric(name, None if METRICS[name].cut == "none" else k)
 

@@ -131,16 +131,19 @@ class Overlaps:
         lengths = np.append(self.chunks.lengths, 0)[self.codes]  # the padding is the last
         return np.concatenate([np.zeros((len(self.codes), 1), np.int64), np.cumsum(lengths, axis=1)], axis=1)
 
-    def ceilings(self, threshold: int) -> Shares:
+    def ceilings(self, threshold: int, *, touching: bool = False) -> Shares:
         """The share of relevant characters in all chunks that have any, each character once; (queries,).
 
-        0 where no chunk has one. Chunks must be ascending in document, start and end.
+        0 where no chunk has one. Chunks must be ascending in document, start and end. With ``touching``, chunks that
+        only touch a passage are among them, and relevant characters that no chunk has are divided by, too.
         """
         relevant, chunks = self.relevant(threshold), self.chunks
         width = int(max(chunks.ends.max(initial=0), relevant.ends.max(initial=0))) + 2
         keys, wanted = chunks.documents.astype(np.int64) * width, relevant.documents.astype(np.int64) * width
-        first = np.searchsorted(keys + chunks.ends, wanted + relevant.begins, side="right")
-        last = np.searchsorted(keys + chunks.starts, wanted + relevant.ends, side="left")  # not included
+        # From the first chunk that reaches into the passage to the one behind the last.
+        near = int(touching)
+        first = np.searchsorted(keys + chunks.ends, wanted + relevant.begins - near, side="right")
+        last = np.searchsorted(keys + chunks.starts, wanted + relevant.ends + near, side="left")
         some = first < last
         rows, begins, ends, first, last = (
             column[some] for column in (relevant.rows, relevant.begins, relevant.ends, first, last)
@@ -163,10 +166,12 @@ class Overlaps:
         first = np.maximum(first, done)
         new = first < last
         rows, first, last, done = rows[new], first[new], last[new], done[new]
-        near = (done > 0) & (chunks.documents[done - 1] == chunks.documents[first])
-        overlap = np.where(near, np.maximum(chunks.ends[done - 1] - chunks.starts[first], 0), 0)
+        neighbours = (done > 0) & (chunks.documents[done - 1] == chunks.documents[first])
+        overlap = np.where(neighbours, np.maximum(chunks.ends[done - 1] - chunks.starts[first], 0), 0)
         sizes = chunks.lengths[first] - overlap + through[last] - through[first + 1]
         touched = np.bincount(rows, weights=sizes, minlength=len(self.codes))
+        if touching:
+            touched += self.text(threshold).totals - hits
         return np.divide(hits, touched, out=np.zeros(len(hits)), where=touched > 0)
 
     def cut(self, depths: Counts) -> Overlaps:

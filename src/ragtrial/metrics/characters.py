@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ragtrial.grading import Scores
-from ragtrial.metrics.base import Card, Formulas, metric, ratio
+from ragtrial.metrics.base import Card, Formulas, Parameter, metric, ratio
 from ragtrial.overlaps import Overlaps
 from ragtrial.rankings import Counts
 
@@ -84,18 +84,20 @@ class CharacterMetrics(Formulas):
         "the precision of a retriever that returns these chunks and no others: what the chunks allow",
         "no retriever plays a part",
         unlike=(
-            "the code of the report adds relevant characters that are in no chunk to the denominator, and counts "
-            "chunks that only touch a passage",
+            "the report's code counts chunks that only touch a passage, too, and divides by the relevant characters "
+            "of no chunk as well: touching=true",
+            "that code places a chunk whose text stands in several places at the first of them",
         ),
-        cut="none", of_chunks=True,
+        cut="none", of_chunks=True, parameters={"touching": Parameter(default=False)},
     )  # fmt: skip
-    def span_precision_ceiling(self) -> Scores:
+    def span_precision_ceiling(self, *, touching: bool = False) -> Scores:
         """Precision in characters if every chunk with relevant text were retrieved: the report's precision-omega.
 
-        Not defined for chunks of which only those that were retrieved are known. Source: Smith & Troynikov 2024,
-        section Metrics.
+        With ``touching``, chunks that only touch a relevant passage are among them, and relevant characters that are in
+        no chunk are divided by, too, as in the code behind the report's table. Not defined where not all chunks are
+        known. Source: Smith & Troynikov 2024, section Metrics.
         """
-        return self._overlaps.ceilings(self._graded.threshold)
+        return self._overlaps.ceilings(self._graded.threshold, touching=touching)
 
     @property
     def _overlaps(self) -> Overlaps:
