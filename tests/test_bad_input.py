@@ -109,7 +109,8 @@ def test_labels_with_faults_of_every_kind_are_told_at_once(tmp_path: Path, capsy
     place = tmp_path / "prompt_queries.json"
     assert_refused(
         ragtrial(capsys, "run", "experiment.yaml"),
-        f"{place}:2:69: unknown key 'grade' in queries[0].relevant_docs[0]. Allowed here: doc, relevance, quote.",
+        f"{place}:2:69: unknown key 'grade' in queries[0].relevant_docs[0]. Allowed here: doc, relevance, quote, "
+        "start, end, text_hash.",
         f"{place}:3:3: queries[1].text is missing; it must be given.",
         f"{place}:3:60: queries[1].relevant_docs[0].relevance is 'high'; it must be a whole number.",
     )

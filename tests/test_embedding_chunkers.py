@@ -130,11 +130,11 @@ def test_validate_and_prepare_embed_nothing(
     RetrievalEvaluator(experiment.config()).prepare()
     outcome = ragtrial(capsys, "validate", experiment.file, "--strict")
     assert outcome.code == 0
-    assert "chunks     dense: not counted: its chunker needs vectors, which run makes" in outcome.out
+    assert "dense: not counted: its chunker needs vectors, which run makes.\n" in outcome.out
     assert experiment.embedded() == []
     run_experiment(experiment.config())
     outcome = ragtrial(capsys, "validate", experiment.file)
-    assert f"chunks     dense: {len(spans(experiment))}\n" in outcome.out
+    assert f"\ndense    {len(spans(experiment)):>6}\n" in outcome.out
 
 
 class Told:

@@ -266,8 +266,8 @@ def test_results_are_written_whole_with_every_digit(experiment: Experiment, tmp_
 
 def test_a_config_whose_parts_do_not_fit_is_refused_at_once(experiment: Experiment) -> None:
     config = experiment.config()
-    bad = config.model_copy(update={"evaluators": config.evaluators.model_copy(update={"unit": "span"})})
-    with pytest.raises(ConfigError, match=r"unit.*span.* not supported yet"):
+    bad = config.model_copy(update={"evaluators": config.evaluators.model_copy(update={"span_coverage": 0.7})})
+    with pytest.raises(ConfigError, match="span_coverage plays a part only under unit: span"):
         RetrievalEvaluator(bad)
 
 

@@ -175,4 +175,5 @@ def test_a_heading_stands_alone_only_where_nothing_it_heads_has_room_beside_it(t
         if level and "\n" not in piece and not following.startswith("#" * level + " "):
             next_level = len(following) - len(following.lstrip("#"))
             heads = next_level == 0 or next_level > level
-            assert not heads or len(piece) + 2 + len(following) > size
+            # Room is counted with the blank lines before and behind what follows.
+            assert not heads or len(piece) + 2 + len(following) + 2 > size

@@ -252,7 +252,7 @@ def test_each_stage_hashes_what_changes_it_and_nothing_else(
     ("place", "made_again"),
     [
         ("ragtrial.dataset.documents.READER_VERSION", {"documents", *CUT}),
-        ("ragtrial.chunkers.recursive.RecursiveChunker.version", CUT),
+        ("ragtrial.chunkers.recursive.RecursiveChunker.revision", CUT),
         ("ragtrial.retrievers.dense.DenseRetriever.version", {"rankings", "latency"}),
     ],
 )

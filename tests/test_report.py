@@ -90,6 +90,7 @@ def test_the_report_has_these_parts(written: Written) -> None:
         "run_id",
         "config",
         "dataset",
+        "unit",
         "primary_metric",
         "metrics",
         "prompt",

@@ -11,7 +11,7 @@ from ragtrial import ExperimentConfig, PromptQueries, load_config, load_prompt_q
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 
-CONFIGS = ("beir", "chunking", "contextual", "custom-embedder", "quickstart")
+CONFIGS = ("beir", "chunking", "chunking_evaluation", "contextual", "custom-embedder", "quickstart")
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,9 @@ def test_titles_are_unique_and_no_document_is_empty(library: Library) -> None:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_every_shipped_config_loads(root: Path, name: str) -> None:
+def test_every_shipped_config_loads(root: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("BEIR", "CHUNKING_EVALUATION"):
+        monkeypatch.setenv(variable, "data")
     assert isinstance(load_config(root / "configs" / f"{name}.yaml"), ExperimentConfig)
 
 
