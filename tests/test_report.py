@@ -103,7 +103,7 @@ def test_the_report_has_these_parts(written: Written) -> None:
     setting = written.report["settings"][0]
     assert set(setting) == {
         *("name", "fingerprint", "parameters", "scores", "counts", "index", "health", "audit", "timings"),
-        *("latency", "queries"),
+        *("latency", "context", "budget", "queries"),
     }
     assert set(setting["parameters"]) == {"retriever", "chunker", "context", "embedder", "store"}
     graph = written.report["settings"][2]
@@ -118,8 +118,14 @@ def test_the_report_has_these_parts(written: Written) -> None:
         *("chunks", "chunks_too_long", "queries_too_long", "chunks_read", "chunks_collapsed"),
         *("documents_kept", "queries_short", "queries_without_hits"),
     }
-    assert set(setting["queries"][0]) == {"id", "evaluations", "hits", "short", "collapsed"}
-    assert set(setting["queries"][0]["hits"][0]) == {"doc", "chunk", "start", "end", "rank", "score", "grade"}
+    assert set(setting["queries"][0]) == {"id", "evaluations", "hits", "short", "collapsed", "passages"}
+    assert set(setting["queries"][0]["hits"][0]) == {
+        *("doc", "chunk", "start", "end", "rank", "score", "grade", "tokens"),
+    }
+    assert setting["queries"][0]["passages"] is None
+    assert setting["budget"] is None
+    assert [one["k"] for one in setting["context"]] == [3, 10, 25]
+    assert set(setting["context"][0]) == {"k", "characters", "tokens"}
 
 
 def test_the_head_says_what_was_run_on_what(written: Written) -> None:

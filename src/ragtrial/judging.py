@@ -28,9 +28,10 @@ from ragtrial.spans import ChunkSpans
 
 @dataclass(frozen=True, eq=False)
 class WithinBudget:
-    """The evaluations of the first hits that have at most ``tokens`` together.
+    """The evaluations of the first hits that have at most ``tokens`` together, however many these are.
 
-    ``hits`` says how many these are, ``not_full`` whether they are the whole ranking, both (queries,).
+    ``evaluations`` go by the metric without its cutoff. ``hits`` says how many these are, ``not_full`` whether they are
+    the whole ranking, both (queries,).
     """
 
     tokens: int
@@ -81,8 +82,9 @@ class Judge:
             part = audit(rankings.retrieved, audited, evaluations, exact)
         if self._options.budget is not None:
             hits = np.minimum(rankings.sizes.fitting(self._options.budget), graded.lengths)
-            within = evaluated(graded.cut(hits), self._metrics, self._options)
-            budget = WithinBudget(self._options.budget, hits, within, hits >= graded.lengths)
+            within = evaluated(graded.cut(hits), self._metrics.at_depth(graded.depth), self._options)
+            scores = {str(one.metric.at(None)): one for one in within.values()}  # the budget is the cutoff
+            budget = WithinBudget(self._options.budget, hits, scores, hits >= graded.lengths)
         return Scored(tuple(query.id for query in self._queries), rankings, graded, evaluations, part, budget)
 
     def _graded(self, rankings: SettingRankings, retrieved: Retrieved) -> GradedRankings:

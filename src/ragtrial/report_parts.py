@@ -167,6 +167,7 @@ class BudgetPart(Part):
     """Queries whose whole ranking fits: more hits could have been taken."""
 
     scores: dict[str, MeanPart]
+    """By the metric without a cutoff, which the budget is; those that divide by their cutoff are left out."""
 
 
 class SettingPart(Part):

@@ -20,6 +20,7 @@ _STANDARD: dict[str, tuple[str, ...]] = {
     "order_aware": ("rr", "ap"),
     "graded": ("dcg", "ndcg", "judged"),
 }
+_DIVIDED_BY_K = ("precision", "f1")
 _STANDARD_OF_SPANS = {"order_unaware": ("span_recall", "span_precision", "span_iou", "span_precision_ceiling")}
 
 
@@ -29,6 +30,15 @@ class MetricChoice:
 
     metrics: tuple[Metric, ...]
     primary: Metric
+
+    def at_depth(self, depth: int | None) -> MetricChoice:
+        """The same metrics, each cut at ``depth`` alone: for rankings that end elsewhere.
+
+        Without those that divide by the cutoff, which would say nothing of such rankings.
+        """
+        kept = [metric for metric in self.metrics if metric.name not in _DIVIDED_BY_K]
+        at = [metric if metric.definition.cut == "none" else metric.at(depth) for metric in kept]
+        return MetricChoice(tuple(dict.fromkeys(at)), self.primary)
 
     def of(self, family: Family) -> tuple[Metric, ...]:
         return tuple(metric for metric in self.metrics if metric.definition.family == family)

@@ -51,13 +51,15 @@ def score_table(
 def budget_table(report: Report, settings: Sequence[SettingPart], width: int) -> list[list[str]]:
     """A header and one row per setting, best first: its scores at equal context; nothing where no budget was given.
 
-    ``hits`` is how many of the first hits fit into the budget, mean over queries.
+    Best by the primary metric, or by the first that does not divide by its cutoff. ``hits`` is how many of the first
+    hits fit into the budget, mean over queries.
     """
     known = [(setting, setting.budget) for setting in settings if setting.budget]
     if not known:
         return []
-    known.sort(key=lambda pair: -(pair[1].scores[report.primary_metric].mean or 0.0))
-    names = list(_chosen(report))
+    chosen = [str(parse_metric(name).at(None)) for name in _chosen(report)]
+    names = [name for name in dict.fromkeys(chosen) if name in known[0][1].scores] or list(known[0][1].scores)
+    known.sort(key=lambda pair: -(pair[1].scores[names[0]].mean or 0.0))
     while True:
         rows = [[f"within {known[0][1].tokens:,} tokens", *names, "hits"]]
         for setting, budget in known:
