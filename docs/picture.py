@@ -17,7 +17,7 @@ from rich.text import Text
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = ("ragtrial run configs/chunking.yaml", "ragtrial show latest --query hub-05 --setting tokens-128")
-MOST_LINES = 16
+MOST_LINES = 17
 
 
 def output_of(command: str) -> list[str]:
@@ -34,7 +34,7 @@ def main() -> None:
         console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
         lines = output_of(command)
         for number, line in enumerate(lines[:MOST_LINES]):
-            heading = number in (0, 2) and "run" in command
+            heading = "run" in command and (number == 0 or line.startswith(("setting ", "within ")))
             console.print(Text(line[:126], style="bold" if heading else ""))
         console.print("..." if len(lines) > MOST_LINES else "")
     # Without the web fonts that rich names: a picture should fetch nothing.

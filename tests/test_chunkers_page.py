@@ -1,0 +1,62 @@
+"""The pages on chunkers and passages tell the truth: kinds and metrics, and the finding on the sample data."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from ragtrial.chunkers import CHUNKERS
+from ragtrial.cli.outcome import run
+from ragtrial.metrics import parse_metric
+from scenarios import OF_SPANS
+
+_BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def page(root: Path) -> str:
+    return (root / "docs" / "chunkers.md").read_text(encoding="utf-8")
+
+
+def rows(table: str) -> list[list[str]]:
+    """The cells of each line; two spaces or more stand between them."""
+    return [re.split(r" {2,}", line.strip()) for line in table.splitlines()]
+
+
+def test_every_kind_of_chunker_is_on_the_page(page: str) -> None:
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == [
+        *("recursive", "fixed", "sentence", "markdown", "code", "semantic", "cluster", "document", "custom")
+    ]
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == set(CHUNKERS.names())
+
+
+def test_every_metric_of_passages_is_on_the_page(root: Path) -> None:
+    page = (root / "docs" / "passages.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE)
+    named = {parse_metric(name.replace("@k", "@1")).name for cell in cells for name in re.findall(r"`(\S+?)`", cell)}
+    assert named == set(OF_SPANS)
+
+
+def test_the_finding_on_the_sample_data_holds(
+    page: str, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Machines differ in the last bits of vectors, so a passage may be found one rank earlier or later."""
+    arguments = ["run", str(root / "configs" / "chunking.yaml"), "--json", "--no-latency"]
+    places = {"output.directory": tmp_path / "results", "workspace": tmp_path / "workspace"}
+    assert run([*arguments, *(part for key, value in places.items() for part in ("--set", f"{key}={value}"))]) == 0
+    report = json.loads(Path(json.loads(capsys.readouterr().out)["report"]).read_text(encoding="utf-8"))
+    settings = {setting["name"]: setting for setting in report["settings"]}
+    (shown,) = [block["code"] for block in _BLOCK.finditer(page) if "within 1,000 tokens" in block["code"]]
+    at_k, at_budget = (rows(table) for table in shown.strip().split("\n\n"))
+    for head, *settings_shown in (at_k, at_budget):
+        assert len(settings_shown) == len(settings) == 6
+        for name, *cells in settings_shown:
+            scores = settings[name]["scores"] if head[0] == "setting" else settings[name]["budget"]["scores"]
+            for metric, cell in zip(head[1:-1], cells[:-1], strict=True):
+                assert scores[metric]["mean"] == pytest.approx(float(cell), abs=0.02), (name, metric)
+            if head[0] != "setting":
+                assert settings[name]["budget"]["hits"] == pytest.approx(float(cells[-1]), abs=0.3)
+    assert not any(setting["budget"]["queries_not_full"] for setting in settings.values())
