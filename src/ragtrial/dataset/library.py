@@ -41,6 +41,7 @@ class Library:
         self.ids: list[str] = kept["ids"]
         self.titles: list[str] = kept["titles"]
         self.empty: int = kept["empty"]
+        self._held = -1, ""
         self.notes = tuple(Caution(**note) for note in kept["notes"])
 
     @classmethod
@@ -75,8 +76,12 @@ class Library:
         return (self[position] for position in range(len(self)))
 
     def text(self, position: int) -> str:
-        start, end = self._offsets[position], self._offsets[position + 1]
-        return self._bytes[start:end].decode("utf-8")
+        held, text = self._held
+        if held != position:  # chunks of one document are asked for one after another
+            start, end = self._offsets[position], self._offsets[position + 1]
+            text = self._bytes[start:end].decode("utf-8")
+            self._held = position, text
+        return text
 
     def pages(self, position: int) -> tuple[int, ...]:
         """The character at which each page of the text starts; empty for a document without pages."""
