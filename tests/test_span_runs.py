@@ -177,6 +177,13 @@ def test_results_that_are_handed_in_score_as_those_of_a_run(config: Path, report
         assert means == pytest.approx(reported)
 
 
+def test_what_chunks_would_allow_is_not_known_of_given_results_however_queries_are_counted(config: Path) -> None:
+    config.write_text(CONFIG.replace("unit: span,", "unit: span, no_relevant: zero,"))
+    for _, means in results_of(RetrievalEvaluator(load_config(config))):
+        assert means["span_precision_ceiling"] is None
+        assert means["recall@2"] is not None
+
+
 def test_a_chunk_that_is_handed_in_twice_counts_once(config: Path) -> None:
     hit = Hit("hours.txt", 1.0, None, 24, 48)
     given = ExperimentResults("mine", (QueryResult("q1", (hit, hit, Hit("unknown.txt", 0.5, None, 0, 9))),))
