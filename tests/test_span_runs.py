@@ -203,6 +203,27 @@ def test_results_that_do_not_say_where_chunks_are_cannot_be_scored_by_passages(c
     )
 
 
+def test_a_search_returns_the_chunks_that_a_run_ranks(config: Path, report: dict[str, Any], capsys: Capture) -> None:
+    found = ragtrial(capsys, "search", str(config), "shop closes six", "--setting", "words", "--json").json
+    hits = setting(report, "words")["queries"][0]["hits"]
+    assert [hit["start"] for hit in found[0]["hits"]] == [hit["start"] for hit in hits]
+    assert len({hit["doc"] for hit in hits}) < len(hits)
+
+
+def test_rankings_of_chunks_are_scored_and_written_as_documents_only_when_that_is_asked_for(
+    config: Path, report: dict[str, Any], capsys: Capture
+) -> None:
+    refused = "run 'words' is of a report of passages in chunks (unit: span), and what is scored and written here are"
+    for command in (("score", "prompt_queries.json", "latest"), ("export", "latest", "out.run", "--run", "words")):
+        outcome = ragtrial(capsys, *command)
+        assert (outcome.code, refused in outcome.err) == (2, True), command
+        assert outcome.err.count("error:") == 1
+        assert ragtrial(capsys, *command, "--duplicates", "first").code == 0
+    hits = [hit["doc"] for hit in setting(report, "words")["queries"][0]["hits"]]
+    written = [line.split()[2] for line in Path("out.run").read_text().splitlines() if line.startswith("q1 ")]
+    assert written == list(dict.fromkeys(hits))
+
+
 def test_another_coverage_retrieves_nothing_again(config: Path, capsys: Capture) -> None:
     ragtrial(capsys, "run", str(config))
     again = ragtrial(capsys, "run", str(config), "--set", "evaluators.span_coverage=1.0", "-v")
