@@ -203,6 +203,22 @@ def test_results_that_do_not_say_where_chunks_are_cannot_be_scored_by_passages(c
     )
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "told"),
+    [
+        (9, 4, "with start 9 and end 4 of 'hours.txt'; start must be 0 or more, and end no less than start."),
+        (-5, 4, "with start -5 and end 4 of 'hours.txt'; start must be 0 or more, and end no less than start."),
+        (40, 54, "with characters 40 to 54 of 'hours.txt', which has 53; offsets count the characters of its "
+                 "normalised text from 0."),
+    ],
+)  # fmt: skip
+def test_given_chunks_that_no_document_has_are_refused(config: Path, start: int, end: int, told: str) -> None:
+    given = ExperimentResults("mine", (QueryResult("q1", (Hit("hours.txt", start=start, end=end),)),))
+    with pytest.raises(LabelsError) as caught:
+        RetrievalEvaluator(load_config(config)).run([given])
+    assert str(caught.value) == f"results of 'mine' have a hit {told}"
+
+
 def test_a_search_returns_the_chunks_that_a_run_ranks(config: Path, report: dict[str, Any], capsys: Capture) -> None:
     found = ragtrial(capsys, "search", str(config), "shop closes six", "--setting", "words", "--json").json
     hits = setting(report, "words")["queries"][0]["hits"]
@@ -222,6 +238,29 @@ def test_rankings_of_chunks_are_scored_and_written_as_documents_only_when_that_i
     hits = [hit["doc"] for hit in setting(report, "words")["queries"][0]["hits"]]
     written = [line.split()[2] for line in Path("out.run").read_text().splitlines() if line.startswith("q1 ")]
     assert written == list(dict.fromkeys(hits))
+
+
+def test_a_whole_document_is_found_whole_whatever_white_space_it_ends_with(config: Path, capsys: Capture) -> None:
+    (config.parent / "documents" / "hours.txt").write_text(f"\n {DOCUMENTS['hours.txt']}\n\n")
+    labels = {"queries": [{"id": "q", "text": "shop", "relevant_docs": [{"doc": "hours.txt"}]}]}
+    (config.parent / "prompt_queries.json").write_text(json.dumps(labels))
+    outcome = ragtrial(capsys, "run", str(config), "--json", "--set", "evaluators.span_coverage=1.0")
+    scores = setting(json.loads(Path(outcome.json["report"]).read_text()), "whole")["scores"]
+    assert (scores["recall@2"]["mean"], scores["span_recall@2"]["mean"]) == (1, 1)
+
+
+def test_labels_of_documents_without_text_are_told_since_they_can_never_be_found(config: Path, capsys: Capture) -> None:
+    (config.parent / "documents" / "empty.txt").write_text(" \n")
+    given = [{"doc": "empty.txt"}, {"doc": "hours.txt", "quote": "nine"}]
+    labels = {"queries": [{"id": "q", "text": "shop", "relevant_docs": given}]}
+    (config.parent / "prompt_queries.json").write_text(json.dumps(labels))
+    outcome = ragtrial(capsys, "run", str(config), "--json")
+    assert outcome.code == 0, outcome.err
+    report = json.loads(Path(outcome.json["report"]).read_text())
+    codes = [warning["code"] for warning in report["warnings"]]
+    assert "empty-passage" in codes
+    assert "no-passage" not in codes
+    assert setting(report, "whole")["scores"]["recall@2"]["mean"] == 1 / 2
 
 
 def test_another_coverage_retrieves_nothing_again(config: Path, capsys: Capture) -> None:
