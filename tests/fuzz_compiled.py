@@ -15,7 +15,10 @@ import ragtrial.compiled.library as doors
 from ragtrial.errors import RagtrialError
 from ragtrial.judgments import Names, Qrels, Run
 from ragtrial.matching.columns import match, match_codes
+from ragtrial.matching.covering import cover, plain_cover
 from ragtrial.matching.text import read_qrels, read_run
+from ragtrial.rankings import from_rows
+from ragtrial.spans import ChunkSpans, Passages
 
 QRELS = Qrels.of([(f"q{number}", [(f"d{at}", at) for at in range(number)], False) for number in range(5)])
 PIECES = [
@@ -86,6 +89,25 @@ def in_memory(generator: random.Random, order: Any) -> None:
     match_codes(codes, judged, starts)
 
 
+def of_passages(generator: random.Random) -> None:
+    """Chunks and passages in any order of size; some of each are empty, and some lie in no document of the other."""
+    count, queries = generator.randrange(1, 40), generator.randrange(6)
+    begins = np.array([generator.randrange(300) for _ in range(count)], dtype=np.int64)
+    sizes = np.array([generator.choice([0, 1, 5, 60, 2**40]) for _ in range(count)], dtype=np.int64)
+    documents = np.array([generator.randrange(-1, 5) for _ in range(count)], dtype=np.int32)
+    chunks = ChunkSpans(documents, begins, begins + sizes)
+    lengths = [generator.randrange(70) for _ in range(queries)]
+    codes = from_rows([[generator.randrange(count) for _ in range(length)] for length in lengths]).codes
+    rows = np.array([row for row in range(queries) for _ in range(generator.randrange(9))], dtype=np.int64)
+    starts = np.array([generator.randrange(300) for _ in rows], dtype=np.int64)
+    ends = starts + np.array([generator.choice([0, 1, 40, 10**9]) for _ in rows], dtype=np.int64)
+    of = np.array([generator.randrange(-1, 6) for _ in rows], dtype=np.int32)
+    passages = Passages.of(queries, rows, of, starts, ends, np.arange(len(rows)))
+    compiled, plain = cover(codes, chunks, passages), plain_cover(codes, chunks, passages)
+    for column in ("starts", "passages", "ranks", "gained", "covered"):
+        assert np.array_equal(getattr(compiled, column), getattr(plain, column)), column
+
+
 def main() -> None:
     library, folder, rounds = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     loaded = doors.load(library)
@@ -94,6 +116,7 @@ def main() -> None:
     generator = random.Random(5)
     for _ in range(rounds):
         one_round(generator, folder / "a.run")
+        of_passages(generator)
     print(f"{rounds} rounds")
 
 

@@ -274,6 +274,18 @@ def test_what_scoring_refuses_is_not_exported(capsys: Capture) -> None:
     assert "none.run: has no rows; a run has at least one." in done.err
 
 
+def test_of_a_document_that_stands_twice_the_first_keeps_its_place(capsys: Capture) -> None:
+    """What is exported, and what a report shows, is in the order in which it was scored: a, b, c."""
+    lines = ["q1 Q0 a 1 5 t", "q1 Q0 b 2 4 t", "q1 Q0 a 3 3 t", "q1 Q0 c 4 2 t", "q1 Q0 b 5 1 t", ""]
+    Path("twice.run").write_text("\n".join(lines))
+    assert ragtrial(capsys, "export", "twice.run", "out.run", "--duplicates", "first").code == 0
+    assert Path("out.run").read_text() == "q1 Q0 a 1 5.0 twice\nq1 Q0 b 2 4.0 twice\nq1 Q0 c 3 2.0 twice\n"
+    arguments = ("--metrics", "rr", "--duplicates", "first", "-o", "rep", "-q")
+    assert ragtrial(capsys, "score", "qrels.txt", "twice.run", *arguments).code == 0
+    hits = json.loads(Path("rep/report.json").read_text())["settings"][0]["queries"][0]["hits"]
+    assert [(hit["rank"], hit["doc"], hit["score"]) for hit in hits] == [(1, "a", 5), (2, "b", 4), (3, "c", 2)]
+
+
 def test_lines_of_an_export_are_counted_over_the_whole_file(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "BLOCK", 64)
     lines = [f"q{number} Q0 d 1 1.0 t" for number in range(40)]

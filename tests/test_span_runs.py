@@ -177,6 +177,13 @@ def test_results_that_are_handed_in_score_as_those_of_a_run(config: Path, report
         assert means == pytest.approx(reported)
 
 
+def test_what_chunks_would_allow_is_not_known_of_given_results_however_queries_are_counted(config: Path) -> None:
+    config.write_text(CONFIG.replace("unit: span,", "unit: span, no_relevant: zero,"))
+    for _, means in results_of(RetrievalEvaluator(load_config(config))):
+        assert means["span_precision_ceiling"] is None
+        assert means["recall@2"] is not None
+
+
 def test_a_chunk_that_is_handed_in_twice_counts_once(config: Path) -> None:
     hit = Hit("hours.txt", 1.0, None, 24, 48)
     given = ExperimentResults("mine", (QueryResult("q1", (hit, hit, Hit("unknown.txt", 0.5, None, 0, 9))),))
@@ -194,6 +201,66 @@ def test_results_that_do_not_say_where_chunks_are_cannot_be_scored_by_passages(c
         "results of 'mine' have 1 hits without start and end; under unit: span a hit is a chunk, and must say which "
         "characters of its document it has."
     )
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "told"),
+    [
+        (9, 4, "with start 9 and end 4 of 'hours.txt'; start must be 0 or more, and end no less than start."),
+        (-5, 4, "with start -5 and end 4 of 'hours.txt'; start must be 0 or more, and end no less than start."),
+        (40, 54, "with characters 40 to 54 of 'hours.txt', which has 53; offsets count the characters of its "
+                 "normalised text from 0."),
+    ],
+)  # fmt: skip
+def test_given_chunks_that_no_document_has_are_refused(config: Path, start: int, end: int, told: str) -> None:
+    given = ExperimentResults("mine", (QueryResult("q1", (Hit("hours.txt", start=start, end=end),)),))
+    with pytest.raises(LabelsError) as caught:
+        RetrievalEvaluator(load_config(config)).run([given])
+    assert str(caught.value) == f"results of 'mine' have a hit {told}"
+
+
+def test_a_search_returns_the_chunks_that_a_run_ranks(config: Path, report: dict[str, Any], capsys: Capture) -> None:
+    found = ragtrial(capsys, "search", str(config), "shop closes six", "--setting", "words", "--json").json
+    hits = setting(report, "words")["queries"][0]["hits"]
+    assert [hit["start"] for hit in found[0]["hits"]] == [hit["start"] for hit in hits]
+    assert len({hit["doc"] for hit in hits}) < len(hits)
+
+
+def test_rankings_of_chunks_are_scored_and_written_as_documents_only_when_that_is_asked_for(
+    config: Path, report: dict[str, Any], capsys: Capture
+) -> None:
+    refused = "run 'words' is of a report of passages in chunks (unit: span), and what is scored and written here are"
+    for command in (("score", "prompt_queries.json", "latest"), ("export", "latest", "out.run", "--run", "words")):
+        outcome = ragtrial(capsys, *command)
+        assert (outcome.code, refused in outcome.err) == (2, True), command
+        assert outcome.err.count("error:") == 1
+        assert ragtrial(capsys, *command, "--duplicates", "first").code == 0
+    hits = [hit["doc"] for hit in setting(report, "words")["queries"][0]["hits"]]
+    written = [line.split()[2] for line in Path("out.run").read_text().splitlines() if line.startswith("q1 ")]
+    assert written == list(dict.fromkeys(hits))
+
+
+def test_a_whole_document_is_found_whole_whatever_white_space_it_ends_with(config: Path, capsys: Capture) -> None:
+    (config.parent / "documents" / "hours.txt").write_text(f"\n {DOCUMENTS['hours.txt']}\n\n")
+    labels = {"queries": [{"id": "q", "text": "shop", "relevant_docs": [{"doc": "hours.txt"}]}]}
+    (config.parent / "prompt_queries.json").write_text(json.dumps(labels))
+    outcome = ragtrial(capsys, "run", str(config), "--json", "--set", "evaluators.span_coverage=1.0")
+    scores = setting(json.loads(Path(outcome.json["report"]).read_text()), "whole")["scores"]
+    assert (scores["recall@2"]["mean"], scores["span_recall@2"]["mean"]) == (1, 1)
+
+
+def test_labels_of_documents_without_text_are_told_since_they_can_never_be_found(config: Path, capsys: Capture) -> None:
+    (config.parent / "documents" / "empty.txt").write_text(" \n")
+    given = [{"doc": "empty.txt"}, {"doc": "hours.txt", "quote": "nine"}]
+    labels = {"queries": [{"id": "q", "text": "shop", "relevant_docs": given}]}
+    (config.parent / "prompt_queries.json").write_text(json.dumps(labels))
+    outcome = ragtrial(capsys, "run", str(config), "--json")
+    assert outcome.code == 0, outcome.err
+    report = json.loads(Path(outcome.json["report"]).read_text())
+    codes = [warning["code"] for warning in report["warnings"]]
+    assert "empty-passage" in codes
+    assert "no-passage" not in codes
+    assert setting(report, "whole")["scores"]["recall@2"]["mean"] == 1 / 2
 
 
 def test_another_coverage_retrieves_nothing_again(config: Path, capsys: Capture) -> None:

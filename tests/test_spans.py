@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import log2
+from dataclasses import replace
+from math import gcd, log2
 
 import numpy as np
 import pytest
@@ -117,11 +118,29 @@ def test_a_passage_that_stands_twice_in_its_document_is_found_at_either_place_an
 
 
 def test_of_places_that_are_not_found_the_one_of_which_most_is_covered_counts() -> None:
+    """That is the first place as long as the first chunk is all there is, and the second from rank 2 on."""
     label = Label(((0, 20, 40), (0, 70, 90)))
     chunks = [(0, 0, 22), (0, 22, 70), (0, 70, 74), (0, 74, 100)]
     graded = one_query(chunks, [0, 2], label).graded()
     assert found_at(graded) == [None]
-    check(graded, span_recall_1=0, span_recall_2=4 / 20, precision_2=1)
+    check(graded, span_recall_1=2 / 20, span_recall_2=4 / 20, precision_2=1)
+    check(graded, span_precision_1=2 / 22, span_precision_2=4 / 26, span_iou_1=2 / 40, span_iou_2=4 / 42)
+
+
+def test_a_passage_that_stands_several_times_has_one_ceiling_whatever_is_retrieved() -> None:
+    label = Label(((0, 0, 10), (0, 40, 45)))
+    ceilings = [
+        value("span_precision_ceiling", one_query(QUARTERS, ranking, label).graded()) for ranking in ([], [0], [1, 0])
+    ]
+    assert ceilings == [15 / 50] * 3
+
+
+@pytest.mark.parametrize("share", range(1, 101))
+def test_a_passage_covered_to_just_the_share_that_is_asked_for_is_found(share: int) -> None:
+    """0.07 x 100 and 0.28 x 25 are above 7, and 0.55 x 100 is above 55, in binary numbers."""
+    for length in range(100 // gcd(share, 100), 401, 100 // gcd(share, 100)):
+        chunks = [(0, 0, share * length // 100)]
+        assert found_at(one_query(chunks, [0], Label(((0, 0, length),))).graded(coverage=share / 100)) == [1]
 
 
 def test_the_same_characters_of_another_document_are_others() -> None:
@@ -263,6 +282,14 @@ def test_a_query_scores_the_same_whatever_is_scored_beside_it(case: SpanScenario
         ]
         parts = [one for part in graded.parts(1) for one in values(metric, part)]
         assert together == alone == parts, name
+
+
+@given(case=span_scenarios(labels_with_alternatives), k=st.integers(1, 9), coverage=st.sampled_from([0.3, 0.5, 1.0]))
+def test_what_stands_below_the_cutoff_changes_no_score(case: SpanScenario, k: int, coverage: float) -> None:
+    cut = replace(case, rankings=tuple(ranking[:k] for ranking in case.rankings))
+    for name in OF_SPANS:
+        metric = spans_metric(name, k)
+        assert values(metric, case.graded(coverage=coverage)) == values(metric, cut.graded(coverage=coverage)), name
 
 
 @given(

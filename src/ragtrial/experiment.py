@@ -321,7 +321,7 @@ def search_settings(
     """What the settings of ``config`` (or ``only`` one) return for ``text``. Raises ConfigError for an unknown name."""
     progress = progress or Silent()
     settings = chosen_settings(config, only)
-    plan = Plan(ground_of(config, corpus_of(config.dataset), progress), progress)
+    plan = Plan(ground_of(config, corpus_of(config.dataset), progress), progress, unit=config.evaluators.unit)
     return {setting.name: plan.search(setting, text) for setting in settings}
 
 

@@ -330,14 +330,15 @@ def grade_spans(overlaps: Overlaps, judgments: Judgments, depth: int, threshold:
     """The grades of ranked chunks: passages of ``judgments``, each at the rank where it is found."""
     ranks = overlaps.found_judgments
     found = np.flatnonzero(ranks)
-    found = found[np.lexsort((found, -judgments.grades[found].astype(np.int64), ranks[found], judgments.rows[found]))]
+    chunks = judgments.rows[found] * (overlaps.codes.shape[1] + 1) + ranks[found]
+    found = found[np.lexsort((-judgments.grades[found].astype(np.int64), chunks))]  # equal ones stay in label order
     counts = np.bincount(judgments.rows[found], minlength=len(judgments))
     return GradedRankings(
         judgments,
         np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
         ranks[found],
         found,
-        (overlaps.codes != PADDING).sum(axis=1, dtype=np.int64),
+        np.count_nonzero(overlaps.codes != PADDING, axis=1).astype(np.int64),
         depth=depth,
         threshold=threshold,
         overlaps=overlaps,

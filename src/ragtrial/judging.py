@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -121,7 +121,8 @@ def grade_given_chunks(
 ) -> GradedRankings:
     """The grades of chunks from any source: the hits of each query, best first, with document, start and end.
 
-    A chunk ranked twice counts once, at its first rank. Raises LabelsError for hits that do not say where they are.
+    A chunk ranked twice counts once, at its first rank. Raises LabelsError for hits that do not say where they are, or
+    lie outside their document.
     """
     without = sum(hit.start is None or hit.end is None for row in rows for hit in row)
     if without:
@@ -131,6 +132,7 @@ def grade_given_chunks(
         )
     chunks: dict[tuple[str, int, int], int] = {}
     ranked = [[chunks.setdefault((hit.doc, hit.start or 0, hit.end or 0), len(chunks)) for hit in row] for row in rows]
+    _refuse_outside(name, chunks, library)
     documents = np.array([library.positions.get(doc, PADDING) for doc, _, _ in chunks], dtype=np.int32)
     places = np.array([place for _, *place in chunks], dtype=np.int64).reshape(-1, 2)
     spans = ChunkSpans(documents, places[:, 0], places[:, 1])
@@ -138,3 +140,22 @@ def grade_given_chunks(
     judgments = labels.judgments
     overlaps = Overlaps(unique.codes, spans, labels.passages, judgments.grades, options.span_coverage, is_whole=False)
     return grade_spans(overlaps, judgments, depth, options.relevance_threshold)
+
+
+def _refuse_outside(name: str, chunks: Iterable[tuple[str, int, int]], library: Library) -> None:
+    """Raises LabelsError for places that no document has, and for those beyond the end of one that is known."""
+    lengths: dict[str, int] = {}
+    for doc, start, end in chunks:
+        position = library.positions.get(doc)
+        if position is not None and doc not in lengths:
+            lengths[doc] = len(library.text(position))
+        if not 0 <= start <= end:
+            raise LabelsError(
+                f"results of {name!r} have a hit with start {start:,} and end {end:,} of {doc!r}; start must be 0 or "
+                "more, and end no less than start."
+            )
+        if end > lengths.get(doc, end):
+            raise LabelsError(
+                f"results of {name!r} have a hit with characters {start:,} to {end:,} of {doc!r}, which has "
+                f"{lengths[doc]:,}; offsets count the characters of its normalised text from 0."
+            )

@@ -130,7 +130,8 @@ class Run:
 
     ``queries`` are distinct, in the order in which they first came; the rows of query ``i`` are
     ``starts[i]:starts[i + 1]`` of ``documents`` and ``values``. ``values`` is float64: scores (larger is better), or
-    ranks (smaller is better) where ``by_rank``; None where the rows are already in order.
+    ranks (smaller is better) where ``by_rank``; None where the rows are already in order. ``of_chunks`` says that
+    the rows were chunks, of which each document may have several.
     """
 
     name: str
@@ -139,6 +140,7 @@ class Run:
     documents: Names
     values: npt.NDArray[np.float64] | None
     by_rank: bool = False
+    of_chunks: bool = False
 
     def __len__(self) -> int:
         return len(self.queries)

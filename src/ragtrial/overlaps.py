@@ -61,8 +61,8 @@ class Overlaps:
     def found(self) -> npt.NDArray[np.int32]:
         """The rank at which each passage is found, 0 where it is not, shape (passages,)."""
         met = self.meetings
-        lengths = self.passages.lengths[met.passages]
-        reached = np.flatnonzero(met.covered >= self.coverage * lengths)[::-1]
+        # As shares: 0.07 x 100 is above 7, but 7 / 100 is 0.07, as it is written.
+        reached = np.flatnonzero(met.covered / self.passages.lengths[met.passages] >= self.coverage)[::-1]
         found = np.zeros(len(self.passages), dtype=np.int32)
         found[met.passages[reached]] = met.ranks[reached]  # from the last to the first: the first stays
         return found
@@ -75,11 +75,12 @@ class Overlaps:
         np.minimum.at(ranks, self.passages.judgments, np.where(self.found > 0, self.found, never))
         return np.where(ranks == never, 0, ranks).astype(np.int32)
 
-    @cached_property
-    def covered(self) -> Counts:
-        """How much of each passage all chunks of the ranking have together, in characters, shape (passages,)."""
+    def covered(self, k: int) -> Counts:
+        """How much of each passage the first ``k`` chunks have together, in characters, shape (passages,)."""
+        met = self.meetings
+        which = met.ranks <= k
         covered = np.zeros(len(self.passages), dtype=np.int64)
-        np.maximum.at(covered, self.meetings.passages, self.meetings.covered)
+        np.maximum.at(covered, met.passages[which], met.covered[which])
         return covered
 
     @cached_property
@@ -94,35 +95,42 @@ class Overlaps:
         starts = np.flatnonzero(first)
         return met.rows[starts], met.ranks[starts], np.maximum.reduceat(grades, starts)
 
-    @cached_property
-    def places(self) -> Bools:
-        """The one place of each judgment whose characters count, shape (passages,).
+    def places(self, k: int) -> Bools:
+        """The one place of each judgment whose characters count in the first ``k`` chunks, shape (passages,).
 
-        Where a judgment has several: the first that is found, or else the one of which most is covered.
+        Where a judgment has several: the first that is found there, or else the one of which most is covered.
         """
-        last = np.where(self.found > 0, self.found, np.iinfo(np.int32).max)
-        missing = 1 - self.covered / np.maximum(self.passages.lengths, 1)
+        if self._are_single:
+            return np.ones(len(self.passages), dtype=np.bool_)
+        last = np.where((self.found > 0) & (self.found <= k), self.found, np.iinfo(np.int32).max)
+        missing = 1 - self.covered(k) / np.maximum(self.passages.lengths, 1)
         order = np.lexsort((missing, last, self.passages.judgments))
         ordered = self.passages.judgments[order]
         places = np.zeros(len(self.passages), dtype=np.bool_)
         places[order[np.append(True, ordered[1:] != ordered[:-1])[: len(order)]]] = True
         return places
 
-    def relevant(self, threshold: int) -> Passages:
-        """The characters that are relevant from ``threshold`` on, as passages that do not overlap."""
-        return self.passages.chosen(self.places & (self.grades[self.passages.judgments] >= threshold)).merged()
+    @cached_property
+    def _are_single(self) -> bool:
+        """Whether no judgment has several places."""
+        return bool((np.bincount(self.passages.judgments, minlength=1) <= 1).all())
 
-    def text(self, threshold: int) -> CoveredText:
-        """What the rankings have of the relevant characters."""
-        if threshold not in self._texts:
-            relevant = self.relevant(threshold)
+    def text(self, threshold: int, k: int) -> CoveredText:
+        """What the first ``k`` chunks have of the characters that are relevant from ``threshold`` on."""
+        key = threshold, 0 if self._are_single else k
+        if key not in self._texts:
+            relevant = self._relevant(self.places(k), threshold)
             met = cover(self.codes, self.chunks, relevant)
             totals = np.bincount(relevant.rows, weights=relevant.lengths, minlength=len(self.codes)).astype(np.int64)
-            self._texts[threshold] = CoveredText(totals, met.rows, met.ranks, met.gained)
-        return self._texts[threshold]
+            self._texts[key] = CoveredText(totals, met.rows, met.ranks, met.gained)
+        return self._texts[key]
+
+    def _relevant(self, places: Bools, threshold: int) -> Passages:
+        """The characters of ``places`` that are relevant from ``threshold`` on, as passages that do not overlap."""
+        return self.passages.chosen(places & (self.grades[self.passages.judgments] >= threshold)).merged()
 
     @cached_property
-    def _texts(self) -> dict[int, CoveredText]:
+    def _texts(self) -> dict[tuple[int, int], CoveredText]:
         return {}
 
     @cached_property
@@ -134,10 +142,12 @@ class Overlaps:
     def ceilings(self, threshold: int, *, touching: bool = False) -> Shares:
         """The share of relevant characters in all chunks that have any, each character once; (queries,).
 
-        0 where no chunk has one. Chunks must be ascending in document, start and end. With ``touching``, chunks that
-        only touch a passage are among them, and relevant characters that no chunk has are divided by, too.
+        0 where no chunk has one. Of a judgment with several places all are relevant: which of them will be found, no
+        chunk can say. Chunks must be ascending in document, start and end. With ``touching``, chunks that only touch a
+        passage are among them, and relevant characters that no chunk has are divided by, too.
         """
-        relevant, chunks = self.relevant(threshold), self.chunks
+        chunks = self.chunks
+        relevant = self._relevant(np.ones(len(self.passages), dtype=np.bool_), threshold)
         width = int(max(chunks.ends.max(initial=0), relevant.ends.max(initial=0))) + 2
         keys, wanted = chunks.documents.astype(np.int64) * width, relevant.documents.astype(np.int64) * width
         # From the first chunk that reaches into the passage to the one behind the last.
@@ -171,7 +181,7 @@ class Overlaps:
         sizes = chunks.lengths[first] - overlap + through[last] - through[first + 1]
         touched = np.bincount(rows, weights=sizes, minlength=len(self.codes))
         if touching:
-            touched += self.text(threshold).totals - hits
+            touched = touched + np.bincount(relevant.rows, relevant.lengths, minlength=len(self.codes)) - hits
         return np.divide(hits, touched, out=np.zeros(len(hits)), where=touched > 0)
 
     def cut(self, depths: Counts) -> Overlaps:

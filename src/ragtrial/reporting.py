@@ -265,7 +265,7 @@ def _passage_parts(graded: GradedRankings) -> list[list[PassagePart]] | None:
     overlaps, starts = graded.overlaps, graded.judgments.starts.tolist()
     covered: list[list[CoveredPart]] = [[] for _ in graded.judgments.grades]
     met = overlaps.meetings
-    counted = (met.gained > 0) & overlaps.places[met.passages]
+    counted = (met.gained > 0) & overlaps.places(overlaps.codes.shape[1])[met.passages]
     shares = met.covered / overlaps.passages.lengths[met.passages]
     judgments = overlaps.passages.judgments[met.passages]
     for judgment, rank, share in zip(judgments[counted].tolist(), met.ranks[counted].tolist(),

@@ -115,6 +115,7 @@ def joined_runs(
             yield JoinedRun(name or stem_of(source), hits, seconds, some)
             return
     for run in loaded_runs(source, name, given, judged.labels):
+        _refuse_chunks(run, handling.duplicates)
         read = time.perf_counter() - start
         start = time.perf_counter()
         order = "rank" if run.by_rank else handling.order
@@ -150,9 +151,20 @@ def chosen_run(source: str | Path, name: str | None, duplicates: Duplicates, for
         raise RunFileError(f"{source} holds several runs: {listed(names)}. Name one with --run.")
     for run in runs:
         if name in (None, run.name):
+            _refuse_chunks(run, duplicates)
             match(run, Qrels.of([]), order="rank" if run.by_rank else "score", duplicates=duplicates)
             return in_order(run, "score")
     raise RunFileError(f"{source} has no run {name!r}.{did_you_mean(name or '', names)} It has: {listed(names)}.")
+
+
+def _refuse_chunks(run: Run, duplicates: Duplicates) -> None:
+    """Chunks and passages are another question than documents: one is not answered in place of the other unasked."""
+    if run.of_chunks and duplicates == "error":
+        raise RunFileError(
+            f"run {run.name!r} is of a report of passages in chunks (unit: span), and what is scored and written here "
+            'are documents. `ragtrial show` has its scores; with --duplicates first (duplicates="first" in Python) '
+            "each document counts, at its first chunk."
+        )
 
 
 def distinct(names: Sequence[str]) -> list[str]:

@@ -17,29 +17,35 @@ from ragtrial.spans import Passages
 class SpanLabels:
     """One judgment for each label, in the order of the labels, and the places of its passage.
 
-    A label without a passage speaks of the whole document: that is its passage. ``whole`` counts those of them whose
-    grade is above 0.
+    A label without a passage speaks of the whole document: that is its passage, but for white space at its ends, which
+    is in no chunk. ``whole`` counts those of them whose grade is above 0; ``empty`` has the document of each whose
+    document has no text.
     """
 
     judgments: Judgments
     passages: Passages
     whole: int
+    empty: tuple[str, ...] = ()
 
 
 def span_labels(queries: Sequence[Query], library: Library) -> SpanLabels:
     """The labels of ``queries``, which are looked up already: every document is in ``library``."""
-    lengths: dict[int, int] = {}
+    texts: dict[int, Span] = {}
     grades: list[int] = []
     rows, documents, begins, ends, judgments = [], [], [], [], []
     counts, whole = [0], 0
+    empty: list[str] = []
     for row, query in enumerate(queries):
         for label in query.relevant_docs:
             position, spans = library.positions[label.doc], label.spans
             if not spans:
-                if position not in lengths:
-                    lengths[position] = len(library.text(position))
-                spans = (Span(0, lengths[position]),)
-                whole += label.relevance > 0
+                if position not in texts:
+                    texts[position] = _text_of(library.text(position))
+                spans = (texts[position],)
+                if label.relevance > 0 and texts[position].start < texts[position].end:
+                    whole += 1
+                elif label.relevance > 0:
+                    empty.append(label.doc)
             for span in spans:
                 rows.append(row)
                 documents.append(position)
@@ -57,17 +63,30 @@ def span_labels(queries: Sequence[Query], library: Library) -> SpanLabels:
         ),
         Passages.of(len(queries), columns[0], columns[1].astype(np.int32), *columns[2:]),
         whole,
+        tuple(empty),
     )
 
 
+def _text_of(text: str) -> Span:
+    """All of it but white space at its ends."""
+    end = len(text.rstrip())
+    return Span(min(len(text) - len(text.lstrip()), end), end)
+
+
 def whole_cautions(labels: SpanLabels) -> list[Caution]:
-    """That some labels have no passage, which is seldom meant."""
-    if not labels.whole:
-        return []
-    return [
-        Caution(
-            "no-passage",
+    """That some labels have no passage, which is seldom meant, or no text to be found at all."""
+    cautions = []
+    if labels.whole:
+        message = (
             f"labels of a grade above 0 without a quote: {labels.whole:,}. Under unit: span their passage is the whole "
-            "document, of which the share span_coverage must be retrieved. Add quotes, or use unit: document.",
+            "document, of which the share span_coverage must be retrieved. Add quotes, or use unit: document."
         )
-    ]
+        cautions.append(Caution("no-passage", message))
+    if labels.empty:
+        message = (
+            f"labels of a grade above 0 whose document has no text: {len(labels.empty):,}, {labels.empty[0]!r} first. "
+            "Under unit: span they count as relevant and can never be found, since no chunk has a character of them (a "
+            "title is not text). Leave them out, or use unit: document."
+        )
+        cautions.append(Caution("empty-passage", message))
+    return cautions

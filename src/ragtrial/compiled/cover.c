@@ -70,6 +70,27 @@ static int64_t first_of(const int32_t *documents, int64_t from, int64_t to, int3
     return from;
 }
 
+/* Which documents a query may have passages of: most chunks are of none, and one look tells. */
+typedef struct {
+    uint64_t bits[16];
+} Sieve;
+
+static uint32_t place_of(int32_t document) { return ((uint32_t)document * 2654435769u) >> 22; }
+
+static Sieve sieve_of(const int32_t *documents, int64_t from, int64_t to) {
+    Sieve sieve = {{0}};
+    for (; from < to; from++) {
+        uint32_t place = place_of(documents[from]);
+        sieve.bits[place >> 6] |= (uint64_t)1 << (place & 63);
+    }
+    return sieve;
+}
+
+static int may_have(const Sieve *sieve, int32_t document) {
+    uint32_t place = place_of(document);
+    return (int)(sieve->bits[place >> 6] >> (place & 63) & 1);
+}
+
 /* How many meetings queries `first` to `last` have; those of each in `counts`. -1 where there is no memory. */
 EXPORT int64_t rt_cover(const Coverage *given, const Meetings *out, int64_t first, int64_t last, int64_t *counts) {
     int64_t most = 0, total = 0;
@@ -84,10 +105,12 @@ EXPORT int64_t rt_cover(const Coverage *given, const Meetings *out, int64_t firs
         int64_t start = given->starts[i], end = given->starts[i + 1], before = total;
         for (int64_t p = 0; p < end - start; p++) heads[p] = -1, covered[p] = 0;
         pool.count = 0;
+        const Sieve sieve = sieve_of(given->documents, start, end);
         for (int64_t rank = 0; rank < given->depth && end > start; rank++) {
             int32_t code = given->codes[i * given->depth + rank];
             if (code < 0) break;
             int32_t document = given->chunk_documents[code];
+            if (!may_have(&sieve, document)) continue;
             int64_t p = first_of(given->documents, start, end, document);
             for (; p < end && given->documents[p] == document; p++) {
                 int64_t from = given->chunk_begins[code], to = given->chunk_ends[code];

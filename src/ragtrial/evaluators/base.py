@@ -51,7 +51,7 @@ class Evaluator:
 
     ``no_relevant`` decides about queries for which a metric is not defined: ``skip`` leaves them out of its mean,
     ``zero`` counts them with the value the formula gives (0 for most; ``judged`` has its own). Metrics that compare
-    orders are only ever counted where the labels are an order.
+    orders are only ever counted where the labels are an order, those of chunks where all chunks are known.
 
     Raises MetricError for a metric of another family or without a cutoff.
     """
@@ -77,6 +77,7 @@ class Evaluator:
         return made
 
     def _counted(self, metric: Metric, graded: GradedRankings) -> Bools:
-        if self.no_relevant == "skip" or metric.definition.needs == "order":
+        definition = metric.definition
+        if self.no_relevant == "skip" or definition.needs == "order" or not definition.is_known(graded):
             return metric.eligible(graded)
         return np.ones(len(graded), dtype=np.bool_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -24,7 +25,8 @@ def report_runs(reference: Source, directory: Source, faults: Faults) -> list[Ru
     runs = []
     for setting in report.settings:
         path = report.folder / "rankings" / f"{setting.name}.jsonl.gz"
-        runs.append(rankings_run(path, setting.name, Faults(str(path), faults.error)))
+        run = rankings_run(path, setting.name, Faults(str(path), faults.error))
+        runs.append(replace(run, of_chunks=report.unit == "span"))
     return runs
 
 

@@ -19,7 +19,7 @@ def cover(codes: Codes, chunks: ChunkSpans, passages: Passages) -> Meetings:
     touches a passage does not meet it.
     """
     if not available():
-        return _plain_cover(codes, chunks, passages)
+        return plain_cover(codes, chunks, passages)
     from ragtrial.compiled.covering import Covering
 
     covering = Covering(codes, chunks, passages)
@@ -28,7 +28,8 @@ def cover(codes: Codes, chunks: ChunkSpans, passages: Passages) -> Meetings:
     return Meetings(np.concatenate(([0], np.cumsum(counts))).astype(np.int64), met, ranks, gained, covered)
 
 
-def _plain_cover(codes: Codes, chunks: ChunkSpans, passages: Passages) -> Meetings:
+def plain_cover(codes: Codes, chunks: ChunkSpans, passages: Passages) -> Meetings:
+    """The same as ``cover``, without compiled code."""
     documents, begins, ends = chunks.documents.tolist(), chunks.starts.tolist(), chunks.ends.tolist()
     places = list(
         zip(passages.documents.tolist(), passages.begins.tolist(), passages.ends.tolist(), strict=True),

@@ -58,7 +58,10 @@ def in_order(run: Run, order: Order) -> Run:
             if order == "trec":
                 rows.sort(key=lambda row: documents[row].encode("utf-8", "surrogateescape"), reverse=True)
             rows.sort(key=lambda row: values[row] if run.by_rank else -values[row])
-        rows = list({documents[row]: row for row in reversed(rows)}.values())[::-1]
+        first: dict[str, int] = {}
+        for row in rows:
+            first.setdefault(documents[row], row)
+        rows = list(first.values())
         kept += rows
         lengths.append(len(rows))
     return Run(

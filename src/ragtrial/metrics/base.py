@@ -141,15 +141,17 @@ class Definition:
         """The formula where documents, or passages in chunks, are found."""
         return self.spans if unit == "span" else self.formula
 
+    def is_known(self, graded: GradedRankings) -> bool:
+        """Whether it can be computed at all: what chunks would allow cannot, where only those in rankings are known."""
+        return not self.of_chunks or graded.overlaps is None or graded.overlaps.is_whole
+
     def eligible(self, graded: GradedRankings) -> Bools:
         """For which queries the metric is defined, shape (queries,)."""
         if self.needs == "nothing":
             return np.ones(len(graded), dtype=np.bool_)
         if self.needs == "gain":
             return np.asarray(graded.judgments.best > 0)
-        defined = np.asarray(graded.relevant_counts > 0)
-        if self.of_chunks and graded.overlaps and not graded.overlaps.is_whole:
-            return np.zeros(len(graded), dtype=np.bool_)
+        defined = np.asarray(graded.relevant_counts > 0) & self.is_known(graded)
         return defined & graded.judgments.ordered if self.needs == "order" else defined
 
 

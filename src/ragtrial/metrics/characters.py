@@ -9,20 +9,25 @@ import numpy as np
 
 from ragtrial.grading import Scores
 from ragtrial.metrics.base import Card, Formulas, Parameter, metric, ratio
-from ragtrial.overlaps import Overlaps
+from ragtrial.overlaps import CoveredText, Overlaps
 from ragtrial.rankings import Counts
 
 _SMITH = "Smith & Troynikov 2024, Evaluating Chunking Strategies for Retrieval, Chroma Technical Report"
 _RELEVANT = "1 for a character of a relevant passage, counted once, else 0"
-_ALTERNATIVES = "of a passage that stands in several places, the place that is found counts"
+_ALTERNATIVES = "of a passage that stands in several places, the place that is found in the first k chunks counts"
 _UNIT = "the report speaks of tokens, its code and this count characters"
 
 
 def _of_text(
-    formula: str, denominator: str, *edges: str, unlike: tuple[str, ...] = (), **more: Any
+    formula: str,
+    denominator: str,
+    *edges: str,
+    alternatives: str = _ALTERNATIVES,
+    unlike: tuple[str, ...] = (),
+    **more: Any,
 ) -> Callable[..., Any]:
     """The decorator of a metric of characters, which is defined only where passages are found in chunks."""
-    card = Card(gain=_RELEVANT, denominator=denominator, edges=(*edges, _ALTERNATIVES), unlike=(_UNIT, *unlike))
+    card = Card(gain=_RELEVANT, denominator=denominator, edges=(*edges, alternatives), unlike=(_UNIT, *unlike))
     return metric(
         "order_unaware", "relevant", formula, _SMITH, condensable=False, spans=formula, documents=False, card=card,
         **more,
@@ -47,8 +52,7 @@ class CharacterMetrics(Formulas):
 
         Source: Smith & Troynikov 2024, section Metrics.
         """
-        text = self._overlaps.text(self._graded.threshold)
-        self._graded.within(k)
+        text = self._text(k)
         return ratio(text.covered(k), text.totals)
 
     @_of_text(
@@ -62,7 +66,7 @@ class CharacterMetrics(Formulas):
 
         Source: Smith & Troynikov 2024, section Metrics.
         """
-        return ratio(self._overlaps.text(self._graded.threshold).covered(k), self._characters(k))
+        return ratio(self._text(k).covered(k), self._characters(k))
 
     @_of_text(
         "relevant characters in the first k chunks / (characters in those chunks + relevant ones in none of them)",
@@ -74,7 +78,7 @@ class CharacterMetrics(Formulas):
 
         Source: Smith & Troynikov 2024, section Metrics.
         """
-        text = self._overlaps.text(self._graded.threshold)
+        text = self._text(k)
         covered = text.covered(k)
         return ratio(covered, self._characters(k) + text.totals - covered)
 
@@ -83,6 +87,7 @@ class CharacterMetrics(Formulas):
         "the characters of all chunks with a relevant one, each once",
         "the precision of a retriever that returns these chunks and no others: what the chunks allow",
         "no retriever plays a part",
+        alternatives="of a passage that stands in several places, all are relevant",
         unlike=(
             "the report's code counts chunks that only touch a passage, too, and divides by the relevant characters "
             "of no chunk as well: touching=true",
@@ -94,9 +99,11 @@ class CharacterMetrics(Formulas):
         """Precision in characters if every chunk with relevant text were retrieved: the report's precision-omega.
 
         With ``touching``, chunks that only touch a relevant passage are among them, and relevant characters that are in
-        no chunk are divided by, too, as in the code behind the report's table. Not defined where not all chunks are
-        known. Source: Smith & Troynikov 2024, section Metrics.
+        no chunk are divided by, too, as in the code behind the report's table. Not defined, and 0, where not all chunks
+        are known. Source: Smith & Troynikov 2024, section Metrics.
         """
+        if not self._overlaps.is_whole:
+            return np.zeros(len(self._graded))
         return self._overlaps.ceilings(self._graded.threshold, touching=touching)
 
     @property
@@ -105,6 +112,11 @@ class CharacterMetrics(Formulas):
         if overlaps is None:
             raise ValueError("rankings of documents have no characters; ask check_unit first")
         return overlaps
+
+    def _text(self, k: int) -> CoveredText:
+        """What the first ``k`` chunks have of the relevant characters. Raises CutoffError as ``within`` does."""
+        self._graded.within(k)
+        return self._overlaps.text(self._graded.threshold, k)
 
     def _characters(self, k: int) -> Counts:
         """Characters of the first ``k`` chunks, shape (queries,)."""
