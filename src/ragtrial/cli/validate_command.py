@@ -98,7 +98,6 @@ def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> dict[str, t
     stale: dict[Fault, None] = {}
     for setting in evaluator.settings:
         found[setting.name] = None
-        setting.chunker.check()
         try:
             evaluator.ground.prepare(setting)
             if not evaluator.ground.has_chunks(setting):
@@ -110,7 +109,7 @@ def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> dict[str, t
         except PrefixesError as error:
             stale |= dict.fromkeys(error.faults)
         except ModelNotFoundError as error:
-            if setting.embedder.kind == "custom":
+            if not error.may_be_fetched:
                 raise
             cautions.append(Caution("model-not-here", f"{setting.name}: chunks were not checked. {error}"))
     if stale:
