@@ -93,6 +93,7 @@ def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> dict[str, t
     from ragtrial.dataset.cut_passages import cut_passages
     from ragtrial.errors import Fault, ModelNotFoundError, PrefixesError
     from ragtrial.records import Caution
+    from ragtrial.setting import uncovered_cautions
 
     found: dict[str, tuple[int, CutPassages] | None] = {}
     stale: dict[Fault, None] = {}
@@ -104,6 +105,7 @@ def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> dict[str, t
                 continue
             chunks = evaluator.ground.chunks(setting)
             found[setting.name] = len(chunks), cut_passages(chunks, evaluator.resolved.labels)
+            cautions += uncovered_cautions(setting, chunks)
             cautions += evaluator.too_long(setting)
             cautions += evaluator.ground.prefix_cautions(setting)
         except PrefixesError as error:
