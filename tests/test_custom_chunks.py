@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments import Experiment, write_experiment
+from experiments import DOCUMENTS, Experiment, write_experiment
 from ragtrial.chunkers import CHUNKERS, Ruler
 from ragtrial.chunkers.custom import CustomChunker
-from ragtrial.errors import ChunkerError, ConfigError, Fault, ModelNotFoundError, RunError
+from ragtrial.errors import ChunkerError, ConfigError, Fault, LabelsError, ModelNotFoundError, RunError
 from ragtrial.experiment import run_experiment
 from ragtrial.functions import FunctionReference
+from ragtrial.inspection import cut_settings
 from ragtrial.validation import validate
+from small_experiment import ragtrial
 from text_strategies import words
 
 TEXT = "One two. Three four.\n\nOne two. Five."
@@ -71,7 +73,7 @@ def test_a_repeated_piece_is_the_place_right_after_the_piece_before_it(tmp_path:
         ),
         ("return [(0, 99)]", "piece 1 that cutter:cut returned is (0, 99); the text has the characters 0 to 36."),
         ("return [(-2, 3)]", "piece 1 that cutter:cut returned is (-2, 3); the text has the characters 0 to 36."),
-        ("return [(5, 3)]", "piece 1 that cutter:cut returned is (5, 3); the text has the characters 0 to 36."),
+        ("return [(5, 3)]", "piece 1 that cutter:cut returned is (5, 3); it must not end before it starts."),
         (
             "return [(9, 20), (0, 8)]",
             "piece 2 that cutter:cut returned is (0, 8), the one before it (9, 20); each must begin and end later than "
@@ -92,6 +94,7 @@ def test_a_repeated_piece_is_the_place_right_after_the_piece_before_it(tmp_path:
             "piece 2 that cutter:cut returned is 'Three four.': in the text, but not behind the piece before it; "
             "pieces must be verbatim, in their order.",
         ),
+        ("raise SystemExit(3)", "cutter:cut raised SystemExit: 3"),
         ("raise KeyError('x')", "cutter:cut raised KeyError: 'x'"),
         ("yield (0, 8); raise KeyError('x')", "cutter:cut raised KeyError: 'x'"),
     ],
@@ -178,3 +181,33 @@ def test_a_function_must_be_named(written: dict[str, object], fault: str) -> Non
     with pytest.raises(ConfigError) as caught:
         validate(CHUNKERS["custom"], written, ConfigError, lambda _, text: Fault(message=text))
     assert str(caught.value) == fault
+
+
+def test_text_that_a_function_leaves_out_is_counted_and_warned_of(experiment: Experiment) -> None:
+    """By run, by chunks and by validate; an error under strict. White space between pieces is not counted."""
+    (experiment.folder / "cutter.py").write_text(
+        "def cut(text):\n    return [] if 'Rye' in text else text.split('\\n\\n')[:1] if 'rolls' in text else [text]\n"
+    )
+    report = run_experiment(experiment.config())
+    texts = [path.read_text(encoding="utf-8") for path in sorted((experiment.folder / "documents").rglob("*.*"))]
+    characters = sum(len("".join(text.split())) for text in texts)
+    lost = "".join(DOCUMENTS["bread/rye.md"].split()) + "".join(DOCUMENTS["bread/rolls.md"].split("\n\n")[1].split())
+    expected = (
+        f"dense: {len(lost)} of {characters} characters ({len(lost) / characters:.1%}, without white space) are in no "
+        "chunk and cannot be found; they are in 2 documents, 'bread/rolls.md' first."
+    )
+    assert [one.message for one in report.warnings if one.code == "uncovered-text"] == [expected]
+    (made_here,) = cut_settings(experiment.config())
+    assert [one.message for one in made_here.cautions if one.code == "uncovered-text"] == [expected]
+    with pytest.raises(LabelsError) as caught:
+        run_experiment(experiment.config(), strict=True)
+    assert expected in str(caught.value)
+
+
+def test_validate_counts_the_text_that_is_left_out(experiment: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
+    told = ragtrial(capsys, "validate", experiment.file, "--json")
+    assert [one for one in told.json["warnings"] if one["code"] == "uncovered-text"] == []
+    (experiment.folder / "cutter.py").write_text("def cut(text):\n    return []\n")
+    told = ragtrial(capsys, "validate", experiment.file, "--json")
+    (warning,) = [one for one in told.json["warnings"] if one["code"] == "uncovered-text"]
+    assert "(100.0%, without white space)" in warning["message"]

@@ -19,6 +19,7 @@ from ragtrial.progress import Silent
 from ragtrial.setting import settings_of
 from ragtrial.storage.workspace import Workspace
 from ragtrial.tokenizers import Tokenizer
+from small_experiment import Outcome, ragtrial
 
 
 @pytest.fixture
@@ -128,3 +129,36 @@ def test_the_preset_cuts_a_run_of_documents_by_any_tokenizer(experiment: Experim
     )
     assert max(len(text.split()) for text in texts(found)) <= 12
     assert len(found) > 10
+
+
+def validated(experiment: Experiment, capsys: pytest.CaptureFixture[str], *overrides: str) -> Outcome:
+    return ragtrial(
+        capsys, "validate", experiment.file, *(part for override in overrides for part in ("--set", override))
+    )
+
+
+@pytest.mark.parametrize("model", ["no/such", "sentence-transformers/all-MiniLM-L6-v2"])
+def test_validate_tells_a_wrong_tokenizer_as_run_does_whatever_the_embedder(
+    experiment: Experiment, capsys: pytest.CaptureFixture[str], model: str
+) -> None:
+    """A model that is not there may be fetched by then; a file that is wrong stays wrong."""
+    damaged = experiment.folder / "damaged.json"
+    damaged.write_text('{"version": "1.0", "model"', encoding="utf-8")
+    embedder = f"embedder={{kind: sentence-transformer, model: {model}}}"
+    for path, wrong in [
+        (damaged, f"{damaged} is not a tokenizer file that can be read"),
+        (experiment.folder, f"counts with {experiment.folder}, which is a folder"),
+        (experiment.folder / "nowhere.json", "nowhere.json, which is not there"),
+    ]:
+        told = validated(experiment, capsys, embedder, f"chunker={{kind: sentence, tokenizer: {path}}}")
+        assert told.code == 2
+        assert wrong in told.err
+
+
+def test_validate_tells_a_local_model_that_is_none(experiment: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
+    told = validated(
+        experiment, capsys, f"embedder={{kind: sentence-transformer, model: {experiment.folder}}}",
+        "chunker={kind: sentence, tokenizer: words}",
+    )  # fmt: skip
+    assert told.code == 2
+    assert f"the folder {experiment.folder} holds no model" in told.err

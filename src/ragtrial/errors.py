@@ -9,7 +9,7 @@
     │   ├── PrefixesError        a file of texts that are put before chunks
     │   ├── MetricError          a metric's name or parameters
     │   ├── CutoffError          a k beyond the depth that was retrieved
-    │   ├── ModelNotFoundError   a model or a custom function that cannot be found
+    │   ├── ModelNotFoundError   a model, a tokenizer or a custom function that cannot be found or read
     │   └── ReportError          a report that is not there or cannot be read
     └── RunError                 it broke while running; what finished is kept   (exit code 3)
         ├── ChunkerError         a function that chunks failed, or what it returned are no chunks
@@ -91,7 +91,14 @@ class CutoffError(InputError):
 
 
 class ModelNotFoundError(InputError):
-    """A model or a custom function cannot be found; the message says what was tried."""
+    """A model, a tokenizer or a custom function cannot be found or read; the message says what was tried.
+
+    ``may_be_fetched`` says that it is a model of the hub, which was not asked for it.
+    """
+
+    def __init__(self, *faults: Fault | str, may_be_fetched: bool = False) -> None:
+        super().__init__(*faults)
+        self.may_be_fetched = may_be_fetched
 
 
 class ReportError(InputError):

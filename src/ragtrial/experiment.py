@@ -35,7 +35,7 @@ from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQuerie
 from ragtrial.report import Report, new_run_id, write_report
 from ragtrial.report_parts import FailurePart
 from ragtrial.reporting import Run, build_report, ranking_rows, setting_parameters, text_rows
-from ragtrial.setting import Setting, settings_of, too_long_cautions
+from ragtrial.setting import Setting, settings_of, too_long_cautions, uncovered_cautions
 from ragtrial.span_labels import whole_cautions
 from ragtrial.storage.atomic import write_text
 from ragtrial.storage.usage import user
@@ -181,6 +181,9 @@ class RetrievalEvaluator:
             faults += (Fault(self.dataset.labels_file, message=one.message) for one in cautions)
             for setting in self.settings:
                 faults += (Fault(message=one.message) for one in self.ground.prefix_cautions(setting))
+                if setting.chunker.may_leave_out:
+                    told = uncovered_cautions(setting, self.ground.chunks(setting))
+                    faults += (Fault(message=one.message) for one in told)
             if faults:
                 raise LabelsError(*faults)
 

@@ -66,6 +66,7 @@ class Ground:
         """
         setting.chunker.check()
         self.unit_tokenizer(setting)
+        self.embedder(setting.embedder)
         if setting.context.prefixes is not None:  # whose rows are right or not only beside the chunks
             self.texts(setting, self.chunks(setting))
 
@@ -241,7 +242,6 @@ class Ground:
 
     def unit_tokenizer(self, setting: Setting) -> UnitCounter | None:
         """What counts the chunker's sizes; None for characters. Raises ModelNotFoundError."""
-        tokenizer = self.embedder(setting.embedder).tokenizer
         counted_by = setting.chunker.counted_by
         if counted_by == "characters":
             return None
@@ -249,6 +249,7 @@ class Ground:
             return Words()
         if counted_by != "embedder":
             return self._tokenizer(setting.name, Path(counted_by))
+        tokenizer = self.embedder(setting.embedder).tokenizer
         if tokenizer is None:
             raise ModelNotFoundError(
                 f"setting {setting.name!r}: its embedder has no tokenizer.json, so tokens cannot be counted; "

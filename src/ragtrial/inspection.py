@@ -17,7 +17,7 @@ from ragtrial.ground import Ground
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import Counts
 from ragtrial.records import Caution
-from ragtrial.setting import Setting, too_long_cautions
+from ragtrial.setting import Setting, too_long_cautions, uncovered_cautions
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def distinct_rows(found: list[CutSetting], most: int | None = None) -> Iterator[
 
 def _cut(ground: Ground, setting: Setting, document: str | None) -> CutSetting:
     chunks = ground.chunks(setting)
-    cautions: list[Caution] = []
+    cautions = list(uncovered_cautions(setting, chunks))
     try:
         texts = ground.texts(setting, chunks)
         cautions += ground.prefix_cautions(setting)

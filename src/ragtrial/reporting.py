@@ -40,7 +40,7 @@ from ragtrial.report_parts import (
     WarningPart,
 )
 from ragtrial.retrievers.base import REACHING
-from ragtrial.setting import Setting, too_long_cautions
+from ragtrial.setting import Setting, too_long_cautions, uncovered_cautions
 from ragtrial.storage.fingerprints import fingerprint
 
 _COUNTED = {
@@ -104,6 +104,7 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
     if scored.audit:
         yield from audit_cautions(setting.name, scored.audit, primary, scored.evaluations[primary])
     yield from too_long_cautions(setting, scored.rankings.too_long)
+    yield from uncovered_cautions(setting, scored.rankings.chunks)
     yield from health_cautions(setting.name, scored.rankings.health, setting.embedder, setting.store)
     short = int((scored.graded.lengths < scored.top_k).sum())
     chunks = scored.rankings.chunks

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from ragtrial.chunkers import Chunker
 from ragtrial.config import ExperimentConfig
 from ragtrial.context import ContextOptions
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.dataset.uncovered import uncovered
 from ragtrial.embedders import Embedder
 from ragtrial.records import Caution
 from ragtrial.retrievers import Retriever
@@ -62,3 +64,15 @@ def too_long_cautions(setting: Setting, too_long: Mapping[str, int | None]) -> I
                 f"{setting.name}: {count:,} {what} are longer than the {limit} tokens that the model reads; the "
                 "rest of each is ignored. Use smaller chunks, or a model that reads more.",
             )
+
+
+def uncovered_cautions(setting: Setting, chunks: Chunks) -> Iterator[Caution]:
+    """A warning if ``chunks``, those of ``setting``, leave text out, as only some chunkers may."""
+    found = uncovered(chunks) if setting.chunker.may_leave_out else None
+    if found and found.uncovered:
+        documents = f"{len(found.documents):,} document{'s' if len(found.documents) > 1 else ''}"
+        yield Caution(
+            "uncovered-text",
+            f"{setting.name}: {found.uncovered:,} of {found.characters:,} characters ({found.share:.1%}, without white "
+            f"space) are in no chunk and cannot be found; they are in {documents}, {found.documents[0]!r} first.",
+        )

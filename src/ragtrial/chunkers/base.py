@@ -46,6 +46,9 @@ class Chunker(Options):
     revision: ClassVar[int] = 1
     """Part of the chunks' fingerprint: raise it whenever the same options would cut elsewhere."""
 
+    may_leave_out: ClassVar[bool] = False
+    """Whether characters may be in no span after all."""
+
     needs_embedder: ClassVar[bool] = False
     """Whether texts must be embedded to cut: see ``EmbeddingChunker``."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -21,9 +21,12 @@ class CustomChunker(Chunker):
 
     It returns ``(start, end)`` pairs, characters of the text, or strings, each a piece of the text as it stands there:
     a list of the one or of the other. Every chunk begins and ends later than the one before it; they may overlap, and
-    may leave text out, which then cannot be found. White space at their ends is dropped, and so is a piece of nothing
-    else. A string is looked for right after the piece before it, else where it comes first after that piece's start.
+    may leave text out, which is counted and warned of, since it cannot be found. White space at their ends is dropped,
+    and so is a piece of nothing else. A string is looked for right after the piece before it, else where it comes
+    first after that piece's start.
     """
+
+    may_leave_out: ClassVar[bool] = True
 
     kind: Literal["custom"] = "custom"
     """A Python function from a document's text to its chunks."""
@@ -54,7 +57,7 @@ class CustomChunker(Chunker):
         try:
             returned = function(text)
             returned = list(returned) if isinstance(returned, Iterator | np.ndarray) else returned
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             said = " ".join(str(error).split())
             raise ChunkerError(f"{self.function} raised {type(error).__name__}: {said}") from error
         spans: list[Span] = []
@@ -83,8 +86,10 @@ class CustomChunker(Chunker):
                 last = self._located(text, number, piece.strip(), last)
             elif kind is tuple and _is_pair(piece):
                 last = Span(int(piece[0]), int(piece[1]))
+                found = f"is ({last.start}, {last.end})"
+                if last.start > last.end:
+                    raise self._wrong(number, found, "it must not end before it starts")
                 if not 0 <= last.start <= last.end <= len(text):
-                    found = f"is ({last.start}, {last.end})"
                     raise self._wrong(number, found, f"the text has the characters 0 to {len(text)}")
             else:
                 raise self._wrong(number, f"is {_shown(piece)}", f"all must be {_SHAPE}")

@@ -93,24 +93,25 @@ def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> dict[str, t
     from ragtrial.dataset.cut_passages import cut_passages
     from ragtrial.errors import Fault, ModelNotFoundError, PrefixesError
     from ragtrial.records import Caution
+    from ragtrial.setting import uncovered_cautions
 
     found: dict[str, tuple[int, CutPassages] | None] = {}
     stale: dict[Fault, None] = {}
     for setting in evaluator.settings:
         found[setting.name] = None
-        setting.chunker.check()
         try:
             evaluator.ground.prepare(setting)
             if not evaluator.ground.has_chunks(setting):
                 continue
             chunks = evaluator.ground.chunks(setting)
             found[setting.name] = len(chunks), cut_passages(chunks, evaluator.resolved.labels)
+            cautions += uncovered_cautions(setting, chunks)
             cautions += evaluator.too_long(setting)
             cautions += evaluator.ground.prefix_cautions(setting)
         except PrefixesError as error:
             stale |= dict.fromkeys(error.faults)
         except ModelNotFoundError as error:
-            if setting.embedder.kind == "custom":
+            if not error.may_be_fetched:
                 raise
             cautions.append(Caution("model-not-here", f"{setting.name}: chunks were not checked. {error}"))
     if stale:

@@ -51,7 +51,8 @@ def find_model(name: str, revision: str | None = None) -> Path:
         if importlib.util.find_spec(_PACKAGE) is not None:
             return Path(importlib.import_module(_PACKAGE).get_model_path())
         tried.append("the package with its weights: not installed")
-    if os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
+    is_offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
+    if is_offline:
         tried.append("the hub: not asked, HF_HUB_OFFLINE is set")
     else:
         logger.warning("looking for the model %s on the hub; if it is there, it is fetched now", hub_name)
@@ -61,7 +62,8 @@ def find_model(name: str, revision: str | None = None) -> Path:
             tried.append(f"the hub: {_first_line(error)}")
     raise ModelNotFoundError(
         f"the model {name!r} cannot be found. Tried {'; '.join(tried)}. Check the name, connect to the network once, "
-        "or give `model:` the path of a local folder." + _package_hint(hub_name)
+        "or give `model:` the path of a local folder." + _package_hint(hub_name),
+        may_be_fetched=is_offline,
     )
 
 
