@@ -249,6 +249,21 @@ def test_a_whole_document_is_found_whole_whatever_white_space_it_ends_with(confi
     assert (scores["recall@2"]["mean"], scores["span_recall@2"]["mean"]) == (1, 1)
 
 
+def test_a_chunk_of_a_title_alone_has_no_grade_in_the_report_nor_where_it_is_shown(
+    config: Path, capsys: Capture
+) -> None:
+    config.write_text(CONFIG.replace("corpus: documents", "corpus: corpus.jsonl"))
+    rows = [{"_id": "t", "title": "shop", "text": ""}, {"_id": "a", "text": "the shop opens"}]
+    (config.parent / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    labels = {"queries": [{"id": "q", "text": "shop", "relevant_docs": [{"doc": "t"}, {"doc": "a"}]}]}
+    (config.parent / "prompt_queries.json").write_text(json.dumps(labels))
+    outcome = ragtrial(capsys, "run", str(config), "--json")
+    reported = setting(json.loads(Path(outcome.json["report"]).read_text()), "whole")["queries"][0]["hits"]
+    shown = ragtrial(capsys, "show", "latest", "--query", "q", "--setting", "whole", "--json").json[0]["hits"]
+    for hits in (reported, shown):
+        assert [(hit["doc"], hit["grade"]) for hit in hits] == [("t", None), ("a", 1)]
+
+
 def test_labels_of_documents_without_text_are_told_since_they_can_never_be_found(config: Path, capsys: Capture) -> None:
     (config.parent / "documents" / "empty.txt").write_text(" \n")
     given = [{"doc": "empty.txt"}, {"doc": "hours.txt", "quote": "nine"}]

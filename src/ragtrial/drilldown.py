@@ -142,7 +142,10 @@ def _hits(row: dict[str, Any], texts: dict[str, dict[str, Any]], query: QueryPar
 
 
 def _grade_of_chunk(query: QueryPart, doc: str, start: int, end: int) -> int | None:
-    """The highest grade of the labelled passages that a chunk overlaps; a label without one speaks of the document."""
-    labels = [one for one in query.relevant_docs if one.doc == doc]
+    """The highest grade of the labelled passages that a chunk overlaps; a label without one speaks of the document.
+
+    A chunk of a title alone overlaps nothing.
+    """
+    labels = [one for one in query.relevant_docs if one.doc == doc and start < end]
     met = [one for one in labels if not one.spans or any(span.start < end and start < span.end for span in one.spans)]
     return max((one.relevance for one in met), default=None)
