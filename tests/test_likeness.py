@@ -160,3 +160,17 @@ def test_a_passage_whose_every_sequence_is_frequent_is_still_compared(
     monkeypatch.setattr(module, "_MOST_SHARED", 0)
     (found,) = locate_all([Sought("Hold the reset buton for twelve seconds")], library, fuzzy=0.9)
     assert found.places == (Place(1, Span(18, 58)),)
+
+
+def test_a_long_passage_is_found_in_time_and_a_book_is_not_looked_for(tmp_path: Path) -> None:
+    """Comparing every stretch of a text with 40,000 characters took minutes; of a book even one would."""
+    words = [f"word{number}" for number in range(30_000)]
+    library = library_of(tmp_path, {"book.md": " ".join(words)})
+    passage = [word if number % 20 else "other" for number, word in enumerate(words[5_000:9_000])]
+    (found,) = locate_all([Sought(" ".join(passage))], library, fuzzy=0.9)
+    assert found.how == "fuzzy"
+    ((place),) = found.places
+    text = library.text(0)[place.span.start : place.span.end].split()
+    assert text[1:-1] == words[5_001:8_999]
+    assert found.score == likeness(" ".join(passage), library.text(0)[place.span.start : place.span.end])
+    assert nearest([Sought(" ".join([*words[:25_000], "not there"]))], library) == [""]

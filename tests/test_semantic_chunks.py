@@ -228,3 +228,13 @@ def test_options_that_cannot_be_are_refused(written: dict[str, object], fault: s
     with pytest.raises(ConfigError) as caught:
         validate(CHUNKERS["semantic"], written, ConfigError, lambda _, text: Fault(message=text))
     assert str(caught.value) == fault
+
+
+def test_sentences_of_one_vector_are_not_cut_by_what_rounding_leaves_of_their_distance() -> None:
+    """1 - the square of such a vector's length in double precision is 1e-16, which is no distance."""
+    text = " ".join("Same here." for _ in range(12))
+    ruler = Ruler(range(len(text)))
+    for options in ({"target": 10}, {"threshold": "percentile", "amount": 0}):
+        made = SemanticChunker.model_validate({"unit": "characters", **options})
+        for row in np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32):
+            assert len(made.group(text, ruler, np.tile(row, (12, 1)))) == 1

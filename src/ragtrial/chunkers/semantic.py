@@ -19,6 +19,9 @@ from ragtrial.records import Span
 Threshold = Literal["percentile", "standard_deviation", "interquartile", "gradient"]
 Distances = npt.NDArray[np.float64]
 
+_SAME = 1e-12
+"""Distances that differ by less are equal: the difference is of their rounding."""
+
 _AMOUNTS = {"percentile": 95.0, "standard_deviation": 3.0, "interquartile": 1.5, "gradient": 95.0}
 
 
@@ -33,6 +36,7 @@ class SemanticChunker(EmbeddingChunker):
     """
 
     named_by = ("threshold",)
+    revision = 2
 
     kind: Literal["semantic"] = "semantic"
     """Between sentences whose meaning differs most, by the setting's own embedder."""
@@ -106,7 +110,7 @@ class SemanticChunker(EmbeddingChunker):
             if len(distances) < 2:
                 return []
             distances = np.gradient(distances)
-        return np.flatnonzero(distances > self._limit(distances)).tolist()
+        return np.flatnonzero(distances > self._limit(distances) + _SAME).tolist()
 
     def _limit(self, values: Distances) -> float:
         amount = _AMOUNTS[self.threshold] if self.amount is None else self.amount
@@ -125,4 +129,4 @@ def _largest(distances: Distances, count: int) -> list[int]:
     """
     descending = np.sort(distances)[::-1]
     limit = max(float(descending[count]), 0.0) if count < len(descending) else 0.0
-    return np.flatnonzero(distances > limit).tolist()
+    return np.flatnonzero(distances > limit + _SAME).tolist()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.cli.terminal import Terminal, common_options, write
 
 if TYPE_CHECKING:
     from ragtrial.dataset.library import Library
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 _FORMATS = ("kirchhoff", "llamaindex", "squad", "chunking-evaluation", "haystack", "rows")
 _LISTED = 20
+_STANDARD_OUTPUT = "-"
 
 
 @click.group("labels")
@@ -33,7 +36,13 @@ def command() -> None:
 @click.argument("file", type=click.Path())
 @click.option("--corpus", metavar="PATH", help="The documents: a folder, or a corpus.jsonl.")
 @click.option("--config", metavar="CONFIG", help="The config whose documents they are, in place of --corpus.")
-@click.option("-o", "--output", required=True, metavar="PATH", help="The labels to write: a prompt_queries.json.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="PATH",
+    help="The labels to write: a prompt_queries.json; - is standard output.",
+)
 @click.option("--from", "form", type=click.Choice(_FORMATS), help="What FILE is, where looking is not enough.")
 @click.option("--fuzzy", type=click.FloatRange(0, 1, min_open=True), metavar="SCORE",
               help="Take the place most like a lost passage, from this likeness on (up to 1; try 0.9).")  # fmt: skip
@@ -65,19 +74,16 @@ def convert_labels(
       chunking-evaluation  questions_df.csv, or its rows in JSON
       rows                 JSON lines or CSV with a question and a passage (quote, passage, context, answer)
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
-    from ragtrial.errors import Fault, InputError, LabelsError
+    from ragtrial.errors import Fault, LabelsError
     from ragtrial.labelling.converting import as_json, convert, lost_faults, report_row
     from ragtrial.labelling.reading import read_labels
     from ragtrial.options import at_home
-    from ragtrial.storage.atomic import write_text
 
     if (corpus is None) == (config is None):
         raise click.UsageError("give --corpus or --config: a label is a place in documents, so they are needed.")
-    target = at_home(output)
-    if target.is_dir():
-        raise InputError(Fault(str(target), message="is a folder; -o names the file to write."))
-    if target.exists() and not force:
-        raise InputError(Fault(str(target), message="is there already; --force replaces it."))
+    if fuzzy is not None and math.isnan(fuzzy):
+        raise click.BadParameter("nan is no likeness; it must be above 0 and at most 1.", param_hint="'--fuzzy'")
+    _check_output(terminal, output, force=force)
     read = read_labels(at_home(file), form)
     with _documents(terminal, corpus, config) as library:
         converted = convert(read, library, fuzzy=fuzzy)
@@ -87,11 +93,7 @@ def convert_labels(
             raise LabelsError(*lost_faults(converted, read, library), Fault(str(read.content.file), message=lost))
         if strict and converted.inexact:
             raise LabelsError(*_inexact_faults(converted, read, library))
-        try:
-            write_text(target, as_json(converted))
-        except OSError as error:
-            message = f"cannot be written: {error.strerror or error}."
-            raise InputError(Fault(str(target), message=message)) from error
+        _write(terminal, output, as_json(converted))
         _tell(terminal, converted, read, library, output)
         if terminal.as_json:
             terminal.say_json(
@@ -108,6 +110,38 @@ def convert_labels(
                 }
             )
     return 0
+
+
+def _check_output(terminal: Terminal, output: str, *, force: bool) -> None:
+    from ragtrial.errors import Fault, InputError
+    from ragtrial.options import at_home
+
+    target = at_home(output)
+    if output == _STANDARD_OUTPUT:
+        if terminal.as_json:
+            raise InputError("--json and -o - both write to standard output; leave one of them out.")
+    elif target.is_dir():
+        raise InputError(Fault(str(target), message="is a folder; -o names the file to write."))
+    elif target.is_file() and not force:
+        raise InputError(Fault(str(target), message="is there already; --force replaces it."))
+
+
+def _write(terminal: Terminal, output: str, text: str) -> None:
+    """Write the labels; on standard output they are alone, and what is told of them goes to stderr."""
+    from ragtrial.errors import Fault, InputError
+    from ragtrial.options import at_home
+    from ragtrial.storage.atomic import write_text
+
+    if output == _STANDARD_OUTPUT:
+        write(text.rstrip("\n"), terminal.out)
+        terminal.out = sys.stderr
+        return
+    target = at_home(output)
+    try:
+        write_text(target, text)
+    except OSError as error:
+        message = f"cannot be written: {error.strerror or error}."
+        raise InputError(Fault(str(target), message=message)) from error
 
 
 @contextmanager
@@ -183,5 +217,6 @@ def _tell(terminal: Terminal, converted: Converted, read: ReadLabels, library: L
         )
     asked = f"{len(queries):,} {'query' if len(queries) == 1 else 'queries'}"
     without = f", {_without_answers(converted):,} of them without answers" if _without_answers(converted) else ""
-    terminal.say(f"wrote {output}: {asked} with {counted(rows, 'label')}{without}")
+    place = "standard output" if output == _STANDARD_OUTPUT else output
+    terminal.say(f"wrote {place}: {asked} with {counted(rows, 'label')}{without}")
     terminal.warn(library.notes)

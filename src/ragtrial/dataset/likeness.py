@@ -18,6 +18,11 @@ _MOST_SEQUENCES = 24  # of each passage, the rarest
 _MOST_SHARED = 5_000  # places that these may have, if there is more than one sequence
 _MOST_REGIONS = 8  # stretches of text that a passage is compared with: those with the most sequences of it
 _MOST_WORDS = 3  # by which a piece may be widened at either end
+_LONG = (
+    4_000  # characters from which on a passage is aligned by its ends, and not widened: the time for all grows as n^3
+)
+_END = 256  # characters of such an end
+_LONGEST = 200_000  # characters of a passage that is compared at all: the time grows as n^2
 _MOST_SHIFT = 24  # characters by which a piece may be widened or narrowed to begin and end with whole words
 
 
@@ -54,11 +59,13 @@ def most_like(wanted: Sequence[tuple[str, int | None]], library: Library, least:
     """For each passage the piece of the documents that is most like it; None where no likeness reaches ``least``.
 
     A passage comes with the position of the one document that it must be in, or None. It is compared where documents
-    share its rarest sequences of characters: a piece that shares none of them is not found.
+    share its rarest sequences of characters: a piece that shares none of them is not found. Nothing is like a passage
+    of more than 200,000 characters.
     """
     found: list[Match | None] = []
     for start in range(0, len(wanted), _AT_ONCE):
         part = wanted[start : start + _AT_ONCE]
+        part = [(text if len(text) <= _LONGEST else "", among) for text, among in part]
         regions = _Sharing(part, library).regions()
         found += (_best(text, regions[number], library, least) for number, (text, _) in enumerate(part))
     return found
@@ -146,7 +153,9 @@ def _best(passage: str, regions: Sequence[_Region], library: Library, least: flo
     found = []
     for region in regions:
         text = library.text(region.document)
-        span = _widened(passage, text, _aligned(folded(passage), text, region))
+        span = _aligned(folded(passage), text, region)
+        if len(passage) <= _LONG:
+            span = _widened(passage, text, span)
         found.append(Match(region.document, span, likeness(passage, text[span.start : span.end])))
     found.sort(key=lambda match: (-match.score, match.document, match.span))
     return found[0] if found and found[0].score >= least else None
@@ -154,8 +163,6 @@ def _best(passage: str, regions: Sequence[_Region], library: Library, least: flo
 
 def _aligned(passage: str, text: str, region: _Region) -> Span:
     """The piece of a region, at most as long as the folded passage, that is most like it."""
-    from rapidfuzz.fuzz import partial_ratio_alignment
-
     origin = [
         (folded_character, place)
         for place in range(region.start, region.end)
@@ -165,10 +172,22 @@ def _aligned(passage: str, text: str, region: _Region) -> Span:
     there = "".join(character for character, _ in origin)
     start, end = 0, len(there)
     if len(there) > len(passage):
-        alignment = partial_ratio_alignment(passage, there)
-        if alignment is not None and alignment.dest_end > alignment.dest_start:
-            start, end = alignment.dest_start, alignment.dest_end
+        if len(passage) <= _LONG:
+            start, end = _most_alike(passage, there)
+        else:
+            start = _most_alike(passage[:_END], there)[0]
+            end = start + _most_alike(passage[-_END:], there[start:])[1]
     return Span(origin[start][1], origin[end - 1][1] + 1)
+
+
+def _most_alike(passage: str, text: str) -> tuple[int, int]:
+    """Where the piece of ``text``, at most as long as ``passage``, begins and ends that is most like it."""
+    from rapidfuzz.fuzz import partial_ratio_alignment
+
+    alignment = partial_ratio_alignment(passage, text) if len(text) > len(passage) else None
+    if alignment is None or alignment.dest_end <= alignment.dest_start:
+        return 0, len(text)
+    return alignment.dest_start, alignment.dest_end
 
 
 def _widened(passage: str, text: str, span: Span) -> Span:

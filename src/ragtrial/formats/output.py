@@ -40,9 +40,6 @@ def opened(target: Target) -> Iterator[IO[bytes]]:
             sys.stdout.flush()
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
-        elif path.exists() and not path.is_file():
-            with path.open("wb") as file:
-                yield file
         else:
             with new_file(path) as raw:
                 if path.suffix == ".gz":

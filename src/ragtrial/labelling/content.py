@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -249,6 +250,9 @@ def _csv(path: Path, text: str) -> Content:
     try:
         reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         names = [name.strip() for name in reader.fieldnames or ()]
+        twice = listed(f"{name!r}" for name, count in Counter(filter(None, names)).items() if count > 1)
+        if twice:
+            faults.append(Fault(str(path), 1, 0, f"has more than one column {twice}; which one counts is not known."))
         reader.fieldnames = names
         line = reader.line_num
         for row in reader:

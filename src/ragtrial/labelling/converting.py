@@ -138,18 +138,30 @@ class _Writer:
 def lost_faults(converted: Converted, read: ReadLabels, library: Library) -> list[Fault]:
     """Each lost label with its place in the file and the text that is nearest to it."""
     faults = []
-    texts = [one.answer.context or one.answer.passage or one.answer.doc for one in converted.lost]
+    texts = [
+        one.answer.context or one.answer.passage or (one.answer.doc if one.answer.may_be_passage else "")
+        for one in converted.lost
+    ]
     places = nearest([Sought(normalised(text)) for text in texts], library)
     for number, (one, found) in enumerate(zip(converted.lost, places, strict=True)):
         text = one.answer.passage or one.answer.doc
         near = "" if CONTEXT_ALONE in one.notes else found
-        if not one.answer.passage and number < _MOST_GUESSED:
+        if not one.answer.passage and not one.notes and number < _MOST_GUESSED:
             near = did_you_mean(text, library.ids) or near
-        why = f" ({'; '.join(one.notes)})" if one.notes else ""
-        what = "is neither a document's id nor a passage of" if one.answer.may_be_passage else "is in none of"
-        message = f"{short(text)!r} of query {one.query!r} {what} {len(library):,} documents{why}.{near}"
-        faults.append(read.content.fault_at(one.answer.where, message))
+        faults.append(read.content.fault_at(one.answer.where, _lost(one, len(library)) + near))
     return faults
+
+
+def _lost(placed: Placed, documents: int) -> str:
+    """``'a.md' of query 'q' is in none of 4 documents.``"""
+    answer, why = placed.answer, "; ".join(placed.notes)
+    named = f"{short(answer.passage or answer.doc)!r} of query {placed.query!r}"
+    if answer.end is not None and answer.start is not None and why:
+        return f"characters {answer.start:,} to {answer.end:,} of {named}: {why}."
+    what = "is in none of"
+    if not answer.passage:
+        what = "is neither a document's id nor a passage of" if answer.may_be_passage else "is the id of none of"
+    return f"{named} {what} {documents:,} documents{f' ({why})' if why else ''}."
 
 
 def report_row(placed: Placed, read: ReadLabels, library: Library) -> dict[str, Any]:

@@ -35,6 +35,11 @@ def _answer(row: Row) -> Answer:
             row.content.fault((*row.where, name), "is empty.")
     end, text_hash = row.whole("end"), row.text("text_hash", needed=False)
     is_span = not quote and start is not None and end is not None
+    if not quote and (start is None) != (end is None):
+        there, lacking = ("start", "end") if end is None else ("end", "start")
+        row.content.fault((*row.where, there), f"comes without {lacking}; without a quote both are needed.")
+    elif not quote and start is not None and end is not None and not 0 <= start < end:
+        row.content.fault((*row.where, "end"), f"is {end} and start is {start}; a passage ends behind its start.")
     return Answer(
         row.where, quote, doc, row.grade(), start, end if is_span else None, text_hash if is_span else "",
         may_be_passage=not quote and not is_span,

@@ -78,9 +78,14 @@ def place(labels: ForeignLabels, library: Library, *, fuzzy: float | None = None
     whole: dict[int, Placed] = {}
     for question in labels.questions:
         for answer in question.answers:
-            document = names.exactly(answer.doc) if not answer.passage else None
+            document = None
+            if not answer.passage:
+                document = names.exactly(answer.doc) if answer.may_be_passage else names.meant_by(answer.doc)
             if document is not None:
                 whole[len(searches) + len(whole)] = _without_text(question.id, answer, document, library)
+                continue
+            if not answer.passage and not answer.may_be_passage:
+                whole[len(searches) + len(whole)] = Placed(question.id, answer, "lost", "lost", 0.0)
                 continue
             text = answer.context or answer.passage or answer.doc
             named = names.meant_by(answer.doc) if answer.passage else None

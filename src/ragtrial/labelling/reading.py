@@ -87,9 +87,15 @@ def _recognised(content: Content) -> Format | None:
 
 
 def _named(questions: tuple[Question, ...]) -> list[Question]:
-    return [
-        question if question.id else replace(question, id=f"q{number}") for number, question in enumerate(questions, 1)
-    ]
+    taken = {question.id for question in questions}
+    named = []
+    for number, question in enumerate(questions, 1):
+        name = question.id or f"q{number}"
+        while not question.id and name in taken:
+            name += "-2"
+        named.append(question if question.id else replace(question, id=name))
+        taken.add(name)
+    return named
 
 
 def _check(content: Content, labels: ForeignLabels) -> None:

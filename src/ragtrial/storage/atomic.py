@@ -64,8 +64,12 @@ def remove_partial(folder: Path, name: str = "") -> None:
 def new_file(path: Path) -> Iterator[IO[bytes]]:
     """A temporary file, open for writing, that replaces ``path`` when the block ends well, and goes when it does not.
 
-    A reader of ``path`` sees the old bytes or the new ones, never a part.
+    A reader of ``path`` sees the old bytes or the new ones, never a part. A device or a pipe is written to as it is.
     """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with path.open("wb") as device:
+            yield device
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=TEMPORARY_PREFIX, dir=path.parent)
     try:

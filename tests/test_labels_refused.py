@@ -1,0 +1,100 @@
+"""``labels convert`` refuses what it would otherwise get wrong without a word."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foreign_labels import RED, WHITE, Conversions, label, lines, written
+from small_experiment import ragtrial
+
+
+@pytest.fixture
+def convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Conversions:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    return Conversions(tmp_path, capsys)
+
+
+def own(**answer: Any) -> dict[str, Any]:
+    return {"queries": [{"id": "a", "text": "?", "relevant_docs": [answer]}]}
+
+
+@pytest.mark.parametrize(
+    ("place", "fault"),
+    [
+        ({"start": 5}, "start comes without end; without a quote both are needed."),
+        ({"end": 5}, "end comes without start; without a quote both are needed."),
+        ({"start": 9, "end": 5}, "end is 5 and start is 9; a passage ends behind its start."),
+        ({"start": 5, "end": 5}, "end is 5 and start is 5; a passage ends behind its start."),
+        ({"start": -5, "end": 5}, "end is 5 and start is -5; a passage ends behind its start."),
+    ],
+)
+def test_half_a_place_is_not_taken_for_the_whole_document(
+    convert: Conversions, place: dict[str, int], fault: str
+) -> None:
+    (told,) = convert.faults(own(doc="faq.txt", **place))
+    assert told.endswith(f"queries[0].relevant_docs[0].{fault}")
+
+
+def test_a_document_that_is_not_there_is_not_looked_for_as_a_passage(convert: Conversions) -> None:
+    """`ring` stands in the documents, but is the name of none."""
+    for content in (
+        [{"question": "?", "doc": "ring"}],
+        "question,doc\n?,ring\n",
+        own(doc="ring", start=3, end=9),
+    ):
+        assert "'ring' of query" in convert.faults(content)[0]
+        assert convert.faults(content, "--fuzzy", "0.5")[0].endswith(" is the id of none of 4 documents.")
+
+
+def test_a_document_may_be_named_by_its_file(convert: Conversions) -> None:
+    (query,) = convert.rows([{"question": "?", "doc": "/data/hub/reset.md"}])
+    assert query["relevant_docs"] == [{"doc": "hub/reset.md", "relevance": 1}]
+
+
+def test_a_likeness_that_is_no_number_is_refused(convert: Conversions) -> None:
+    (told,) = convert.faults(own(doc=RED), "--fuzzy", "nan")
+    assert "nan is no likeness" in told
+
+
+def test_questions_without_an_id_get_one_that_no_other_has(convert: Conversions) -> None:
+    rows = [{"question": "?", "quote": RED}, {"id": "q1", "question": "why?", "quote": WHITE}]
+    assert [query["id"] for query in convert.rows(lines(rows))] == ["q1-2", "q1"]
+
+
+def test_a_column_that_is_there_twice_is_refused(convert: Conversions) -> None:
+    assert convert.faults(f"question,quote,question\n?,{RED},why?\n") == [
+        ":1: has more than one column 'question'; which one counts is not known."
+    ]
+
+
+def test_a_dash_writes_the_labels_alone_to_standard_output(
+    convert: Conversions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(convert.source, own(doc=RED))
+    made = ragtrial(capsys, "labels", "convert", "labels", "--corpus", "documents", "-o", "-")
+    assert made.code == 0
+    (query,) = json.loads(made.out)["queries"]
+    assert query["relevant_docs"][0].items() >= label("hub/lights.md", RED).items()
+    assert "wrote standard output: 1 query with 1 label" in made.err
+    assert not Path("-").exists()
+    both = ragtrial(capsys, "labels", "convert", "labels", "--corpus", "documents", "-o", "-", "--json")
+    assert (both.code, "both write to standard output" in both.err) == (2, True)
+
+
+def test_a_pipe_is_written_to_and_stays_one(convert: Conversions, capsys: pytest.CaptureFixture[str]) -> None:
+    written(convert.source, own(doc=RED))
+    os.mkfifo("pipe")
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(Path("pipe").read_text(encoding="utf-8")), daemon=True)
+    reader.start()
+    assert ragtrial(capsys, "labels", "convert", "labels", "--corpus", "documents", "-o", "pipe").code == 0
+    assert Path("pipe").is_fifo()
+    reader.join(10)
+    assert json.loads(read[0])["queries"][0]["id"] == "a"
