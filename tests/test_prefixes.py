@@ -174,7 +174,7 @@ def test_a_file_that_is_not_there_or_empty_is_told(tmp_path: Path) -> None:
     for file, message in (
         (absent, "there is no such file; `context.prefixes` names it."),
         (empty, 'has no rows; each must be like {"chunk": ID, "prefix": TEXT}.'),
-        (tmp_path, "there is no such file; `context.prefixes` names it."),
+        (tmp_path, "is a folder, not a file; `context.prefixes` names it."),
     ):
         with pytest.raises(PrefixesError) as caught:
             read_prefixes(file)

@@ -42,7 +42,8 @@ def read_prefixes(file: Path) -> list[PrefixRow]:
     PrefixesError with every fault and its line: what is no JSON, wrong types, a chunk that stands twice.
     """
     if not file.is_file():
-        raise PrefixesError(Fault(str(file), message="there is no such file; `context.prefixes` names it."))
+        found = "is a folder, not a file" if file.is_dir() else "there is no such file"
+        raise PrefixesError(Fault(str(file), message=f"{found}; `context.prefixes` names it."))
     faults: list[Fault] = []
     rows: list[PrefixRow] = []
     first: dict[str | Place | None, int] = {}

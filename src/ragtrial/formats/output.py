@@ -19,8 +19,10 @@ _GZIP_LEVEL = 4  # the default, 9, takes three times as long for a twentieth of 
 
 
 def check_folder(target: Target) -> None:
-    """Raises InputError if the folder that ``target`` shall stand in is not there."""
+    """Raises InputError if the folder that ``target`` shall stand in is not there, or if ``target`` is a folder."""
     parent = Path(target).parent
+    if str(target) != "-" and Path(target).is_dir():
+        raise InputError(Fault(str(target), message="is a folder; name the file to write."))
     if str(target) != "-" and not parent.is_dir():
         message = f"cannot be written: there is no folder {parent}; make it, or name another place."
         raise InputError(Fault(str(target), message=message))
