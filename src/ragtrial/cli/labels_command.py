@@ -149,11 +149,11 @@ def _documents(terminal: Terminal, corpus: str | None, config: str | None) -> It
     """The documents of a config through its workspace, those of a folder for once."""
     if config is not None:
         from ragtrial.config import load_config
-        from ragtrial.experiment import RetrievalEvaluator
-        from ragtrial.records import PromptQueries
+        from ragtrial.dataset.dataset import corpus_of
+        from ragtrial.experiment import ground_of
 
-        evaluator = RetrievalEvaluator(load_config(config), PromptQueries(()), progress=terminal.progress())
-        yield evaluator.ground.library
+        loaded = load_config(config)
+        yield ground_of(loaded, corpus_of(loaded.dataset), terminal.progress()).library
         return
     import tempfile
 

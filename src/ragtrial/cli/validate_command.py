@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ragtrial.dataset.resolution import Resolution
     from ragtrial.experiment import RetrievalEvaluator
     from ragtrial.records import Caution
+
+    Cuts = dict[str, tuple[int, CutPassages] | None]
+    """By setting its chunks, and the passages that they cut; None where they are not known."""
 
 
 @click.command("validate")
@@ -35,67 +38,26 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     from ragtrial.config import load_config
     from ragtrial.errors import Fault, InputError
     from ragtrial.experiment import RetrievalEvaluator
-    from ragtrial.views.table import counted
 
     evaluator = RetrievalEvaluator(load_config(config, overrides), progress=terminal.progress())
-    labels = evaluator.resolved.labels
     cautions = [*evaluator.ground.library.notes, *evaluator.resolved.cautions, *evaluator.setting_cautions]
     cuts = _cuts(evaluator, cautions)
     if strict and cautions:
         raise InputError(*(Fault(config, message=caution.message) for caution in cautions))
-    grades = Counter(judgment.relevance for query in labels.queries for judgment in query.relevant_docs)
-    resolutions = evaluator.resolved.resolutions
-    counts = _counts(resolutions)
-    library = evaluator.ground.library
-    terminal.say(f"config     {config} is right; {counted(len(evaluator.settings), 'setting')}")
-    terminal.say(f"documents  {len(library):,}, {library.empty:,} of them empty")
-    by_grade = ", ".join(f"{count:,} of grade {grade}" for grade, count in sorted(grades.items(), reverse=True))
-    terminal.say(f"queries    {len(labels.queries):,} with {grades.total():,} judgments: {by_grade or 'none'}")
-    for head, line in zip(("passages", ""), _found_as(counts), strict=False):
-        terminal.say(f"{head:<11}{line}")
-    for resolution in resolutions if terminal.verbose else ():
-        if not resolution.is_plain:
-            terminal.say(f"           {_told(resolution)}")
-    terminal.say()
-    terminal.table(_table(cuts))
-    if any(made is not None and made[1].cut for made in cuts.values()):
-        terminal.say("A passage is cut when no single chunk holds the whole of it.")
-    for setting in evaluator.settings:
-        if cuts[setting.name] is None and setting.chunker.needs_embedder:
-            terminal.say(f"{setting.name}: not counted: its chunker needs vectors, which run makes.")
+    _say(terminal, config, evaluator, cuts)
     terminal.warn(cautions)
-    terminal.say_json(
-        {
-            "exit_code": 0,
-            "documents": len(library),
-            "empty_documents": library.empty,
-            "queries": len(labels.queries),
-            "judgments": {str(grade): count for grade, count in sorted(grades.items())},
-            "passages": counts,
-            "noticed_passages": [asdict(resolution) for resolution in resolutions if not resolution.is_plain],
-            "settings": [
-                {
-                    "name": name,
-                    "chunks": made[0] if made else None,
-                    "passages": made[1].passages if made else None,
-                    "passages_cut": made[1].cut if made else None,
-                }
-                for name, made in cuts.items()
-            ],
-            "warnings": [{"code": caution.code, "message": caution.message} for caution in cautions],
-        }
-    )
+    terminal.say_json(_as_json(evaluator, cuts, cautions))
     return 0
 
 
-def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> dict[str, tuple[int, CutPassages] | None]:
+def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> Cuts:
     """By setting the chunks and the passages that they cut; None, and a caution, where they cannot be made."""
     from ragtrial.dataset.cut_passages import cut_passages
     from ragtrial.errors import Fault, ModelNotFoundError, PrefixesError
     from ragtrial.records import Caution
     from ragtrial.setting import uncovered_cautions
 
-    found: dict[str, tuple[int, CutPassages] | None] = {}
+    found: Cuts = {}
     stale: dict[Fault, None] = {}
     for setting in evaluator.settings:
         found[setting.name] = None
@@ -117,6 +79,59 @@ def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> dict[str, t
     if stale:
         raise PrefixesError(*stale)
     return found
+
+
+def _grades(evaluator: RetrievalEvaluator) -> Counter[int]:
+    """How many judgments have each grade."""
+    queries = evaluator.resolved.labels.queries
+    return Counter(judgment.relevance for query in queries for judgment in query.relevant_docs)
+
+
+def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: Cuts) -> None:
+    from ragtrial.views.table import counted
+
+    labels, grades = evaluator.resolved.labels, _grades(evaluator)
+    resolutions = evaluator.resolved.resolutions
+    library = evaluator.ground.library
+    terminal.say(f"config     {config} is right; {counted(len(evaluator.settings), 'setting')}")
+    terminal.say(f"documents  {len(library):,}, {library.empty:,} of them empty")
+    by_grade = ", ".join(f"{count:,} of grade {grade}" for grade, count in sorted(grades.items(), reverse=True))
+    terminal.say(f"queries    {len(labels.queries):,} with {grades.total():,} judgments: {by_grade or 'none'}")
+    for head, line in zip(("passages", ""), _found_as(_counts(resolutions)), strict=False):
+        terminal.say(f"{head:<11}{line}")
+    for resolution in resolutions if terminal.verbose else ():
+        if not resolution.is_plain:
+            terminal.say(f"           {_told(resolution)}")
+    terminal.say()
+    terminal.table(_table(cuts))
+    if any(made is not None and made[1].cut for made in cuts.values()):
+        terminal.say("A passage is cut when no single chunk holds the whole of it.")
+    for setting in evaluator.settings:
+        if cuts[setting.name] is None and setting.chunker.needs_embedder:
+            terminal.say(f"{setting.name}: not counted: its chunker needs vectors, which run makes.")
+
+
+def _as_json(evaluator: RetrievalEvaluator, cuts: Cuts, cautions: Sequence[Caution]) -> dict[str, Any]:
+    library, resolutions = evaluator.ground.library, evaluator.resolved.resolutions
+    return {
+        "exit_code": 0,
+        "documents": len(library),
+        "empty_documents": library.empty,
+        "queries": len(evaluator.resolved.labels.queries),
+        "judgments": {str(grade): count for grade, count in sorted(_grades(evaluator).items())},
+        "passages": _counts(resolutions),
+        "noticed_passages": [asdict(resolution) for resolution in resolutions if not resolution.is_plain],
+        "settings": [
+            {
+                "name": name,
+                "chunks": made[0] if made else None,
+                "passages": made[1].passages if made else None,
+                "passages_cut": made[1].cut if made else None,
+            }
+            for name, made in cuts.items()
+        ],
+        "warnings": [{"code": caution.code, "message": caution.message} for caution in cautions],
+    }
 
 
 _SAID = {
@@ -170,7 +185,7 @@ def _told(resolution: Resolution) -> str:
     return f"query {resolution.query!r}, {docs}: {', '.join(filter(None, what))}{quote}"
 
 
-def _table(cuts: Mapping[str, tuple[int, CutPassages] | None]) -> list[list[str]]:
+def _table(cuts: Cuts) -> list[list[str]]:
     """A row per setting; without passages, its chunks alone."""
     some = any(made is not None and made[1].passages for made in cuts.values())
     rows = [["setting", "chunks", *(["passages cut", "share"] if some else [])]]
