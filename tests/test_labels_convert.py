@@ -347,9 +347,9 @@ def test_an_output_that_is_there_is_replaced_only_by_force(convert: Conversions)
         (["labels", "-o", "x.json", "--corpus", "documents", "--config", "c.yaml"],
          "give --corpus or --config: a label is a place in documents, so they are needed. "
          "Try 'ragtrial labels convert --help'."),
-        (["labels", "-o", "documents", "--corpus", "documents"], "documents: is a folder; -o names the file to write."),
+        (["labels", "-o", "documents", "--corpus", "documents"], "documents: is a folder; name the file to write."),
         (["labels", "-o", "labels/x.json", "--corpus", "documents"],
-         "labels/x.json: cannot be written: File exists."),
+         "labels/x.json: cannot be written: there is no folder labels; make it, or name another place."),
         (["none", "-o", "x.json", "--corpus", "documents"], "none: there is no such file."),
         (["documents", "-o", "x.json", "--corpus", "documents"], "documents: is a folder; a file is needed here."),
         (["labels", "-o", "x.json", "--corpus", "none"],
@@ -414,8 +414,8 @@ def test_documents_are_read_from_one_file_too_and_nothing_is_left_behind(
     written(convert.source, passages(WHITE))
     (convert.folder / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(convert.folder / "temporary"))
-    assert ran(capsys, "labels", "--corpus", "corpus.jsonl", "-o", "new/out.json").code == 0
-    (query,) = json.loads((convert.folder / "new" / "out.json").read_text())["queries"]
+    assert ran(capsys, "labels", "--corpus", "corpus.jsonl", "-o", "out.json").code == 0
+    (query,) = json.loads((convert.folder / "out.json").read_text())["queries"]
     assert query["relevant_docs"][0].items() >= label("hub/reset.md", WHITE).items()
     assert list((convert.folder / "temporary").iterdir()) == []
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ragtrial.cli.terminal import Terminal, common_options, write
+from ragtrial.cli.terminal import Terminal, common_options
 
 if TYPE_CHECKING:
     from ragtrial.dataset.library import Library
@@ -83,6 +83,7 @@ def convert_labels(
         raise click.UsageError("give --corpus or --config: a label is a place in documents, so they are needed.")
     if fuzzy is not None and math.isnan(fuzzy):
         raise click.BadParameter("nan is no likeness; it must be above 0 and at most 1.", param_hint="'--fuzzy'")
+    output = output if output == _STANDARD_OUTPUT else str(at_home(output))
     _check_output(terminal, output, force=force)
     read = read_labels(at_home(file), form)
     with _documents(terminal, corpus, config) as library:
@@ -114,37 +115,28 @@ def convert_labels(
 
 def _check_output(terminal: Terminal, output: str, *, force: bool) -> None:
     from ragtrial.errors import Fault, InputError
-    from ragtrial.options import at_home
+    from ragtrial.formats.output import check_folder
 
-    target = at_home(output)
     if output == _STANDARD_OUTPUT:
         if terminal.as_json:
             raise InputError("--json and -o - both write to standard output; leave one of them out.")
-    elif target.is_dir():
-        raise InputError(Fault(str(target), message="is a folder; -o names the file to write."))
-    elif target.is_file() and not force:
-        raise InputError(Fault(str(target), message="is there already; --force replaces it."))
+        return
+    check_folder(output)
+    if Path(output).is_file() and not force:
+        raise InputError(Fault(output, message="is there already; --force replaces it."))
 
 
 def _write(terminal: Terminal, output: str, text: str) -> None:
     """Write the labels; on standard output they are alone, and what is told of them goes to stderr."""
-    from ragtrial.errors import Fault, InputError
-    from ragtrial.options import at_home
-    from ragtrial.storage.atomic import write_text
+    from ragtrial.formats.output import opened
 
+    with contextlib.redirect_stdout(terminal.out), opened(output) as file:
+        file.write(text.encode("utf-8"))
     if output == _STANDARD_OUTPUT:
-        write(text.rstrip("\n"), terminal.out)
         terminal.out = sys.stderr
-        return
-    target = at_home(output)
-    try:
-        write_text(target, text)
-    except OSError as error:
-        message = f"cannot be written: {error.strerror or error}."
-        raise InputError(Fault(str(target), message=message)) from error
 
 
-@contextmanager
+@contextlib.contextmanager
 def _documents(terminal: Terminal, corpus: str | None, config: str | None) -> Iterator[Library]:
     """The documents of a config through its workspace, those of a folder for once."""
     if config is not None:
