@@ -61,10 +61,25 @@ def highest_grades(labels: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """What a retriever is asked.
+
+    ``phrasings`` are other wordings of ``text``. ``where`` and ``where_document`` are filters on the metadata and the
+    text of what is found, as Chroma writes them; None where there are none.
+    """
+
+    text: str
+    phrasings: tuple[str, ...] = ()
+    where: Mapping[str, Any] | None = None
+    where_document: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A question with its known good answers.
 
-    ``ordered`` says that the order of ``relevant_docs`` is the order in which they should be found.
+    ``ordered`` says that the order of ``relevant_docs`` is the order in which they should be found. The rest is of
+    the ``Question`` that is asked.
     """
 
     id: str
@@ -72,6 +87,14 @@ class Query:
     relevant_docs: tuple[Judgment, ...] = ()
     tags: tuple[str, ...] = ()
     ordered: bool = False
+    phrasings: tuple[str, ...] = ()
+    where: Mapping[str, Any] | None = None
+    where_document: Mapping[str, Any] | None = None
+
+    @property
+    def question(self) -> Question:
+        """What a retriever is asked."""
+        return Question(self.text, self.phrasings, self.where, self.where_document)
 
 
 @dataclass(frozen=True, slots=True)

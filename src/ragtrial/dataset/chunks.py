@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +29,21 @@ class Chunks:
     """
 
     def __init__(self, library: Library, folder: Path) -> None:
+        self._hold(library, folder.name, {name: read_array(folder / f"{name}.npy") for name in _COLUMNS})
+
+    @classmethod
+    def of(cls, library: Library, places: Iterable[tuple[int, int, int]]) -> Self:
+        """Chunks in memory, in any order: position of the document, start and end of each. Named by their content."""
+        writer = ChunksWriter()
+        for position, start, end in places:
+            writer.add(position, library.ids[position], library.text(position), Span(start, end))
+        made, columns = cls.__new__(cls), writer.columns()
+        made._hold(library, hashlib.blake2b(columns["id"].tobytes(), digest_size=16).hexdigest(), columns)
+        return made
+
+    def _hold(self, library: Library, name: str, columns: Mapping[str, npt.NDArray[Any]]) -> None:
         self.library = library
-        self.name = folder.name
-        columns = {name: read_array(folder / f"{name}.npy") for name in _COLUMNS}
+        self.name = name
         self.document: Codes = columns["document"]
         self.start: npt.NDArray[np.int64] = columns["start"]
         self.end: npt.NDArray[np.int64] = columns["end"]
@@ -39,6 +53,11 @@ class Chunks:
 
     def __len__(self) -> int:
         return len(self.document)
+
+    def write(self, folder: Path) -> None:
+        """Put the columns into ``folder``."""
+        for name, column in zip(_COLUMNS, (self.document, self.start, self.end, self._ids), strict=True):
+            write_array(folder / f"{name}.npy", column)
 
     def id(self, position: int) -> str:
         return bytes(self._ids[position]).hex()
@@ -82,8 +101,15 @@ class ChunksWriter:
         content = f"{document_id}\0{span.start}\0{span.end}\0{text[span.start : span.end]}"
         self._ids += hashlib.blake2b(content.encode("utf-8"), digest_size=ID_BYTES).digest()
 
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """What was collected, by the name of the column."""
+        return {
+            "document": np.array(self._document, dtype=np.int32),
+            "start": np.array(self._start, dtype=np.int64),
+            "end": np.array(self._end, dtype=np.int64),
+            "id": np.frombuffer(bytes(self._ids), dtype=np.uint8).reshape(-1, ID_BYTES),
+        }
+
     def write(self, folder: Path) -> None:
-        write_array(folder / "document.npy", np.array(self._document, dtype=np.int32))
-        write_array(folder / "start.npy", np.array(self._start, dtype=np.int64))
-        write_array(folder / "end.npy", np.array(self._end, dtype=np.int64))
-        write_array(folder / "id.npy", np.array(self._ids, dtype=np.uint8).reshape(-1, ID_BYTES))
+        for name, column in self.columns().items():
+            write_array(folder / f"{name}.npy", column)

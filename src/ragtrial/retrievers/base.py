@@ -1,44 +1,111 @@
-"""What every retriever owes, and how its chunks become the units that are scored."""
+"""What every retriever owes, and what it may ask for."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from io import BytesIO
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Protocol, Self
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from pydantic import Field
 
 from ragtrial.chunkers import AnyChunker
-from ragtrial.context import ContextOptions
+from ragtrial.context import ContextOptions, IndexedTexts
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.dataset.library import Library
 from ragtrial.embedders import AnyEmbedder
+from ragtrial.judgments import Bools
 from ragtrial.options import Options
-from ragtrial.rankings import Codes, Collapsed, Counts, Floats, Rankings, collapse, unfilled
+from ragtrial.progress import Progress
+from ragtrial.rankings import Floats, Rankings
+from ragtrial.records import Caution, Question
 from ragtrial.registry import Registry
+from ragtrial.storage.fingerprints import Digest
 from ragtrial.stores import AnyStore, Index
+
+T = TypeVar("T")
+Fact = int | float | str | bool | None
+Facts = Mapping[str, Fact]
+_NONE: Facts = MappingProxyType({})
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Ranked units of many questions, best first: chunks, or stretches of documents and whole ones.
+
+    The codes of ``rankings`` are positions in ``units``. ``skipped``, shape (questions,), marks the questions that
+    could not be answered and are left out of every mean; their rows are empty. ``facts`` are counts and words that
+    the report shows beside the setting.
+    """
+
+    units: Chunks
+    rankings: Rankings
+    skipped: Bools
+    facts: Facts = field(default_factory=lambda: _NONE)
+
+    @classmethod
+    def of(cls, units: Chunks, rankings: Rankings, facts: Facts = _NONE) -> Candidates:
+        """Of a search that answered every question."""
+        return cls(units, rankings, np.zeros(len(rankings), dtype=np.bool_), facts)
 
 
 class Materials(Protocol):
-    """What a retriever may ask for; nothing is made before it is asked."""
+    """What a retriever or a refiner may ask for; nothing is made before it is asked.
 
-    def index(self) -> Index: ...
+    ``setting`` is the name to use in messages. ``is_fresh`` is true while latency is measured: then nothing that
+    depends on the question may be read from the disk.
+    """
 
-    def embed_queries(self, texts: Sequence[str]) -> Floats: ...
+    setting: str
+    library: Library
+    progress: Progress
+    is_fresh: bool
+
+    def chunks(self) -> Chunks:
+        """The chunks of the setting's chunker."""
+        ...
+
+    def texts(self, units: Chunks | None = None) -> IndexedTexts:
+        """What is indexed for each chunk of the setting; for other ``units`` their titles and texts."""
+        ...
+
+    def index(self) -> Index:
+        """The index of the setting's vectors."""
+        ...
+
+    def embed_queries(self, texts: Sequence[str]) -> Floats:
+        """The vectors of questions, float32 (texts, dimension), by the setting's embedder."""
+        ...
+
+    def embed_texts(self, texts: Sequence[str]) -> Floats:
+        """The vectors of texts as those of chunks are made, float32 (texts, dimension); each is kept."""
+        ...
+
+    def keep(self, kind: str, parts: Any, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
+        """A finished stage: ``build`` fills its folder once for equal ``parts`` (JSON values), ``read`` reads it.
+
+        ``kind`` is the folder of the workspace, ``what`` says in words what it is.
+        """
+        ...
+
+    def folder(self, kind: str) -> Path:
+        """A folder of the workspace for files that grow, such as a cache of answers; each writes its own file."""
+        ...
 
 
 class OpenRetriever(Protocol):
     """A retriever at work."""
 
-    def search(self, queries: Sequence[str], depth: int) -> Rankings:
-        """Chunks for each query, at most ``depth``, best first; fewer when no more are found."""
+    def search(self, questions: Sequence[Question], depth: int) -> Candidates:
+        """For each question at most ``depth`` units, best first; fewer when no more are found. Raises RunError."""
         ...
 
 
-class Retriever(Options):
-    """A way from queries to rankings, and what reaches it when it differs from the rest of the config."""
+class Ranker(Options):
+    """A way to rankings: a retriever makes them, a refiner makes better ones of others'."""
 
     version: ClassVar[int] = 1
     """Part of the rankings' fingerprint: raise it whenever the same options would rank otherwise."""
@@ -47,6 +114,53 @@ class Retriever(Options):
 
     top_k: Annotated[int, Field(ge=1)] = 10
     """How many hits of each ranking are kept and scored: documents, or chunks under `unit: span`."""
+
+    score: bool = True
+    """Whether it is a setting of its own, and not only a part of others."""
+
+    @property
+    def reached_by(self) -> frozenset[str]:
+        """Which of chunker, context, embedder and store change what it finds."""
+        return frozenset()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of those whose rankings it takes."""
+        return ()
+
+    def identity(self) -> dict[str, Any]:
+        """What changes its rankings, of the options: not how deep they are cut, nor what reaches it."""
+        return {**self.model_dump(mode="json", exclude=REACHING | NOT_RANKING), "version": self.version}
+
+    def inputs(self, digest: Digest) -> Any:
+        """What else changes its rankings, as JSON values: hashes of files, versions of libraries.
+
+        ``digest`` hashes a file. Raises InputError for what is not there.
+        """
+        return None
+
+    def asked(self, question: Question) -> Any:
+        """What of a question changes its ranking, as JSON values: the text alone, unless it says otherwise."""
+        return question.text
+
+    def check(self, materials: Materials, questions: Sequence[Question]) -> None:
+        """Look for everything that it needs, before any work is done. Raises InputError."""
+
+    def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
+        """What should be known of what ``setting`` found, by its facts."""
+        yield from ()
+
+
+class Retriever(Ranker):
+    """A way from questions to rankings."""
+
+    @abstractmethod
+    def open(self, materials: Materials) -> OpenRetriever:
+        """The retriever, ready to search. Raises RunError."""
+
+
+class ChunkRetriever(Retriever):
+    """A retriever of chunks."""
 
     chunker: AnyChunker | None = None
     """This retriever's own chunker (default: the config's)."""
@@ -57,75 +171,26 @@ class Retriever(Options):
     embedder: AnyEmbedder | None = None
     """This retriever's own embedder (default: the config's)."""
 
+    @property
+    def reached_by(self) -> frozenset[str]:
+        return frozenset({"chunker", "context"})
+
+
+class VectorRetriever(ChunkRetriever):
+    """A retriever of chunks by their vectors."""
+
     store: AnyStore | None = None
     """This retriever's own store (default: the config's)."""
 
-    @abstractmethod
-    def open(self, materials: Materials) -> OpenRetriever:
-        """The retriever, ready to search."""
-
-    def identity(self) -> dict[str, Any]:
-        return {**self.model_dump(mode="json", exclude=REACHING), "version": self.version}
+    @property
+    def reached_by(self) -> frozenset[str]:
+        return frozenset({"chunker", "context", "embedder", "store"})
 
 
 REACHING = {"chunker", "context", "embedder", "store"}
 """The options that say what reaches a retriever; all others are its own."""
 
+NOT_RANKING = {"top_k", "score", "of"}
+"""The options that change no ranking: it is cut later, and parts count by what they are, not by their names."""
+
 RETRIEVERS: Registry[type[Retriever]] = Registry("retriever")
-_FILE = "rankings.npz"
-
-
-@dataclass(frozen=True, eq=False)
-class Retrieved:
-    """Ranked documents or chunks of many queries, the chunks that brought them, and how many were read for each."""
-
-    collapsed: Collapsed
-    read: Counts
-
-    def save(self, folder: Path) -> None:
-        """Write the rankings to a file of ``folder``."""
-        with (folder / _FILE).open("wb") as file:
-            np.savez(
-                file,
-                documents=self.collapsed.rankings.codes,
-                scores=self.collapsed.rankings.scores,
-                chunks=self.collapsed.units,
-                dropped=self.collapsed.dropped,
-                read=self.read,
-            )
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """The rankings that were saved in ``folder``."""
-        with np.load(BytesIO((folder / _FILE).read_bytes()), allow_pickle=False) as columns:
-            rankings = Rankings(columns["documents"], columns["scores"])
-            return cls(Collapsed(rankings, columns["chunks"], columns["dropped"]), columns["read"])
-
-
-def retrieve_units(retriever: OpenRetriever, queries: Sequence[str], top_k: int, unit_of: Codes) -> Retrieved:
-    """The best ``top_k`` units of each query: chunks collapsed to their documents, first one wins; or chunks.
-
-    ``unit_of`` maps a chunk's code to its document's, or to itself. A query whose first ``top_k`` chunks hold fewer
-    units is asked again for twice as many chunks, until it has ``top_k`` units, all there are, or no more chunks come.
-    """
-    wanted = min(top_k, len(np.unique(unit_of)))
-    units = unfilled(len(queries), wanted)
-    chunks = units.codes.copy()
-    dropped = np.zeros(len(queries), dtype=np.int64)
-    read = np.zeros(len(queries), dtype=np.int64)
-    pending = np.arange(len(queries))
-    depth = max(wanted, 1)
-    while len(pending):
-        found = retriever.search([queries[index] for index in pending.tolist()], depth)
-        collapsed = collapse(found, unit_of)
-        before = read[pending]
-        read[pending], dropped[pending] = found.lengths, collapsed.dropped
-        done = (collapsed.rankings.lengths >= wanted) | (found.lengths <= before) | (depth >= len(unit_of))
-        kept = collapsed.cut(wanted)
-        rows, width = pending[done], kept.rankings.depth
-        units.codes[rows, :width] = kept.rankings.codes[done]
-        chunks[rows, :width] = kept.units[done]
-        units.scores[rows, :width] = kept.rankings.scores[done]
-        pending = pending[~done]
-        depth = min(2 * depth, max(len(unit_of), 1))
-    return Retrieved(Collapsed(units, chunks, dropped), read)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ragtrial.rankings import Rankings
-from ragtrial.retrievers.base import RETRIEVERS, Materials, OpenRetriever, Retriever
+from ragtrial.records import Question
+from ragtrial.retrievers.base import RETRIEVERS, Candidates, Materials, OpenRetriever, VectorRetriever
 
 
 @RETRIEVERS.register("dense")
-class DenseRetriever(Retriever):
+class DenseRetriever(VectorRetriever):
     """The chunks whose vectors are nearest to the query's."""
 
     kind: Literal["dense"] = "dense"
@@ -25,5 +25,6 @@ class DenseRetriever(Retriever):
 class _OpenDense:
     materials: Materials
 
-    def search(self, queries: Sequence[str], depth: int) -> Rankings:
-        return self.materials.index().search(self.materials.embed_queries(queries), depth)
+    def search(self, questions: Sequence[Question], depth: int) -> Candidates:
+        vectors = self.materials.embed_queries([question.text for question in questions])
+        return Candidates.of(self.materials.chunks(), self.materials.index().search(vectors, depth))
