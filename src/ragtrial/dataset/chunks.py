@@ -25,11 +25,11 @@ class Chunks:
     """Chunks by position, in the order of their documents. Columns and texts are mapped from files.
 
     ``document`` (int32) is each chunk's document's position; ``start`` and ``end`` (int64) are characters of its text;
-    ids come from content: document, span and text. ``name`` is that of the folder.
+    ids come from content: document, span and text. ``name``, that of the folder unless it is given, tells them from others.
     """
 
-    def __init__(self, library: Library, folder: Path) -> None:
-        self._hold(library, folder.name, {name: read_array(folder / f"{name}.npy") for name in _COLUMNS})
+    def __init__(self, library: Library, folder: Path, name: str | None = None) -> None:
+        self._hold(library, name or folder.name, {name: read_array(folder / f"{name}.npy") for name in _COLUMNS})
 
     @classmethod
     def of(cls, library: Library, places: Iterable[tuple[int, int, int]]) -> Self:
