@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -15,9 +15,10 @@ from ragtrial.context import ContextOptions
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.uncovered import uncovered
 from ragtrial.embedders import Embedder
-from ragtrial.records import Caution
+from ragtrial.records import Caution, Question
 from ragtrial.refiners import Refiner
 from ragtrial.retrievers import Ranker
+from ragtrial.retrievers.base import REACHING
 from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.stores import Store
 
@@ -42,7 +43,7 @@ class Setting:
     store: Store
     config: ExperimentConfig = field(repr=False)
     parts: tuple[Setting, ...] = ()
-    values: Mapping[str, Any] = _NO_VALUES
+    values: Mapping[str, Any] = field(default_factory=lambda: _NO_VALUES)
 
     @cached_property
     def reached_by(self) -> frozenset[str]:
@@ -67,6 +68,11 @@ class Setting:
         reach = {name: getattr(self, name).model_dump(mode="json") for name in sorted(self.reached_by)}
         return fingerprint([self.retriever.identity(), reach, [part.ranking_key for part in self.parts]])
 
+    @cached_property
+    def index_key(self) -> str:
+        """Equal for settings whose vectors and index are the same."""
+        return fingerprint([getattr(self, name).model_dump(mode="json") for name in REACHING])
+
     @property
     def key(self) -> tuple[str, int]:
         """Equal for settings that are the same."""
@@ -77,6 +83,12 @@ class Setting:
         """How many hits of each part it looks at."""
         return self.retriever.candidates if isinstance(self.retriever, Refiner) else 0
 
+    def wordings(self, questions: Sequence[Question]) -> list[Question]:
+        """What its parts are asked for ``questions``, those of the first before those of the second."""
+        if not isinstance(self.retriever, Refiner):
+            return []
+        return [wording for question in questions for wording in self.retriever.phrasings(question)]
+
     def tree(self) -> Iterator[Setting]:
         """The setting and all that it is made of, the parts before what is made of them."""
         for part in self.parts:
@@ -86,13 +98,13 @@ class Setting:
     def is_reached(self, axis: str) -> bool:
         """Whether the option of the config with that dotted name changes what it returns."""
         head, _, rest = axis.partition(".")
-        if head in ("chunker", "context", "embedder", "store"):
+        if head in REACHING:
             mine = head in self.reached_by and getattr(self.retriever, head, None) is None
             return mine or any(part.is_reached(axis) for part in self.parts)
         entry, _, option = rest.partition(".")
         if head == "retrievers" and entry == self.entry:
             return option != "score"
-        # Of a part's ranking so many hits are looked at as the refiner says: where it is cut by itself is another matter.
+        # How deep a part's ranking is looked at is up to its refiner, wherever it is cut by itself.
         return option not in ("top_k", "score") and any(part.is_reached(axis) for part in self.parts)
 
 

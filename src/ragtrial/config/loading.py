@@ -73,12 +73,18 @@ def _part_faults(config: ExperimentConfig) -> Iterator[tuple[KeyPath, str]]:
     for name, ranker in config.retrievers.items():
         if not ranker.score and name not in used:
             where: KeyPath = ("retrievers", name, "score")
-            yield where, f"{dotted(where)} is false and no refiner has {name!r} among its parts (of): it would do nothing."
+            yield (
+                where,
+                f"{dotted(where)} is false and no refiner has {name!r} among its parts (of): it would do nothing.",
+            )
         for part in ranker.parts:
             of: KeyPath = ("retrievers", name, "of")
             if part not in config.retrievers:
                 near = did_you_mean(part, config.retrievers)
-                yield of, f"{dotted(of)} names {part!r}, which is no retriever.{near} Known: {listed(config.retrievers)}."
+                yield (
+                    of,
+                    f"{dotted(of)} names {part!r}, which is no retriever.{near} Known: {listed(config.retrievers)}.",
+                )
             elif ring := _ring(config, name, part):
                 yield of, f"{dotted(of)} leads back to {name!r}: {' -> '.join(ring)}; a refiner cannot refine itself."
 
