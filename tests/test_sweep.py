@@ -70,7 +70,9 @@ def test_keys_in_one_entry_move_together() -> None:
 
 def test_a_share_follows_the_other_key_wherever_that_stands_and_is_rounded_halves_up() -> None:
     sweep = "matrix: {chunker.overlap: {share: 0.25, of: chunker.size}, chunker.size: [100, 101, 102, 103]}"
-    assert made(sweep) == [{OVERLAP: overlap, SIZE: size} for size, overlap in [(100, 25), (101, 25), (102, 26), (103, 26)]]
+    assert made(sweep) == [
+        {OVERLAP: overlap, SIZE: size} for size, overlap in [(100, 25), (101, 25), (102, 26), (103, 26)]
+    ]
     assert ShareAxis(share=[0.1], of=SIZE).at(0, 25) == 3  # 2.5, and 0.1 * 25 is no more than that
 
 
@@ -89,7 +91,9 @@ def test_a_share_of_what_is_no_axis_is_a_share_of_what_the_config_has() -> None:
 
 
 def test_a_share_moves_with_keys_that_move_together() -> None:
-    sweep = 'matrix: {"chunker.size, embedder.model": [[10, a], [30, b]], chunker.overlap: {share: 0.5, of: chunker.size}}'
+    sweep = (
+        'matrix: {"chunker.size, embedder.model": [[10, a], [30, b]], chunker.overlap: {share: 0.5, of: chunker.size}}'
+    )
     assert made(sweep) == [{SIZE: 10, MODEL: "a", OVERLAP: 5}, {SIZE: 30, MODEL: "b", OVERLAP: 15}]
 
 
@@ -257,7 +261,9 @@ def test_a_mapping_of_another_kind_replaces_the_section_and_others_are_merged(va
     assert with_last(f"matrix: {{chunker: [{value}]}}").value["chunker"] == expected
 
 
-@pytest.mark.parametrize("keys", ["chunker.kind: [fixed], chunker.size: [9]", "chunker.size: [9], chunker.kind: [fixed]"])
+@pytest.mark.parametrize(
+    "keys", ["chunker.kind: [fixed], chunker.size: [9]", "chunker.size: [9], chunker.kind: [fixed]"]
+)
 def test_a_swept_kind_replaces_the_section_with_what_is_swept_beside_it(keys: str) -> None:
     assert with_last(f"matrix: {{{keys}}}").value["chunker"] == {"kind": "fixed", "size": 9}
 

@@ -125,7 +125,7 @@ def _share_faults(sweep: SweepOptions, config: Mapping[str, Any]) -> Iterator[Pl
         elif of not in by_key:
             found = written_at(config, of)
             if not _is_whole(found):
-                near = did_you_mean(of, by_key)
+                near = did_you_mean(of, by_key.keys() - axis.keys)
                 says = "has no such key" if found is None else f"has {shown(found)} there"
                 message = (
                     f"{dotted(place)} is {of}, which is no axis, and the config {says}; a share is of a whole number."
