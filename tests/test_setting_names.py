@@ -19,7 +19,8 @@ RANK = "retrievers.hybrid.rank_constant"
 def names(matrix: dict[str, list[Any]], retriever: str = "dense", **more: Any) -> list[str]:
     """The names of ``retriever`` in every combination, all of whose values reach it."""
     sweep = sweep_of(matrix=matrix, **more)
-    return [SettingNames.of(sweep).name(retriever, one) for one in combinations(sweep, 0)]
+    naming = SettingNames.of(sweep)
+    return [naming.name(retriever, one) for one in combinations(sweep, 0)]
 
 
 # By default.
@@ -86,13 +87,12 @@ def test_keys_that_end_alike_are_told_apart_by_as_much_as_it_takes() -> None:
         "chunker.size": [1], "retrievers.dense.top_k": [2], "retrievers.bm25.top_k": [3],
         "retrievers.bm25.chunker.size": [4], "retrievers.mix.rerank.top_k": [5],
     }  # fmt: skip
-    (one,) = combinations(sweep_of(matrix=matrix), 0)
-    naming = SettingNames.of(sweep_of(matrix=matrix))
+    sweep = sweep_of(matrix=matrix)
+    (one,) = combinations(sweep, 0)
+    naming = SettingNames.of(sweep)
     assert naming.name("mix", one) == "mix-top_k5-chunker.size1-dense.top_k2-bm25.top_k3-bm25.chunker.size4"
     assert naming.name("dense", one.only([TOP_K, SIZE])) == "dense-top_k2-chunker.size1"
-    assert naming.name("bm25", one.only(["retrievers.bm25.chunker.size"])) == "bm25-bm25.chunker.size4".replace(
-        "bm25.chunker.size", "retrievers.bm25.chunker.size"
-    )
+    assert naming.name("bm25", one.only(["retrievers.bm25.chunker.size"])) == "bm25-retrievers.bm25.chunker.size4"
 
 
 def test_a_long_name_is_cut_and_ends_with_a_hash_of_the_whole() -> None:
@@ -129,6 +129,10 @@ def test_names_do_not_depend_on_the_order_of_values() -> None:
 
 
 # By a template.
+
+
+def test_a_name_that_begins_with_a_number_below_zero_says_minus() -> None:
+    assert names({SIZE: [-1, 1]}, name="{chunker.size}-{retriever}") == ["minus1-dense", "1-dense"]
 
 
 def test_a_template_is_filled_with_the_retriever_and_the_values() -> None:

@@ -11,6 +11,7 @@ from ragtrial.config.axes import axis_faults
 from ragtrial.config.models import ExperimentConfig
 from sweeps import BASE, faults_of, read, sweep_of, written
 
+SHAPES = "an axis is a list of values, {range: [start, stop, step]}, or {share: 0.2, of: chunker.size}"
 SECTIONS = "An axis reaches into chunker, context, embedder, store or retrievers."
 
 
@@ -39,18 +40,10 @@ max_settings: 10
 @pytest.mark.parametrize(
     ("axis", "column", "message"),
     [
-        ("5", 12, ": an axis is a list of values, {range: [start, stop, step]}, or {share: 0.2, of: chunker.size}; found 5."),
-        ("", 12, ": an axis is a list of values, {range: [start, stop, step]}, or {share: 0.2, of: chunker.size}; found empty."),
-        (
-            "{size: [1, 2]}", 12,
-            ": an axis is a list of values, {range: [start, stop, step]}, or {share: 0.2, of: chunker.size}; "
-            "found a mapping of size.",
-        ),
-        (
-            "{range: [1, 2, 1], of: a}", 12,
-            ": an axis is a list of values, {range: [start, stop, step]}, or {share: 0.2, of: chunker.size}; "
-            "found a mapping of range, of.",
-        ),
+        ("5", 12, f": {SHAPES}; found 5."),
+        ("", 12, f": {SHAPES}; found empty."),
+        ("{size: [1, 2]}", 12, f": {SHAPES}; found a mapping of size."),
+        ("{range: [1, 2, 1], of: a}", 12, f": {SHAPES}; found a mapping of range, of."),
         ("[]", 12, " has 0 entries; it must have at least 1."),
         ("{range: [1, 2]}", 27, ".range: must have three numbers, start, stop (inclusive) and step; found 2."),
         ("{range: [1, 2, 0]}", 27, ".range: the step is 0; it must lead from start to stop."),
@@ -205,7 +198,8 @@ matrix:
 """
     found = faults_of(sweep)
     assert found[:4] == [
-        "2:61: sweep.matrix.chunker[2] is {size: 5, kind: 'recursive'}, as sweep.matrix.chunker[1] is; take one of them out.",
+        "2:61: sweep.matrix.chunker[2] is {size: 5, kind: 'recursive'}, as sweep.matrix.chunker[1] is; "
+        "take one of them out.",
         "3:40: sweep.matrix.retrievers.dense.top_k[2] is 128.0, as sweep.matrix.retrievers.dense.top_k[0] is; "
         "take one of them out.",
         "3:47: sweep.matrix.retrievers.dense.top_k[3] is 128, as sweep.matrix.retrievers.dense.top_k[0] is; "
@@ -244,7 +238,8 @@ def test_rows_of_keys_that_move_together_are_as_long_as_they_are() -> None:
         ("retrievers.dense.top_k", ", retrievers.dense.top_k: {range: [1, 2, 0.5]}", "1:42",
          ".of is retrievers.dense.top_k, whose range is not of whole numbers; a share is of whole numbers."),
         ("retrievers.dense.top_k", ", retrievers.dense: [{top_k: 5}]", "1:42",
-         ".of is retrievers.dense.top_k, and retrievers.dense is an axis as a whole; vary retrievers.dense.top_k itself."),
+         ".of is retrievers.dense.top_k, and retrievers.dense is an axis as a whole; vary "
+         "retrievers.dense.top_k itself."),
     ],
 )  # fmt: skip
 def test_a_share_of_what_is_no_whole_number_is_refused(of: str, more: str, place: str, message: str) -> None:
@@ -333,8 +328,8 @@ def test_a_matrix_that_is_too_large_is_refused_with_its_size() -> None:
     ]
     assert faults_of(sweep + "\nsample: 20") == []
     assert faults_of(sweep + "\nsample: 20\nexclude: [{chunker.size: 1}]") == [
-        "1:3: sweep has 1,000,000,000 combinations (1,000 x 1,000 x 1,000); from more than 100,000 a sample of at most so "
-        "many can be drawn, and only without exclude and lists of shares: take axes or values out."
+        "1:3: sweep has 1,000,000,000 combinations (1,000 x 1,000 x 1,000); from more than 100,000 a sample of at most "
+        "so many can be drawn, and only without exclude and lists of shares: take axes or values out."
     ]
 
 

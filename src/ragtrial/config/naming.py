@@ -18,6 +18,8 @@ LONGEST_NAME = 100
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_MINUS = re.compile(r"^-(?=[0-9])")
+_SEPARATORS = "._-"
 _SPEAKS_FOR_ITSELF = ("kind", "model", "function")
 """Last parts of keys whose values need no key before them."""
 
@@ -47,10 +49,10 @@ class SettingNames:
         the key as no other axis ends with. What is longer is cut and ends with a hash of the whole.
         """
         made = self._by_default(retriever, values) if self.template is None else self._filled(retriever, values)
-        made = _UNSAFE.sub("-", made).lstrip(".-_").rstrip(".-_") or retriever
+        made = _MINUS.sub("minus", _UNSAFE.sub("-", made)).strip(_SEPARATORS) or retriever
         if len(made) <= LONGEST_NAME:
             return made
-        return made[: LONGEST_NAME - 9].rstrip(".-_") + "-" + fingerprint(made)[:8]
+        return made[: LONGEST_NAME - 9].rstrip(_SEPARATORS) + "-" + fingerprint(made)[:8]
 
     def clashes(self, settings: Iterable[tuple[str, Mapping[str, Any]]]) -> list[tuple[KeyPath, str]]:
         """A fault for the first two of ``settings`` (retriever and values) that come out with one name; letters' case
@@ -199,7 +201,7 @@ def _shown(value: Any, *, others: Sequence[Any] = (), is_whole: bool = False) ->
     if isinstance(value, Mapping):
         return _mapping_shown(value, [one for one in others if isinstance(one, Mapping)], is_whole=is_whole)
     if isinstance(value, list):
-        return "-".join(_shown(one, is_whole=is_whole) for one in value) or "empty"
+        return "-".join(_shown(one, is_whole=is_whole) for one in value).lstrip(_SEPARATORS) or "empty"
     if value is None or isinstance(value, bool):
         return "none" if value is None else str(value).lower()
     text = str(value)
@@ -207,7 +209,7 @@ def _shown(value: Any, *, others: Sequence[Any] = (), is_whole: bool = False) ->
         return text.replace("+", "")
     if not is_whole:
         text = text.rstrip("/").rpartition("/")[2]
-    return _UNSAFE.sub("-", text).strip("-") or "empty"
+    return _UNSAFE.sub("-", text).strip(_SEPARATORS) or "empty"
 
 
 def _mapping_shown(value: Mapping[str, Any], others: Sequence[Mapping[str, Any]], *, is_whole: bool) -> str:
@@ -219,7 +221,7 @@ def _mapping_shown(value: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
         if key != "kind" and (is_whole or differs):
             label = _shown(one, is_whole=is_whole)
             parts.append(label if key in _SPEAKS_FOR_ITSELF else key + _glued(label, one))
-    return _UNSAFE.sub("-", "-".join(parts)) or "empty"
+    return _UNSAFE.sub("-", "-".join(parts)).strip(_SEPARATORS) or "empty"
 
 
 def _glued(label: str, value: Any) -> str:
