@@ -12,9 +12,12 @@ from pydantic import TypeAdapter
 
 from ragtrial.config.combinations import MOST_COMBINATIONS, combinations, identity_of, with_values
 from ragtrial.config.merging import merged_values
-from ragtrial.config.sweep import RangeAxis, ShareAxis, SweepOptions
+from ragtrial.config.models import ExperimentConfig
+from ragtrial.config.sweep import RangeAxis, Share, SweepOptions
 from ragtrial.errors import ConfigError
 from ragtrial.options import LocatedText
+from ragtrial.setting import setting_of
+from ragtrial.validation import validate
 from sweeps import BASE, FOLDER, LINES, MODEL, OVERLAP, SIZE, TOP_K, read, sweep_of, values, written
 
 
@@ -73,7 +76,7 @@ def test_a_share_follows_the_other_key_wherever_that_stands_and_is_rounded_halve
     assert made(sweep) == [
         {OVERLAP: overlap, SIZE: size} for size, overlap in [(100, 25), (101, 25), (102, 26), (103, 26)]
     ]
-    assert ShareAxis(share=[0.1], of=SIZE).at(0, 25) == 3  # 2.5, and 0.1 * 25 is no more than that
+    assert Share(0.1, SIZE).taken_of(25) == 3  # 2.5, and 0.1 * 25 is no more than that
 
 
 def test_several_shares_are_an_axis_whose_equal_outcomes_are_tried_once() -> None:
@@ -354,3 +357,53 @@ def test_the_schema_describes_each_option() -> None:
     schema = SweepOptions.model_json_schema()
     assert all(option["description"] for option in schema["properties"].values())
     assert list(schema["properties"]) == ["matrix", "include", "exclude", "name", "sample", "max_settings"]
+
+
+# The config that comes of it.
+
+
+def variants(sweep: str, base: str = BASE) -> list[ExperimentConfig]:
+    content = written(sweep, base)
+    made = [with_values(content, one) for one in combinations(read(content), 0, content.value)]
+    return [validate(ExperimentConfig, one.value, ConfigError, one.fault_at) for one in made]
+
+
+def test_each_combination_makes_a_config_of_its_own() -> None:
+    found = variants("matrix: {chunker: [{kind: fixed, size: 64}, {size: 128}], store.kind: [exact, chroma]}")
+    assert [(one.chunker.model_dump(exclude_unset=True), one.store.kind) for one in found] == [
+        ({"kind": "fixed", "size": 64}, "exact"),
+        ({"kind": "fixed", "size": 64}, "chroma"),
+        ({"kind": "recursive", "size": 128, "overlap": 40}, "exact"),
+        ({"kind": "recursive", "size": 128, "overlap": 40}, "chroma"),
+    ]
+    assert [setting_of(one, "dense").chunker for one in found] == [one.chunker for one in found]
+
+
+def test_settings_that_no_axis_reaches_are_the_same_in_every_variant() -> None:
+    found = variants("matrix: {chunker.size: [64, 128], store.kind: [exact, chroma]}")
+    assert len({setting_of(one, "dense").ranking_key for one in found}) == 4
+    assert len({setting_of(one, "whole").ranking_key for one in found}) == 2
+
+
+@pytest.mark.parametrize(
+    ("sweep", "fault"),
+    [
+        ("matrix:\n  chunker.size: [128, many]", "2:25: chunker.size is 'many'; it must be a whole number."),
+        (
+            "matrix:\n  chunker:\n    - {kind: fixed, sise: 3}",
+            "3:23: unknown key 'sise' in chunker. Did you mean 'size'? "
+            "Allowed here: kind, unit, tokenizer, measure, size, overlap.",
+        ),
+        ("matrix:\n  chunker: [fixed]", "2:15: chunker is 'fixed'; it must be a mapping of keys to values, like "
+                                        "{kind: recursive}."),
+        (
+            "include:\n  - {store: {kind: exact}}\n  - {store: {kind: exct}}",
+            "3:8: store.kind is 'exct'; it must be one of: chroma, exact. Did you mean 'exact'?",
+        ),
+    ],
+)  # fmt: skip
+def test_what_validation_finds_is_told_where_the_sweep_has_the_value(sweep: str, fault: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        variants(sweep)
+    (found,) = caught.value.faults
+    assert f"{found.line - LINES}:{found.column}: {found.message}" == fault

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 
 from ragtrial.config.merging import merged, merged_values
 from ragtrial.config.strict_yaml import KeyPath, YamlText
-from ragtrial.config.sweep import Axis, ShareAxis, SweepOptions
+from ragtrial.config.sweep import Axis, Share, ShareAxis, SweepOptions
 from ragtrial.errors import ConfigError, Fault
 from ragtrial.validation import shown
 
@@ -18,6 +20,7 @@ MOST_COMBINATIONS = 100_000
 """A matrix with more is never built; it can only be sampled from."""
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
+_Entries = tuple[tuple[str, Any, KeyPath], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +39,7 @@ class Combination(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self.chosen)
 
-    @property
+    @cached_property
     def identity(self) -> Hashable:
         """Equal for combinations with the same keys and values, whatever the order of keys."""
         return identity_of(self.chosen)
@@ -71,13 +74,13 @@ def shown_whole(value: Any) -> str:
 
 def identity_of(value: Any) -> Hashable:
     """What is equal for equal values: 1 and 1.0 are equal, 1 and true are not."""
-    if isinstance(value, bool):
-        return (bool, value)
-    if isinstance(value, Mapping):
-        return frozenset((key, identity_of(one)) for key, one in value.items())
+    if isinstance(value, str):
+        return value
     if isinstance(value, list):
         return tuple(map(identity_of, value))
-    return str(value) if isinstance(value, str) else (value, None)
+    if isinstance(value, dict | Mapping):
+        return frozenset((key, identity_of(one)) for key, one in value.items())
+    return (bool, value) if isinstance(value, bool) else (value, None)
 
 
 def unique(combinations: Iterable[Combination]) -> list[Combination]:
@@ -121,8 +124,10 @@ def size_refusal(sweep: SweepOptions) -> str | None:
 
 def of_matrix(sweep: SweepOptions, config: Mapping[str, Any] = _NONE) -> Iterator[Combination]:
     """Every combination of the matrix, before ``exclude`` and ``sample``; the last axis is the fastest."""
-    axes = sweep.axes()
-    return (_at(axes, index, config) for index in range(sweep.size()))
+    if not sweep.matrix:
+        return iter(())
+    columns = ([tuple(axis.at(position)) for position in range(axis.count)] for axis in sweep.axes())
+    return (_combined(row, config) for row in product(*columns))
 
 
 def included(sweep: SweepOptions) -> list[Combination]:
@@ -134,7 +139,7 @@ def included(sweep: SweepOptions) -> list[Combination]:
         where: dict[str, KeyPath] = {key: ("sweep", "include", number, key) for key in entry}
         for key, place, values in followers:
             if key not in entry and values.of in entry and len(values.share) == 1:
-                chosen[key], where[key] = values.at(0, entry[values.of]), place
+                chosen[key], where[key] = Share(values.share[0], values.of).taken_of(entry[values.of]), place
         made.append(Combination(chosen, where))
     return made
 
@@ -180,7 +185,7 @@ def with_values(content: YamlText, values: Combination) -> YamlText:
 def _sampled(sweep: SweepOptions, seed: int, config: Mapping[str, Any]) -> Sequence[Combination]:
     if sweep.sample and _needs_no_look(sweep):
         axes = sweep.axes()
-        return [_at(axes, index, config) for index in _drawn(sweep.size(), sweep.sample, seed)]
+        return [_combined(_row_at(axes, index), config) for index in _drawn(sweep.size(), sweep.sample, seed)]
     kept = unique(
         one for one in of_matrix(sweep, config) if not any(is_excluded(one, entry) for entry in sweep.exclude)
     )
@@ -205,25 +210,21 @@ def _drawn(size: int, sample: int | None, seed: int) -> Iterable[int]:
     return sorted(drawn)
 
 
-def _at(axes: Sequence[Axis], index: int, config: Mapping[str, Any]) -> Combination:
-    """The combination number ``index`` of the matrix."""
-    positions = []
+def _row_at(axes: Sequence[Axis], index: int) -> list[_Entries]:
+    """What each axis has in combination number ``index`` of the matrix."""
+    row: list[_Entries] = []
     for axis in reversed(axes):
         index, position = divmod(index, axis.count)
-        positions.append(position)
-    chosen: dict[str, Any] = {}
-    where: dict[str, KeyPath] = {}
-    shares: list[tuple[str, ShareAxis, int]] = []
-    for axis, position in zip(axes, reversed(positions), strict=True):
-        if isinstance(axis.values, ShareAxis):
-            key = axis.keys[0]
-            chosen[key], where[key] = None, axis.where  # its place in the order; the number follows
-            shares.append((key, axis.values, position))
-        for key, value, place in axis.at(position):
-            chosen[key], where[key] = value, place
-    for key, values, position in shares:
-        whole = chosen[values.of] if values.of in chosen else written_at(config, values.of)
-        chosen[key] = values.at(position, whole)
+        row.append(tuple(axis.at(position)))
+    return row[::-1]
+
+
+def _combined(row: Iterable[_Entries], config: Mapping[str, Any]) -> Combination:
+    chosen = {key: value for entries in row for key, value, _ in entries}
+    where = {key: place for entries in row for key, _, place in entries}
+    for key, value in chosen.items():
+        if isinstance(value, Share):
+            chosen[key] = value.taken_of(chosen[value.of] if value.of in chosen else written_at(config, value.of))
     return Combination(chosen, where)
 
 

@@ -19,6 +19,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
@@ -80,11 +81,20 @@ class ShareAxis(Options):
     of: str
     """The other key: an axis, or a whole number that the config has."""
 
-    def at(self, position: int, whole: int) -> int:
-        """The share at ``position`` of ``whole``."""
-        return math.floor(_exact(self.share[position]) * whole + Fraction(1, 2))
+
+@dataclass(frozen=True)
+class Share:
+    """A share of another key's value, which is not known before that is."""
+
+    share: float
+    of: str
+
+    def taken_of(self, whole: int) -> int:
+        """The nearest whole number, halves up, of the decimal that was written."""
+        return math.floor(_exact(self.share) * whole + Fraction(1, 2))
 
 
+@lru_cache(maxsize=1000)
 def _exact(number: float) -> Fraction:
     """The decimal that was written."""
     return Fraction(repr(number))
@@ -184,10 +194,12 @@ class Axis:
         return len(self.values.share if isinstance(self.values, ShareAxis) else self.values)
 
     def at(self, position: int) -> Iterator[tuple[str, Any, KeyPath]]:
-        """Each key with its value and the place of that value; of an axis that is not computed from another."""
+        """Each key with its value and the place of that value; a share of another key's is still to be taken."""
         if isinstance(self.values, RangeAxis):
             yield self.keys[0], self.values.at(position), self.where
-        elif isinstance(self.values, list):
+        elif isinstance(self.values, ShareAxis):
+            yield self.keys[0], Share(self.values.share[position], self.values.of), self.where
+        else:
             row, where = self.values[position], (*self.where, position)
             if len(self.keys) == 1:
                 yield self.keys[0], row, where
