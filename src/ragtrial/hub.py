@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from ragtrial.config import ExperimentConfig
-from ragtrial.config.loading import check_config
+from ragtrial.config.loading import check
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
 from ragtrial.dataset.dataset import Dataset, corpus_of, load_dataset
 from ragtrial.dataset.documents import passed_over
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 from ragtrial.environment import without_secrets
-from ragtrial.errors import ConfigError, Fault, InputError, LabelsError, listed
+from ragtrial.errors import Fault, InputError, LabelsError, listed
 from ragtrial.grading import GradedRankings, grade
 from ragtrial.ground import Ground, ground_of
 from ragtrial.judging import Judge, Scored, evaluated, grade_given_chunks
@@ -55,9 +55,7 @@ class RetrievalEvaluator:
         strict: bool = False,
         audit: bool = False,
     ) -> None:
-        faults = check_config(config)
-        if faults:
-            raise ConfigError(*(message for _, message in faults))
+        check(config)
         self.config = config
         self._progress = progress or Silent()
         self._limit = limit

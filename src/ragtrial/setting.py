@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 from ragtrial.chunkers import Chunker
 from ragtrial.config import ExperimentConfig
-from ragtrial.config.models import effective
+from ragtrial.config.models import effective, scored
+from ragtrial.config.naming import SettingNames
+from ragtrial.config.sweep import SweepOptions
+from ragtrial.config.variants import variants_of
 from ragtrial.context import ContextOptions
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.uncovered import uncovered
 from ragtrial.embedders import Embedder
+from ragtrial.errors import ConfigError, listed
 from ragtrial.records import Caution, Question
 from ragtrial.refiners import Refiner
 from ragtrial.retrievers import Ranker
 from ragtrial.retrievers.base import REACHING
 from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.stores import Store
+from ragtrial.validation import dotted
 
 _NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 
@@ -125,22 +130,63 @@ def setting_of(config: ExperimentConfig, entry: str) -> Setting:
 
 
 def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[Caution]]:
-    """The settings of a config, in its order; of equal ones the first stands for all, and that is said."""
-    settings: list[Setting] = []
-    cautions: list[Caution] = []
-    seen: dict[tuple[str, int], str] = {}
-    for name, retriever in config.retrievers.items():
-        if not retriever.score:
-            continue
-        setting = setting_of(config, name)
-        if setting.key in seen:
-            first = seen[setting.key]
-            message = f"setting {name!r} is the same as {first!r}; it is run and shown once, as {first!r}."
-            cautions.append(Caution("equal-settings", message))
-        else:
-            seen[setting.key] = name
-            settings.append(setting)
-    return settings, cautions
+    """The settings of a config and of its sweep, in their order; of equal ones the first stands for all.
+
+    Raises ConfigError for a sweep of too many settings, for names that come out alike, and for axes that reach none.
+    """
+    settings: dict[tuple[str, int], Setting] = {}
+    cautions: dict[Caution, None] = {}
+    names = SettingNames.of(config.sweep) if config.sweep else None
+    reaching: set[str] = set()
+    for variant in variants_of(config):
+        for entry in scored(variant.config):
+            setting = setting_of(variant.config, entry)
+            values = {key: value for key, value in variant.values.items() if setting.is_reached(key)}
+            reaching |= values.keys()
+            name = names.name(entry, values) if names else entry
+            first = settings.setdefault(setting.key, replace(setting, name=name, values=values))
+            if first.name != name:
+                message = (
+                    f"setting {name!r} is the same as {first.name!r}; it is run and shown once, as {first.name!r}."
+                )
+                cautions[Caution("equal-settings", message)] = None
+    made = list(settings.values())
+    if config.sweep and names:
+        _refuse_sweep(config, config.sweep, names, made, reaching)
+        cautions |= dict.fromkeys(_unreached(config.sweep, made))
+    return made, list(cautions)
+
+
+def _refuse_sweep(
+    config: ExperimentConfig, sweep: SweepOptions, names: SettingNames, made: Sequence[Setting], reaching: set[str]
+) -> None:
+    """Raise ConfigError for all that is wrong with the settings that a sweep makes."""
+    faults = []
+    for key in sweep.named_keys():
+        if key not in reaching:
+            entry = next((axis.where for axis in sweep.axes() if key in axis.keys), ("sweep", "include"))
+            message = f"{dotted(entry)}: {key} reaches no setting: none is changed by it, or each has its own."
+            faults.append(config.fault_at(entry, message))
+    if len(made) > sweep.max_settings:
+        message = (
+            f"the sweep comes to {len(made):,} settings; max_settings is {sweep.max_settings:,}. Take values out, "
+            "set sample, or raise max_settings."
+        )
+        faults.append(config.fault_at(("sweep",), message))
+    faults += [config.fault_at(*clash) for clash in names.clashes((one.entry, one.values) for one in made)]
+    if faults:
+        raise ConfigError(*faults)
+
+
+def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[Caution]:
+    """What is run once although the sweep has several values for it, entry by entry."""
+    for entry in dict.fromkeys(setting.entry for setting in made):
+        reached = {key for setting in made if setting.entry == entry for key in setting.values}
+        without = [key for key in sweep.named_keys() if key not in reached]
+        if without:
+            yield Caution(
+                "not-reached", f"{entry} is not changed by {listed(without)}; equal settings of it are run once."
+            )
 
 
 def too_long_cautions(setting: Setting, too_long: Mapping[str, int | None]) -> Iterator[Caution]:

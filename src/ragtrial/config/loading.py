@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ragtrial.config.merging import merged
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
 from ragtrial.config.strict_yaml import KeyPath, YamlText, parse_yaml
+from ragtrial.config.variants import check_variants
 from ragtrial.dataset.texts import read_text
 from ragtrial.embedders import Embedder
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
@@ -25,16 +27,21 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentCo
     file = Path(path)
     content = _read(file, ())
     for number, override in enumerate(overrides, 1):
-        content = _merged(content, _override(override, f"--set #{number}", content.value))
+        content = merged(content, _override(override, f"--set #{number}", content.value))
     content.value.pop("extends", None)
     content.written.pop("extends", None)
     config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
+    config.remember(content, str(file), file.read_text(encoding="utf-8-sig"))
+    check(config)
+    return config
+
+
+def check(config: ExperimentConfig) -> None:
+    """Raise ConfigError for what is wrong between the parts of ``config``, and of every config its sweep makes."""
     faults = check_config(config)
     if faults:
-        raise ConfigError(*(content.fault_at(where, message) for where, message in faults))
-    config._file, config._text = str(file), file.read_text(encoding="utf-8-sig")  # noqa: SLF001 - set once, here
-    config._written = content.written  # noqa: SLF001
-    return config
+        raise ConfigError(*(config.fault_at(where, message) for where, message in faults))
+    check_variants(config, check_config)
 
 
 def check_config(config: ExperimentConfig) -> list[tuple[KeyPath, str]]:
@@ -112,13 +119,13 @@ def _read(file: Path, chain: tuple[Path, ...]) -> YamlText:
     content = parse_yaml(read_text(file, ConfigError), str(file), resolved.parent)
     if not isinstance(content.value, dict):
         raise ConfigError(content.fault_at((), "must be a mapping of keys to values, like `experiment: first`."))
-    merged = YamlText({}, {})
+    laid = YamlText({}, {})
     for where, base in _bases(content, resolved.parent):
         if base.resolve() == resolved or base.resolve() in chain:
             ring = " -> ".join(map(str, (*chain, resolved, base.resolve())))
             raise ConfigError(content.fault_at(where, f"extends itself: {ring}."))
-        merged = _merged(merged, _read(base, (*chain, resolved)))
-    return _merged(merged, content)
+        laid = merged(laid, _read(base, (*chain, resolved)))
+    return merged(laid, content)
 
 
 def _bases(content: YamlText, folder: Path) -> Iterator[tuple[KeyPath, Path]]:
@@ -159,20 +166,3 @@ def _override(text: str, place: str, config: Mapping[str, Any]) -> YamlText:
     places: dict[KeyPath, Fault] = {tuple(parts[:length]): here for length in range(1, len(parts) + 1)}
     places.update({(*parts, *path): here for path in content.places})
     return YamlText(nested, written, places)
-
-
-def _merged(base: YamlText, over: YamlText) -> YamlText:
-    return YamlText(
-        _merged_values(base.value, over.value),
-        _merged_values(base.written, over.written),
-        {**base.places, **over.places},
-    )
-
-
-def _merged_values(base: Any, over: Any) -> Any:
-    """``over`` on ``base``: mappings are merged key by key; another ``kind`` or anything else replaces."""
-    if not isinstance(base, dict) or not isinstance(over, dict):
-        return over
-    if "kind" in over and over["kind"] != base.get("kind", over["kind"]):
-        return over
-    return {**base, **{key: _merged_values(base[key], value) if key in base else value for key, value in over.items()}}

@@ -8,6 +8,7 @@ from typing import get_args
 
 from ragtrial.config.models import ExperimentConfig, FamilyOptions, scored
 from ragtrial.config.strict_yaml import KeyPath
+from ragtrial.config.variants import all_configs
 from ragtrial.errors import MetricError
 from ragtrial.grading import Unit
 from ragtrial.metrics import METRICS, Metric, parse_metric
@@ -46,7 +47,8 @@ class MetricChoice:
 
 def depth_of(config: ExperimentConfig) -> int:
     """The deepest cutoff that every setting can serve: the lowest top_k."""
-    return min((ranker.top_k for ranker in scored(config).values()), default=1)
+    depths = [ranker.top_k for one in all_configs(config) for ranker in scored(one).values()]
+    return min(depths, default=1)
 
 
 def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricChoice, list[tuple[KeyPath, str]]]:

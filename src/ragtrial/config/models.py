@@ -9,11 +9,13 @@ from pydantic import AfterValidator, Field, PrivateAttr
 
 from ragtrial.chunkers import AnyChunker
 from ragtrial.chunkers.recursive import RecursiveChunker
+from ragtrial.config.strict_yaml import KeyPath, YamlText
+from ragtrial.config.sweep import SweepOptions
 from ragtrial.context import ContextOptions
 from ragtrial.dataset.dataset import DatasetOptions
 from ragtrial.embedders import AnyEmbedder
 from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
-from ragtrial.errors import MetricError
+from ragtrial.errors import Fault, MetricError
 from ragtrial.metrics import parse_metric
 from ragtrial.options import Options, PathText
 from ragtrial.refiners import REFINERS
@@ -117,6 +119,9 @@ class ExperimentConfig(Options):
     """The settings, by name: retrievers, and refiners of their rankings. Each may have a chunker, context, embedder and
     store of its own, where these reach it."""
 
+    sweep: SweepOptions | None = None
+    """Many settings from this one config: every combination of values along axes."""
+
     evaluators: EvaluatorOptions = EvaluatorOptions()
     """What counts, and which metrics."""
 
@@ -135,12 +140,22 @@ class ExperimentConfig(Options):
     _file: str | None = PrivateAttr(default=None)
     _written: Mapping[str, Any] | None = PrivateAttr(default=None)
     _text: str | None = PrivateAttr(default=None)
+    _content: YamlText | None = PrivateAttr(default=None)
+    _variants: Any = PrivateAttr(default=None)
+
+    def remember(self, content: YamlText, file: str | None, text: str | None) -> None:
+        """Where it comes from: the content as it was written, with places, of a file with that text."""
+        self._content, self._written, self._file, self._text = content, content.written, file, text
+
+    def fault_at(self, where: KeyPath, message: str) -> Fault:
+        """A fault at a place of the config: file, line and column, where they are known."""
+        return self._content.fault_at(where, message) if self._content else Fault(message=message)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy; one that was changed is no longer what the file says, and is reported as it is."""
         copy = super().model_copy(update=update, deep=deep)
         if update:
-            copy._written = copy._text = None  # noqa: SLF001 - its own
+            copy._written = copy._text = copy._content = copy._variants = None  # noqa: SLF001 - its own
         return copy
 
     @property
