@@ -208,3 +208,11 @@ def test_a_clash_of_default_names_asks_for_a_template() -> None:
 def test_names_that_differ_in_case_alone_clash_since_files_do() -> None:
     assert clashes("{retriever}", ("dense", {}), ("Dense", {})) != []
     assert clashes(None, ("dense", {MODEL: "a"}), ("dense", {MODEL: "A"})) == []  # shown with a hash
+
+
+def test_a_key_whose_last_part_only_ends_like_another_stays_short() -> None:
+    assert names({"retrievers.dense.k": [1], "retrievers.dense.rank_k": [2]}) == ["dense-k1-rank_k2"]
+
+
+def test_a_number_below_zero_is_told_from_a_text_that_looks_like_one() -> None:
+    assert len(set(names({SIZE: [-1, "1"]}))) == 2

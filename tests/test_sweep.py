@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from pydantic import TypeAdapter
 from ragtrial.config.combinations import MOST_COMBINATIONS, combinations, identity_of, with_values
 from ragtrial.config.merging import merged_values
 from ragtrial.config.models import ExperimentConfig
+from ragtrial.config.naming import SettingNames
+from ragtrial.config.strict_yaml import parse_yaml
 from ragtrial.config.sweep import RangeAxis, Share, SweepOptions
 from ragtrial.errors import ConfigError
 from ragtrial.options import LocatedText
@@ -144,6 +147,13 @@ def test_a_range_of_whole_numbers_is_that_of_python_with_its_stop(start: int, st
         return
     axis = RangeAxis(range=[start, stop, step])
     assert [axis.at(position) for position in range(axis.count)] == expected
+
+
+def test_what_is_included_twice_stands_once() -> None:
+    assert made("matrix: {chunker.size: [1]}\ninclude: [{chunker.size: 1}, {chunker.size: 2}, {chunker.size: 2}]") == [
+        {SIZE: 1},
+        {SIZE: 2},
+    ]
 
 
 # How many, and which.
@@ -407,3 +417,30 @@ def test_what_validation_finds_is_told_where_the_sweep_has_the_value(sweep: str,
         variants(sweep)
     (found,) = caught.value.faults
     assert f"{found.line - LINES}:{found.column}: {found.message}" == fault
+
+
+# The page.
+
+
+def test_the_example_of_the_page_comes_to_what_the_page_says(root: Path) -> None:
+    block = (root / "docs" / "sweeps.md").read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
+    sweep = sweep_of(**parse_yaml(block, "sweeps.md", FOLDER).value["sweep"])
+    naming = SettingNames.of(sweep)
+    found = combinations(sweep, 0)
+    assert list(dict.fromkeys(naming.name("dense", one.only([SIZE])) for one in found)) == [
+        "dense-c128", "dense-c256", "dense-c512", "dense-c1024",
+    ]  # fmt: skip
+    assert [naming.name("hybrid", one) for one in found] == [
+        "hybrid-c128-k60", "hybrid-c256-k10", "hybrid-c256-k60", "hybrid-c512-k10", "hybrid-c512-k60",
+        "hybrid-c1024-k60",
+    ]  # fmt: skip
+
+
+def test_the_axes_of_the_page_are_axes(root: Path) -> None:
+    lines = (root / "docs" / "sweeps.md").read_text(encoding="utf-8").splitlines()
+    axes = [line.split("`")[1] for line in lines if line.startswith("| `")]
+    assert len(axes) == 6
+    assert (
+        sum(len(combinations(read(written(f"matrix: {{{axis}}}")), 0, {"chunker": {"size": 200}})) for axis in axes)
+        == 12
+    )

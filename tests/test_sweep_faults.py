@@ -5,10 +5,16 @@ Lines count from the one below ``sweep:``.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from pydantic import Field
 
 from ragtrial.config.axes import axis_faults
+from ragtrial.config.axis_keys import AxisKeys
 from ragtrial.config.models import ExperimentConfig
+from ragtrial.context import ContextOptions
+from ragtrial.options import Options
 from sweeps import BASE, faults_of, read, sweep_of, written
 
 SHAPES = "an axis is a list of values, {range: [start, stop, step]}, or {share: 0.2, of: chunker.size}"
@@ -159,6 +165,32 @@ def test_options_below_options_are_known() -> None:
         "1:12: sweep.matrix.store.hnsw.ef names no option: there is no 'ef' in store.hnsw. "
         "Known: ef_construction, max_neighbors, ef_search."
     ]
+
+
+class Filtered(Options):
+    """A section with names of the user's own, and with values of any shape below them."""
+
+    where: dict[str, Any] | None = None
+    fields: dict[str, ContextOptions] = Field(default={})
+
+
+class WithFilters(Options):
+    store: Filtered
+
+
+@pytest.mark.parametrize(
+    ("key", "refusal"),
+    [
+        ("store.where.year", None),
+        ("store.where.year.least", None),
+        ("store.fields.body.title", None),
+        ("store.fields.body.titel", "names no option: there is no 'titel' in store.fields.body. Did you mean 'title'? "
+                                    "Known: title, headings, sentences, prefixes."),
+        ("store.field", "names no option: there is no 'field' in store. Did you mean 'fields'? Known: where, fields."),
+    ],
+)  # fmt: skip
+def test_names_of_the_users_own_are_keys_and_options_below_them_are_known(key: str, refusal: str | None) -> None:
+    assert AxisKeys(WithFilters.model_json_schema(), {}, [key]).refusal(key) == refusal
 
 
 def test_keys_that_overlap_in_one_combination_are_refused() -> None:
