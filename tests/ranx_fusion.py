@@ -1,7 +1,7 @@
 """Fusion by ranx, in a process of its own: without numba's compiler, whose pauses are longer than all the work.
 
-Reads JSON from stdin: ``lists`` (one mapping of query to document to score each) and ``weights``. Writes what ranx makes
-of them to stdout: the normalised lists and the fused scores, by name.
+Reads JSON from stdin: ``lists`` (one mapping of query to document to score each) and ``weights``. Writes what ranx
+makes of them to stdout: fused scores, by the name of the fusion.
 """
 
 from __future__ import annotations

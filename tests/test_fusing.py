@@ -50,7 +50,7 @@ def fused_scores(lists: Sequence[List], fusing: Fusing) -> dict[int, float]:
 
 A, B, C, D = range(4)
 FIRST, SECOND = [(A, 10.0), (B, 8.0), (C, 4.0)], [(C, 5.0), (D, 3.0)]
-BY_HAND = {
+BY_HAND: dict[Fusing, dict[int, float]] = {
     # c stands third and first; b and d stand second, once each, and go in order.
     Fusing("rrf"): {C: 1 / 63 + 1 / 61, A: 1 / 61, B: 1 / 62, D: 1 / 62},
     Fusing("rrf", rank_constant=0): {C: 1 / 3 + 1, A: 1, B: 1 / 2, D: 1 / 2},
@@ -74,8 +74,9 @@ BY_HAND = {
 @pytest.mark.parametrize("fusing", BY_HAND, ids=str)
 def test_two_lists_are_fused_as_worked_by_hand(fusing: Fusing) -> None:
     found = fused_scores([FIRST, SECOND], fusing)
-    assert list(found) == list(BY_HAND[fusing])
-    assert found == pytest.approx(BY_HAND[fusing], rel=1e-5, abs=1e-6)
+    expected = BY_HAND[fusing]
+    assert list(found) == list(expected)
+    assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
 EQUAL = {
@@ -223,9 +224,11 @@ def lists_of_hits(draw: st.DrawFn) -> list[list[tuple[int, float]]]:
 def fusings(draw: st.DrawFn, lists: int) -> Fusing:
     method = draw(st.sampled_from(METHODS))
     weighted = method in ("rrf", "weighted") and draw(st.booleans())
-    weights = draw(st.lists(st.sampled_from([0.0, 0.25, 1.0, 2.5]), min_size=lists, max_size=lists)) if weighted else None
+    weights = (
+        draw(st.lists(st.sampled_from([0.0, 0.25, 1.0, 2.5]), min_size=lists, max_size=lists)) if weighted else None
+    )
     constant = draw(st.integers(0, 100))
-    return Fusing(method, constant, draw(st.sampled_from(NORMALISATIONS)), weights and tuple(weights))
+    return Fusing(method, constant, draw(st.sampled_from(NORMALISATIONS)), tuple(weights) if weights else None)
 
 
 @st.composite
@@ -327,7 +330,9 @@ def by_ranx(
 ) -> Mapping[str, Mapping[str, Mapping[str, float]]]:
     given = json.dumps({"lists": drawn[1], "weights": [0.5, 2.0, 1.0]})
     program = Path(__file__).with_name("ranx_fusion.py")
-    done = subprocess.run([sys.executable, program], input=given, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        [sys.executable, program], input=given, capture_output=True, text=True, timeout=120, check=True
+    )
     said: dict[str, dict[str, dict[str, float]]] = json.loads(done.stdout)
     return said
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+import yaml
 
 from corpora import library_of
 from experiments import Experiment, write_experiment
@@ -19,6 +21,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.rankings import PADDING, from_rows
 from ragtrial.records import Question
+from ragtrial.refiners import REFINERS
 from ragtrial.refiners.fusion import FusionRefiner
 from ragtrial.retrievers.base import Candidates, Materials
 
@@ -61,7 +64,7 @@ def candidates(units: Chunks, *rows: Row, skipped: Sequence[int] = ()) -> Candid
 
 def fused(library: Library, parts: Sequence[Candidates], **options: Any) -> Candidates:
     names = ["dense", "bm25", "third"][: len(parts)]
-    refiner = FusionRefiner(of=names, **options).open(cast(Materials, Shelf(library)))
+    refiner = FusionRefiner(of=names, **options).open(cast("Materials", Shelf(library)))
     return refiner.refine([Question("?")] * len(parts[0].rankings), parts)
 
 
@@ -122,7 +125,7 @@ def test_the_scores_of_a_document_are_those_of_its_first_chunk(
 
 
 def test_units_that_were_named_before_keep_their_codes(library: Library, halves: Chunks, wholes: Chunks) -> None:
-    refiner = FusionRefiner(of=["dense", "bm25"]).open(cast(Materials, Shelf(library)))
+    refiner = FusionRefiner(of=["dense", "bm25"]).open(cast("Materials", Shelf(library)))
     first = refiner.refine([Question("?")], [candidates(halves, [(3, 1.0)]), candidates(wholes, [(M, 1.0)])])
     second = refiner.refine([Question("?")], [candidates(halves, [(0, 1.0)]), candidates(wholes, [(M, 1.0)])])
     assert places_of(first) == places_of(Candidates.of(second.units, first.rankings))
@@ -172,7 +175,9 @@ def test_a_part_without_scores_is_named_where_scores_are_needed(library: Library
         "the hits of 'bm25' have no finite scores for 1 of 2 queries, and method: weighted with normalisation: z_score "
         "needs them; set method: rrf or normalisation: rank, which look at ranks alone."
     )
-    assert len(fused(library, parts).rankings) == len(fused(library, parts, method="combsum", normalisation="rank").rankings)
+    assert len(fused(library, parts).rankings) == len(
+        fused(library, parts, method="combsum", normalisation="rank").rankings
+    )
 
 
 def test_scores_of_a_skipped_question_are_not_asked_for(library: Library, halves: Chunks) -> None:
@@ -185,8 +190,8 @@ def test_scores_below_zero_are_not_multiplied(library: Library, halves: Chunks) 
     with pytest.raises(RunError) as raised:
         fused(library, parts, method="combmnz", normalisation="none")
     assert str(raised.value) == (
-        "the hits of 'dense' have scores below 0 for 1 of 1 queries, and method: combmnz multiplies them, so that being "
-        "found more often would count against a hit; set normalisation: min_max or rank."
+        "the hits of 'dense' have scores below 0 for 1 of 1 queries, and method: combmnz multiplies them, so that "
+        "being found more often would count against a hit; set normalisation: min_max or rank."
     )
     fused(library, parts, method="combsum", normalisation="none")
     fused(library, parts, method="combmnz")
@@ -263,7 +268,7 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_what_cannot_be_fused_is_refused_when_the_config_is_read(tmp_path: Path, case: str) -> None:
     options, message = WRONG[case]
-    file = hybrid(tmp_path, **cast(Mapping[str, object], options)).file
+    file = hybrid(tmp_path, **cast("Mapping[str, object]", options)).file
     with pytest.raises(ConfigError) as raised:
         load_config(file)
     (fault,) = raised.value.faults
@@ -278,4 +283,12 @@ def test_all_that_is_wrong_with_a_method_is_said_at_once(tmp_path: Path) -> None
 def test_a_config_fuses_its_retrievers(tmp_path: Path) -> None:
     report = run_experiment(hybrid(tmp_path, method="weighted", weights=[0.5, 1]).config())
     assert [setting.name for setting in report.settings] == ["dense", "whole", "hybrid"]
-    assert report.settings[-1].parameters["fused_by"] == "document"
+    assert report.settings[-1].facts["fused_by"] == "document"
+
+
+def test_the_examples_of_the_page_are_options(root: Path) -> None:
+    page = (root / "docs" / "refiners.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^  \w+: (\{kind: (fusion|expand), .*\})$", page, re.MULTILINE)
+    assert [kind for _, kind in lines] == ["fusion", "fusion", "expand", "expand"]
+    for text, kind in lines:
+        REFINERS[kind].model_validate(yaml.safe_load(text))

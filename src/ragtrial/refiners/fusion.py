@@ -59,7 +59,9 @@ class FusionRefiner(FusingRefiner):
         if self.weights is None:
             return faults
         if len(self.weights) != len(self.of):
-            faults.append(f"`weights` has {len(self.weights)} and `of` has {len(self.of)}; give a weight for each part.")
+            faults.append(
+                f"`weights` has {len(self.weights)} and `of` has {len(self.of)}; give a weight for each part."
+            )
         if self.method in ("combsum", "combmnz"):
             faults.append(
                 f"`weights` play no part under method: {self.method}; leave them out, or set method: weighted."
