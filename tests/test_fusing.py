@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
 from statistics import fmean, pstdev, stdev
 from typing import get_args
@@ -129,6 +130,18 @@ def test_equal_scores_go_in_the_order_that_is_given() -> None:
     first, second = rankings([(A, 2.0), (B, 1.0)]), rankings([(B, 2.0), (A, 1.0)])
     assert fuse([first, second], Fusing(), in_place(2)).rankings.codes.tolist() == [[A, B]]
     assert fuse([first, second], Fusing(), Order(np.array([1, 0]))).rankings.codes.tolist() == [[B, A]]
+
+
+def test_zero_and_minus_zero_are_equal_scores() -> None:
+    lists = [rankings([(B, 0.0), (A, -0.0)])] * 2
+    assert fuse(lists, Fusing("combsum", normalisation="none"), in_place()).rankings.codes.tolist() == [[A, B]]
+
+
+def test_sums_do_not_hang_on_the_order_of_the_parts_even_where_they_round() -> None:
+    lists = [[(A, 1e20)], [(A, -1e20)], [(A, 1.0)]]
+    fusing = Fusing("combsum", normalisation="none")
+    sums = [fused_scores([lists[index] for index in order], fusing) for order in permutations(range(3))]
+    assert all(one == sums[0] for one in sums)
 
 
 def test_it_is_told_where_each_hit_stands_best_and_in_how_many_lists() -> None:

@@ -88,7 +88,7 @@ def test_parts_with_the_same_chunks_are_fused_chunk_by_chunk(library: Library, h
 
 
 def test_chunks_of_one_document_with_equal_scores_go_by_their_start(library: Library) -> None:
-    units = Chunks.of(library, [(Z, 5, 8), (Z, 0, 4), (A, 3, 4), (A, 0, 2)])
+    units = Chunks.of(library, [(Z, 5, 8), (Z, 0, 12), (A, 3, 4), (A, 0, 2)])
     found = fused(library, [candidates(units, [(0, 1.0), (2, 0.0)]), candidates(units, [(1, 1.0), (3, 0.0)])])
     assert found.rankings.codes.tolist() == [[1, 0, 3, 2]]
 
