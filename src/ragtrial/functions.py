@@ -52,18 +52,30 @@ def import_function(reference: FunctionReference) -> Callable[..., Any]:
 
     Raises ModelNotFoundError if there is no such module or function, or if the module raises on import.
     """
-    module_name, _, function_name = reference.name.partition(":")
-    module = _module(module_name, reference.folder)
-    function = getattr(module, function_name, None)
-    if not callable(function):
-        near = did_you_mean(function_name, [key for key, value in vars(module).items() if callable(value)])
-        raise ModelNotFoundError(f"{reference}: the module {module_name} has no function {function_name!r}.{near}")
+    function = import_object(reference, callable)
     return function  # type: ignore[no-any-return]  # anything callable will do; what it returns is checked
 
 
-def function_sources(reference: FunctionReference) -> list[Path]:
-    """The files that a function is written in: that of the module that is named, and the function's own."""
-    function = import_function(reference)
+def import_object(reference: FunctionReference, is_meant: Callable[[Any], bool]) -> Any:
+    """What is named, of a module as ``import_function`` finds it, if ``is_meant`` says so of it.
+
+    Raises ModelNotFoundError as ``import_function`` does.
+    """
+    module_name, _, name = reference.name.partition(":")
+    module = _module(module_name, reference.folder)
+    found = getattr(module, name, None)
+    if not is_meant(found):
+        near = did_you_mean(name, [key for key, value in vars(module).items() if is_meant(value)])
+        raise ModelNotFoundError(f"{reference}: the module {module_name} has no function {name!r}.{near}")
+    return found
+
+
+def function_sources(reference: FunctionReference, is_meant: Callable[[Any], bool] = callable) -> list[Path]:
+    """The files that a function is written in: that of the module that is named, and the function's own.
+
+    What is named may be another object, as of ``import_object``.
+    """
+    function = import_object(reference, is_meant)
     module = _module(reference.name.partition(":")[0], reference.folder)
     try:
         own = inspect.getsourcefile(inspect.unwrap(function))
