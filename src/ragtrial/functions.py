@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, cast
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
@@ -52,8 +52,7 @@ def import_function(reference: FunctionReference) -> Callable[..., Any]:
 
     Raises ModelNotFoundError if there is no such module or function, or if the module raises on import.
     """
-    function = import_object(reference, callable)
-    return function  # type: ignore[no-any-return]  # anything callable will do; what it returns is checked
+    return cast("Callable[..., Any]", import_object(reference, callable))
 
 
 def import_object(reference: FunctionReference, is_meant: Callable[[Any], bool]) -> Any:

@@ -64,8 +64,9 @@ def highest_grades(labels: Iterable[tuple[str, int]]) -> dict[str, int]:
 class Question:
     """What a retriever is asked.
 
-    ``id`` is that of the labelled query, "" without one. ``phrasings`` are other wordings of ``text``. ``where`` and ``where_document`` are filters on the metadata and the
-    text of what is found, as Chroma writes them; None where there are none.
+    ``id`` is that of the labelled query, "" without one. ``phrasings`` are other wordings of ``text``. ``where`` and
+    ``where_document`` are filters on the metadata and the text of what is found, as Chroma writes them; None where
+    there are none.
     """
 
     text: str

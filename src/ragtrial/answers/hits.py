@@ -73,7 +73,7 @@ def _of_mapping(raw: Mapping[Any, Any], key: str | None) -> Hit:
     if not (text is None or isinstance(text, str)):
         raise RetrieverError(f"has the text {shown(text)}; it must be a string")
     start, end = (None, None) if start is None or end is None else (int(start), int(end))
-    return Hit(_id_of(raw[name], f"{name!r}"), _score_of(raw.get("score")), *places, text, metadata=raw)
+    return Hit(_id_of(raw[name], f"{name!r}"), _score_of(raw.get("score")), start, end, text, metadata=raw)
 
 
 def _of_document(raw: Any, key: str | None) -> Hit:
@@ -102,7 +102,7 @@ def _of_document(raw: Any, key: str | None) -> Hit:
         wanted = "no id" if key is None else f"no {key!r} in its metadata"
         raise RetrieverError(f"is a {type(raw).__name__} with {wanted}; {known}")
     score = _score_of(getattr(raw, "score", None))
-    hint = int(hint) if _is_whole(hint) else None
+    hint = hint if _is_whole(hint) else None
     return Hit(_id_of(name, "the id"), score, text=text, hint=hint, metadata=metadata)
 
 
@@ -111,7 +111,7 @@ def _id_of(value: object, what: str) -> str:
     if isinstance(value, str):
         return str(value)
     if _is_whole(value):
-        return str(int(value))  # type: ignore[call-overload,no-any-return]  # it is a number
+        return str(int(value))  # type: ignore[call-overload]  # it is a number
     raise RetrieverError(f"names {shown(value)} as {what}; it must be a string")
 
 
@@ -119,7 +119,7 @@ def _score_of(value: object) -> float:
     if value is None:
         return NO_SCORE
     if isinstance(value, Real | np.number | np.bool_) and not isinstance(value, bool | np.bool_):
-        score = float(value)  # type: ignore[arg-type]  # a real number
+        score = float(value)
         if math.isfinite(score) and abs(score) <= _LARGEST:
             return score
     raise RetrieverError(f"has the score {shown(value)}; it must be a finite number, or None where there is none")

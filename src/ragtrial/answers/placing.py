@@ -55,9 +55,9 @@ def place(hits: Sequence[Hit], library: Library, asked: int | None) -> Answer:
     placed, unlocated = [], 0
     for number, hit in enumerate(hits, 1):
         document = library.positions[hit.document]
-        start, end = (
-            _stretch(hit, library.text(document), number) if hit.text or hit.start is not None else (None, None)
-        )
+        start = end = None
+        if hit.text or hit.start is not None:
+            start, end = _stretch(hit, library.text(document), number)
         unlocated += start is None and bool(hit.text)
         placed.append(Placed(document, start, end, hit.score))
     return Answer(tuple(placed), asked, unlocated)
@@ -65,11 +65,9 @@ def place(hits: Sequence[Hit], library: Library, asked: int | None) -> Answer:
 
 def _unknown(hit: Hit, library: Library) -> str:
     fault = f"{shown(hit.document)} is not the id of a document ({len(library):,} documents)."
-    key = next(
-        (key for key, value in hit.metadata.items() if isinstance(value, str) and value in library.positions), ""
-    )
-    if key:
-        return f"{fault} Its {key!r} is one: {hit.metadata[key]!r}; say `document: {key}`."
+    for key, value in hit.metadata.items():
+        if isinstance(value, str) and value in library.positions:
+            return f"{fault} Its {key!r} is one: {value!r}; say `document: {key}`."
     return fault + did_you_mean(hit.document, library.ids)
 
 

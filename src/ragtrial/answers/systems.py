@@ -36,7 +36,7 @@ class System(ABC):
         self.name = name
 
     def ask(self, queries: Sequence[str], depth: int) -> list[list[Any]]:
-        """The hits of each question, whatever they are. Raises RetrieverError; RunError where nothing more will come."""
+        """The hits of each question, whatever they are. Raises RetrieverError; RunError if the program was ended."""
         with guarded(self.name, queries):
             return self._lists(self._asked(queries, depth), queries)
 
@@ -152,7 +152,7 @@ def _role(reference: FunctionReference, named: Any, options: Options) -> str:
     if _method_of(named):
         if options:
             raise ModelNotFoundError(
-                f"{reference} is an object, and takes no `options`; name a function that makes it."
+                f"{reference} is an object and takes no `options`; name what makes it."
             )
         return "object"
     if _takes(named, **options):
@@ -202,7 +202,7 @@ def _wrapped(name: str, found: Any) -> System:
         return _Component(name, lambda query: found.run(_pipeline_input(name, found, query)), lambda _: {})
     takes = ", ".join(parameters) or "nothing"
     raise RunError(
-        f"{name}: its run() takes {takes}, and no `query`; put it into a Pipeline that is asked with a text."
+        f"{name}: its run() takes {takes}, not `query`; put it into a Pipeline that is asked a text."
     )
 
 
@@ -229,7 +229,7 @@ def guarded(name: str, queries: Sequence[str]) -> Iterator[None]:
         raise
     except SystemExit as error:
         raise RunError(f"{name} tried to end the program (SystemExit: {error}){_for(queries)}.") from error
-    except Exception as error:  # noqa: BLE001 - the code is the user's, and may raise anything
+    except Exception as error:
         said = short(str(error), 500) or "it said nothing"
         raise RetrieverError(f"{name} raised {type(error).__name__}{_for(queries)}: {said}") from error
 

@@ -67,13 +67,13 @@ class CustomRetriever(Retriever):
 
     def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
         if facts.get("skipped"):
-            message = f"{setting}: {facts['skipped']} queries have no valid answer and are left out of every mean."
-            yield Caution("skipped-queries", f"{message} The first: {facts['first_error']}")
+            message = f"{setting}: the first query that could not be answered: {facts['first_error']}"
+            yield Caution("first-skipped", message)
         if facts.get("duplicates"):
             message = f"{setting}: {facts['duplicates']:,} hits stand in a ranking twice, at the same place"
             yield Caution("duplicate-hits", f"{message}; the first counts.")
         if facts.get("rising"):
-            message = f"{setting}: the scores of {facts['rising']:,} queries rise somewhere, first of {facts['first_rising']!r}"
+            message = f"{setting}: scores of {facts['rising']:,} queries rise, first of {facts['first_rising']!r}"
             yield Caution("rising-scores", f"{message}. Hits count in the order they were returned: is it best first?")
         if facts.get("limit"):
             message = f"{setting}: every query got exactly {facts['limit']} hits where more were asked for"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import Places
 from ragtrial.errors import Fault, RunFileError, did_you_mean, listed
@@ -54,23 +56,7 @@ class RunFileRetriever(Retriever):
         return [question.id, question.text]
 
     def check(self, materials: Materials, questions: Sequence[Question]) -> None:
-        rows = self._read(questions)
-        positions = materials.library.positions
-        hits = sum(len(row.documents) for row in rows.rows.values())
-        unknown: dict[str, int] = {}
-        for row in rows.rows.values():
-            for document in row.documents:
-                if document not in positions:
-                    unknown[document] = unknown.get(document, 0) + 1
-        if unknown:
-            count = sum(unknown.values())
-            faults = [
-                f"{count:,} of {hits:,} hits name documents that the corpus does not have ({len(positions):,} documents):"
-            ]
-            faults += [f"{name!r} ({of:,}).{did_you_mean(name, positions)}" for name, of in _first(unknown)]
-            more = len(unknown) - _MOST_FAULTS
-            faults += [f"and {more:,} more documents."] if more > 0 else []
-            raise RunFileError(*(Fault(self.path, message=fault) for fault in faults))
+        self.checked(materials.library, questions)
 
     def open(self, materials: Materials) -> OpenRetriever:
         return _OpenRunFile(self, materials)
@@ -79,7 +65,7 @@ class RunFileRetriever(Retriever):
         if facts.get("missing"):
             message = f"{setting}: {facts['missing']:,} labelled queries are not in {Path(self.path).name}"
             yield Caution(
-                "queries-not-in-run", f"{message} ({facts['first_missing']}); they found nothing and score 0."
+                "queries-not-in-run", f"{message} ({facts['first_missing']}); they score 0."
             )
         if facts.get("duplicates"):
             message = f"{setting}: {facts['duplicates']:,} hits name a document that stands higher in the same ranking"
@@ -93,7 +79,23 @@ class RunFileRetriever(Retriever):
         folder = find_report(self.path, path.parent)
         return [folder / "report.json", *sorted((folder / "rankings").glob("*"))]
 
-    def _read(self, questions: Sequence[Question]) -> _Rows:
+    def checked(self, library: Library, questions: Sequence[Question]) -> _Rows:
+        """The rows of the questions, all of documents of ``library``. Raises RunFileError, ReportError."""
+        rows = self.read(questions)
+        positions = library.positions
+        named = [document for row in rows.rows.values() for document in row.documents]
+        unknown = Counter(document for document in named if document not in positions)
+        if unknown:
+            size = f"({len(positions):,} documents)"
+            what = f"{unknown.total():,} of {len(named):,} hits name documents that the corpus does not have {size}:"
+            told = list(unknown.items())[:_MOST_FAULTS]
+            faults = [what, *(f"{name!r} ({count:,}).{did_you_mean(name, positions)}" for name, count in told)]
+            more = len(unknown) - len(told)
+            faults += [f"and {more:,} more documents."] if more else []
+            raise RunFileError(*(Fault(self.path, message=fault) for fault in faults))
+        return rows
+
+    def read(self, questions: Sequence[Question]) -> _Rows:
         """The rows of the questions. Raises RunFileError, ReportError."""
         labels = PromptQueries(tuple(Query(question.id or question.text, question.text) for question in questions))
         run = run_named(self.path, self.name, self.form, labels, choice="`name:`")
@@ -158,7 +160,7 @@ class _OpenRunFile:
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
         if self._rows is None:
-            self._rows = self._options._read(questions)
+            self._rows = self._options.checked(self._library, questions)
         rows = [self._rows.rows.get(_key(question)) for question in questions]
         missing = [question for question, row in zip(questions, rows, strict=True) if row is None]
         positions = self._library.positions
@@ -176,7 +178,3 @@ class _OpenRunFile:
 
 def _key(question: Question) -> str:
     return question.id or question.text
-
-
-def _first(unknown: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    yield from list(unknown.items())[:_MOST_FAULTS]
