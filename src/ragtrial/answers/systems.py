@@ -151,9 +151,7 @@ def _role(reference: FunctionReference, named: Any, options: Options) -> str:
         raise ModelNotFoundError(f"{reference} is an async function; name a plain one, which may use asyncio.run.")
     if _method_of(named):
         if options:
-            raise ModelNotFoundError(
-                f"{reference} is an object and takes no `options`; name what makes it."
-            )
+            raise ModelNotFoundError(f"{reference} is an object and takes no `options`; name what makes it.")
         return "object"
     if _takes(named, **options):
         return "factory"
@@ -201,9 +199,7 @@ def _wrapped(name: str, found: Any) -> System:
     if "data" in parameters and callable(getattr(found, "inputs", None)):
         return _Component(name, lambda query: found.run(_pipeline_input(name, found, query)), lambda _: {})
     takes = ", ".join(parameters) or "nothing"
-    raise RunError(
-        f"{name}: its run() takes {takes}, not `query`; put it into a Pipeline that is asked a text."
-    )
+    raise RunError(f"{name}: its run() takes {takes}, not `query`; put it into a Pipeline that is asked a text.")
 
 
 def _pipeline_input(name: str, pipeline: Any, query: str) -> dict[str, dict[str, str]]:

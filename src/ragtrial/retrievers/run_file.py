@@ -64,9 +64,7 @@ class RunFileRetriever(Retriever):
     def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
         if facts.get("missing"):
             message = f"{setting}: {facts['missing']:,} labelled queries are not in {Path(self.path).name}"
-            yield Caution(
-                "queries-not-in-run", f"{message} ({facts['first_missing']}); they score 0."
-            )
+            yield Caution("queries-not-in-run", f"{message} ({facts['first_missing']}); they score 0.")
         if facts.get("duplicates"):
             message = f"{setting}: {facts['duplicates']:,} hits name a document that stands higher in the same ranking"
             yield Caution("duplicate-hits", f"{message}; the first counts.")
