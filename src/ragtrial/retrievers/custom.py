@@ -24,6 +24,8 @@ from ragtrial.retrievers.base import RETRIEVERS, Candidates, Fact, Facts, Materi
 from ragtrial.storage.fingerprints import Digest, file_digest, fingerprint
 
 _MOST_FAULTS = 5
+_ENOUGH = 5
+"""So many queries with equally many hits are no chance."""
 
 
 @RETRIEVERS.register("custom")
@@ -158,7 +160,7 @@ def _said(
     answers = [answer for answer in found if answer is not None]
     rising = [question.text for question, answer in zip(questions, found, strict=True) if answer and _rises(answer)]
     lengths = {len(answer.hits) for answer in answers}
-    limit = lengths.pop() if len(lengths) == 1 and len(answers) > 1 else 0
+    limit = lengths.pop() if len(lengths) == 1 and len(answers) >= _ENOUGH else 0
     said: dict[str, Fact] = {
         "skipped": len(found) - len(answers),
         "unlocated": sum(answer.unlocated for answer in answers),
