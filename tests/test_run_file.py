@@ -159,9 +159,9 @@ def test_of_several_runs_one_is_named(place: Workplace) -> None:
         made(place, results, "results.json", name="othr").check(place.materials(), QUESTIONS)
 
 
-def test_it_is_known_by_its_content_and_a_question_by_its_id(place: Workplace) -> None:
+def test_it_is_known_by_its_path_and_content_and_a_question_by_its_id(place: Workplace) -> None:
     one, other = made(place, TREC), made(place, TREC, "copy.trec")
-    assert one.identity() == other.identity()
+    assert one.identity() != other.identity()
     assert one.inputs(file_digest) == other.inputs(file_digest)
     (place.folder / "copy.trec").write_text(TREC.replace("7", "6"))
     assert one.inputs(file_digest) != other.inputs(file_digest)

@@ -28,10 +28,18 @@ class Asking:
     def answers(
         self, system: System, queries: Sequence[str], depth: int
     ) -> Iterator[tuple[str, Answer | RetrieverError]]:
-        """Each question with its answer, or with what went wrong, as they come. Raises RunError."""
+        """Each question with its answer, or with what went wrong, as they come. Raises RunError.
+
+        Without ``retries`` nothing is asked after a call in which something went wrong.
+        """
         size = (self.batch_size or max(len(queries), 1)) if system.at_once else 1
         for start in range(0, len(queries), size):
-            yield from self._batch(system, queries[start : start + size], depth)
+            is_whole = True
+            for query, answer in self._batch(system, queries[start : start + size], depth):
+                is_whole = is_whole and isinstance(answer, Answer)
+                yield query, answer
+            if not (is_whole or self.retries):
+                return
 
     def _batch(
         self, system: System, queries: Sequence[str], depth: int

@@ -129,8 +129,6 @@ class _OpenCustom:
         for text, answer in self._asking.answers(self._system, missing, depth) if missing else ():
             if isinstance(answer, RetrieverError):
                 errors[text] = answer
-                if self._options.on_error == "stop" and not self._system.at_once:
-                    break  # what follows costs money, and would not be used
             else:
                 answers[text] = answer
                 if not self._materials.is_fresh:

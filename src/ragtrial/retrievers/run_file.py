@@ -46,9 +46,6 @@ class RunFileRetriever(Retriever):
     name: str | None = None
     """Which run, where the file holds several: a setting of a report."""
 
-    def identity(self) -> dict[str, Any]:
-        return {name: value for name, value in super().identity().items() if name != "path"}
-
     def inputs(self, digest: Digest) -> Any:
         return [digest(path) for path in self._files()]
 
