@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, astuple
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ragtrial.chunkers.cutting import cut
+from ragtrial.config import ExperimentConfig
 from ragtrial.context import IndexedTexts, Surroundings
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.documents import OnError, corpus_fingerprint
@@ -22,7 +24,7 @@ from ragtrial.embedders import Embedder
 from ragtrial.embedders.cached import CachedEmbedder, TextList
 from ragtrial.errors import ModelNotFoundError, RunError, did_you_mean
 from ragtrial.health import LengthWatch
-from ragtrial.options import TOKENIZERS
+from ragtrial.options import TOKENIZERS, at_home
 from ragtrial.outcomes import BuiltIndex, Costs, Embeddings
 from ragtrial.progress import Progress, stage
 from ragtrial.rankings import Counts, Floats
@@ -31,6 +33,7 @@ from ragtrial.setting import Setting
 from ragtrial.storage.arrays import read_array, write_array, write_rows
 from ragtrial.storage.atomic import write_text
 from ragtrial.storage.fingerprints import file_digest, fingerprint
+from ragtrial.storage.usage import user
 from ragtrial.storage.workspace import Workspace
 from ragtrial.stores import Vectors
 from ragtrial.tokenizers import Tokenizer, UnitCounter, Words
@@ -313,3 +316,16 @@ class Ground:
 
 def _read_lengths(folder: Path) -> Counts:
     return read_array(folder / "lengths.npy")
+
+
+def workspace_folder(config: ExperimentConfig) -> Path:
+    """Where finished stages are kept: what the config says, else RAGTRIAL_WORKSPACE, else .ragtrial beside it."""
+    named = config.workspace or os.environ.get("RAGTRIAL_WORKSPACE")
+    beside = Path(config.file).absolute().parent if config.file else Path.cwd()
+    return at_home(named).absolute() if named else beside / ".ragtrial"
+
+
+def ground_of(config: ExperimentConfig, corpus: Path, progress: Progress) -> Ground:
+    """The stages below search, over the documents of ``corpus``, in the workspace of ``config``."""
+    workspace = Workspace(workspace_folder(config), user(config.experiment, config.file or str(Path.cwd())))
+    return Ground(workspace, corpus, progress, config.dataset.on_error)

@@ -295,7 +295,7 @@ class Plan:
             return int(json.loads((folder / "unreachable.json").read_text()))
 
         def name() -> str:
-            return fingerprint(["reach", self.ground.reach(setting)])
+            return fingerprint(["reach", self.ground.reach(setting)["index"]])
 
         unreachable = self._searched("reach", name, setting, build, read)
         store = ExactStore(space=setting.store.space)
