@@ -31,7 +31,7 @@ TEXTS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Bare:
     """Materials of a retriever that asks for nothing but documents and a folder."""
 

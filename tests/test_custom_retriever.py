@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,7 +28,10 @@ def place(tmp_path: Path) -> Workplace:
         ("np.array(['c', 'a'])", ["c", "a"]),
         ("[('c', 2.5), ['a', np.float32(1)]]", ["c", "a"]),
         ("[{'doc': 'a', 'id': 'chunk-7'}, {'id': 'c'}]", ["a", "c"]),
-        ("[{'doc': 'a', 'start': 0, 'end': 30}, {'doc': 'a', 'start': 31, 'end': np.int64(57)}]", ["a[0:30]", "a[31:57]"]),
+        (
+            "[{'doc': 'a', 'start': 0, 'end': 30}, {'doc': 'a', 'start': 31, 'end': np.int64(57)}]",
+            ["a[0:30]", "a[31:57]"],
+        ),
         ("[{'doc': 'a', 'text': 'Soup keeps for three days.'}]", ["a[31:57]"]),
         ("[{'doc': 'a', 'text': '  Soup keeps for three days.\\r\\n'}]", ["a[31:57]"]),
         ("[{'doc': 'a', 'text': 'Soup keeps for two days.'}]", ["a"]),
@@ -79,40 +85,72 @@ def test_equal_questions_are_asked_once(place: Workplace) -> None:
     assert place.found("assert queries == ['x', 'y']; return [['a'], ['b']]", "x", "y", "x") == [["a"], ["b"], ["a"]]
 
 
+LISTS = "it must return a list with one list of hits for each of the 1 questions."
+HERE = "my_search:search, query 'How?': "
+SHAPE = (
+    "a hit is an id, an (id, score) pair, a mapping with `doc` or `id`, or a document of LangChain, LlamaIndex or "
+    "Haystack."
+)
+SCORE = "it must be a finite number, or None where there is none."
+MEANT = (
+    "a retriever is a search function (queries, top_k), or an object with `invoke` (LangChain), `retrieve` "
+    "(LlamaIndex) or `run` (Haystack), or a function or class that takes the options alone and makes one of these."
+)
+UNKNOWN = "is not the id of a document (4 documents)."
+
+
 @pytest.mark.parametrize(
     ("body", "fault"),
     [
-        ("return None", "my_search:search returned NoneType; it must return a list with one list of hits for each of the 1 questions."),
-        ("return {'How?': ['a']}", "my_search:search returned dict; it must return a list with one list of hits for each of the 1 questions."),
-        ("return ['a', 'b']", "my_search:search returned a list of str, 'a'; it must return a list with one list of hits for each of the 1 questions."),
-        ("return [['a'], ['b']]", "my_search:search returned 2 lists for 1 questions; it must return a list with one list of hits for each of the 1 questions."),
+        ("return None", f"my_search:search returned NoneType; {LISTS}"),
+        ("return {'How?': ['a']}", f"my_search:search returned dict; {LISTS}"),
+        ("return ['a', 'b']", f"my_search:search returned a list of str, 'a'; {LISTS}"),
+        ("return [['a'], ['b']]", f"my_search:search returned 2 lists for 1 questions; {LISTS}"),
         ("raise KeyError('token')", "my_search:search raised KeyError for query 'How?': 'token'"),
         ("raise ValueError", "my_search:search raised ValueError for query 'How?': it said nothing"),
-        ("return [(1 / 0 for _ in 'x')]", "my_search:search raised ZeroDivisionError for query 'How?': division by zero"),
         (
-            "return [['a', 3.5]]",
-            "my_search:search, query 'How?': hit 2 is 3.5; a hit is an id, an (id, score) pair, a mapping with `doc` or "
-            "`id`, or a document of LangChain, LlamaIndex or Haystack.",
+            "return [(1 / 0 for _ in 'x')]",
+            "my_search:search raised ZeroDivisionError for query 'How?': division by zero",
         ),
-        ("return [[True]]", "my_search:search, query 'How?': hit 1 names True as the id; it must be a string."),
-        ("return [[('a', 1, 2)]]", "my_search:search, query 'How?': hit 1 is ('a', 1, 2); a hit is an id, an (id, score) pair, a mapping with `doc` or `id`, or a document of LangChain, LlamaIndex or Haystack."),
-        ("return [[{'name': 'a'}]]", "my_search:search, query 'How?': hit 1 has no 'doc' or 'id'; it has the keys ['name']."),
-        ("return [[('a', float('nan'))]]", "my_search:search, query 'How?': hit 1 has the score nan; it must be a finite number, or None where there is none."),
-        ("return [[('a', float('inf'))]]", "my_search:search, query 'How?': hit 1 has the score inf; it must be a finite number, or None where there is none."),
-        ("return [[('a', 1e39)]]", "my_search:search, query 'How?': hit 1 has the score 1e+39; it must be a finite number, or None where there is none."),
-        ("return [[('a', '0.5')]]", "my_search:search, query 'How?': hit 1 has the score '0.5'; it must be a finite number, or None where there is none."),
-        ("return [[('a', True)]]", "my_search:search, query 'How?': hit 1 has the score True; it must be a finite number, or None where there is none."),
-        ("return [['a', './a']]", "my_search:search, query 'How?': './a' is not the id of a document (4 documents)."),
-        ("return [['e/d.md', 'x', 'y', 'z']]", "my_search:search, query 'How?': 'e/d.md' is not the id of a document (4 documents). Did you mean 'd/e.md'? 'x' is not the id of a document (4 documents). 'y' is not the id of a document (4 documents). And 1 more."),
-        ("return [[{'id': 'c1', 'file': 'a'}]]", "my_search:search, query 'How?': 'c1' is not the id of a document (4 documents). Its 'file' is one: 'a'; say `document: file`."),
-        ("return [[{'doc': 'a', 'start': 3}]]", "my_search:search, query 'How?': hit 1 has only one of `start` and `end`; give both, or neither."),
-        ("return [[{'doc': 'a', 'start': 3, 'end': 4.5}]]", "my_search:search, query 'How?': hit 1 has the start 3 and the end 4.5; both must be whole numbers."),
-        ("return [['b', {'doc': 'a', 'start': 3, 'end': 58}]]", "my_search:search, query 'How?': hit 2 is of the characters 3 to 58 of 'a', which has 0 to 57."),
-        ("return [[{'doc': 'a', 'start': 3, 'end': 3}]]", "my_search:search, query 'How?': hit 1 is of the characters 3 to 3 of 'a', which has 0 to 57."),
-        ("return [[{'doc': 'a', 'start': 0, 'end': 9, 'text': 'Old bread'}]]", "my_search:search, query 'How?': hit 1 has a text that is not what 'a' has from 0 to 9: 'Old bread' there, 'Rye bread' here."),
-        ("return [[{'doc': 'a', 'text': 3}]]", "my_search:search, query 'How?': hit 1 has the text 3; it must be a string."),
+        ("return [['a', 3.5]]", f"{HERE}hit 2 is 3.5; {SHAPE}"),
+        ("return [[True]]", f"{HERE}hit 1 names True as the id; it must be a string."),
+        ("return [[('a', 1, 2)]]", f"{HERE}hit 1 is ('a', 1, 2); {SHAPE}"),
+        ("return [[(('a', 1), 2)]]", f"{HERE}hit 1 is (('a', 1), 2); {SHAPE}"),
+        ("return [[{'name': 'a'}]]", f"{HERE}hit 1 has no 'doc' or 'id'; it has the keys ['name']."),
+        ("return [[('a', float('nan'))]]", f"{HERE}hit 1 has the score nan; {SCORE}"),
+        ("return [['b', ('a', float('inf'))]]", f"{HERE}hit 2 has the score inf; {SCORE}"),
+        ("return [[('a', 1e39)]]", f"{HERE}hit 1 has the score 1e+39; {SCORE}"),
+        ("return [[('a', '0.5')]]", f"{HERE}hit 1 has the score '0.5'; {SCORE}"),
+        ("return [[('a', True)]]", f"{HERE}hit 1 has the score True; {SCORE}"),
+        ("return [['a', './a']]", f"{HERE}'./a' {UNKNOWN}"),
+        (
+            "return [['e/d.md', 'x', 'y', 'z']]",
+            f"{HERE}'e/d.md' {UNKNOWN} Did you mean 'd/e.md'? 'x' {UNKNOWN} 'y' {UNKNOWN} And 1 more.",
+        ),
+        ("return [[{'id': 'c1', 'file': 'a'}]]", f"{HERE}'c1' {UNKNOWN} Its 'file' is one: 'a'; say `document: file`."),
+        (
+            "return [[{'doc': 'a', 'start': 3}]]",
+            f"{HERE}hit 1 has only one of `start` and `end`; give both, or neither.",
+        ),
+        (
+            "return [[{'doc': 'a', 'start': 3, 'end': 4.5}]]",
+            f"{HERE}hit 1 has the start 3 and the end 4.5; both must be whole numbers.",
+        ),
+        (
+            "return [['b', {'doc': 'a', 'start': 3, 'end': 58}]]",
+            f"{HERE}hit 2 is of the characters 3 to 58 of 'a', which has 0 to 57.",
+        ),
+        (
+            "return [[{'doc': 'a', 'start': 3, 'end': 3}]]",
+            f"{HERE}hit 1 is of the characters 3 to 3 of 'a', which has 0 to 57.",
+        ),
+        (
+            "return [[{'doc': 'a', 'start': 0, 'end': 9, 'text': 'Old bread'}]]",
+            f"{HERE}hit 1 has a text that is not what 'a' has from 0 to 9: 'Old bread' there, 'Rye bread' here.",
+        ),
+        ("return [[{'doc': 'a', 'text': 3}]]", f"{HERE}hit 1 has the text 3; it must be a string."),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_answer_is_refused_with_what_came_and_what_is_expected(
     place: Workplace, body: str, fault: str
 ) -> None:
@@ -208,31 +246,33 @@ def test_a_search_function_or_what_makes_one_may_be_named(place: Workplace, code
     assert show(place.search("x")) == [["b"]]
 
 
+NONE = "my_search:search: the module my_search has no function 'search'."
+
+
 @pytest.mark.parametrize(
     ("code", "options", "fault"),
     [
-        ("", {}, "my_search:search: the module my_search has no function 'search'."),
-        ("search = 3\ndef serch(q, k): pass", {}, "my_search:search: the module my_search has no function 'search'. Did you mean 'serch'?"),
+        ("", {}, NONE),
+        ("search = 3\ndef serch(q, k): pass", {}, f"{NONE} Did you mean 'serch'?"),
         ("1 / 0", {}, "the module 'my_search' cannot be imported: ZeroDivisionError: division by zero"),
-        ("async def search(queries, top_k): pass", {}, "my_search:search is an async function; name a plain one, which may use asyncio.run."),
         (
-            "def search(queries): pass", {},
-            "my_search:search(queries) cannot be called; a retriever is a search function (queries, top_k), or an object with "
-            "`invoke` (LangChain), `retrieve` (LlamaIndex) or `run` (Haystack), or a function or class that takes the options "
-            "alone and makes one of these.",
+            "async def search(queries, top_k): pass",
+            {},
+            "my_search:search is an async function; name a plain one, which may use asyncio.run.",
+        ),
+        ("def search(queries): pass", {}, f"my_search:search(queries) cannot be called; {MEANT}"),
+        (
+            "def search(queries, top_k): pass",
+            {"alpha": 1},
+            f"my_search:search(queries, top_k) cannot be called with the options 'alpha'; {MEANT}",
         ),
         (
-            "def search(queries, top_k): pass", {"alpha": 1},
-            "my_search:search(queries, top_k) cannot be called with the options 'alpha'; a retriever is a search function "
-            "(queries, top_k), or an object with `invoke` (LangChain), `retrieve` (LlamaIndex) or `run` (Haystack), or a function "
-            "or class that takes the options alone and makes one of these.",
-        ),
-        (
-            "class C:\n    def retrieve(self, q): pass\nsearch = C()", {"alpha": 1},
+            "class C:\n    def retrieve(self, q): pass\nsearch = C()",
+            {"alpha": 1},
             "my_search:search is an object and takes no `options`; name what makes it.",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_can_be_no_retriever_is_refused_before_any_work(
     place: Workplace, code: str, options: dict[str, object], fault: str
 ) -> None:
@@ -244,10 +284,12 @@ def test_what_can_be_no_retriever_is_refused_before_any_work(
 
 def test_what_makes_no_retriever_fails_the_setting(place: Workplace) -> None:
     place.write("def search():\n    return [['a']]\n")
-    with pytest.raises(RunError, match=r"^my_search:search was called with the options alone, .* and returned list; a ret"):
+    with pytest.raises(
+        RunError, match=r"^my_search:search was called with the options alone, .* and returned list; a ret"
+    ):
         place.search("x")
     place.write("def search():\n    raise OSError('no such index')\n")
-    with pytest.raises(RunError, match="^my_search:search raised OSError: no such index$"):
+    with pytest.raises(RunError, match=r"^my_search:search raised OSError: no such index$"):
         place.search("x", on_error="skip")
 
 
@@ -331,6 +373,38 @@ def test_a_version_stands_in_the_place_of_the_code(place: Workplace) -> None:
     assert len(asked(place)) == 1
     place.search("x", version="2")
     assert len(asked(place)) == 2
+
+
+def test_two_processes_write_answers_side_by_side(place: Workplace) -> None:
+    place.write(COUNTED)
+    code = (
+        "import sys; from pathlib import Path; from asked import Workplace; from ragtrial.dataset.library import Library\n"
+        "folder = Path(sys.argv[1]); place = Workplace(folder, Library(folder / 'library'))\n"
+        "place.search(*(f'{sys.argv[2]} {one} ' + 'long ' * 900 for one in range(200)), batch_size=1)"
+    )
+    command = [sys.executable, "-c", code, str(place.folder)]
+    running = [subprocess.Popen([*command, name], cwd=Path(__file__).parent) for name in "xy"]
+    assert [one.wait(120) for one in running] == [0, 0]
+    before = len(asked(place))
+    place.search(*(f"{name} {one} " + "long " * 900 for name in "xy" for one in range(200)))
+    assert (before, len(asked(place))) == (400, 400)
+
+
+def test_a_killed_process_keeps_what_was_answered(place: Workplace) -> None:
+    place.write(
+        COUNTED.replace(
+            "return", "if queries == ['z']: import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n    return"
+        )
+    )
+    code = (
+        "import sys; from pathlib import Path; from asked import Workplace; from ragtrial.dataset.library import Library\n"
+        "folder = Path(sys.argv[1]); place = Workplace(folder, Library(folder / 'library'))\n"
+        "place.search('x', 'y', 'z', batch_size=1)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(place.folder)], cwd=Path(__file__).parent, check=False)
+    assert done.returncode == -signal.SIGKILL
+    place.search("y", "x", batch_size=1)
+    assert asked(place) == ["['x'] 10", "['y'] 10", "['z'] 10"]
 
 
 def test_what_was_answered_before_a_failure_is_not_paid_for_again(place: Workplace) -> None:

@@ -29,7 +29,9 @@ def test_the_page_s_retrievers_run_in_an_experiment(
     monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
     monkeypatch.chdir(tmp_path)
     files = {f"documents/{name}": text for name, text in DOCUMENTS.items()}
-    write_files(tmp_path, {**files, "documents/warranty.md": "The warranty is valid for six months. Batteries are covered."})
+    write_files(
+        tmp_path, {**files, "documents/warranty.md": "The warranty is valid for six months. Batteries are covered."}
+    )
     assert_prints_what_it_shows(page)
     settings = re.findall(r"^```yaml\nretrievers:\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
     mine, _, libraries, _ = settings

@@ -118,7 +118,10 @@ def test_fewer_questions_are_answered_later_and_a_missing_one_is_no_error(place:
             "{file}: has none of the 2 labelled queries, neither by id nor by text. It has: '7', '8'; the labels have: "
             "'q1', 'q2'.",
         ),
-        ("q1 Q0 a 1 nan r\n", "{file}:1: the score 'nan' is not a number, so it has no place in an order; give every hit a score."),
+        (
+            "q1 Q0 a 1 nan r\n",
+            "{file}:1: the score 'nan' is not a number, so it has no place in an order; give every hit a score.",
+        ),
         ("q1 Q0 a 1 inf r\n", "{file}: has the score inf; scores must be finite numbers."),
         ("q1 Q0 a 1 -1e300 r\n", "{file}: has the score -1e+300; scores must be finite numbers."),
         ("q1 Q0 a 1 9\n" * 2 + "q1 Q0 a 1\n", None),
@@ -153,9 +156,9 @@ def test_of_several_runs_one_is_named(place: Workplace) -> None:
     results = json.dumps([{"name": name, "results": [{"id": "q1", "hits": [{"doc": doc}]}]}
                           for name, doc in (("one", "a"), ("other", "b"))])  # fmt: skip
     assert show(search(place, made(place, results, "results.json", name="other"))) == [["b"], []]
-    with pytest.raises(RunFileError, match="holds several runs: one, other. Name one with `name:`"):
+    with pytest.raises(RunFileError, match=r"holds several runs: one, other. Name one with `name:`"):
         made(place, results, "results.json").check(place.materials(), QUESTIONS)
-    with pytest.raises(RunFileError, match="has no run 'othr'. Did you mean 'other'"):
+    with pytest.raises(RunFileError, match=r"has no run 'othr'\. Did you mean 'other'"):
         made(place, results, "results.json", name="othr").check(place.materials(), QUESTIONS)
 
 
