@@ -235,7 +235,7 @@ def test_a_limit_of_the_retriever_s_own_is_told(place: Workplace) -> None:
         "def search(*, best='b'):\n    return lambda queries, top_k: [[best] for _ in queries]\n",
         "def search(best='b', size=3):\n    return lambda queries, top_k: [[best] for _ in queries]\n",
         "class search:\n    def __call__(self, queries, top_k):\n        return [['b'] for _ in queries]\n",
-        "class Made:\n    def __call__(self, queries, top_k):\n        return [['b'] for _ in queries]\nsearch = Made()\n",
+        "class Made:\n    def __call__(self, q, k):\n        return [['b'] for _ in q]\nsearch = Made()\n",
         "from functools import partial\ndef f(best, queries, top_k):\n    return [[best] for _ in queries]\n"
         "search = partial(f, 'b')\n",
     ],
@@ -375,13 +375,18 @@ def test_a_version_stands_in_the_place_of_the_code(place: Workplace) -> None:
     assert len(asked(place)) == 2
 
 
+IN_PROCESS = """
+import sys
+from pathlib import Path
+from asked import Workplace
+from ragtrial.dataset.library import Library
+place = Workplace(Path(sys.argv[1]), Library(Path(sys.argv[1]) / "library"))
+"""
+
+
 def test_two_processes_write_answers_side_by_side(place: Workplace) -> None:
     place.write(COUNTED)
-    code = (
-        "import sys; from pathlib import Path; from asked import Workplace; from ragtrial.dataset.library import Library\n"
-        "folder = Path(sys.argv[1]); place = Workplace(folder, Library(folder / 'library'))\n"
-        "place.search(*(f'{sys.argv[2]} {one} ' + 'long ' * 900 for one in range(200)), batch_size=1)"
-    )
+    code = f"{IN_PROCESS}place.search(*(f'{{sys.argv[2]}} {{n}} ' + 'long ' * 900 for n in range(200)), batch_size=1)"
     command = [sys.executable, "-c", code, str(place.folder)]
     running = [subprocess.Popen([*command, name], cwd=Path(__file__).parent) for name in "xy"]
     assert [one.wait(120) for one in running] == [0, 0]
@@ -391,16 +396,9 @@ def test_two_processes_write_answers_side_by_side(place: Workplace) -> None:
 
 
 def test_a_killed_process_keeps_what_was_answered(place: Workplace) -> None:
-    place.write(
-        COUNTED.replace(
-            "return", "if queries == ['z']: import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n    return"
-        )
-    )
-    code = (
-        "import sys; from pathlib import Path; from asked import Workplace; from ragtrial.dataset.library import Library\n"
-        "folder = Path(sys.argv[1]); place = Workplace(folder, Library(folder / 'library'))\n"
-        "place.search('x', 'y', 'z', batch_size=1)"
-    )
+    kill = "if queries == ['z']: import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    place.write(COUNTED.replace("return", f"{kill}\n    return"))
+    code = f"{IN_PROCESS}place.search('x', 'y', 'z', batch_size=1)"
     done = subprocess.run([sys.executable, "-c", code, str(place.folder)], cwd=Path(__file__).parent, check=False)
     assert done.returncode == -signal.SIGKILL
     place.search("y", "x", batch_size=1)

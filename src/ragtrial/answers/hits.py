@@ -44,11 +44,13 @@ def read_hit(raw: object, key: str | None = None) -> Hit:
 
     Raises RetrieverError with what is wrong with it.
     """
-    if isinstance(raw, str | Integral):
-        return Hit(_id_of(raw, "the id"))
-    if isinstance(raw, Mapping):
+    if isinstance(raw, str):
+        return Hit(str(raw))
+    if isinstance(raw, dict | Mapping):  # of what is usual, not of what it may be, Python knows the answer at once
         return _of_mapping(raw, key)
-    if isinstance(raw, Sequence | np.ndarray) and not isinstance(raw, bytes):
+    if isinstance(raw, Integral):
+        return Hit(_id_of(raw, "the id"))
+    if isinstance(raw, tuple | list | Sequence | np.ndarray) and not isinstance(raw, bytes):
         return _of_pair(raw, key)
     return _of_document(raw, key)
 
@@ -118,7 +120,7 @@ def _id_of(value: object, what: str) -> str:
 def _score_of(value: object) -> float:
     if value is None:
         return NO_SCORE
-    if isinstance(value, Real | np.number | np.bool_) and not isinstance(value, bool | np.bool_):
+    if isinstance(value, float | Real | np.number | np.bool_) and not isinstance(value, bool | np.bool_):
         score = float(value)
         if math.isfinite(score) and abs(score) <= _LARGEST:
             return score
