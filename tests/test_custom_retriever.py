@@ -253,7 +253,8 @@ NONE = "my_search:search: the module my_search has no function 'search'."
     ("code", "options", "fault"),
     [
         ("", {}, NONE),
-        ("search = 3\ndef serch(q, k): pass", {}, f"{NONE} Did you mean 'serch'?"),
+        ("def serch(q, k): pass", {}, f"{NONE} Did you mean 'serch'?"),
+        ("search = 3", {}, f"my_search:search is 3 (int); {MEANT}"),
         ("1 / 0", {}, "the module 'my_search' cannot be imported: ZeroDivisionError: division by zero"),
         (
             "async def search(queries, top_k): pass",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from threading import RLock
 from typing import Annotated, Any, NoReturn, cast
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
@@ -96,6 +97,9 @@ def _module(name: str, folder: Path) -> Any:
         raise ModelNotFoundError(f"the module {name!r} cannot be imported: {type(error).__name__}: {error}") from error
 
 
+_LOADING = RLock()
+
+
 class _SourceLoader(SourceFileLoader):
     """Always reads the source: cached bytecode is told apart by the second, and an edit may be quicker than that."""
 
@@ -107,8 +111,11 @@ def _from_file(name: str, path: Path) -> Any:
     """The module in ``path``, loaded from its place: a folder on sys.path would let its files shadow installed ones."""
     # By content: a file that was edited meanwhile is another module, as it is to the embedding cache.
     key = f"ragtrial_user_{name.replace('.', '_')}_{fingerprint([str(path), file_digest(path)])}"
-    if key in sys.modules:
-        return sys.modules[key]
+    with _LOADING:  # or another thread would get a half of it
+        return sys.modules[key] if key in sys.modules else _loaded(key, path)
+
+
+def _loaded(key: str, path: Path) -> Any:
     spec = importlib.util.spec_from_file_location(key, path, loader=_SourceLoader(key, str(path)))
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python module")

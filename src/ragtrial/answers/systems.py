@@ -103,12 +103,12 @@ def check_system(reference: FunctionReference, options: Options) -> None:
 
     Nothing is called.
     """
-    _role(reference, import_object(reference, is_system), options)
+    _role(reference, import_object(reference, _is_there), options)
 
 
 def system_sources(reference: FunctionReference, digest: Digest) -> list[str]:
     """The hashes of the files that it is written in. Raises ModelNotFoundError where there are none."""
-    sources = function_sources(reference, is_system)
+    sources = function_sources(reference, _is_there)
     if not sources:
         raise ModelNotFoundError(f"{reference} has no source file to tell its versions apart; give `version:`.")
     return [digest(source) for source in sources]
@@ -119,7 +119,7 @@ def open_system(reference: FunctionReference, options: Options) -> System:
 
     Raises ModelNotFoundError as ``check_system`` does, RunError where it cannot be made.
     """
-    named = import_object(reference, is_system)
+    named = import_object(reference, _is_there)
     name = str(reference)
     role = _role(reference, named, options)
     if role == "object":
@@ -140,9 +140,8 @@ def open_system(reference: FunctionReference, options: Options) -> System:
     raise RunError(f"{what}; a retriever is {_MEANT}.")
 
 
-def is_system(found: object) -> bool:
-    """Whether something can be a retriever, or make one."""
-    return callable(found) or bool(_method_of(found))
+def _is_there(found: object) -> bool:
+    return found is not None
 
 
 def _role(reference: FunctionReference, named: Any, options: Options) -> str:
@@ -153,6 +152,8 @@ def _role(reference: FunctionReference, named: Any, options: Options) -> str:
         if options:
             raise ModelNotFoundError(f"{reference} is an object and takes no `options`; name what makes it.")
         return "object"
+    if not callable(named):
+        raise ModelNotFoundError(f"{reference} is {shown(named)} ({_kind(named)}); a retriever is {_MEANT}.")
     if _takes(named, **options):
         return "factory"
     if _takes(named, "queries", 1, **options):
