@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +13,7 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.dataset import corpus_of
 from ragtrial.drilldown import FoundText
 from ragtrial.environment import without_secrets
-from ragtrial.errors import ConfigError, Fault, RunError, did_you_mean, listed
+from ragtrial.errors import ConfigError, Fault, RagtrialError, RunError, did_you_mean, listed
 from ragtrial.ground import ground_of
 from ragtrial.hub import RetrievalEvaluator
 from ragtrial.judging import Scored
@@ -20,6 +22,7 @@ from ragtrial.progress import Progress, Silent
 from ragtrial.report import Report, new_run_id, write_report
 from ragtrial.report_parts import FailurePart
 from ragtrial.reporting import Run, build_report, ranking_rows, text_rows
+from ragtrial.schedule import make_side_by_side, tasks_of
 from ragtrial.setting import Setting, settings_of
 
 
@@ -30,16 +33,24 @@ def run_experiment(
     limit: int | None = None,
     strict: bool = False,
     audit: bool = False,
+    jobs: int = 1,
+    fail_fast: bool = False,
+    on_failure: Callable[[str, str], None] = lambda _name, _why: None,
 ) -> Report:
     """Run every setting of ``config``, score it, and write the report.
 
     ``limit`` runs only the first queries; ``strict`` makes warnings about the input errors; ``audit`` compares every
-    index with exact search, also those of 100,000 vectors and more. A setting that fails is noted in the report and
-    the others go on. Raises InputError before anything is run, RunError if all settings fail.
+    index with exact search, also those of 100,000 vectors and more. Up to ``jobs`` stages are made side by side.
+
+    A setting that fails is told to ``on_failure`` at once (its name, and why), noted in the report, and the others go
+    on; with ``fail_fast`` the first one ends the run. Raises InputError before anything is run, RunError if all
+    settings fail.
     """
     evaluator = RetrievalEvaluator(config, progress=progress, limit=limit, strict=strict, audit=audit)
     evaluator.prepare()
-    scored, failures = _score_all(evaluator)
+    if jobs > 1:
+        make_side_by_side(tasks_of(evaluator.plan, evaluator.settings, evaluator.questions), jobs)
+    scored, failures = _score_all(evaluator, on_failure, fail_fast=fail_fast)
     run = Run(
         id=new_run_id(datetime.now(UTC)),
         labels=evaluator.resolved.labels,
@@ -75,16 +86,34 @@ def chosen_settings(config: ExperimentConfig, only: str | None) -> list[Setting]
     return list(settings.values()) if only is None else [settings[only]]
 
 
-def _score_all(evaluator: RetrievalEvaluator) -> tuple[list[Scored], list[FailurePart]]:
+def _score_all(
+    evaluator: RetrievalEvaluator, on_failure: Callable[[str, str], None], *, fail_fast: bool
+) -> tuple[list[Scored], list[FailurePart]]:
     scored: list[Scored] = []
     failures: list[FailurePart] = []
     faults: list[Fault] = []
     for setting in evaluator.one_by_one():
         try:
             scored.append(evaluator.score(evaluator.rankings(setting)))
-        except RunError as error:
-            failures.append(FailurePart(name=setting.name, error=without_secrets(str(error))))
-            faults += (replace(fault, message=f"setting {setting.name!r}: {fault.message}") for fault in error.faults)
+        except MemoryError:
+            raise
+        except Exception as error:
+            failure = _failure(setting, error)
+            on_failure(failure.name, failure.error)
+            failures.append(failure)
+            told = error.faults if isinstance(error, RagtrialError) else [Fault(message=failure.error)]
+            faults += (replace(fault, message=f"setting {setting.name!r}: {fault.message}") for fault in told)
+            if fail_fast:
+                raise RunError(*faults) from error
     if not scored:
         raise RunError(*faults)
     return scored, failures
+
+
+def _failure(setting: Setting, error: Exception) -> FailurePart:
+    """What is noted of a setting that failed; where nobody expected that, with the traceback."""
+    if isinstance(error, RagtrialError):
+        return FailurePart(name=setting.name, error=without_secrets(str(error)))
+    said = traceback.format_exception_only(error)[-1].strip()
+    details = without_secrets("".join(traceback.format_exception(error)))
+    return FailurePart(name=setting.name, error=without_secrets(f"it broke ({said})"), details=details)

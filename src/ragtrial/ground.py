@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, astuple
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ class Ground:
     def __init__(self, workspace: Workspace, corpus: Path, progress: Progress, on_error: OnError = "stop") -> None:
         self.workspace = workspace
         self._progress = progress
+        self._lock = Lock()
         self._embedders: dict[Embedder, CachedEmbedder] = {}
         self._tokenizers: dict[Path, Tokenizer] = {}
         self._prefix_files: dict[str, str] = {}
@@ -267,10 +269,11 @@ class Ground:
 
     def embedder(self, embedder: Embedder) -> CachedEmbedder:
         """One for all settings with this embedder, so that its model is loaded once."""
-        if embedder not in self._embedders:
-            folder = self.workspace.root / "vectors"
-            self._embedders[embedder] = CachedEmbedder(embedder, folder, self.workspace.digests.digest)
-        return self._embedders[embedder]
+        with self._lock:
+            if embedder not in self._embedders:
+                folder = self.workspace.root / "vectors"
+                self._embedders[embedder] = CachedEmbedder(embedder, folder, self.workspace.digests.digest)
+            return self._embedders[embedder]
 
     def unit_tokenizer(self, setting: Setting) -> UnitCounter | None:
         """What counts the chunker's sizes; None for characters. Raises ModelNotFoundError."""

@@ -9,6 +9,7 @@ import logging
 import os
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -19,9 +20,7 @@ from ragtrial.errors import Fault, RunError
 from ragtrial.records import Caution
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.progress import Progress as Bars
-    from rich.progress import TaskID
 
     from ragtrial.progress import Progress
 
@@ -151,10 +150,14 @@ def common_options(function: F) -> F:
 
 
 class _LineProgress:
-    """One line per finished stage: for logs."""
+    """One line per finished stage: for logs. Stages of several threads may be at work at once."""
+
+    def __init__(self) -> None:
+        self._mine = threading.local()
 
     def begin(self, stage: str, total: int | None, unit: str) -> None:
-        self._stage, self._total, self._unit, self._start = stage, total, unit, time.monotonic()
+        self._mine.stage, self._mine.total, self._mine.unit = stage, total, unit
+        self._mine.start = time.monotonic()
 
     def advance(self, count: int) -> None:
         pass
@@ -163,18 +166,45 @@ class _LineProgress:
         pass
 
     def finish(self) -> None:
-        amount = f"{self._total:,} {self._unit}, " if self._total is not None else ""
-        write(f"{self._stage}: {amount}{time.monotonic() - self._start:.1f} s", sys.stderr)
+        mine = self._mine
+        amount = f"{mine.total:,} {mine.unit}, " if mine.total is not None else ""
+        write(f"{mine.stage}: {amount}{time.monotonic() - mine.start:.1f} s", sys.stderr)
 
 
 class _BarProgress:
-    """A bar for the stage at work; a line stays for each finished one."""
+    """A bar for each stage at work; a line stays for each finished one."""
 
     def __init__(self, *, no_color: bool) -> None:
         self._no_color = no_color
         self._bars: Bars | None = None
+        self._at_work = 0
+        self._lock = threading.Lock()
+        self._mine = threading.local()
 
     def begin(self, stage: str, total: int | None, unit: str) -> None:
+        with self._lock:
+            if self._bars is None:
+                self._bars = self._new_bars()
+                self._bars.start()
+            self._at_work += 1
+            self._mine.task = self._bars.add_task(f"{stage}" + (f" ({unit})" if unit else ""), total=total)
+
+    def advance(self, count: int) -> None:
+        if self._bars:
+            self._bars.advance(self._mine.task, count)
+
+    def abandon(self) -> None:
+        self.finish()
+
+    def finish(self) -> None:
+        with self._lock:
+            self._at_work -= 1
+            if self._bars and not self._at_work:
+                self._bars.stop()
+                self._bars = None
+
+    def _new_bars(self) -> Bars:
+        from rich.console import Console
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -184,25 +214,6 @@ class _BarProgress:
             TimeRemainingColumn,
         )
 
-        self._label = f"{stage}" + (f" ({unit})" if unit else "")
         columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()]
-        self._bars = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=self._console())
-        self._task: TaskID = self._bars.add_task(self._label, total=total)
-        self._bars.start()
-
-    def advance(self, count: int) -> None:
-        if self._bars:
-            self._bars.advance(self._task, count)
-
-    def abandon(self) -> None:
-        self.finish()
-
-    def finish(self) -> None:
-        if self._bars:
-            self._bars.stop()
-            self._bars = None
-
-    def _console(self) -> Console:
-        from rich.console import Console
-
-        return Console(stderr=True, no_color=self._no_color, highlight=False)
+        console = Console(stderr=True, no_color=self._no_color, highlight=False)
+        return Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console)

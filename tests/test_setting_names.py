@@ -1,0 +1,210 @@
+"""Settings of a sweep have names that tell what differs, fit for files, no two alike."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrial.config.combinations import combinations, identity_of
+from ragtrial.config.naming import LONGEST_NAME, SettingNames
+from sweeps import MODEL, OVERLAP, SIZE, TOP_K, sweep_of, values
+
+RANK = "retrievers.hybrid.rank_constant"
+
+
+def names(matrix: dict[str, list[Any]], retriever: str = "dense", **more: Any) -> list[str]:
+    """The names of ``retriever`` in every combination, all of whose values reach it."""
+    sweep = sweep_of(matrix=matrix, **more)
+    naming = SettingNames.of(sweep)
+    return [naming.name(retriever, one) for one in combinations(sweep, 0)]
+
+
+# By default.
+
+
+def test_a_name_is_the_retriever_its_own_options_and_then_what_else_reaches_it() -> None:
+    sweep = sweep_of(matrix={SIZE: [128, 256], RANK: [10, 60]})
+    naming = SettingNames.of(sweep)
+    assert naming.name("dense", {SIZE: 128}) == "dense-size128"
+    assert naming.name("hybrid", {SIZE: 128, RANK: 60}) == "hybrid-rank_constant60-size128"
+    assert naming.name("bm25", {}) == "bm25"
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "shown"),
+    [
+        (SIZE, [128, 256], ["size128", "size256"]),
+        ("retrievers.dense.k1", [0.9, 1.2, -1], ["k10.9", "k11.2", "k1-1"]),
+        ("retrievers.dense.x", [1e-05, 1e22], ["x1e-05", "x1e22"]),
+        ("context.title", [True, False], ["title-true", "title-false"]),
+        ("context.prefixes", [None, "a/b.jsonl"], ["prefixes-none", "prefixes-b.jsonl"]),
+        ("retrievers.dense.weights", [[1, 1], [2, 1], []], ["weights-1-1", "weights-2-1", "weights-empty"]),
+        ("store.space", ["ip", "cosine"], ["space-ip", "space-cosine"]),
+        ("embedder.query_prefix", ["query: ", "", "?"], ["query_prefix-query", None, None]),
+        (MODEL, ["sentence-transformers/all-MiniLM-L6-v2", "./models/bge/"], ["all-MiniLM-L6-v2", "bge"]),
+        (MODEL, ["a/base", "b/base"], ["a-base", "b-base"]),
+        ("chunker.kind", ["fixed", "recursive"], ["fixed", "recursive"]),
+        ("embedder.function", ["pkg.mod:embed", "pkg.mod:other"], ["pkg.mod-embed", "pkg.mod-other"]),
+    ],
+)
+def test_values_are_shown_short_and_fit_for_files(key: str, given: list[Any], shown: list[str | None]) -> None:
+    found = names({key: given})
+    for name, expected in zip(found, shown, strict=True):
+        assert expected is None or name.removeprefix("dense-").startswith(expected)
+    if None not in shown:
+        assert found == [f"dense-{one}" for one in shown]
+
+
+def test_a_mapping_is_its_kind_and_what_differs_from_others_of_its_kind() -> None:
+    chunkers = [
+        {"kind": "recursive", "size": 200, "unit": "tokens"},
+        {"kind": "recursive", "size": 400, "unit": "tokens"},
+        {"kind": "recursive", "size": 400, "unit": "tokens", "tokenizer": "words"},
+        {"kind": "document"},
+        {"kind": "custom", "function": "a:b"},
+        {"kind": "custom", "function": "a:c"},
+    ]
+    assert names({"chunker": chunkers}) == [
+        "dense-recursive-size200",
+        "dense-recursive-size400",
+        "dense-recursive-size400-tokenizer-words",
+        "dense-document",
+        "dense-custom-a-b",
+        "dense-custom-a-c",
+    ]
+    assert names({"context": [{"title": True}, {"title": False, "sentences": 1}]}) == [
+        "dense-context-title-true",
+        "dense-context-title-false-sentences1",
+    ]
+
+
+def test_keys_that_end_alike_are_told_apart_by_as_much_as_it_takes() -> None:
+    matrix = {
+        "chunker.size": [1], "retrievers.dense.top_k": [2], "retrievers.bm25.top_k": [3],
+        "retrievers.bm25.chunker.size": [4], "retrievers.mix.rerank.top_k": [5],
+    }  # fmt: skip
+    sweep = sweep_of(matrix=matrix)
+    (one,) = combinations(sweep, 0)
+    naming = SettingNames.of(sweep)
+    assert naming.name("mix", one) == "mix-top_k5-chunker.size1-dense.top_k2-bm25.top_k3-bm25.chunker.size4"
+    assert naming.name("dense", one.only([TOP_K, SIZE])) == "dense-top_k2-chunker.size1"
+    assert naming.name("bm25", one.only(["retrievers.bm25.chunker.size"])) == "bm25-retrievers.bm25.chunker.size4"
+
+
+def test_a_long_name_is_cut_and_ends_with_a_hash_of_the_whole() -> None:
+    first, second = names({MODEL: ["x" * 150 + "1", "x" * 150 + "2"]})
+    assert len(first) == len(second) == LONGEST_NAME
+    assert first != second
+    assert re.fullmatch(r"dense-x{85}-[0-9a-f]{8}", first)
+    assert names({MODEL: ["x" * 94]}) == ["dense-" + "x" * 94]
+    assert names({MODEL: ["x" * 150 + "1", "x" * 150 + "2"]}) == [first, second]
+
+
+KEYS = ["chunker.size", "chunker.unit", "embedder.model", "retrievers.dense.size", "retrievers.other.size", "chunker"]
+
+
+@given(st.sampled_from(KEYS), st.lists(values, min_size=2, max_size=6, unique_by=identity_of))
+def test_other_values_have_other_names_whatever_they_are(key: str, given: list[Any]) -> None:
+    found = names({key: given})
+    assert len({name.casefold() for name in found}) == len(given)
+    assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) for name in found)
+    templated = names({key: given}, name=f"{{{key}}}-x")
+    assert len({name.casefold() for name in templated}) == len(given)
+
+
+@given(st.lists(st.sampled_from(KEYS[:-1]), min_size=1, unique=True), st.data())
+def test_other_numbers_along_any_axes_have_other_names(keys: list[str], data: st.DataObject) -> None:
+    numbers = st.lists(st.integers(0, 10**6), min_size=1, max_size=3, unique=True)
+    found = names({key: data.draw(numbers) for key in keys})
+    assert len(set(found)) == len(found)
+
+
+def test_names_do_not_depend_on_the_order_of_values() -> None:
+    given = ["a/x", "b/x", "c"]
+    assert set(names({MODEL: given})) == set(names({MODEL: given[::-1]})) == {"dense-a-x", "dense-b-x", "dense-c"}
+
+
+# By a template.
+
+
+def test_a_name_that_begins_with_a_number_below_zero_says_minus() -> None:
+    assert names({SIZE: [-1, 1]}, name="{chunker.size}-{retriever}") == ["minus1-dense", "1-dense"]
+
+
+def test_a_template_is_filled_with_the_retriever_and_the_values() -> None:
+    assert names({SIZE: [128], MODEL: ["a/b"]}, name="{retriever}-c{chunker.size}_{embedder.model}.x") == [
+        "dense-c128_b.x"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("template", "name"),
+    [
+        ("{retriever}-c{chunker.size}", "dense"),
+        ("{retriever}-c{chunker.size}-o{chunker.overlap}", "dense-o3"),
+        ("c{chunker.size}-{retriever}", "dense"),
+        ("{chunker.size}", "dense"),
+        ("{retriever}-c{chunker.size}-end", "dense-end"),
+    ],
+)
+def test_a_field_for_a_value_that_does_not_reach_is_left_out_with_the_text_before_it(template: str, name: str) -> None:
+    sweep = sweep_of(matrix={SIZE: [1], OVERLAP: [3]}, name=template)
+    assert SettingNames.of(sweep).name("dense", {OVERLAP: 3}) == name
+
+
+# Clashes.
+
+
+def clashes(template: str | None, *settings: tuple[str, dict[str, Any]], **matrix: list[Any]) -> list[Any]:
+    sweep = sweep_of(matrix={SIZE: [1, 2, 28], OVERLAP: [8, 1], MODEL: ["a", "A"]} | matrix, name=template)
+    return SettingNames.of(sweep).clashes(settings)
+
+
+def test_names_that_differ_and_settings_that_are_equal_do_not_clash() -> None:
+    settings = ("dense", {SIZE: 1}), ("dense", {SIZE: 2}), ("other", {SIZE: 1}), ("dense", {SIZE: 1})
+    assert clashes("{retriever}-{chunker.size}", *settings) == []
+    assert clashes(None, *settings) == []
+
+
+def test_a_clash_names_two_settings_and_the_field_that_tells_them_apart() -> None:
+    one, other, third = ("dense", {SIZE: 1, OVERLAP: 8}), ("dense", {SIZE: 1, OVERLAP: 1}), ("bm25", {SIZE: 1})
+    template = "{retriever}-{chunker.size}"
+    assert clashes(template, one, other, third) == [
+        (
+            ("sweep", "name"),
+            "sweep.name '{retriever}-{chunker.size}' gives the name 'dense-1' to dense with chunker.size 1, "
+            "chunker.overlap 8, and dense with chunker.size 1, chunker.overlap 1; put {chunker.overlap} into it.",
+        )
+    ]
+    (fault,) = clashes("c{chunker.size}", one, third)
+    assert fault[1].endswith("; put {retriever} into it.")
+
+
+def test_a_clash_of_fields_that_stand_side_by_side_asks_for_something_between_them() -> None:
+    (fault,) = clashes(
+        "{chunker.size}{chunker.overlap}", ("dense", {SIZE: 2, OVERLAP: 81}), ("dense", {SIZE: 28, OVERLAP: 1})
+    )
+    assert fault == (
+        ("sweep", "name"),
+        "sweep.name '{chunker.size}{chunker.overlap}' gives the name '281' to dense with chunker.size 2, "
+        "chunker.overlap 81, and dense with chunker.size 28, chunker.overlap 1; put - or _ between its fields.",
+    )
+
+
+def test_a_clash_of_default_names_asks_for_a_template() -> None:
+    assert clashes(None, ("dense-size1", {}), ("dense", {SIZE: 1})) == [
+        (
+            ("sweep",),
+            "two settings come out as 'dense-size1': dense-size1 with the config as it stands, and dense with "
+            "chunker.size 1. Write sweep.name, a template with {retriever} in it.",
+        )
+    ]
+
+
+def test_names_that_differ_in_case_alone_clash_since_files_do() -> None:
+    assert clashes("{retriever}", ("dense", {}), ("Dense", {})) != []
+    assert clashes(None, ("dense", {MODEL: "a"}), ("dense", {MODEL: "A"})) == []  # shown with a hash

@@ -1,0 +1,409 @@
+"""A sweep is every combination of its axes' values: counted, ordered, drawn and laid over the config as it says."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from ragtrial.config.combinations import MOST_COMBINATIONS, combinations, identity_of, with_values
+from ragtrial.config.merging import merged_values
+from ragtrial.config.models import ExperimentConfig
+from ragtrial.config.sweep import RangeAxis, Share, SweepOptions
+from ragtrial.errors import ConfigError
+from ragtrial.options import LocatedText
+from ragtrial.setting import setting_of
+from ragtrial.validation import validate
+from sweeps import BASE, FOLDER, LINES, MODEL, OVERLAP, SIZE, TOP_K, read, sweep_of, values, written
+
+
+def made(sweep: str, seed: int = 0) -> list[dict[str, Any]]:
+    content = written(sweep)
+    return [dict(one) for one in combinations(read(content), seed, content.value)]
+
+
+# What is combined.
+
+
+def test_the_last_axis_is_the_fastest_and_a_range_ends_with_its_stop() -> None:
+    assert made("matrix: {chunker.size: [128, 256], retrievers.dense.top_k: {range: [10, 60, 50]}}") == [
+        {SIZE: 128, TOP_K: 10},
+        {SIZE: 128, TOP_K: 60},
+        {SIZE: 256, TOP_K: 10},
+        {SIZE: 256, TOP_K: 60},
+    ]
+
+
+def test_excluded_combinations_are_gone_and_included_ones_come_last_with_only_what_they_name() -> None:
+    sweep = """
+matrix: {chunker.size: [128, 256], retrievers.dense.top_k: [10, 60]}
+include: [{chunker.size: 1024, retrievers.dense.top_k: 60}, {embedder.model: other}, {}]
+exclude: [{chunker.size: 128, retrievers.dense.top_k: 10}, {retrievers.dense.top_k: 60, chunker.size: 256}]
+"""
+    assert made(sweep) == [
+        {SIZE: 128, TOP_K: 60},
+        {SIZE: 256, TOP_K: 10},
+        {SIZE: 1024, TOP_K: 60},
+        {MODEL: "other"},
+        {},
+    ]
+
+
+def test_an_entry_that_excludes_by_one_key_drops_all_that_agree_with_it() -> None:
+    assert made("matrix: {chunker.size: [1, 2], chunker.overlap: [0, 1]}\nexclude: [{chunker.size: 1}]") == [
+        {SIZE: 2, OVERLAP: 0},
+        {SIZE: 2, OVERLAP: 1},
+    ]
+
+
+def test_without_a_matrix_there_is_what_is_included_and_nothing_else() -> None:
+    assert made("include: [{chunker.size: 5}, {embedder.model: other}]") == [{SIZE: 5}, {MODEL: "other"}]
+
+
+def test_keys_in_one_entry_move_together() -> None:
+    assert made('matrix: {"chunker.size, chunker.overlap": [[128, 20], [256, 40]], retrievers.dense.top_k: [5]}') == [
+        {SIZE: 128, OVERLAP: 20, TOP_K: 5},
+        {SIZE: 256, OVERLAP: 40, TOP_K: 5},
+    ]
+
+
+def test_a_share_follows_the_other_key_wherever_that_stands_and_is_rounded_halves_up() -> None:
+    sweep = "matrix: {chunker.overlap: {share: 0.25, of: chunker.size}, chunker.size: [100, 101, 102, 103]}"
+    assert made(sweep) == [
+        {OVERLAP: overlap, SIZE: size} for size, overlap in [(100, 25), (101, 25), (102, 26), (103, 26)]
+    ]
+    assert Share(0.1, SIZE).taken_of(25) == 3  # 2.5, and 0.1 * 25 is no more than that
+
+
+def test_several_shares_are_an_axis_whose_equal_outcomes_are_tried_once() -> None:
+    assert made("matrix: {chunker.size: [4, 40], chunker.overlap: {share: [0, 0.1, 0.2], of: chunker.size}}") == [
+        {SIZE: 4, OVERLAP: 0},  # 0.4 is 0, too
+        {SIZE: 4, OVERLAP: 1},
+        {SIZE: 40, OVERLAP: 0},
+        {SIZE: 40, OVERLAP: 4},
+        {SIZE: 40, OVERLAP: 8},
+    ]
+
+
+def test_a_share_of_what_is_no_axis_is_a_share_of_what_the_config_has() -> None:
+    assert made("matrix: {chunker.overlap: {share: [0.1, 0.5], of: chunker.size}}") == [{OVERLAP: 20}, {OVERLAP: 100}]
+
+
+def test_a_share_moves_with_keys_that_move_together() -> None:
+    sweep = (
+        'matrix: {"chunker.size, embedder.model": [[10, a], [30, b]], chunker.overlap: {share: 0.5, of: chunker.size}}'
+    )
+    assert made(sweep) == [{SIZE: 10, MODEL: "a", OVERLAP: 5}, {SIZE: 30, MODEL: "b", OVERLAP: 15}]
+
+
+def test_an_included_combination_has_the_share_of_its_own_value_unless_it_says_otherwise() -> None:
+    sweep = """
+matrix: {chunker.size: [100], chunker.overlap: {share: 0.2, of: chunker.size}}
+include: [{chunker.size: 1000}, {chunker.size: 500, chunker.overlap: 0}, {retrievers.dense.top_k: 3}]
+"""
+    assert made(sweep)[1:] == [{SIZE: 1000, OVERLAP: 200}, {SIZE: 500, OVERLAP: 0}, {TOP_K: 3}]
+
+
+def test_an_included_combination_has_no_share_where_there_are_several_to_choose_from() -> None:
+    sweep = """
+matrix: {chunker.size: [100], chunker.overlap: {share: [0, 0.2], of: chunker.size}}
+include: [{chunker.size: 1000}]
+"""
+    assert made(sweep)[-1] == {SIZE: 1000}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ([10, 60, 50], [10, 60]),
+        ([1, 10, 4], [1, 5, 9]),
+        ([3, 1, -1], [3, 2, 1]),
+        ([7, 7, 1], [7]),
+        ([0.1, 0.5, 0.1], [0.1, 0.2, 0.3, 0.4, 0.5]),  # not 0.30000000000000004, and 0.5 is met
+        ([0, 1, 0.25], [0.0, 0.25, 0.5, 0.75, 1.0]),
+        ([-1, 1, 1], [-1, 0, 1]),
+    ],
+)
+def test_a_range_has_the_decimals_that_people_mean(numbers: list[float], expected: list[float]) -> None:
+    axis = RangeAxis(range=numbers)
+    found = [axis.at(position) for position in range(axis.count)]
+    assert found == expected
+    assert list(map(type, found)) == list(map(type, expected))
+
+
+@given(st.integers(-50, 50), st.integers(-50, 50), st.integers(-9, 9).filter(bool))
+def test_a_range_of_whole_numbers_is_that_of_python_with_its_stop(start: int, stop: int, step: int) -> None:
+    expected = list(range(start, stop + (1 if step > 0 else -1), step))
+    if not expected:
+        with pytest.raises(ValueError, match="is empty"):
+            RangeAxis(range=[start, stop, step])
+        return
+    axis = RangeAxis(range=[start, stop, step])
+    assert [axis.at(position) for position in range(axis.count)] == expected
+
+
+# How many, and which.
+
+KEYS = ["chunker.size", "chunker.overlap", "embedder.model", "store.space"]
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> dict[str, list[Any]]:
+    keys = draw(st.lists(st.sampled_from(KEYS), min_size=1, unique=True))
+    return {key: draw(st.lists(values, min_size=1, max_size=4, unique_by=identity_of)) for key in keys}
+
+
+@given(matrices(), st.data())
+def test_there_are_as_many_as_the_product_without_the_excluded_and_with_the_included(
+    matrix: dict[str, list[Any]], data: st.DataObject
+) -> None:
+    entry = {key: data.draw(st.sampled_from(matrix[key])) for key in data.draw(st.sets(st.sampled_from(list(matrix))))}
+    more = [{"store.kind": name} for name in "abc"[: data.draw(st.integers(0, 3))]]
+    sweep = sweep_of(matrix=matrix, include=more, exclude=[entry] if entry else [])
+    dropped = prod(len(matrix[key]) for key in matrix if key not in entry) if entry else 0
+    found = combinations(sweep, 0)
+    assert len(found) == prod(map(len, matrix.values())) - dropped + len(more)
+    assert len({one.identity for one in found}) == len(found)
+    assert sweep.size() == prod(map(len, matrix.values()))
+
+
+@given(matrices(), st.integers(1, 30), st.integers(0, 5))
+def test_a_sample_is_a_part_of_the_whole_in_its_order_and_the_same_for_the_same_seed(
+    matrix: dict[str, list[Any]], count: int, seed: int
+) -> None:
+    whole = [one.identity for one in combinations(sweep_of(matrix=matrix), seed)]
+    sweep = sweep_of(matrix=matrix, sample=count, include=[{"store.kind": "a"}])
+    *drawn, last = (one.identity for one in combinations(sweep, seed))
+    assert len(drawn) == min(count, len(whole))
+    assert drawn == [one for one in whole if one in drawn]
+    assert last == identity_of({"store.kind": "a"})
+    assert [one.identity for one in combinations(sweep, seed)] == [*drawn, last]
+
+
+def test_another_seed_draws_another_sample_and_a_sample_leaves_out_what_is_excluded() -> None:
+    sweep = sweep_of(matrix={SIZE: list(range(50)), TOP_K: [1, 2]}, exclude=[{TOP_K: 2}], sample=10)
+    samples = {tuple(one.identity for one in combinations(sweep, seed)) for seed in range(5)}
+    assert len(samples) == 5
+    assert all(one[TOP_K] == 1 for one in combinations(sweep, 0))
+
+
+BILLION = {key: RangeAxis(range=[1, 1000, 1]) for key in (SIZE, OVERLAP, TOP_K)}
+
+
+def test_a_billion_combinations_are_refused_by_their_number_and_not_built() -> None:
+    with pytest.raises(ConfigError) as caught:
+        combinations(sweep_of(matrix=BILLION), 0)
+    assert str(caught.value) == (
+        "sweep has 1,000,000,000 combinations (1,000 x 1,000 x 1,000); max_settings is 200: take axes or values out, "
+        "join keys that move together in one entry, or draw some at random with sample: 200."
+    )
+
+
+def test_a_few_of_a_billion_are_drawn_without_building_the_rest() -> None:
+    sweep = sweep_of(matrix={**BILLION, MODEL: RangeAxis(range=[1, 1e15, 1])}, sample=20)
+    drawn = combinations(sweep, 0)
+    assert len(drawn) == 20
+    assert len({one.identity for one in drawn}) == 20
+    assert [one.identity for one in combinations(sweep, 0)] == [one.identity for one in drawn]
+    assert [one.identity for one in combinations(sweep, 1)] != [one.identity for one in drawn]
+    assert [tuple(one.values()) for one in drawn] == sorted(tuple(one.values()) for one in drawn)
+
+
+@pytest.mark.parametrize(
+    "more", [{"exclude": [{SIZE: 1}], "sample": 5}, {"sample": MOST_COMBINATIONS + 1}], ids=["exclude", "large sample"]
+)
+def test_a_sample_of_too_many_is_refused_where_it_would_build_them(more: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="exclude and lists of shares: take axes or values out"):
+        combinations(sweep_of(matrix=BILLION, **more), 0)
+
+
+# What a combination makes of the config.
+
+
+def with_last(sweep: str, base: str = BASE, **environment: str) -> Any:
+    content = written(sweep, base, **environment)
+    return with_values(content, combinations(read(content), 0, content.value)[-1])
+
+
+def place_of(content: Any, *path: str | int) -> str:
+    fault = content.fault_at(path, "")
+    return f"{fault.file}:{fault.line - LINES}:{fault.column}"
+
+
+def test_values_are_laid_over_the_config_and_the_sweep_is_gone() -> None:
+    made = with_last("matrix: {chunker.size: [128], retrievers.dense.top_k: [3], store.kind: [exact]}")
+    assert made.value["chunker"] == {"kind": "recursive", "size": 128, "overlap": 40}
+    assert made.value["retrievers"]["dense"] == {"kind": "dense", "top_k": 3}
+    assert made.value["retrievers"]["whole"] == {"kind": "dense", "chunker": {"kind": "document"}}
+    assert made.value["store"] == {"kind": "exact"}
+    assert "sweep" not in made.value
+    assert "sweep" not in made.written
+    assert made.written == made.value
+
+
+def test_the_config_itself_stays_as_it_was() -> None:
+    content = written("matrix: {chunker.size: [128], embedder: [{kind: custom, function: 'a:b'}]}")
+    before = written("matrix: {chunker.size: [128], embedder: [{kind: custom, function: 'a:b'}]}")
+    with_values(content, combinations(read(content), 0)[0])
+    assert content == before
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("{kind: document}", {"kind": "document"}),
+        ("{kind: recursive, size: 9}", {"kind": "recursive", "size": 9, "overlap": 40}),
+        ("{size: 9}", {"kind": "recursive", "size": 9, "overlap": 40}),
+    ],
+)
+def test_a_mapping_of_another_kind_replaces_the_section_and_others_are_merged(value: str, expected: Any) -> None:
+    assert with_last(f"matrix: {{chunker: [{value}]}}").value["chunker"] == expected
+
+
+@pytest.mark.parametrize(
+    "keys", ["chunker.kind: [fixed], chunker.size: [9]", "chunker.size: [9], chunker.kind: [fixed]"]
+)
+def test_a_swept_kind_replaces_the_section_with_what_is_swept_beside_it(keys: str) -> None:
+    assert with_last(f"matrix: {{{keys}}}").value["chunker"] == {"kind": "fixed", "size": 9}
+
+
+def test_each_value_stands_where_the_sweep_has_it() -> None:
+    sweep = """
+matrix:
+  chunker.size: [128, 256]
+  "store.kind, store.space": [[chroma, ip]]
+  embedder:
+    - kind: custom
+      function: a:b
+  chunker.overlap: {share: 0.1, of: chunker.size}
+  retrievers.dense.top_k: {range: [1, 2, 1]}
+"""
+    made = with_last(sweep)
+    assert place_of(made, "chunker", "size") == "config.yaml:2:25"
+    assert place_of(made, "chunker") == "config.yaml:7:5"  # the last value that reaches into it
+    assert place_of(made, "store", "space") == "config.yaml:3:42"
+    assert place_of(made, "embedder") == "config.yaml:5:9"
+    assert place_of(made, "embedder", "function") == "config.yaml:6:9"
+    assert place_of(made, "chunker", "overlap") == "config.yaml:7:5"
+    assert place_of(made, "retrievers", "dense", "top_k") == "config.yaml:8:5"
+    assert place_of(made, "retrievers", "dense", "kind") == "config.yaml:-2:11"
+    assert place_of(made, "retrievers") == "config.yaml:-3:1"
+
+
+def test_an_included_value_stands_in_its_entry() -> None:
+    made = with_last("include:\n  - {chunker.size: 3}\n  - {chunker.size: 7}\n")
+    assert place_of(made, "chunker", "size") == "config.yaml:3:8"
+
+
+def test_variables_stay_unresolved_in_what_is_written() -> None:
+    made = with_last('matrix: {embedder.model: ["${NAME}"], chunker.size: ["${SIZE:-7}"]}', NAME="secret")
+    assert made.value["embedder"]["model"] == "secret"
+    assert made.written["embedder"]["model"] == "${NAME}"
+    assert made.written["chunker"]["size"] == "${SIZE:-7}"
+
+
+def test_a_path_among_the_values_remembers_the_folder_of_its_file() -> None:
+    content = written("matrix: {embedder.model: [./models/a]}")
+    (one,) = combinations(read(content), 0)
+    model = with_values(content, one).value["embedder"]["model"]
+    assert isinstance(model, LocatedText)
+    assert model.folder == FOLDER
+
+
+def test_computed_values_are_written_as_numbers() -> None:
+    made = with_last("matrix: {chunker.overlap: {share: 0.1, of: chunker.size}, chunker.size: {range: [10, 20, 10]}}")
+    assert made.written["chunker"] == {"kind": "recursive", "size": 20, "overlap": 2}
+
+
+def test_a_part_of_a_combination_has_its_values_and_places_alone() -> None:
+    (one,) = combinations(sweep_of(matrix={SIZE: [1], TOP_K: [2]}), 0)
+    part = one.only([TOP_K, "elsewhere"])
+    assert dict(part) == {TOP_K: 2}
+    assert part.where == {TOP_K: ("sweep", "matrix", TOP_K, 0)}
+    assert str(one) == "chunker.size 1, retrievers.dense.top_k 2"
+    assert str(one.only([])) == "the config as it stands"
+
+
+@given(values, values)
+def test_values_are_the_same_if_json_has_them_so_but_for_decimals(one: Any, other: Any) -> None:
+    def plain(value: Any) -> str:
+        return TypeAdapter(Any).dump_json(as_decimals(value)).decode()
+
+    assert (identity_of(one) == identity_of(other)) == (plain(one) == plain(other))
+
+
+def as_decimals(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: as_decimals(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [as_decimals(one) for one in value]
+    return float(value) + 0.0 if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def test_one_and_true_are_two_values() -> None:
+    assert len(combinations(sweep_of(matrix={SIZE: [1, True, "1", [1], None]}), 0)) == 5
+    assert identity_of(1) == identity_of(1.0)
+
+
+def test_laying_over_keeps_what_is_not_named() -> None:
+    assert merged_values({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}}) == {"a": {"b": 1, "c": 3}}
+
+
+def test_the_schema_describes_each_option() -> None:
+    schema = SweepOptions.model_json_schema()
+    assert all(option["description"] for option in schema["properties"].values())
+    assert list(schema["properties"]) == ["matrix", "include", "exclude", "name", "sample", "max_settings"]
+
+
+# The config that comes of it.
+
+
+def variants(sweep: str, base: str = BASE) -> list[ExperimentConfig]:
+    content = written(sweep, base)
+    made = [with_values(content, one) for one in combinations(read(content), 0, content.value)]
+    return [validate(ExperimentConfig, one.value, ConfigError, one.fault_at) for one in made]
+
+
+def test_each_combination_makes_a_config_of_its_own() -> None:
+    found = variants("matrix: {chunker: [{kind: fixed, size: 64}, {size: 128}], store.kind: [exact, chroma]}")
+    assert [(one.chunker.model_dump(exclude_unset=True), one.store.kind) for one in found] == [
+        ({"kind": "fixed", "size": 64}, "exact"),
+        ({"kind": "fixed", "size": 64}, "chroma"),
+        ({"kind": "recursive", "size": 128, "overlap": 40}, "exact"),
+        ({"kind": "recursive", "size": 128, "overlap": 40}, "chroma"),
+    ]
+    assert [setting_of(one, "dense").chunker for one in found] == [one.chunker for one in found]
+
+
+def test_settings_that_no_axis_reaches_are_the_same_in_every_variant() -> None:
+    found = variants("matrix: {chunker.size: [64, 128], store.kind: [exact, chroma]}")
+    assert len({setting_of(one, "dense").ranking_key for one in found}) == 4
+    assert len({setting_of(one, "whole").ranking_key for one in found}) == 2
+
+
+@pytest.mark.parametrize(
+    ("sweep", "fault"),
+    [
+        ("matrix:\n  chunker.size: [128, many]", "2:25: chunker.size is 'many'; it must be a whole number."),
+        (
+            "matrix:\n  chunker:\n    - {kind: fixed, sise: 3}",
+            "3:23: unknown key 'sise' in chunker. Did you mean 'size'? "
+            "Allowed here: kind, unit, tokenizer, measure, size, overlap.",
+        ),
+        ("matrix:\n  chunker: [fixed]", "2:15: chunker is 'fixed'; it must be a mapping of keys to values, like "
+                                        "{kind: recursive}."),
+        (
+            "include:\n  - {store: {kind: exact}}\n  - {store: {kind: exct}}",
+            "3:8: store.kind is 'exct'; it must be one of: chroma, exact. Did you mean 'exact'?",
+        ),
+    ],
+)  # fmt: skip
+def test_what_validation_finds_is_told_where_the_sweep_has_the_value(sweep: str, fault: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        variants(sweep)
+    (found,) = caught.value.faults
+    assert f"{found.line - LINES}:{found.column}: {found.message}" == fault
