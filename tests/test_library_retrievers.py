@@ -236,6 +236,16 @@ def test_a_langchain_document_without_an_id_says_what_its_metadata_has(place: Wo
     )
 
 
+def test_of_a_text_that_stands_in_several_places_the_one_is_meant_that_the_library_names(tmp_path: Path) -> None:
+    place = workplace(tmp_path, {"c": "Bake rolls. Slice leeks. Bake rolls. Slice leeks."})
+    place.write(
+        "from langchain_core.documents import Document\n"
+        "def search(queries, top_k):\n"
+        "    return [[Document(' Bake rolls.', id='c', metadata={'start_index': at}) for at in (24, 2, -7, None)]]\n"
+    )
+    assert show(place.search("x")) == [["c[25:36]", "c[0:11]"]]
+
+
 def test_one_document_in_the_place_of_a_list_is_refused(place: Workplace) -> None:
     place.write(
         "from langchain_core.documents import Document\n"
