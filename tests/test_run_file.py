@@ -172,6 +172,10 @@ def test_it_is_known_by_its_path_and_content_and_a_question_by_its_id(place: Wor
     assert not one.has_latency
 
 
+def test_a_question_that_no_label_knows_finds_nothing(place: Workplace) -> None:
+    assert show(made(place, TREC).open(place.materials()).search([Question("Why?")], 3)) == [[]]
+
+
 # In an experiment.
 
 

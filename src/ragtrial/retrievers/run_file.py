@@ -53,7 +53,14 @@ class RunFileRetriever(Retriever):
         return [question.id, question.text]
 
     def check(self, materials: Materials, questions: Sequence[Question]) -> None:
-        self.checked(materials.library, questions)
+        rows = self.checked(materials.library, questions)
+        if questions and not rows.rows:
+            message = (
+                f"has none of the {len(questions):,} labelled queries, neither by id nor by text. "
+                f"It has: {listed(map(repr, rows.queries), 3)}; the labels have: "
+                f"{listed((repr(_key(question)) for question in questions), 3)}."
+            )
+            raise RunFileError(Fault(self.path, message=message))
 
     def open(self, materials: Materials) -> OpenRetriever:
         return _OpenRunFile(self, materials)
@@ -103,7 +110,7 @@ class RunFileRetriever(Retriever):
         if values is not None and not (np.isfinite(values) & (np.abs(values) <= _LARGEST) | np.isnan(values)).all():
             wrong = float(values[~(np.isfinite(values) & (np.abs(values) <= _LARGEST))][0])
             raise RunFileError(Fault(self.path, message=f"has the score {wrong}; scores must be finite numbers."))
-        return _Rows.of(run, best_first(run, "first"), questions, self.path)
+        return _Rows.of(run, best_first(run, "first"), questions)
 
 
 @dataclass(frozen=True)
@@ -117,13 +124,14 @@ class _Row:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rankings of questions, by their id, or text where they have none."""
+    """The rankings of questions, by their id, or text where they have none; and all ``queries`` of the run."""
 
     rows: Mapping[str, _Row]
+    queries: tuple[str, ...]
 
     @classmethod
-    def of(cls, raw: Run, ordered: Run, questions: Sequence[Question], path: str) -> _Rows:
-        """Raises RunFileError where none of the questions is in the run."""
+    def of(cls, raw: Run, ordered: Run, questions: Sequence[Question]) -> _Rows:
+        """Of the questions that are in the run."""
         at = {query: place for place, query in enumerate(ordered.queries)}
         documents = list(ordered.documents)
         rows = {}
@@ -136,14 +144,7 @@ class _Rows:
             scores = ordered.values[start:end].tolist() if known and ordered.values is not None else []
             came = int(raw.starts[place + 1] - raw.starts[place])
             rows[_key(question)] = _Row(documents[start:end], scores or [np.nan] * (end - start), came - (end - start))
-        if questions and not rows:
-            message = (
-                f"has none of the {len(questions):,} labelled queries, neither by id nor by text. "
-                f"It has: {listed(map(repr, ordered.queries), 3)}; the labels have: "
-                f"{listed((repr(_key(question)) for question in questions), 3)}."
-            )
-            raise RunFileError(Fault(path, message=message))
-        return cls(rows)
+        return cls(rows, ordered.queries)
 
 
 class _OpenRunFile:
