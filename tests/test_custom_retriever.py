@@ -64,10 +64,11 @@ def test_scores_are_kept_in_the_order_returned_and_unknown_ones_stay_unknown(pla
 
 
 def test_a_place_that_comes_twice_counts_once_before_the_ranking_is_cut(place: Workplace) -> None:
-    hits = "['a', {'doc': 'a', 'start': 0, 'end': 57}, 'b', 'c', 'd/e.md']"
+    hits = "[('a', 0.5), {'doc': 'a', 'start': 0, 'end': 57, 'score': 0.25}, 'b', 'c', 'd/e.md']"
     place.write(f"def search(queries, top_k):\n    return [{hits}]\n")
     found = place.search("x", depth=3)
     assert show(found) == [["a", "b", "c"]]
+    assert scores(found) == [[0.5, None, None]]
     assert (found.facts["duplicates"], found.facts["beyond_top_k"]) == (1, 1)
     assert [one.code for one in place.retriever().cautions("mine", found.facts)] == ["duplicate-hits"]
 
