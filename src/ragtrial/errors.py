@@ -15,6 +15,7 @@
         ├── ChunkerError         a function that chunks failed, or what it returned are no chunks
         ├── EmbedderError        the model or the custom function failed
         ├── StoreError           Chroma failed
+        ├── RetrieverError       a retriever of the user's failed, or what it returned are no hits
         └── WorkspaceError       the cache cannot be read or written
 
 An error carries faults: each names the place, what was found, what was expected and the next step.
@@ -119,6 +120,10 @@ class EmbedderError(RunError):
 
 class StoreError(RunError):
     """The vector store failed."""
+
+
+class RetrieverError(RunError):
+    """A retriever of the user's failed, or what it returned are no hits in the documents."""
 
 
 class WorkspaceError(RunError):

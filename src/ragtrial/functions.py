@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from threading import RLock
+from typing import Annotated, Any, NoReturn, cast
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
@@ -52,18 +53,29 @@ def import_function(reference: FunctionReference) -> Callable[..., Any]:
 
     Raises ModelNotFoundError if there is no such module or function, or if the module raises on import.
     """
-    module_name, _, function_name = reference.name.partition(":")
+    return cast("Callable[..., Any]", import_object(reference, callable))
+
+
+def import_object(reference: FunctionReference, is_meant: Callable[[Any], bool]) -> Any:
+    """What is named, of a module as ``import_function`` finds it, if ``is_meant`` says so of it.
+
+    Raises ModelNotFoundError as ``import_function`` does.
+    """
+    module_name, _, name = reference.name.partition(":")
     module = _module(module_name, reference.folder)
-    function = getattr(module, function_name, None)
-    if not callable(function):
-        near = did_you_mean(function_name, [key for key, value in vars(module).items() if callable(value)])
-        raise ModelNotFoundError(f"{reference}: the module {module_name} has no function {function_name!r}.{near}")
-    return function  # type: ignore[no-any-return]  # anything callable will do; what it returns is checked
+    found = getattr(module, name, None)
+    if not is_meant(found):
+        near = did_you_mean(name, [key for key, value in vars(module).items() if is_meant(value)])
+        raise ModelNotFoundError(f"{reference}: the module {module_name} has no function {name!r}.{near}")
+    return found
 
 
-def function_sources(reference: FunctionReference) -> list[Path]:
-    """The files that a function is written in: that of the module that is named, and the function's own."""
-    function = import_function(reference)
+def function_sources(reference: FunctionReference, is_meant: Callable[[Any], bool] = callable) -> list[Path]:
+    """The files that a function is written in: that of the module that is named, and the function's own.
+
+    What is named may be another object, as of ``import_object``.
+    """
+    function = import_object(reference, is_meant)
     module = _module(reference.name.partition(":")[0], reference.folder)
     try:
         own = inspect.getsourcefile(inspect.unwrap(function))
@@ -85,6 +97,9 @@ def _module(name: str, folder: Path) -> Any:
         raise ModelNotFoundError(f"the module {name!r} cannot be imported: {type(error).__name__}: {error}") from error
 
 
+_LOADING = RLock()
+
+
 class _SourceLoader(SourceFileLoader):
     """Always reads the source: cached bytecode is told apart by the second, and an edit may be quicker than that."""
 
@@ -96,8 +111,11 @@ def _from_file(name: str, path: Path) -> Any:
     """The module in ``path``, loaded from its place: a folder on sys.path would let its files shadow installed ones."""
     # By content: a file that was edited meanwhile is another module, as it is to the embedding cache.
     key = f"ragtrial_user_{name.replace('.', '_')}_{fingerprint([str(path), file_digest(path)])}"
-    if key in sys.modules:
-        return sys.modules[key]
+    with _LOADING:  # or another thread would get a half of it
+        return sys.modules[key] if key in sys.modules else _loaded(key, path)
+
+
+def _loaded(key: str, path: Path) -> Any:
     spec = importlib.util.spec_from_file_location(key, path, loader=_SourceLoader(key, str(path)))
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python module")

@@ -239,7 +239,8 @@ class Ground:
 
     def reach(self, setting: Setting, *, builds: bool = True) -> dict[str, Any]:
         """What tells the ground of a setting's own searches from others; without ``builds`` not that of its index."""
-        reached, found = setting.retriever.reached_by, dict[str, Any]()
+        reached = setting.retriever.reached_by
+        found: dict[str, Any] = {} if "chunker" in reached else {"documents": [self.documents]}
         if setting.has_index:
             index = self.index(setting, self.chunks(setting))
             found["index"] = [index.folder.name, index.id] if builds else [index.folder.name]

@@ -64,14 +64,16 @@ def highest_grades(labels: Iterable[tuple[str, int]]) -> dict[str, int]:
 class Question:
     """What a retriever is asked.
 
-    ``phrasings`` are other wordings of ``text``. ``where`` and ``where_document`` are filters on the metadata and the
-    text of what is found, as Chroma writes them; None where there are none.
+    ``id`` is that of the labelled query, "" without one. ``phrasings`` are other wordings of ``text``. ``where`` and
+    ``where_document`` are filters on the metadata and the text of what is found, as Chroma writes them; None where
+    there are none.
     """
 
     text: str
     phrasings: tuple[str, ...] = ()
     where: Mapping[str, Any] | None = None
     where_document: Mapping[str, Any] | None = None
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class Query:
     @property
     def question(self) -> Question:
         """What a retriever is asked."""
-        return Question(self.text, self.phrasings, self.where, self.where_document)
+        return Question(self.text, self.phrasings, self.where, self.where_document, self.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,16 +145,38 @@ def chosen_run(source: str | Path, name: str | None, duplicates: Duplicates, for
 
     Raises RunFileError as scoring it would, or with the runs that there are.
     """
-    runs = loaded_runs(source, None, Given(None, (), run_form=form), None)
+    run = run_named(source, name, form)
+    _refuse_chunks(run, duplicates)
+    return best_first(run, duplicates)
+
+
+def run_named(
+    source: str | Path,
+    name: str | None,
+    form: Form | None = None,
+    labels: PromptQueries | None = None,
+    *,
+    choice: str = "--run",
+) -> Run:
+    """The run of ``source`` called ``name``, or the only one, its rows as they came.
+
+    ``labels`` are where results without ids find their queries. Raises RunFileError, where there are several runs
+    with their names; ``choice`` is how one of them is named.
+    """
+    runs = loaded_runs(source, None, Given(None, (), run_form=form), labels)
     names = [run.name for run in runs]
     if name is None and len(runs) > 1:
-        raise RunFileError(f"{source} holds several runs: {listed(names)}. Name one with --run.")
+        raise RunFileError(f"{source} holds several runs: {listed(names)}. Name one with {choice}.")
     for run in runs:
         if name in (None, run.name):
-            _refuse_chunks(run, duplicates)
-            match(run, Qrels.of([]), order="rank" if run.by_rank else "score", duplicates=duplicates)
-            return in_order(run, "score")
+            return run
     raise RunFileError(f"{source} has no run {name!r}.{did_you_mean(name or '', names)} It has: {listed(names)}.")
+
+
+def best_first(run: Run, duplicates: Duplicates) -> Run:
+    """The rows of each query best first, each document once. Raises RunFileError as scoring it would."""
+    match(run, Qrels.of([]), order="rank" if run.by_rank else "score", duplicates=duplicates)
+    return in_order(run, "score")
 
 
 def _refuse_chunks(run: Run, duplicates: Duplicates) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import mmap
 from array import array
@@ -92,6 +93,13 @@ class Library:
     def sizes(self) -> Counts:
         """The bytes of each text, shape (documents,)."""
         return np.diff(self._offsets)
+
+    @cached_property
+    def digest(self) -> str:
+        """The hash of all ids, titles and texts, 32 hex digits."""
+        content = hashlib.blake2b(self._bytes, digest_size=16)
+        content.update(json.dumps([self.ids, self.titles, self._offsets.tolist()]).encode())
+        return content.hexdigest()
 
     @cached_property
     def positions(self) -> dict[str, int]:

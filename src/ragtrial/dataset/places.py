@@ -15,6 +15,7 @@ class Places:
     def __init__(self, library: Library) -> None:
         self.library = library
         self._codes: dict[tuple[int, int, int], int] = {}
+        self._whole: dict[int, int] = {}
         self._made: Chunks | None = None
 
     def __len__(self) -> int:
@@ -23,7 +24,10 @@ class Places:
     def code(self, document: int, start: int | None = None, end: int | None = None) -> int:
         """The code of characters ``start`` to ``end`` of the document at that position; without them, of all of it."""
         if start is None or end is None:
-            start, end = 0, len(self.library.text(document))
+            code = self._whole.get(document)
+            if code is None:
+                code = self._whole[document] = self.code(document, 0, len(self.library.text(document)))
+            return code
         return self._codes.setdefault((document, start, end), len(self._codes))
 
     def chunks(self) -> Chunks:

@@ -1,0 +1,137 @@
+"""Hits of any shape: ids, pairs, mappings, and the documents of LangChain, LlamaIndex and Haystack, known by shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ragtrial.errors import RetrieverError
+
+NO_SCORE = math.nan
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_DOC_KEYS = ("doc", "id")
+_SHAPE = "an id, an (id, score) pair, a mapping with `doc` or `id`, or a document of LangChain, LlamaIndex or Haystack"
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A hit as it was returned.
+
+    ``document`` is the id that it names; ``score`` is NaN where it has none. ``start`` and ``end`` are characters of
+    the document, taken at their word; ``text`` is what is to be found in it, perhaps at ``hint``. ``metadata`` is all
+    that came with a library's document.
+    """
+
+    document: str
+    score: float = NO_SCORE
+    start: int | None = None
+    end: int | None = None
+    text: str | None = None
+    hint: int | None = None
+    metadata: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+
+
+def read_hit(raw: object, key: str | None = None) -> Hit:
+    """The hit that ``raw`` is. ``key`` is where metadata has the document's id; None for the usual places.
+
+    Raises RetrieverError with what is wrong with it.
+    """
+    if isinstance(raw, str):
+        return Hit(str(raw))
+    if isinstance(raw, dict | Mapping):  # of what is usual, not of what it may be, Python knows the answer at once
+        return _of_mapping(raw, key)
+    if isinstance(raw, Integral):
+        return Hit(_id_of(raw, "the id"))
+    if isinstance(raw, tuple | list | Sequence | np.ndarray) and not isinstance(raw, bytes):
+        return _of_pair(raw, key)
+    return _of_document(raw, key)
+
+
+def _of_pair(raw: Any, key: str | None) -> Hit:
+    if len(raw) != 2 or isinstance(raw[0], tuple | list):
+        raise RetrieverError(f"is {shown(raw)}; a hit is {_SHAPE}")
+    hit = read_hit(raw[0], key)
+    return Hit(hit.document, _score_of(raw[1]), hit.start, hit.end, hit.text, hit.hint, hit.metadata)
+
+
+def _of_mapping(raw: Mapping[Any, Any], key: str | None) -> Hit:
+    keys = _DOC_KEYS if key is None else (key,)
+    name = next((one for one in keys if raw.get(one) is not None), None)
+    if name is None:
+        raise RetrieverError(f"has no {' or '.join(map(repr, keys))}; it has the keys {shown(list(raw))}")
+    start, end, text = raw.get("start"), raw.get("end"), raw.get("text")
+    if (start is None) != (end is None):
+        raise RetrieverError("has only one of `start` and `end`; give both, or neither")
+    if not (start is None or (_is_whole(start) and _is_whole(end))):
+        raise RetrieverError(f"has the start {shown(start)} and the end {shown(end)}; both must be whole numbers")
+    if not (text is None or isinstance(text, str)):
+        raise RetrieverError(f"has the text {shown(text)}; it must be a string")
+    start, end = (None, None) if start is None or end is None else (int(start), int(end))
+    return Hit(_id_of(raw[name], f"{name!r}"), _score_of(raw.get("score")), start, end, text, metadata=raw)
+
+
+def _of_document(raw: Any, key: str | None) -> Hit:
+    """Of a library's class: a NodeWithScore wraps a node; the others are told apart by where their text is."""
+    if hasattr(raw, "node") and hasattr(raw.node, "get_content"):
+        node = raw.node
+        own = node.ref_doc_id or node.node_id
+        metadata, text, hint = node.metadata, node.get_content(), getattr(node, "start_char_idx", None)
+    elif hasattr(raw, "page_content"):
+        metadata, text = raw.metadata, raw.page_content
+        own, hint = getattr(raw, "id", None), metadata.get("start_index")
+    elif hasattr(raw, "content") and hasattr(raw, "meta"):
+        metadata, text = raw.meta, raw.content
+        own, hint = metadata.get("source_id") or raw.id, metadata.get("split_idx_start")
+    else:
+        raise RetrieverError(f"is {shown(raw)}; a hit is {_SHAPE}")
+    name = own if key is None else metadata.get(key)
+    if key is None and metadata.get("doc") is not None:
+        name = metadata["doc"]
+    if key == "id" and name is None:
+        name = getattr(raw, "id", None)
+    if name is None:
+        known = f"it has {shown(sorted(map(str, metadata)))}"
+        if key is None:
+            known += ": name the key that holds the document's id with `document:`"
+        wanted = "no id" if key is None else f"no {key!r} in its metadata"
+        raise RetrieverError(f"is a {type(raw).__name__} with {wanted}; {known}")
+    score = _score_of(getattr(raw, "score", None))
+    hint = hint if _is_whole(hint) else None
+    return Hit(_id_of(name, "the id"), score, text=text, hint=hint, metadata=metadata)
+
+
+def _id_of(value: object, what: str) -> str:
+    """An id as the documents have it: numbers become strings, as they do in labels."""
+    if isinstance(value, str):
+        return str(value)
+    if _is_whole(value):
+        return str(int(value))  # type: ignore[call-overload]  # it is a number
+    raise RetrieverError(f"names {shown(value)} as {what}; it must be a string")
+
+
+def _score_of(value: object) -> float:
+    if value is None:
+        return NO_SCORE
+    if isinstance(value, float | Real | np.number | np.bool_) and not isinstance(value, bool | np.bool_):
+        score = float(value)
+        if math.isfinite(score) and abs(score) <= _LARGEST:
+            return score
+    raise RetrieverError(f"has the score {shown(value)}; it must be a finite number, or None where there is none")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def shown(value: object) -> str:
+    """A value as messages show it, on one line of at most 80 characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,85 @@
+"""Answers on disk: a file that only grows, a line for each answer, so that none is paid for twice."""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ragtrial.answers.placing import Answer, Placed
+from ragtrial.dataset.library import Library
+from ragtrial.errors import WorkspaceError
+
+
+class Journal:
+    """The answers of one retriever over one library, by the question's text.
+
+    Each answer is one line, written at once and only ever appended: several processes may write, and one that is
+    killed leaves at most a part of a line, which is passed over. A line begins with its checksum. Raises
+    WorkspaceError if the file cannot be read or written.
+    """
+
+    def __init__(self, path: Path, library: Library) -> None:
+        self._path = path
+        self._library = library
+        self._answers: dict[str, Answer] = {}
+        try:
+            lines = path.read_bytes().split(b"\n") if path.exists() else []
+        except OSError as error:
+            raise WorkspaceError(f"{path} cannot be read: {error.strerror or error}.") from error
+        for line in lines:
+            row = _record(line)
+            if row is not None:
+                self._hold(row["query"], self._answer(row))
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def get(self, text: str, depth: int) -> Answer | None:
+        """What asking ``text`` for ``depth`` hits has brought, or would have; None where that is not known."""
+        answer = self._answers.get(text)
+        return answer.cut(depth) if answer is not None and answer.serves(depth) else None
+
+    def add(self, text: str, answer: Answer) -> None:
+        ids = self._library.ids
+        hits = [
+            [ids[hit.document], None if math.isnan(hit.score) else hit.score, hit.start, hit.end] for hit in answer.hits
+        ]
+        row = {"query": text, "asked": answer.asked, "unlocated": answer.unlocated, "hits": hits}
+        content = json.dumps(row).encode()
+        # A line break before it: what another one left half-written does not swallow it.
+        line = b"\n%08x %s" % (zlib.crc32(content), content)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab", buffering=0) as file:
+                written = file.write(line)
+        except OSError as error:
+            raise WorkspaceError(f"{self._path} cannot be written: {error.strerror or error}.") from error
+        if written != len(line):
+            raise WorkspaceError(f"{self._path} cannot be written: is the disk full?")
+        self._hold(text, answer)
+
+    def _hold(self, text: str, answer: Answer) -> None:
+        held = self._answers.get(text)
+        if held is None or answer.asked is None or answer.serves(held.asked or 0):
+            self._answers[text] = answer
+
+    def _answer(self, row: Mapping[str, Any]) -> Answer:
+        positions = self._library.positions
+        hits = tuple(
+            Placed(positions[name], start, end, math.nan if score is None else score)
+            for name, score, start, end in row["hits"]
+        )
+        return Answer(hits, row["asked"], row["unlocated"])
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    """The row of a line; None for one that is not whole."""
+    checksum, _, content = line.partition(b" ")
+    if checksum != b"%08x" % zlib.crc32(content) or not content:
+        return None
+    row: dict[str, Any] = json.loads(content)
+    return row

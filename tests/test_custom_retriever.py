@@ -1,0 +1,448 @@
+"""A function of the user's answers: what it returns is placed in the documents, or refused with query, hit and why."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from asked import TEXTS, Workplace, scores, show, workplace
+from ragtrial.errors import ModelNotFoundError, RetrieverError, RunError
+from ragtrial.records import Question
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workplace:
+    return workplace(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("hits", "expected"),
+    [
+        ("['c', 'a']", ["c", "a"]),
+        ("('c', 'a')", ["c", "a"]),
+        ("iter(['c', 'a'])", ["c", "a"]),
+        ("np.array(['c', 'a'])", ["c", "a"]),
+        ("[('c', 2.5), ['a', np.float32(1)]]", ["c", "a"]),
+        ("[{'doc': 'a', 'id': 'chunk-7'}, {'id': 'c'}]", ["a", "c"]),
+        (
+            "[{'doc': 'a', 'start': 0, 'end': 30}, {'doc': 'a', 'start': 31, 'end': np.int64(57)}]",
+            ["a[0:30]", "a[31:57]"],
+        ),
+        ("[{'doc': 'a', 'text': 'Soup keeps for three days.'}]", ["a[31:57]"]),
+        ("[{'doc': 'a', 'text': '  Soup keeps for three days.\\r\\n'}]", ["a[31:57]"]),
+        ("[{'doc': 'a', 'text': 'Soup keeps for two days.'}]", ["a"]),
+        ("[{'doc': 'a', 'text': 'Rye bread', 'start': 0, 'end': 9}]", ["a[0:9]"]),
+        ("[{'doc': 'c', 'text': 'Slice the leeks.'}]", ["c[0:16]"]),
+        ("[({'doc': 'a', 'start': 0, 'end': 3}, 1)]", ["a[0:3]"]),
+        ("[{'doc': 'd/e.md', 'text': ''}]", ["d/e.md"]),
+        ("[]", []),
+    ],
+)
+def test_hits_of_every_shape_are_placed(place: Workplace, hits: str, expected: list[str]) -> None:
+    assert place.found(f"import numpy as np; return [{hits} for _ in queries]") == [expected]
+
+
+def test_numbers_are_ids_as_in_labels(tmp_path: Path) -> None:
+    place = workplace(tmp_path, {"7": "x", "8": "y"})
+    assert place.found("import numpy as np; return [[8, (np.int64(7), 0.5)]]") == [["8", "7"]]
+
+
+def test_scores_are_kept_in_the_order_returned_and_unknown_ones_stay_unknown(place: Workplace) -> None:
+    place.write("def search(queries, top_k):\n    return [[('c', 1), ('a', 2.5)], ['b', ('a', None)]]\n")
+    found = place.search("x", "y")
+    assert show(found) == [["c", "a"], ["b", "a"]]
+    assert scores(found) == [[1.0, 2.5], [None, None]]
+    (caution,) = place.retriever().cautions("mine", found.facts)
+    assert caution.code == "rising-scores"
+    assert caution.message == (
+        "mine: scores of 1 queries rise, first of 'x'. Hits count in the order they were returned: is it best first?"
+    )
+
+
+def test_a_place_that_comes_twice_counts_once_before_the_ranking_is_cut(place: Workplace) -> None:
+    hits = "[('a', 0.5), {'doc': 'a', 'start': 0, 'end': 57, 'score': 0.25}, 'b', 'c', 'd/e.md']"
+    place.write(f"def search(queries, top_k):\n    return [{hits}]\n")
+    found = place.search("x", depth=3)
+    assert show(found) == [["a", "b", "c"]]
+    assert scores(found) == [[0.5, None, None]]
+    assert (found.facts["duplicates"], found.facts["beyond_top_k"]) == (1, 1)
+    assert [one.code for one in place.retriever().cautions("mine", found.facts)] == ["duplicate-hits"]
+
+
+def test_a_function_is_given_the_questions_the_number_and_its_options(place: Workplace) -> None:
+    place.write(
+        "def search(queries, top_k, *, best):\n"
+        "    assert (queries, top_k) == (['x', 'y'], 4), (queries, top_k)\n"
+        "    return [[best]] * 2\n"
+    )
+    assert show(place.search("x", "y", depth=4, options={"best": "b"})) == [["b"], ["b"]]
+
+
+def test_equal_questions_are_asked_once(place: Workplace) -> None:
+    assert place.found("assert queries == ['x', 'y']; return [['a'], ['b']]", "x", "y", "x") == [["a"], ["b"], ["a"]]
+
+
+LISTS = "it must return a list with one list of hits for each of the 1 questions."
+HERE = "my_search:search, query 'How?': "
+SHAPE = (
+    "a hit is an id, an (id, score) pair, a mapping with `doc` or `id`, or a document of LangChain, LlamaIndex or "
+    "Haystack."
+)
+SCORE = "it must be a finite number, or None where there is none."
+MEANT = (
+    "a retriever is a search function (queries, top_k), or an object with `invoke` (LangChain), `retrieve` "
+    "(LlamaIndex) or `run` (Haystack), or a function or class that takes the options alone and makes one of these."
+)
+UNKNOWN = "is not the id of a document (4 documents)."
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ("return None", f"my_search:search returned NoneType; {LISTS}"),
+        ("return {'How?': ['a']}", f"my_search:search returned dict; {LISTS}"),
+        ("return ['a', 'b']", f"my_search:search returned a list of str, 'a'; {LISTS}"),
+        ("return [['a'], ['b']]", f"my_search:search returned 2 lists for 1 questions; {LISTS}"),
+        ("raise KeyError('token')", "my_search:search raised KeyError for query 'How?': 'token'"),
+        ("raise ValueError", "my_search:search raised ValueError for query 'How?': it said nothing"),
+        (
+            "return [(1 / 0 for _ in 'x')]",
+            "my_search:search raised ZeroDivisionError for query 'How?': division by zero",
+        ),
+        ("return [['a', 3.5]]", f"{HERE}hit 2 is 3.5; {SHAPE}"),
+        ("return [[True]]", f"{HERE}hit 1 names True as the id; it must be a string."),
+        ("return [[('a', 1, 2)]]", f"{HERE}hit 1 is ('a', 1, 2); {SHAPE}"),
+        ("return [[(('a', 1), 2)]]", f"{HERE}hit 1 is (('a', 1), 2); {SHAPE}"),
+        ("return [[{'name': 'a'}]]", f"{HERE}hit 1 has no 'doc' or 'id'; it has the keys ['name']."),
+        ("return [[('a', float('nan'))]]", f"{HERE}hit 1 has the score nan; {SCORE}"),
+        ("return [['b', ('a', float('inf'))]]", f"{HERE}hit 2 has the score inf; {SCORE}"),
+        ("return [[('a', 1e39)]]", f"{HERE}hit 1 has the score 1e+39; {SCORE}"),
+        ("return [[('a', '0.5')]]", f"{HERE}hit 1 has the score '0.5'; {SCORE}"),
+        ("return [[('a', True)]]", f"{HERE}hit 1 has the score True; {SCORE}"),
+        ("return [['a', './a']]", f"{HERE}'./a' {UNKNOWN}"),
+        (
+            "return [['e/d.md', 'x', 'y', 'z']]",
+            f"{HERE}'e/d.md' {UNKNOWN} Did you mean 'd/e.md'? 'x' {UNKNOWN} 'y' {UNKNOWN} And 1 more.",
+        ),
+        ("return [[{'id': 'c1', 'file': 'a'}]]", f"{HERE}'c1' {UNKNOWN} Its 'file' is one: 'a'; say `document: file`."),
+        (
+            "return [[{'doc': 'a', 'start': 3}]]",
+            f"{HERE}hit 1 has only one of `start` and `end`; give both, or neither.",
+        ),
+        (
+            "return [[{'doc': 'a', 'start': 3, 'end': 4.5}]]",
+            f"{HERE}hit 1 has the start 3 and the end 4.5; both must be whole numbers.",
+        ),
+        (
+            "return [['b', {'doc': 'a', 'start': 3, 'end': 58}]]",
+            f"{HERE}hit 2 is of the characters 3 to 58 of 'a', which has 0 to 57.",
+        ),
+        (
+            "return [[{'doc': 'a', 'start': 3, 'end': 3}]]",
+            f"{HERE}hit 1 is of the characters 3 to 3 of 'a', which has 0 to 57.",
+        ),
+        (
+            "return [[{'doc': 'a', 'start': 0, 'end': 9, 'text': 'Old bread'}]]",
+            f"{HERE}hit 1 has a text that is not what 'a' has from 0 to 9: 'Old bread' there, 'Rye bread' here.",
+        ),
+        ("return [[{'doc': 'a', 'text': 3}]]", f"{HERE}hit 1 has the text 3; it must be a string."),
+    ],
+)
+def test_what_is_no_answer_is_refused_with_what_came_and_what_is_expected(
+    place: Workplace, body: str, fault: str
+) -> None:
+    with pytest.raises(RetrieverError) as error:
+        place.found(body, "How?")
+    assert str(error.value) == fault
+
+
+def test_a_failed_batch_names_how_many_queries_it_had_and_the_first_and_last(place: Workplace) -> None:
+    with pytest.raises(RetrieverError) as error:
+        place.found("raise ConnectionError('no route')", "x", "y", "z")
+    assert str(error.value) == (
+        "my_search:search raised ConnectionError for 3 queries at once, from 'x' to 'z': no route"
+    )
+
+
+FAILS = "for q in queries:\n        if 'bad' in q: raise ValueError(q)\n    return [['a'] for _ in queries]"
+
+
+def test_a_skipped_query_is_marked_counted_and_told_and_the_rest_of_its_batch_is_answered(place: Workplace) -> None:
+    place.write(f"def search(queries, top_k):\n    {FAILS}\n")
+    found = place.search("x", "bad 1", "y", "bad 2", on_error="skip", batch_size=3)
+    assert show(found) == [["a"], [], ["a"], []]
+    assert found.skipped.tolist() == [False, True, False, True]
+    assert found.facts["skipped"] == 2
+    (caution,) = place.retriever().cautions("mine", found.facts)
+    assert caution.message == (
+        "mine: the first query that could not be answered: my_search:search raised ValueError for query 'bad 1': bad 1"
+    )
+
+
+@pytest.mark.parametrize("hits", ["['nowhere']", "[('a', float('nan'))]", "'abc'"])
+def test_a_query_whose_answer_is_none_is_skipped_as_one_that_raises(place: Workplace, hits: str) -> None:
+    body = f"return [{hits} if 'bad' in q else ['a'] for q in queries]"
+    place.write(f"def search(queries, top_k):\n    {body}\n")
+    found = place.search("x", "bad", on_error="skip")
+    assert (show(found), found.skipped.tolist()) == ([["a"], []], [False, True])
+
+
+def test_a_setting_of_which_no_query_is_answered_fails(place: Workplace) -> None:
+    with pytest.raises(RetrieverError, match="raised ValueError for query 'bad 1'"):
+        place.found(FAILS, "bad 1", "bad 2", on_error="skip")
+
+
+def test_when_latency_is_measured_a_skipped_query_fails_nothing(place: Workplace) -> None:
+    assert place.found(FAILS, "bad", on_error="skip", is_fresh=True) == [[]]
+
+
+@pytest.mark.parametrize("on_error", ["stop", "skip"])
+def test_a_function_that_ends_the_program_fails_the_setting(place: Workplace, on_error: str) -> None:
+    with pytest.raises(RunError) as error:
+        place.found("import sys; sys.exit('bye')", "x", "y", on_error=on_error)
+    assert str(error.value) == (
+        "my_search:search tried to end the program (SystemExit: bye) for 2 queries at once, from 'x' to 'y'."
+    )
+
+
+def test_an_interrupt_is_not_caught(place: Workplace) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        place.found("raise KeyboardInterrupt", on_error="skip")
+
+
+def test_a_limit_of_the_retriever_s_own_is_told(place: Workplace) -> None:
+    place.write("def search(queries, top_k):\n    return [['a', 'b'] for _ in queries]\n")
+    found = place.search(*"vwxyz")
+    (caution,) = place.retriever().cautions("mine", found.facts)
+    assert caution.code == "own-limit"
+    assert "every query got exactly 2 hits" in caution.message
+    assert place.search(*"vwxyz", depth=2).facts["limit"] is None
+    assert place.search(*"vwxy").facts["limit"] is None
+    place.write("def search(queries, top_k):\n    return [['a', 'b', 'c', 'd/e.md'] for _ in queries]\n")
+    assert place.search(*"vwxyz").facts["limit"] is None
+
+
+# What is named.
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def search(questions, k=3):\n    return [['b'] for _ in questions]\n",
+        "def search(*, best='b'):\n    return lambda queries, top_k: [[best] for _ in queries]\n",
+        "def search(best='b', size=3):\n    return lambda queries, top_k: [[best] for _ in queries]\n",
+        "class search:\n    def __call__(self, queries, top_k):\n        return [['b'] for _ in queries]\n",
+        "class Made:\n    def __call__(self, q, k):\n        return [['b'] for _ in q]\nsearch = Made()\n",
+        "from functools import partial\ndef f(best, queries, top_k):\n    return [[best] for _ in queries]\n"
+        "search = partial(f, 'b')\n",
+    ],
+)
+def test_a_search_function_or_what_makes_one_may_be_named(place: Workplace, code: str) -> None:
+    place.write(code)
+    place.retriever().check(place.materials(), [Question("x")])
+    assert show(place.search("x")) == [["b"]]
+
+
+NONE = "my_search:search: the module my_search has no function 'search'."
+
+
+@pytest.mark.parametrize(
+    ("code", "options", "fault"),
+    [
+        ("", {}, NONE),
+        ("def serch(q, k): pass", {}, f"{NONE} Did you mean 'serch'?"),
+        ("search = 3", {}, f"my_search:search is 3 (int); {MEANT}"),
+        ("1 / 0", {}, "the module 'my_search' cannot be imported: ZeroDivisionError: division by zero"),
+        (
+            "async def search(queries, top_k): pass",
+            {},
+            "my_search:search is an async function; name a plain one, which may use asyncio.run.",
+        ),
+        ("def search(queries): pass", {}, f"my_search:search(queries) cannot be called; {MEANT}"),
+        (
+            "def search(queries, top_k): pass",
+            {"alpha": 1},
+            f"my_search:search(queries, top_k) cannot be called with the options 'alpha'; {MEANT}",
+        ),
+        (
+            "class C:\n    def retrieve(self, q): pass\nsearch = C()",
+            {"alpha": 1},
+            "my_search:search is an object and takes no `options`; name what makes it.",
+        ),
+    ],
+)
+def test_what_can_be_no_retriever_is_refused_before_any_work(
+    place: Workplace, code: str, options: dict[str, object], fault: str
+) -> None:
+    place.write(code)
+    with pytest.raises(ModelNotFoundError) as error:
+        place.retriever(options=options).check(place.materials(), [Question("x")])
+    assert str(error.value) == fault
+
+
+def test_what_makes_no_retriever_fails_the_setting(place: Workplace) -> None:
+    place.write("def search():\n    return [['a']]\n")
+    with pytest.raises(
+        RunError, match=r"^my_search:search was called with the options alone, .* and returned list; a ret"
+    ):
+        place.search("x")
+    place.write("def search():\n    raise OSError('no such index')\n")
+    with pytest.raises(RunError, match=r"^my_search:search raised OSError: no such index$"):
+        place.search("x", on_error="skip")
+
+
+def test_a_function_without_a_file_needs_a_version(place: Workplace) -> None:
+    with pytest.raises(ModelNotFoundError, match="give `version:`"):
+        place.retriever("sys:getsizeof").check(place.materials(), [])
+    place.retriever("sys:getsizeof", version="1").check(place.materials(), [])
+
+
+# Answers are kept.
+
+COUNTED = (
+    "from pathlib import Path\nASKED = Path(__file__).with_name('asked')\n"
+    "def search(queries, top_k, **options):\n"
+    "    with ASKED.open('a') as file: file.write(f'{queries} {top_k}\\n')\n"
+    "    return [['a', 'b', 'c', 'd/e.md'][:top_k] for _ in queries]\n"
+)
+
+
+def asked(place: Workplace) -> list[str]:
+    """The calls so far."""
+    file = place.folder / "asked"
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def test_only_what_is_not_known_is_asked(place: Workplace) -> None:
+    place.write(COUNTED)
+    first = place.search("x", "y", depth=3)
+    again = place.search("y", "z", "x", depth=3)
+    assert asked(place) == ["['x', 'y'] 3", "['z'] 3"]
+    assert show(again) == [["a", "b", "c"]] * 3
+    assert show(first) == show(again)[:2]
+
+
+@pytest.mark.parametrize(("size", "sizes"), [(None, [5]), (2, [2, 2, 1]), (5, [5]), (9, [5])])
+def test_a_call_has_at_most_batch_size_questions(place: Workplace, size: int | None, sizes: list[int]) -> None:
+    place.write(COUNTED.replace("{queries}", "{len(queries)}"))
+    place.search("1", "2", "3", "4", "5", batch_size=size)
+    assert asked(place) == [f"{size} 10" for size in sizes]
+
+
+def test_a_deeper_answer_is_cut_and_a_shallower_one_is_asked_again(place: Workplace) -> None:
+    place.write(COUNTED)
+    assert show(place.search("x", depth=3)) == [["a", "b", "c"]]
+    cut = place.search("x", depth=2)
+    assert (show(cut), cut.facts["beyond_top_k"]) == ([["a", "b"]], 0)
+    assert show(place.search("x", depth=4)) == [["a", "b", "c", "d/e.md"]]
+    assert show(place.search("x", depth=3)) == [["a", "b", "c"]]
+    assert asked(place) == ["['x'] 3", "['x'] 4"]
+
+
+def test_latency_neither_reads_nor_writes_answers(place: Workplace) -> None:
+    place.write(COUNTED)
+    place.search("x", is_fresh=True)
+    assert place.journals() == []
+    place.search("x")
+    place.search("x", is_fresh=True)
+    assert len(asked(place)) == 3
+
+
+def test_answers_are_of_a_function_s_code_options_and_documents(place: Workplace, tmp_path: Path) -> None:
+    place.write(COUNTED)
+    place.search("x")
+    place.search("x", options={"alpha": 1})
+    place.search("x", document="doc")
+    place.write(COUNTED + "# another\n")
+    place.search("x")
+    (tmp_path / "other").mkdir()
+    changed = workplace(tmp_path / "other", {**TEXTS, "b": "Bake rolls until they are goldem."}).library
+    Workplace(place.folder, changed).search("x")
+    assert len(asked(place)) == 5
+    place.search("x", batch_size=1, top_k=3, on_error="skip", options={})
+    assert len(asked(place)) == 5
+
+
+def test_a_version_stands_in_the_place_of_the_code(place: Workplace) -> None:
+    place.write(COUNTED)
+    place.search("x", version="1")
+    place.write(COUNTED + "# another\n")
+    place.search("x", version="1")
+    assert len(asked(place)) == 1
+    place.search("x", version="2")
+    assert len(asked(place)) == 2
+
+
+IN_PROCESS = """
+import sys
+from pathlib import Path
+from asked import Workplace
+from ragtrial.dataset.library import Library
+place = Workplace(Path(sys.argv[1]), Library(Path(sys.argv[1]) / "library"))
+"""
+
+
+def test_two_processes_write_answers_side_by_side(place: Workplace) -> None:
+    place.write(COUNTED)
+    code = f"{IN_PROCESS}place.search(*(f'{{sys.argv[2]}} {{n}} ' + 'long ' * 900 for n in range(200)), batch_size=1)"
+    command = [sys.executable, "-c", code, str(place.folder)]
+    running = [subprocess.Popen([*command, name], cwd=Path(__file__).parent) for name in "xy"]
+    assert [one.wait(120) for one in running] == [0, 0]
+    before = len(asked(place))
+    place.search(*(f"{name} {one} " + "long " * 900 for name in "xy" for one in range(200)))
+    assert (before, len(asked(place))) == (400, 400)
+
+
+def test_a_killed_process_keeps_what_was_answered(place: Workplace) -> None:
+    kill = "if queries == ['z']: import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    place.write(COUNTED.replace("return", f"{kill}\n    return"))
+    code = f"{IN_PROCESS}place.search('x', 'y', 'z', batch_size=1)"
+    done = subprocess.run([sys.executable, "-c", code, str(place.folder)], cwd=Path(__file__).parent, check=False)
+    assert done.returncode == -signal.SIGKILL
+    place.search("y", "x", batch_size=1)
+    assert asked(place) == ["['x'] 10", "['y'] 10", "['z'] 10"]
+
+
+def test_what_was_answered_before_a_failure_is_not_paid_for_again(place: Workplace) -> None:
+    place.write(COUNTED.replace("return", "if queries == ['bad']: raise OSError\n    return"))
+    with pytest.raises(RetrieverError):
+        place.search("x", "bad", "y", batch_size=1)
+    place.search("x", "y", "bad", batch_size=1, on_error="skip")
+    place.search("x", "y", "bad", batch_size=1, on_error="skip")
+    assert [call for call in asked(place) if "bad" not in call] == ["['x'] 10", "['y'] 10"]
+    assert len([call for call in asked(place) if "bad" in call]) == 3
+
+
+def test_a_good_answer_of_a_batch_with_a_bad_one_is_kept(place: Workplace) -> None:
+    place.write(COUNTED.replace("for _ in", "if q != 'bad' else ['nowhere'] for q in"))
+    with pytest.raises(RetrieverError, match="'nowhere' is not the id"):
+        place.search("x", "bad")
+    place.search("x")
+    assert len(asked(place)) == 1
+
+
+def test_damaged_lines_are_asked_again_and_the_others_are_not(place: Workplace) -> None:
+    place.write(COUNTED)
+    place.search("x", "y", "z")
+    (journal,) = place.journals()
+    lines = journal.read_bytes().split(b"\n")
+    journal.write_bytes(b"\n".join([lines[0], lines[1].replace(b'"a"', b'"b"'), lines[2], lines[3][:-9]]))
+    assert show(place.search("x", "y", "z", depth=4)) == [["a", "b", "c", "d/e.md"]] * 3
+    place.search("x", "y", "z")
+    assert asked(place) == ["['x', 'y', 'z'] 10", "['x', 'z'] 4", "['x', 'z'] 10"]
+
+
+def test_scores_and_places_are_kept_as_they_came(place: Workplace) -> None:
+    place.write(
+        "def search(queries, top_k):\n"
+        "    return [[('b', 0.1), {'doc': 'a', 'text': 'Soup', 'score': 1 / 3}, 'a', {'doc': 'c', 'text': 'no'}]]\n"
+    )
+    first, again = place.search("x ☃ \ud800"), place.search("x ☃ \ud800")
+    assert show(first) == show(again) == [["b", "a[31:35]", "a", "c"]]
+    assert scores(first) == scores(again)
+    assert first.facts == again.facts
+    assert first.facts["unlocated"] == 1

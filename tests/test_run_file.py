@@ -1,0 +1,215 @@
+"""Rankings made elsewhere join as a setting: queries and documents are found by name, and what is not is told."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asked import TEXTS, Workplace, scores, show, workplace
+from experiments import write_experiment
+from ragtrial.cli.outcome import run as command
+from ragtrial.errors import ReportError, RunFileError
+from ragtrial.experiment import run_experiment
+from ragtrial.records import Question
+from ragtrial.retrievers import Candidates
+from ragtrial.retrievers.run_file import RunFileRetriever
+from ragtrial.storage.fingerprints import file_digest
+
+QUESTIONS = [Question("How long?", id="q1"), Question("How warm?", id="q2")]
+TREC = "q1 Q0 b 1 3.5 r\nq1 Q0 a 2 7 r\nq1 Q0 c 3 2 r\nq2 Q0 d/e.md 1 1 r\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workplace:
+    return workplace(tmp_path)
+
+
+def made(place: Workplace, content: str | bytes, file: str = "run.trec", **options: Any) -> RunFileRetriever:
+    path = place.folder / file
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return RunFileRetriever(path=str(path), **options)
+
+
+def search(place: Workplace, retriever: RunFileRetriever, depth: int = 10) -> Candidates:
+    retriever.check(place.materials(), QUESTIONS)
+    return retriever.open(place.materials()).search(QUESTIONS, depth)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("run.trec", TREC),
+        ("run.trec.gz", gzip.compress(TREC.encode())),
+        ("run.json", json.dumps({"q1": {"b": 3.5, "a": 7, "c": 2}, "q2": {"d/e.md": 1}})),
+        (
+            "run.jsonl",
+            "".join(
+                json.dumps({"query": query, "doc_id": document, "score": score}) + "\n"
+                for query, document, score in [("q2", "d/e.md", 1), ("q1", "c", 2), ("q1", "a", 7), ("q1", "b", 3.5)]
+            ),
+        ),
+        (
+            "rankings.jsonl",
+            '{"query": "q1", "docs": ["a", "b", "c"], "scores": [7, 3.5, 2]}\n'
+            '{"query": "q2", "docs": ["d/e.md"], "scores": [1]}\n',
+        ),
+    ],
+)
+def test_a_run_of_every_form_is_ranked_by_score(place: Workplace, name: str, content: str | bytes) -> None:
+    found = search(place, made(place, content, name))
+    assert show(found) == [["a", "b", "c"], ["d/e.md"]]
+    assert scores(found) == [[7.0, 3.5, 2.0], [1.0]]
+    assert found.skipped.tolist() == [False, False]
+
+
+def test_ranks_without_scores_are_an_order(place: Workplace) -> None:
+    found = search(place, made(place, "q1\ta\t1\nq1\tc\t2\nq2\tb\t1\n"))
+    assert show(found) == [["a", "c"], ["b"]]
+    assert scores(found) == [[None, None], [None]]
+
+
+def test_queries_are_found_by_text_where_not_by_id(place: Workplace) -> None:
+    results = [{"name": "one", "results": [{"query": "How warm?", "hits": [{"doc": "b", "score": 1.0}]},
+                                           {"id": "q1", "query": "Other?", "hits": [{"doc": "c"}]}]}]  # fmt: skip
+    assert show(search(place, made(place, json.dumps(results), "results.json"))) == [["c"], ["b"]]
+    by_text = json.dumps({"How warm?": {"b": 1}, "q1": {"c": 1}, "How long?": {"a": 1}})
+    assert show(search(place, made(place, by_text, "run.json"))) == [["c"], ["b"]]
+
+
+def test_a_ranking_is_cut_and_a_document_that_stands_twice_counts_once(place: Workplace) -> None:
+    retriever = made(place, "q1 Q0 a 1 9 r\nq1 Q0 a 2 8 r\nq1 Q0 b 3 7 r\nq1 Q0 c 4 6 r\nq2 Q0 a 1 1 r\n")
+    found = search(place, retriever, depth=2)
+    assert show(found) == [["a", "b"], ["a"]]
+    assert dict(found.facts) == {"duplicates": 1, "beyond_top_k": 1, "missing": 0}
+    assert [one.message for one in retriever.cautions("r", found.facts)] == [
+        "r: 1 hits name a document that stands higher in the same ranking; the first counts."
+    ]
+
+
+def test_a_query_that_is_not_in_the_file_found_nothing_and_is_told(place: Workplace) -> None:
+    retriever = made(place, "q1 Q0 a 1 9 r\n")
+    found = search(place, retriever)
+    assert (show(found), found.skipped.tolist()) == ([["a"], []], [False, False])
+    (caution,) = retriever.cautions("r", found.facts)
+    assert caution.message == "r: 1 labelled queries are not in run.trec ('q2'); they score 0."
+
+
+def test_fewer_questions_are_answered_later_and_a_missing_one_is_no_error(place: Workplace) -> None:
+    opened = made(place, "q1 Q0 a 1 9 r\n").open(place.materials())
+    opened.search(QUESTIONS, 1)
+    assert show(opened.search(QUESTIONS[1:], 2)) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (
+            "q1 Q0 a 1 9 r\nq1 Q0 d/f.md 2 8 r\nq2 Q0 d/f.md 1 9 r\nq2 Q0 zzz 2 1 r\nq9 Q0 nowhere 1 1 r\n",
+            "{file}: 3 of 4 hits name documents that the corpus does not have (4 documents):\n"
+            "{file}: 'd/f.md' (2). Did you mean 'd/e.md'?\n"
+            "{file}: 'zzz' (1).",
+        ),
+        (
+            "7 Q0 a 1 9 r\n8 Q0 a 1 9 r\n",
+            "{file}: has none of the 2 labelled queries, neither by id nor by text. It has: '7', '8'; the labels have: "
+            "'q1', 'q2'.",
+        ),
+        (
+            "q1 Q0 a 1 nan r\n",
+            "{file}:1: the score 'nan' is not a number, so it has no place in an order; give every hit a score.",
+        ),
+        ("q1 Q0 a 1 inf r\n", "{file}: has the score inf; scores must be finite numbers."),
+        ("q1 Q0 a 1 -1e300 r\n", "{file}: has the score -1e+300; scores must be finite numbers."),
+        ("q1 Q0 a 1 9\n" * 2 + "q1 Q0 a 1\n", None),
+        ("", "{file}: is empty."),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_run(place: Workplace, content: str, fault: str | None) -> None:
+    retriever = made(place, content)
+    with pytest.raises(RunFileError) as error:
+        retriever.check(place.materials(), QUESTIONS)
+    if fault is not None:
+        assert str(error.value) == fault.format(file=retriever.path)
+
+
+def test_of_many_unknown_documents_ten_are_named(place: Workplace) -> None:
+    retriever = made(place, "".join(f"q1 Q0 x{one:02} {one} {50 - one} r\n" for one in range(1, 14)))
+    with pytest.raises(RunFileError) as error:
+        retriever.check(place.materials(), QUESTIONS)
+    assert len(error.value.faults) == 12
+    assert str(error.value.faults[-1]) == f"{retriever.path}: and 3 more documents."
+
+
+def test_a_file_that_is_not_there_is_refused(place: Workplace) -> None:
+    retriever = RunFileRetriever(path=str(place.folder / "none.trec"))
+    with pytest.raises(RunFileError, match="there is no such file, nor a report of that id"):
+        retriever.check(place.materials(), QUESTIONS)
+    with pytest.raises((RunFileError, ReportError), match="there is no such file"):
+        retriever.inputs(file_digest)
+
+
+def test_of_several_runs_one_is_named(place: Workplace) -> None:
+    results = json.dumps([{"name": name, "results": [{"id": "q1", "hits": [{"doc": doc}]}]}
+                          for name, doc in (("one", "a"), ("other", "b"))])  # fmt: skip
+    assert show(search(place, made(place, results, "results.json", name="other"))) == [["b"], []]
+    with pytest.raises(RunFileError, match=r"holds several runs: one, other. Name one with `name:`"):
+        made(place, results, "results.json").check(place.materials(), QUESTIONS)
+    with pytest.raises(RunFileError, match=r"has no run 'othr'\. Did you mean 'other'"):
+        made(place, results, "results.json", name="othr").check(place.materials(), QUESTIONS)
+
+
+def test_it_is_known_by_its_path_and_content_and_a_question_by_its_id(place: Workplace) -> None:
+    one, other = made(place, TREC), made(place, TREC, "copy.trec")
+    assert one.identity() != other.identity()
+    assert one.inputs(file_digest) == other.inputs(file_digest)
+    (place.folder / "copy.trec").write_text(TREC.replace("7", "6"))
+    assert one.inputs(file_digest) != other.inputs(file_digest)
+    assert one.asked(QUESTIONS[0]) != one.asked(Question("How long?", id="q2"))
+    assert not one.has_latency
+
+
+def test_a_question_that_no_label_knows_finds_nothing(place: Workplace) -> None:
+    assert show(made(place, TREC).open(place.materials()).search([Question("Why?")], 3)) == [[]]
+
+
+# In an experiment.
+
+
+def means(report: Any) -> dict[str, dict[str, float | None]]:
+    return {one.name: {name: score.mean for name, score in one.scores.items()} for one in report.settings}
+
+
+def test_what_was_exported_scores_what_it_was_exported_from(tmp_path: Path) -> None:
+    experiment = write_experiment(tmp_path)
+    report = run_experiment(experiment.config())
+    assert command(["export", str(report.folder), str(tmp_path / "dense.trec"), "-q"]) == 0
+    retrievers = {
+        "dense": {"kind": "dense", "top_k": 3},
+        "trec": {"kind": "run_file", "path": "dense.trec", "top_k": 3},
+        "report": {"kind": "run_file", "path": str(report.folder), "name": "dense", "top_k": 3},
+        "rows": {"kind": "run_file", "path": str(report.folder / "rankings" / "dense.jsonl.gz"), "top_k": 3},
+    }
+    again = run_experiment(write_experiment(tmp_path, retrievers=retrievers, latency=True).config())
+    assert means(again) == dict.fromkeys(retrievers, means(report)["dense"])
+    assert [one.name for one in again.settings if one.latency] == ["dense"]
+
+
+def test_documents_that_changed_are_not_answered_from_rankings_of_the_old_ones(tmp_path: Path) -> None:
+    (tmp_path / "run.trec").write_text("rye Q0 z 1 2 r\nrye Q0 a 2 1 r\n")
+    setting = {"file": {"kind": "run_file", "path": "run.trec", "top_k": 2}}
+    query = {"id": "rye", "text": "Rye?", "relevant_docs": [{"doc": "z"}]}
+    documents = {"a": "Rye.", "z": "Wheat."}
+    for before in ({}, {"0": "Oats."}):
+        folder = {f"{name}.md": text for name, text in {**before, **documents}.items()}
+        (tmp_path / "run.trec").write_text("rye Q0 z.md 1 2 r\nrye Q0 a.md 2 1 r\n")
+        labels = [{**query, "relevant_docs": [{"doc": "z.md"}]}]
+        report = run_experiment(write_experiment(tmp_path, folder, labels, retrievers=setting).config())
+        assert means(report)["file"]["precision@1"] == 1.0
+
+
+def test_the_documents_of_the_harness_are_those_of_the_tests(place: Workplace) -> None:
+    assert place.library.ids == list(TEXTS)
