@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from experiments import EMBEDDING
 from ragtrial.stores.base import Space
 
@@ -56,12 +58,14 @@ def write_collection(
             configuration={"hnsw": {"space": space}},
             embedding_function=None,
         )
-        for item in items:
+        with_text, without = [one for one in items if one.text], [one for one in items if not one.text]
+        for some in filter(None, (with_text, without)):
+            metadatas: list[Any] = [dict(one.metadata) if one.metadata else None for one in some]
             made.add(
-                ids=[item.id],
-                embeddings=[list(vector(item.id if item.text is None else item.text))],
-                documents=None if item.text is None else [item.text],
-                metadatas=None if item.metadata is None else [dict(item.metadata)],
+                ids=[one.id for one in some],
+                embeddings=np.array([vector(one.text or one.id) for one in some], dtype=np.float32),
+                documents=[str(one.text) for one in some] if some is with_text else None,
+                metadatas=metadatas if any(metadatas) else None,
             )
     return folder
 

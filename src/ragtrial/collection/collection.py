@@ -145,7 +145,7 @@ class Collection:
             if text and text.strip() and found["embeddings"] is not None:
                 texts.append(text)
                 vectors.append(np.asarray(found["embeddings"][0], dtype=np.float32))
-        return texts, np.array(vectors, dtype=np.float32).reshape(len(texts), -1)
+        return texts, np.array(vectors, dtype=np.float32).reshape(len(texts), self.dimension)
 
     def nearest(
         self, vectors: Floats, depth: int, where: Condition = None, where_document: Condition = None
