@@ -50,9 +50,12 @@ def copied(folder: Path, name: str) -> Path:
             f"{folder} is being written to, so that no copy of it is sound. Stop the program that writes, or serve the "
             f"folder (`chroma run --path {folder}`) and give host in place of path."
         )
-    except (OSError, shutil.Error, sqlite3.Error) as error:
+    except (OSError, sqlite3.OperationalError) as error:
         shutil.rmtree(target, ignore_errors=True)
         raise _not_copied(folder, error) from error
+    except sqlite3.DatabaseError as error:
+        shutil.rmtree(target, ignore_errors=True)
+        raise InputError(f"{folder / DATABASE} cannot be read: {error}.") from error
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)
         raise

@@ -59,7 +59,7 @@ class CollectionOptions(Options):
         of_server = [name for name in _OF_SERVERS if name in self.model_fields_set]
         if self.path is not None and of_server:
             raise ValueError(
-                f"{' and '.join(of_server)} are of a server; take them out, or give host in place of path."
+                f"only a server has {' and '.join(of_server)}; take that out, or give host in place of path."
             )
         if self.host is not None and ("/" in self.host or not self.host.strip()):
             raise ValueError(f"host is {self.host!r}; it must be a name or an address alone, like localhost (see ssl).")
