@@ -98,11 +98,11 @@ def exact_scores(space: str) -> np.ndarray[Any, Any]:
     items = np.array([word_counts(str(item.text)) for item in ITEMS])
     asked = np.array([word_counts(question.text) for question in QUESTIONS])
     if space == "l2":
-        return -((asked[:, None, :] - items[None]) ** 2).sum(axis=2)
+        return np.asarray(-((asked[:, None, :] - items[None]) ** 2).sum(axis=2))
     product = asked @ items.T
     if space == "ip":
-        return product
-    return product / np.linalg.norm(items, axis=1) / np.linalg.norm(asked, axis=1)[:, None]
+        return np.asarray(product)
+    return np.asarray(product / np.linalg.norm(items, axis=1) / np.linalg.norm(asked, axis=1)[:, None])
 
 
 def test_a_folder_and_a_server_give_the_documents_of_the_nearest_items(

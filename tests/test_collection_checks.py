@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,6 @@ from ragtrial.rankings import Floats
 from ragtrial.retrievers.dense import DenseRetriever
 
 ITEMS = [Item(f"{name}:0", text, {"source": name, "from": 0, "lang": "en"}) for name, text in DOCUMENTS.items()]
-
-
-def lengthened(text: str) -> list[float]:
-    return word_counts(text)
 
 
 def shortened(text: str) -> list[float]:
@@ -65,20 +62,23 @@ def server(database: Path) -> Iterator[int]:
         yield port
 
 
-def experiment(folder: Path, collection: Mapping[str, Any], normalize: bool = False, **options: object) -> Experiment:
-    queries = options.pop("queries", QUERIES)
-    embedder = {
-        "kind": "custom",
-        "function": "embedding:embed",
-        "normalize": normalize,
-        **dict(options.pop("embedder", {})),
-    }  # type: ignore[call-overload]  # a mapping
+def experiment(
+    folder: Path,
+    collection: Mapping[str, Any],
+    *,
+    normalize: bool = False,
+    queries: Sequence[Mapping[str, Any]] = tuple(QUERIES),
+    embedder: Mapping[str, str] = MappingProxyType({}),
+    where: Mapping[str, Any] | None = None,
+) -> Experiment:
+    """One whose only retriever is over the collection."""
     given = {"name": "docs", "document": "source", **collection}
+    conditions = {"where": where} if where else {}
     return write_experiment(
         folder,
-        queries=queries,  # type: ignore[arg-type]  # labels
-        retrievers={"prod": {"kind": "dense", "collection": given, **options}},
-        embedder=embedder,
+        queries=queries,
+        retrievers={"prod": {"kind": "dense", "collection": given, **conditions}},
+        embedder={"kind": "custom", "function": "embedding:embed", "normalize": normalize, **embedder},
     )
 
 

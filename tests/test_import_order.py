@@ -13,7 +13,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "ragtrial"
 ORDER = [
     "errors", "records", "registry", "options", "validation", "progress", "rankings", "judgments", "spans",
     "compiled", "matching", "storage", "functions", "dataset", "tokenizers", "chunkers", "context", "embedders",
-    "stores", "collection", "health", "retrievers", "refiners", "latency", "overlaps", "grading", "searching", "span_labels", "context_sizes", "metrics",
+    "stores", "collection", "health", "retrievers", "refiners", "latency", "overlaps", "grading", "searching",
+    "span_labels", "context_sizes", "metrics",
     "evaluators", "ranges", "report_folders", "report_parts", "report", "formats", "mismatch", "sources", "scoring",
     "drilldown", "environment", "config", "setting", "outcomes", "ground", "materials", "opened", "plan", "audit", "judging",
     "reporting", "score_report", "experiment", "inspection", "labelling", "integrations", "views", "cli",
