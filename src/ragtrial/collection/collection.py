@@ -79,6 +79,11 @@ class Collection:
             vectors = self._opened.get(limit=1, include=["embeddings"])["embeddings"]
         return 0 if vectors is None or not len(vectors) else len(vectors[0])
 
+    @property
+    def keeps_graph(self) -> bool:
+        """Whether Chroma keeps the graph on the disk; else it makes another one each time it opens the collection."""
+        return self.count >= self.graph.get("sync_threshold", 0)
+
     @cached_property
     def content(self) -> str:
         """A hash of all ids, metadata and texts and of up to about ten thousand vectors, whatever their order."""

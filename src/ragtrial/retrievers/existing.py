@@ -66,6 +66,13 @@ def cautions_of(setting: str, facts: Facts) -> Iterator[Caution]:
             f"{setting}: the collection compares by l2, and its vectors are of different lengths: how long a vector is "
             "counts beside its direction. Most models are trained for cosine.",
         )
+    if facts.get("keeps_graph") is False:
+        yield Caution(
+            "graph-not-kept",
+            f"{setting}: of so few items ({facts['items']:,}) Chroma keeps no graph on the disk (sync_threshold): it "
+            "makes another one each time it opens the collection, which finds a little else. So do your users; the scores "
+            "are of one of them.",
+        )
     empty = facts.get("queries_without_items")
     if empty:
         yield Caution(
@@ -121,6 +128,7 @@ class OpenCollection:
             "items": held.count,
             "dimension": held.dimension,
             "space": held.space,
+            "keeps_graph": held.keeps_graph,
             "checked": _agreement(held, self._options, self._conditions, self._materials, questions).said,
             "items_located": self._items.located,
             "items_as_whole_documents": self._items.whole,
