@@ -82,7 +82,7 @@ class Collection:
     @property
     def keeps_graph(self) -> bool:
         """Whether Chroma keeps the graph on the disk; else it makes another one each time it opens the collection."""
-        return self.count >= self.graph.get("sync_threshold", 0)
+        return self.count >= int(self.graph.get("sync_threshold", 0))
 
     @cached_property
     def content(self) -> str:

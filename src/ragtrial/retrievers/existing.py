@@ -70,8 +70,8 @@ def cautions_of(setting: str, facts: Facts) -> Iterator[Caution]:
         yield Caution(
             "graph-not-kept",
             f"{setting}: of so few items ({facts['items']:,}) Chroma keeps no graph on the disk (sync_threshold): it "
-            "makes another one each time it opens the collection, which finds a little else. So do your users; the scores "
-            "are of one of them.",
+            "makes another one each time it opens the collection, which finds a little else. So do your users; the "
+            "scores are of one of them.",
         )
     empty = facts.get("queries_without_items")
     if empty:
