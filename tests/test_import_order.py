@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "ragtrial"
 ORDER = [
     "errors", "records", "registry", "options", "validation", "progress", "rankings", "judgments", "spans",
     "compiled", "matching", "storage", "functions", "dataset", "tokenizers", "chunkers", "context", "embedders",
-    "stores", "health", "latency", "overlaps", "grading", "span_labels", "context_sizes", "metrics",
+    "stores", "collection", "health", "latency", "overlaps", "grading", "span_labels", "context_sizes", "metrics",
     "evaluators", "ranges", "report_folders", "report_parts", "report", "formats", "mismatch", "sources", "scoring",
     "drilldown", "environment", "answers", "retrievers", "refiners", "searching", "config", "setting", "outcomes",
     "ground", "materials", "opened", "plan", "schedule", "audit", "judging", "reporting", "score_report", "hub",

@@ -9,7 +9,7 @@ import pytest
 
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
 from ragtrial.errors import LabelsError
-from ragtrial.records import Judgment, PromptQueries, Query, Span
+from ragtrial.records import Judgment, PromptQueries, Query, Question, Span
 
 
 def written(folder: Path, content: str | bytes, name: str = "prompt_queries.json") -> Path:
@@ -45,6 +45,21 @@ WHOLE = """{
     {"id": 2, "text": "Unanswerable", "relevant_docs": []}
   ]
 }"""
+
+
+ASKED = """{"queries": [{"id": 1, "text": "x", "relevant_docs": [], "phrasings": ["cafe\\u0301\\r\\n", "z"],
+  "where": {"$and": [{"lang": "en"}, {"page": {"$gte": 2}}]}, "where_document": {"$contains": "hub"}}]}"""
+
+
+def test_other_wordings_and_filters_are_read_and_are_part_of_the_question(tmp_path: Path) -> None:
+    (query,) = load_prompt_queries(written(tmp_path, ASKED)).queries
+    where = {"$and": [{"lang": "en"}, {"page": {"$gte": 2}}]}
+    assert query.question == Question("x", ("caf\u00e9\n", "z"), where, {"$contains": "hub"})
+
+
+def test_a_query_without_them_has_none(tmp_path: Path) -> None:
+    plain = written(tmp_path, '{"queries": [{"id": 1, "text": "x", "relevant_docs": [], "where": null}]}')
+    assert load_prompt_queries(plain).queries[0].question == Question("x")
 
 
 def test_every_field_of_the_format_is_read(tmp_path: Path) -> None:
@@ -187,7 +202,7 @@ def test_a_file_that_holds_no_labels_is_refused_with_its_place(
         (
             '{"id": 1, "text": "x", "relevant_docs": [], "tag": "a"}',
             ":2:52: unknown key 'tag' in queries[0]. Did you mean 'tags'? "
-            "Allowed here: id, text, relevant_docs, tags, ordered.",
+            "Allowed here: id, text, relevant_docs, tags, ordered, phrasings, where, where_document.",
         ),
         (
             '{"id": 1, "text": "x", "relevant_docs": [], "tags": "a"}',
@@ -232,6 +247,35 @@ def test_a_file_that_holds_no_labels_is_refused_with_its_place(
             ":2:64: queries[0].relevant_docs[0].quote is empty (query '1').",
         ),
         (
+            '{"id": 1, "text": "x", "relevant_docs": [], "phrasings": ["y", " "]}',
+            ":2:64: queries[0].phrasings[1] is empty (query '1').",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [], "phrasings": ["y", "x "]}',
+            ":2:64: queries[0].phrasings[1] is the same as the text itself; it must be another wording (query '1').",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [], "phrasings": ["\\u00e9", "z", "e\\u0301"]}',
+            ":2:74: queries[0].phrasings[2] is the same as queries[0].phrasings[0]; it must be another wording "
+            "(query '1').",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [], "phrasings": "y"}',
+            ":2:58: queries[0].phrasings is 'y'; it must be a list.",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [], "where": {}}',
+            ":2:54: queries[0].where is empty; leave it out to search everything (query '1').",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [], "where_document": {}}',
+            ":2:63: queries[0].where_document is empty; leave it out to search everything (query '1').",
+        ),
+        (
+            '{"id": 1, "text": "x", "relevant_docs": [], "where": "en"}',
+            ":2:54: queries[0].where is 'en'; it must be a mapping of names to values.",
+        ),
+        (
             '{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "start": 3}]}',
             ":2:64: queries[0].relevant_docs[0].start comes without end; give both or neither (query '1').",
         ),
@@ -271,7 +315,7 @@ def test_all_faults_of_form_are_reported_at_once(tmp_path: Path) -> None:
     assert sorted(faults_of(tmp_path, content)) == [
         ":1:12: prompt is 5; it must be a text (put it in quotes).",
         ":3:22: unknown key 'txt' in queries[0]. Did you mean 'text'? "
-        "Allowed here: id, text, relevant_docs, tags, ordered.",
+        "Allowed here: id, text, relevant_docs, tags, ordered, phrasings, where, where_document.",
         ":3:3: queries[0].text is missing; it must be given.",
         ":3:71: queries[0].relevant_docs[0].relevance is 'high'; it must be a whole number.",
         ":4:45: queries[1].relevant_docs is a mapping; it must be a list.",

@@ -13,6 +13,8 @@ from haystack import Document
 from haystack.evaluation import EvaluationRunResult
 
 from foreign_labels import BOTH, DOCUMENTS, FAQ, LIGHTS, RED, RESET, TWICE, WHITE, Conversions, label, lines
+from ragtrial.dataset.labels import load_prompt_queries
+from ragtrial.records import Question
 
 AFTER_TITLE = RESET.index("##")
 
@@ -48,6 +50,34 @@ def test_a_doc_that_is_an_id_stays_one_and_its_quote_gets_a_span(convert: Conver
         "a", "?", label("hub/lights.md", RED, 2), {"doc": "faq.txt", "relevance": 0}, tags=["x"], ordered=True
     )
     assert convert.hows(own) == ["exact", "document"]
+
+
+def test_other_wordings_and_filters_of_a_query_are_kept(convert: Conversions) -> None:
+    asked = {"phrasings": ["how?", "why?"], "where": {"lang": "en"}, "where_document": {"$contains": "ring"}}
+    own = {"queries": [{"id": "a", "text": "?", "relevant_docs": [{"doc": "faq.txt"}], **asked}]}
+    assert convert.rows(own) == only("a", "?", {"doc": "faq.txt", "relevance": 1}, **asked)
+    assert load_prompt_queries(convert.target).queries[0].question == Question(
+        "?", ("how?", "why?"), {"lang": "en"}, {"$contains": "ring"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "fault"),
+    [
+        ({"phrasings": ["how?", " "]}, "queries[0].phrasings[1] is empty."),
+        ({"where": {}}, "queries[0].where is a mapping; it must be an object with at least one key."),
+        (
+            {"where_document": "ring"},
+            "queries[0].where_document is 'ring'; it must be an object with at least one key.",
+        ),
+    ],
+)
+def test_a_wording_or_a_filter_that_is_none_is_refused(
+    convert: Conversions, asked: dict[str, object], fault: str
+) -> None:
+    own = {"queries": [{"id": "a", "text": "?", "relevant_docs": [{"doc": "faq.txt"}], **asked}]}
+    (said,) = convert.faults(own)
+    assert said.endswith(f": {fault}")
 
 
 def test_what_was_converted_converts_to_itself(convert: Conversions) -> None:

@@ -11,7 +11,15 @@ from ragtrial import ExperimentConfig, PromptQueries, load_config, load_prompt_q
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 
-CONFIGS = ("beir", "chunking", "chunking_evaluation", "contextual", "custom-embedder", "quickstart")
+CONFIGS = (
+    "beir",
+    "chroma-collection",
+    "chunking",
+    "chunking_evaluation",
+    "contextual",
+    "custom-embedder",
+    "quickstart",
+)
 
 
 @pytest.fixture(scope="module")

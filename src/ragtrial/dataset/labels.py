@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from ragtrial.dataset.json_places import json_value, places
 from ragtrial.dataset.texts import is_unicode, normalised, read_text
@@ -62,6 +62,15 @@ class QueryRow(Options):
 
     ordered: bool = False
     """Whether relevant_docs are listed in the order in which they should be found."""
+
+    phrasings: list[str] = Field(default=[])
+    """Other wordings of the text, for retrievers that ask in several ways."""
+
+    where: dict[str, JsonValue] | None = None
+    """Only what has such metadata is searched, written as Chroma writes it: `{"lang": "en"}`."""
+
+    where_document: dict[str, JsonValue] | None = None
+    """Only what has such a text is searched, written as Chroma writes it: `{"$contains": "hub"}`."""
 
 
 class LabelsFile(Options):
@@ -129,7 +138,28 @@ def _faults(rows: LabelsFile) -> list[tuple[tuple[str | int, ...], str]]:
                     spot = (*where, "relevant_docs", place, key)
                     faults.append((spot, f"{dotted(spot)} is empty (query {name!r})."))
             faults += _span_faults(label, (*where, "relevant_docs", place), name)
+        faults += _asked_faults(row, where, name)
     return faults
+
+
+def _asked_faults(
+    row: QueryRow, where: tuple[str | int, ...], query: str
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What is wrong with the other wordings and the filters of a query."""
+    known = {normalised(row.text).strip(): "the text itself"}
+    for place, phrasing in enumerate(row.phrasings):
+        spot, wording = (*where, "phrasings", place), normalised(phrasing).strip()
+        if not wording:
+            yield spot, f"{dotted(spot)} is empty (query {query!r})."
+        elif wording in known:
+            yield spot, f"{dotted(spot)} is the same as {known[wording]}; it must be another wording (query {query!r})."
+        known.setdefault(wording, dotted(spot))
+    for key, condition in (("where", row.where), ("where_document", row.where_document)):
+        if condition is not None and not condition:
+            yield (
+                (*where, key),
+                f"{dotted((*where, key))} is empty; leave it out to search everything (query {query!r}).",
+            )
 
 
 def _span_faults(
@@ -146,7 +176,16 @@ def _span_faults(
 
 def _query(row: QueryRow) -> Query:
     judgments = tuple(map(_judgment, row.relevant_docs))
-    return Query(str(row.id), normalised(row.text), judgments, tuple(row.tags), row.ordered)
+    return Query(
+        str(row.id),
+        normalised(row.text),
+        judgments,
+        tuple(row.tags),
+        row.ordered,
+        tuple(map(normalised, row.phrasings)),
+        row.where,
+        row.where_document,
+    )
 
 
 def _judgment(label: LabelRow) -> Judgment:

@@ -92,6 +92,12 @@ class _Writer:
             made["tags"] = [normalised(tag) for tag in question.tags]
         if question.ordered:
             made["ordered"] = True
+        if question.phrasings:
+            made["phrasings"] = [normalised(phrasing) for phrasing in question.phrasings]
+        if question.where_metadata is not None:
+            made["where"] = question.where_metadata
+        if question.where_document is not None:
+            made["where_document"] = question.where_document
         return made
 
     def _rows(self, placed: Placed) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 Path = tuple[str | int, ...]
 """Where a value stands in a file: keys and positions."""
@@ -35,7 +37,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and its answers: none where the documents do not answer it."""
+    """A question and its answers: none where the documents do not answer it.
+
+    ``phrasings`` are other wordings; ``where_metadata`` and ``where_document`` say what is searched (None: everything).
+    """
 
     where: Path
     id: str
@@ -43,6 +48,9 @@ class Question:
     answers: tuple[Answer, ...] = ()
     tags: tuple[str, ...] = ()
     ordered: bool = False
+    phrasings: tuple[str, ...] = ()
+    where_metadata: Mapping[str, Any] | None = None
+    where_document: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

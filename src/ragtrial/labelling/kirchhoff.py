@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ragtrial.labelling.content import Content, Row
 from ragtrial.labelling.foreign import Answer, ForeignLabels, Question
+from ragtrial.validation import shown
 
 
 def looks_right(content: Content) -> bool:
@@ -24,7 +26,24 @@ def _question(row: Row) -> Question:
     ordered = row.values.get("ordered", False)
     if not isinstance(ordered, bool):
         row.content.fault((*row.where, "ordered"), "must be true or false.")
-    return Question(row.where, row.name("id"), row.text("text"), answers, row.texts("tags"), ordered is True)
+    phrasings = row.texts("phrasings")
+    for place, phrasing in enumerate(phrasings):
+        if not phrasing.strip():
+            row.content.fault((*row.where, "phrasings", place), "is empty.")
+    return Question(
+        row.where, row.name("id"), row.text("text"), answers, row.texts("tags"), ordered is True, phrasings,
+        _filter(row, "where"), _filter(row, "where_document"),
+    )  # fmt: skip
+
+
+def _filter(row: Row, name: str) -> Mapping[str, Any] | None:
+    value = row.values.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, Mapping) or not value:
+        row.content.fault((*row.where, name), f"is {shown(value)}; it must be an object with at least one key.")
+        return None
+    return value
 
 
 def _answer(row: Row) -> Answer:

@@ -72,7 +72,7 @@ class ChromaStore(Store):
         except StoreError:
             raise
         except BaseException as error:
-            if not _is_chromas(error):
+            if not is_chromas(error):
                 raise
             need = f"It needs about {3 * vectors.matrix.nbytes / 1e6:,.0f} MB of disk and as much memory"
             message = f"Chroma could not build the index in {folder}: {error}. {need}; store.kind: exact needs neither."
@@ -112,7 +112,7 @@ class ChromaIndex:
                 found = self._collection.query(query_embeddings=batch, n_results=depth, include=["distances"])
             for row, (ids, distances) in enumerate(zip(found["ids"], found["distances"] or [], strict=True), start):
                 made.codes[row, : len(ids)] = [int(name) for name in ids]
-                made.scores[row, : len(ids)] = _score(np.asarray(distances, dtype=np.float32), self._store.space)
+                made.scores[row, : len(ids)] = score_of(np.asarray(distances, dtype=np.float32), self._store.space)
         return made
 
     def unreachable(self) -> int:
@@ -136,7 +136,7 @@ class ChromaIndex:
         try:
             yield
         except BaseException as error:
-            if not _is_chromas(error):
+            if not is_chromas(error):
                 raise
             raise _damaged(self._folder, error) from error
 
@@ -171,12 +171,12 @@ def _damaged(folder: Path, why: object) -> StoreError:
     )
 
 
-def _is_chromas(error: BaseException) -> bool:
+def is_chromas(error: BaseException) -> bool:
     """Whether Chroma failed: its own errors share no base with its Rust core's, whose panics are no Exceptions."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
-def _score(distances: Floats, space: Space) -> Floats:
+def score_of(distances: Floats, space: Space) -> Floats:
     return -distances if space == "l2" else 1 - distances
 
 

@@ -1,0 +1,55 @@
+"""The page on Chroma collections tells the truth: its program and its command run and print what it shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ragtrial.collection import CollectionOptions
+
+_BLOCK = re.compile(r"^```(?P<language>sh|python)\n(?P<code>.*?)^```$(\n\n^```text\n(?P<shown>.*?)^```$)?", re.M | re.S)
+
+_NUMBER = re.compile(r"\d\.\d{4}")
+
+
+def test_the_program_and_the_command_of_the_page_print_what_it_shows(root: Path, tmp_path: Path) -> None:
+    for name in ("configs", "data", "prompt_queries.json"):
+        copied = shutil.copytree if (root / name).is_dir() else shutil.copy
+        copied(root / name, tmp_path / name)
+    shutil.rmtree(tmp_path / "configs" / ".ragtrial", ignore_errors=True)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": "120"}
+    blocks = list(_BLOCK.finditer((root / "docs" / "chroma-collections.md").read_text(encoding="utf-8")))
+    assert [block["language"] for block in blocks] == ["python", "sh"]
+    for block in blocks:
+        command = [sys.executable, "-c"] if block["language"] == "python" else ["bash", "-euc"]
+        done = subprocess.run([*command, block["code"]], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        printed = re.sub(r"\d{8}T\d{6}Z-[0-9a-f]{6}", "RUN", done.stdout.replace(f"{tmp_path}/", ""))
+        assert _NUMBER.sub("#", printed) == _NUMBER.sub("#", block["shown"])
+        # Chroma's graph is another one each time it is built.
+        scores = [[float(score) for score in _NUMBER.findall(text)] for text in (printed, block["shown"])]
+        assert scores[0] == pytest.approx(scores[1], abs=0.05)
+    (report,) = (tmp_path / "results" / "chroma-collection").glob("*/report.json")
+    settings = {one["name"]: one for one in json.loads(report.read_text(encoding="utf-8"))["settings"]}
+    facts = settings["production"]["facts"]
+    assert facts["checked"].startswith("ok (cosine 1.0000")
+    assert (facts["items_located"], facts["items_as_whole_documents"]) == (0, 0)
+
+
+def test_the_page_names_every_key_and_shows_what_the_config_has(root: Path) -> None:
+    page = (root / "docs" / "chroma-collections.md").read_text(encoding="utf-8")
+    assert [
+        name for name in CollectionOptions.model_fields if f"| `{name}`" not in page and f", `{name}`" not in page
+    ] == []
+    (shown,) = re.findall(r"^```yaml\n(.*?)^```$", page, flags=re.M | re.S)
+    config = yaml.safe_load((root / "configs" / "chroma-collection.yaml").read_text(encoding="utf-8"))
+    assert yaml.safe_load(shown)["retrievers"]["production"] == config["retrievers"]["production"]

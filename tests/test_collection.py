@@ -1,0 +1,354 @@
+"""A Chroma collection that is there already is searched as it is, in a folder or on a server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chroma_databases import Item, chroma_server, word_counts, write_collection
+from experiments import DOCUMENTS, QUERIES, Experiment, python, write_experiment
+from ragtrial import RetrievalEvaluator, run_experiment
+from ragtrial.collection import CollectionOptions, held_collection
+from ragtrial.records import Question
+from ragtrial.report import Report
+from ragtrial.retrievers import Candidates
+from ragtrial.retrievers.existing import grouped
+
+ITEMS = [
+    Item(
+        f"{name}:{number}",
+        part,
+        {
+            "source": f"/srv/kitchen/{name}",
+            "about": "soup" if "soup" in name else "other",
+            "from": text.index(part),
+            "to": text.index(part) + len(part),
+        },
+    )
+    for name, text in DOCUMENTS.items()
+    for number, part in enumerate(text.split("\n\n"))
+]
+"""As loaders of other libraries leave them: ids of their own, the document's path in the metadata."""
+
+QUESTIONS = [Question(query["text"]) for query in QUERIES]
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Collections of the same items in all spaces, and one of items without texts."""
+    folder = tmp_path_factory.mktemp("chroma") / "db"
+    write_collection(folder, ITEMS)
+    write_collection(folder, ITEMS, "docs-l2", "l2")
+    write_collection(folder, ITEMS, "docs-ip", "ip")
+    write_collection(folder, [Item(name, None) for name in DOCUMENTS], "names")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(database: Path) -> Iterator[Mapping[str, Any]]:
+    """Where a server of a copy of the database is."""
+    folder = shutil.copytree(database, database.with_name("served"))
+    with chroma_server(folder) as port:
+        yield {"host": "127.0.0.1", "port": port}
+
+
+def experiment(folder: Path, collection: Mapping[str, Any], **options: object) -> Experiment:
+    """One whose only retriever is over the collection; ``unit`` and ``queries`` are of the experiment."""
+    changes: dict[str, Any] = {name: options.pop(name) for name in ("queries", "evaluators") if name in options}
+    embedder = {"kind": "custom", "function": "embedding:embed", "normalize": False}
+    given = {"name": "docs", **collection}
+    retriever = {"kind": "dense", "top_k": 3, "collection": given, **options}
+    if given["name"] != "names":
+        given.setdefault("document", "source")
+    return write_experiment(folder, retrievers={"prod": retriever}, embedder=embedder, **changes)
+
+
+def reported(made: Experiment) -> Report:
+    return run_experiment(made.config())
+
+
+def ranked(report: Report) -> list[list[str]]:
+    return [[hit.doc for hit in query.hits] for query in report.settings[0].queries]
+
+
+def found(made: Experiment, depth: int = 3, questions: list[Question] = QUESTIONS) -> Candidates:
+    """What the retriever itself answers."""
+    evaluator = RetrievalEvaluator(made.config())
+    (setting,) = evaluator.settings
+    return setting.retriever.open(evaluator.plan.materials(setting)).search(questions, depth)  # type: ignore[attr-defined, no-any-return]  # a retriever
+
+
+def rows(candidates: Candidates) -> list[list[tuple[str, int, int]]]:
+    """Document and characters of each hit."""
+    units = candidates.units
+    return [
+        [(units.document_id(code), int(units.start[code]), int(units.end[code])) for code in row if code >= 0]
+        for row in candidates.rankings.codes.tolist()
+    ]
+
+
+def exact_scores(space: str) -> np.ndarray[Any, Any]:
+    """The scores of all items for each question, computed from their vectors at once."""
+    items = np.array([word_counts(str(item.text)) for item in ITEMS])
+    asked = np.array([word_counts(question.text) for question in QUESTIONS])
+    if space == "l2":
+        return np.asarray(-((asked[:, None, :] - items[None]) ** 2).sum(axis=2))
+    product = asked @ items.T
+    if space == "ip":
+        return np.asarray(product)
+    return np.asarray(product / np.linalg.norm(items, axis=1) / np.linalg.norm(asked, axis=1)[:, None])
+
+
+def test_a_folder_and_a_server_give_the_documents_of_the_nearest_items(
+    tmp_path: Path, database: Path, server: Mapping[str, Any]
+) -> None:
+    of_folder = reported(experiment(tmp_path / "folder", {"path": str(database)}))
+    of_server = reported(experiment(tmp_path / "server", server))
+    expected = []
+    for scores in exact_scores("cosine"):
+        order = sorted(range(len(ITEMS)), key=lambda place: -scores[place])
+        names = [ITEMS[place].id.partition(":")[0] for place in order]
+        expected.append(list(dict.fromkeys(names))[:3])
+    assert ranked(of_folder) == ranked(of_server) == expected
+    assert of_folder.settings[0].scores == of_server.settings[0].scores
+
+
+@pytest.mark.parametrize(("name", "space"), [("docs", "cosine"), ("docs-l2", "l2"), ("docs-ip", "ip")])
+def test_scores_are_larger_for_nearer_items_in_every_space(
+    tmp_path: Path, server: Mapping[str, Any], name: str, space: str
+) -> None:
+    made = found(experiment(tmp_path, {**server, "name": name, "start": "from", "end": "to"}), len(ITEMS))
+    expected = -np.sort(-exact_scores(space), axis=1)
+    assert made.rankings.scores == pytest.approx(expected, abs=1e-5)
+    assert made.facts["space"] == space
+    assert made.facts["normalised"] is False
+
+
+def test_the_report_says_what_was_searched_and_that_it_was_checked(tmp_path: Path, server: Mapping[str, Any]) -> None:
+    (setting,) = reported(experiment(tmp_path, server)).settings
+    identity = str(setting.facts["collection_id"])
+    assert len(identity) == 36
+    assert setting.facts == {
+        "collection": "docs",
+        "collection_id": identity,
+        "items": 11,
+        "dimension": 32,
+        "space": "cosine",
+        "keeps_graph": False,
+        "checked": "ok (cosine 1.0000)",
+        "items_located": 8,
+        "items_as_whole_documents": 0,
+        "items_at_the_same_place": 0,
+        "normalised": False,
+    }
+    assert (setting.index, setting.health, setting.audit) == ({}, None, None)
+    assert "chunker" not in setting.parameters
+    assert "store" not in setting.parameters
+
+
+def test_a_graph_that_is_made_anew_each_time_is_told(tmp_path: Path) -> None:
+    vectors = iter(np.random.default_rng(0).normal(size=(1_000, 32)))
+    items = [Item(f"{number}", None, {"source": "oven.txt"}) for number in range(1_000)]
+    folder = write_collection(tmp_path / "db", items, vector=lambda text: next(vectors).tolist())
+    write_collection(folder, items[:999], "fewer", vector=lambda text: [1.0] * 32)
+    codes = []
+    for name in ("docs", "fewer"):
+        made = reported(experiment(tmp_path / name, {"path": str(folder), "name": name}))
+        codes.append([warning.message for warning in made.warnings if warning.code == "graph-not-kept"])
+    assert codes == [
+        [],
+        [
+            "prod: of so few items (999) Chroma keeps no graph on the disk (sync_threshold): it makes another one each "
+            "time it opens the collection, which finds a little else. So do your users; the scores are of one of them."
+        ],
+    ]
+
+
+def test_latency_is_measured_one_question_at_a_time(tmp_path: Path, server: Mapping[str, Any]) -> None:
+    made = experiment(tmp_path, server)
+    report = run_experiment(made.config("latency=true"))
+    latency = report.settings[0].latency
+    assert latency is not None
+    assert latency.n == len(QUERIES)
+    assert latency.p50 > 0
+    # Each question was embedded by the model again, in place of being read from the cache.
+    assert made.embedded().count(QUERIES[0]["text"]) > 1
+
+
+def test_nothing_in_the_folder_of_a_collection_changes(tmp_path: Path, database: Path) -> None:
+    def state() -> dict[str, tuple[bytes, int]]:
+        files = [path for path in sorted(database.rglob("*")) if path.is_file()]
+        return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+    before = state()
+    reported(experiment(tmp_path, {"path": str(database)}))
+    assert state() == before
+
+
+def test_copies_of_folders_are_gone_when_the_process_ends(tmp_path: Path, database: Path) -> None:
+    made, copies = experiment(tmp_path / "experiment", {"path": str(database)}), tmp_path / "copies"
+    copies.mkdir()
+    code = (
+        "import sys; from pathlib import Path; from ragtrial import load_config, run_experiment;"
+        "run_experiment(load_config(sys.argv[1])); print(len(list(Path(sys.argv[2]).glob('ragtrial-chroma-*'))))"
+    )
+    done = python(code, made.file, copies, TMPDIR=str(copies))
+    assert (done.stdout, done.stderr) == ("1\n", "")
+    assert list(copies.iterdir()) == []
+
+
+def test_the_same_command_searches_again_only_when_the_collection_has_changed(tmp_path: Path, database: Path) -> None:
+    folder = shutil.copytree(database, tmp_path / "db")
+    with chroma_server(folder) as port:
+        made = experiment(tmp_path / "experiment", {"host": "127.0.0.1", "port": port})
+        first = reported(made)
+        (name,) = [name for kind, name in made.stages() if kind == "rankings"]
+        assert ranked(reported(made)) == ranked(first)
+        assert [found for kind, found in made.stages() if kind == "rankings"] == [name]
+        opened = held_collection(CollectionOptions(host="127.0.0.1", port=port, name="docs"))
+        opened._opened.update(ids=[ITEMS[0].id], metadatas=[{"about": "nothing"}])
+        reported(made)
+        assert len([name for kind, name in made.stages() if kind == "rankings"]) == 2
+
+
+def test_a_folder_whose_vectors_changed_is_another_input(tmp_path: Path, database: Path) -> None:
+    folder = shutil.copytree(database, tmp_path / "db")
+    options = CollectionOptions(path=str(folder), name="docs")
+    before = held_collection(options)
+    assert held_collection(options, afresh=True) is before
+    write_collection(folder, ITEMS[:1], "other")
+    after = held_collection(options, afresh=True)
+    assert after is not before
+    assert (after.id, after.content) == (before.id, before.content), "another collection of the folder is no change"
+    shutil.rmtree(folder)
+    write_collection(folder, ITEMS, vector=lambda text: [*word_counts(text)[:31], 7.0])
+    assert held_collection(options, afresh=True).content != before.content
+
+
+def test_conditions_of_the_config_leave_items_out(tmp_path: Path, server: Mapping[str, Any]) -> None:
+    report = reported(experiment(tmp_path, server, where={"about": "soup"}))
+    assert {name for row in ranked(report) for name in row} == {"soup/tomato.md", "soup/leek.md"}
+
+
+def test_conditions_on_texts_leave_items_out(tmp_path: Path, server: Mapping[str, Any]) -> None:
+    report = reported(experiment(tmp_path, server, where_document={"$contains": "fridge"}))
+    assert {name for row in ranked(report) for name in row} == {"storage.txt"}
+
+
+def test_a_query_has_conditions_of_its_own_beside_those_of_the_config(
+    tmp_path: Path, server: Mapping[str, Any]
+) -> None:
+    queries = [
+        QUERIES[0],
+        {**QUERIES[1], "where_document": {"$contains": "Blend"}},
+        {**QUERIES[2], "where": {"from": {"$gt": 0}}},
+        {**QUERIES[3], "where": {"from": 1}},
+    ]
+    made = experiment(tmp_path, server, where={"about": "soup"}, queries=queries)
+    report = reported(made)
+    assert [sorted(row) for row in ranked(report)] == [
+        ["soup/leek.md", "soup/tomato.md"],
+        ["soup/leek.md", "soup/tomato.md"],
+        ["soup/leek.md", "soup/tomato.md"],
+        [],
+    ]
+    facts = report.settings[0].facts
+    assert (facts["queries_with_conditions"], facts["queries_without_items"]) == (3, 1)
+    told = [warning.message for warning in report.warnings if warning.code == "conditions-without-items"]
+    assert told == ["prod: of 1 queries, where and where_document let no item of the collection through."]
+
+
+def test_other_conditions_of_a_query_are_another_ranking(tmp_path: Path, server: Mapping[str, Any]) -> None:
+    made = experiment(tmp_path, server)
+    reported(made)
+    made.write_queries([{**QUERIES[0], "where": {"about": "soup"}}, *QUERIES[1:]])
+    assert set(ranked(reported(made))[0]) == {"soup/tomato.md", "soup/leek.md"}
+
+
+def test_questions_under_equal_conditions_are_asked_together() -> None:
+    questions = [
+        Question("a"),
+        Question("b", where={"x": 1}),
+        Question("c"),
+        Question("d", where={"x": 1}),
+        Question("e", where={"x": 1}, where_document={"$contains": "y"}),
+    ]
+    assert grouped(questions, (None, {"$contains": "z"})) == {
+        '[null, {"$contains": "z"}]': [0, 2],
+        '[{"x": 1}, {"$contains": "z"}]': [1, 3],
+        '[{"x": 1}, {"$and": [{"$contains": "z"}, {"$contains": "y"}]}]': [4],
+    }
+
+
+def test_characters_come_from_metadata_or_from_the_place_of_the_text(tmp_path: Path, server: Mapping[str, Any]) -> None:
+    given = found(experiment(tmp_path / "given", {**server, "start": "from", "end": "to"}))
+    begun = found(experiment(tmp_path / "begun", {**server, "start": "from"}))
+    looked_for = found(experiment(tmp_path / "found", server))
+    assert rows(given) == rows(looked_for) == rows(begun)
+    for name, start, end in {hit for row in rows(given) for hit in row}:
+        assert DOCUMENTS[name][start:end] in [item.text for item in ITEMS]
+    assert (given.facts["items_located"], looked_for.facts["items_located"]) == (0, 8)
+
+
+def test_items_without_texts_stand_for_their_whole_documents(tmp_path: Path, server: Mapping[str, Any]) -> None:
+    made = experiment(tmp_path, {**server, "name": "names"})
+    candidates = found(made, 100)
+    assert all(DOCUMENTS[name] == DOCUMENTS[name][start:end] for row in rows(candidates) for name, start, end in row)
+    assert [len(row) for row in rows(candidates)] == [len(DOCUMENTS)] * len(QUERIES)
+    assert candidates.facts["items_as_whole_documents"] == len(DOCUMENTS)
+    assert candidates.facts["checked"] == "not checked, because there is no stored text"
+    told = [warning.message for warning in reported(made).warnings if warning.code == "collection-not-checked"]
+    assert told == [
+        "prod: whether the embedder is the one that made the collection's vectors: not checked, because there is no "
+        "stored text."
+    ]
+
+
+def test_items_at_one_place_are_one_hit_and_others_come_after_them(tmp_path: Path) -> None:
+    copies = [Item(f"copy {number}", ITEMS[0].text, ITEMS[0].metadata) for number in range(4)]
+    folder = write_collection(tmp_path / "db", [*copies, *ITEMS[1:4]])
+    candidates = found(experiment(tmp_path / "e", {"path": str(folder)}), 2, [Question(str(ITEMS[0].text))])
+    assert rows(candidates)[0][0] == ("bread/rye.md", 0, len(str(ITEMS[0].text)))
+    assert len(set(rows(candidates)[0])) == 2
+    assert candidates.facts["items_at_the_same_place"] == 1
+    assert candidates.rankings.scores[0, 0] == pytest.approx(1)
+
+
+def test_an_empty_list_of_questions_gets_an_empty_answer(tmp_path: Path, server: Mapping[str, Any]) -> None:
+    assert found(experiment(tmp_path, server), 3, []).rankings.codes.shape == (0, 0)
+
+
+def test_headers_are_in_no_report_and_no_fingerprint(
+    tmp_path: Path, server: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "s3cr3t")
+    made = experiment(tmp_path, {**server, "headers": {"Authorization": "Bearer ${TOKEN}"}})
+    report = reported(made)
+    assert report.settings[0].parameters["retriever"]["collection"]["headers"] == {"Authorization": "Bearer ${TOKEN}"}
+    texts = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [text for text in texts if b"s3cr3t" in text]
+    monkeypatch.setenv("TOKEN", "another")
+    assert reported(made).settings[0].fingerprint == report.settings[0].fingerprint
+    assert len([name for kind, name in made.stages() if kind == "rankings"]) == 1
+
+
+def test_the_env_file_of_the_working_directory_is_not_read(
+    tmp_path: Path, server: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".env").write_text("CHROMA_SERVER_HOST=elsewhere.invalid\nCHROMA_SERVER_HTTP_PORT=1\n")
+    monkeypatch.chdir(tmp_path)
+    assert held_collection(CollectionOptions(name="docs", **server), afresh=True).count == len(ITEMS)
+
+
+def test_a_dense_retriever_without_a_collection_is_known_by_what_it_was() -> None:
+    from ragtrial.retrievers.dense import DenseRetriever
+
+    assert DenseRetriever().identity() == {"kind": "dense", "version": 1}
+    assert DenseRetriever().asked(Question("a", where={"x": 1})) == "a"
+    assert json.loads(json.dumps(DenseRetriever().identity())) == DenseRetriever().identity()

@@ -1,0 +1,406 @@
+"""What is wrong with a collection is told before the run, with what is likely meant and what to do."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chroma_databases import Item, chroma_server, free_port, word_counts, write_collection
+from corpora import library_of
+from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
+from ragtrial import RetrievalEvaluator
+from ragtrial.collection import CollectionOptions, held_collection
+from ragtrial.collection.agreement import compare
+from ragtrial.collection.copying import copied
+from ragtrial.collection.items import DocumentNames
+from ragtrial.errors import ConfigError, InputError
+from ragtrial.rankings import Floats
+from ragtrial.retrievers.dense import DenseRetriever
+
+ITEMS = [Item(f"{name}:0", text, {"source": name, "from": 0, "lang": "en"}) for name, text in DOCUMENTS.items()]
+
+
+def shortened(text: str) -> list[float]:
+    return word_counts(text)[:8]
+
+
+def prefixed(text: str) -> list[float]:
+    return word_counts(f"passage: {text}")
+
+
+def as_queries(text: str) -> list[float]:
+    return word_counts(f"asked: asked: asked: {text}")
+
+
+def unrelated(text: str) -> list[float]:
+    return np.random.default_rng(len(text)).normal(size=32).tolist()  # type: ignore[no-any-return]  # floats
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("chroma") / "db"
+    write_collection(folder, ITEMS)
+    write_collection(folder, ITEMS, "squared", "l2")
+    write_collection(folder, [], "empty")
+    for name, vector in (("shorter", shortened), ("prefix", prefixed), ("asked", as_queries), ("other", unrelated)):
+        write_collection(folder, ITEMS, name, vector=vector)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(database: Path) -> Iterator[int]:
+    with chroma_server(database) as port:
+        yield port
+
+
+def experiment(
+    folder: Path,
+    collection: Mapping[str, Any],
+    *,
+    normalize: bool = False,
+    queries: Sequence[Mapping[str, Any]] = tuple(QUERIES),
+    embedder: Mapping[str, str] = MappingProxyType({}),
+    where: Mapping[str, Any] | None = None,
+) -> Experiment:
+    """One whose only retriever is over the collection."""
+    given = {"name": "docs", "document": "source", **collection}
+    conditions = {"where": where} if where else {}
+    return write_experiment(
+        folder,
+        queries=queries,
+        retrievers={"prod": {"kind": "dense", "collection": given, **conditions}},
+        embedder={"kind": "custom", "function": "embedding:embed", "normalize": normalize, **embedder},
+    )
+
+
+def refused(made: Experiment) -> str:
+    """What is said before the run, without the collection's name; nothing is run."""
+    with pytest.raises(InputError) as caught:
+        RetrievalEvaluator(made.config()).prepare()
+    assert made.stages() <= {stage for stage in made.stages() if stage[0] in ("documents", "lengths")}
+    return re.sub(r"prod: (the collection '\w+' at \S+(: | ))?", "", str(caught.value))
+
+
+# Where it is
+
+
+@pytest.mark.parametrize(
+    ("retriever", "fault"),
+    [
+        ({"collection": {"path": "db"}}, "retrievers.prod.collection.name is missing; it must be given."),
+        ({"collection": {"name": "a"}},
+         "retrievers.prod.collection: neither is given; it must have path (a folder) or host (a server), one of "
+         "the two."),
+        ({"collection": {"name": "a", "path": "db", "host": "h"}},
+         "retrievers.prod.collection: both are given; it must have path (a folder) or host (a server), one of "
+         "the two."),
+        ({"collection": {"name": "a", "path": "db", "port": 8000}},
+         "retrievers.prod.collection: only a server has port; take that out, or give host in place of path."),
+        ({"collection": {"name": "a", "host": "http://h"}},
+         "retrievers.prod.collection: host is 'http://h'; it must be a name or an address alone, like localhost "
+         "(see ssl)."),
+        ({"collection": {"name": "a", "path": "db", "end": "to"}},
+         "retrievers.prod.collection: end comes without start; give both, or start alone."),
+        ({"collection": {"name": "a", "host": "h", "port": 0}},
+         "retrievers.prod.collection.port is 0; it must be at least 1 (default 8000)."),
+        ({"collection": {"name": "a", "path": "db"}, "store": {"kind": "exact"}, "chunker": {"kind": "document"}},
+         "retrievers.prod: collection is searched as it is; take chunker and store out, or collection."),
+        ({"where": {"a": 1}}, "retrievers.prod: where plays a part only with collection; add that, or take where out."),
+        ({"collection": {"name": "a", "path": "db"}, "where": {}},
+         "retrievers.prod.where has 0 entries; it must have at least 1."),
+    ],
+)  # fmt: skip
+def test_a_config_that_cannot_be_meant_is_refused_with_its_place(
+    tmp_path: Path, retriever: Mapping[str, Any], fault: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        write_experiment(tmp_path, retrievers={"prod": {"kind": "dense", **retriever}}).config()
+    assert re.sub(r"^\S+:\d+:\d+: ", "", str(caught.value)) == fault
+
+
+def test_a_collection_that_is_not_there_is_told_with_those_that_are_and_not_made(
+    tmp_path: Path, database: Path, server: int
+) -> None:
+    there = "There are: docs, asked, empty, other, prefix, shorter, squared."
+    of_folder = refused(experiment(tmp_path / "1", {"path": str(database), "name": "dosc"}))
+    assert of_folder == f"there is no collection 'dosc' at {database}. Did you mean 'docs'? {there}"
+    of_server = refused(experiment(tmp_path / "2", {"host": "127.0.0.1", "port": server, "name": "dosc"}))
+    assert of_server == f"there is no collection 'dosc' at http://127.0.0.1:{server}. Did you mean 'docs'? {there}"
+
+
+def test_a_folder_that_is_none_of_chromas_is_told_and_not_made(tmp_path: Path, database: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    assert refused(experiment(tmp_path / "1", {"path": str(nowhere)})) == (
+        f"there is no folder {nowhere}. It is not made: path must name that of an existing Chroma."
+    )
+    assert not nowhere.exists()
+    above = database.parent
+    assert refused(experiment(tmp_path / "2", {"path": str(above)})) == (
+        f"{above} is no folder of Chroma's: there is no chroma.sqlite3 in it. There is one in {database}."
+    )
+
+
+def test_a_database_that_is_damaged_is_told(tmp_path: Path) -> None:
+    (tmp_path / "db").mkdir()
+    (tmp_path / "db" / "chroma.sqlite3").write_bytes(b"no database" * 100)
+    said = refused(experiment(tmp_path / "1", {"path": str(tmp_path / "db")}))
+    assert said == f"{tmp_path / 'db' / 'chroma.sqlite3'} cannot be read: file is not a database."
+
+
+def test_a_folder_that_is_written_to_is_not_copied(tmp_path: Path) -> None:
+    folder = write_collection(tmp_path / "db", ITEMS)
+    done = threading.Event()
+
+    def write() -> None:
+        moment = 1
+        while not done.is_set():
+            os.utime(folder / "chroma.sqlite3", ns=(moment, moment))
+            moment += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        with pytest.raises(InputError, match="is being written to, so that no copy of it is sound"):
+            copied(folder, "docs")
+    finally:
+        done.set()
+        writer.join()
+
+
+def test_a_server_that_does_not_answer_is_told_with_what_was_tried(tmp_path: Path) -> None:
+    port = free_port()
+    said = refused(experiment(tmp_path, {"host": "127.0.0.1", "port": port}))
+    assert said == (
+        f"no Chroma server answers at http://127.0.0.1:{port} ([Errno 111] Connection refused). Start it with `chroma "
+        f"run --path FOLDER --port {port}`, or mend host, port and ssl."
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "fault"),
+    [
+        (200, b"<html>hello</html>", "what answers at {url} is no Chroma server: it has no heartbeat. {start}"),
+        (404, b"",
+         "what answers at {url} is no Chroma server of version 1 (404 Not Found for {url}/api/v2/heartbeat). "
+         "{start}"),
+        (401, b"", "the server at {url} refuses (401 Unauthorized); give the token that it wants in headers."),
+    ],
+)  # fmt: skip
+def test_another_server_than_chromas_is_told(tmp_path: Path, status: int, text: bytes, fault: str) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        port = web.server_port
+        said = refused(experiment(tmp_path, {"host": "127.0.0.1", "port": port}))
+        web.shutdown()
+    start = f"Start it with `chroma run --path FOLDER --port {port}`, or mend host, port and ssl."
+    assert said == fault.format(url=f"http://127.0.0.1:{port}", start=start)
+
+
+def test_a_database_or_a_tenant_that_is_not_there_is_told(tmp_path: Path, server: int) -> None:
+    said = refused(experiment(tmp_path, {"host": "127.0.0.1", "port": server, "database": "nope"}))
+    assert said == (
+        f"the Chroma server at http://127.0.0.1:{server} has no database 'nope' of a tenant 'default_tenant'."
+    )
+
+
+# What it holds
+
+
+def test_an_empty_collection_is_refused(tmp_path: Path, database: Path) -> None:
+    said = refused(experiment(tmp_path, {"path": str(database), "name": "empty"}))
+    assert said == "is empty; there is nothing to search."
+
+
+def test_items_of_unknown_documents_are_counted_and_the_key_that_names_them_is_suggested(
+    tmp_path: Path, database: Path
+) -> None:
+    said = refused(experiment(tmp_path, {"path": str(database), "document": None}))
+    assert said == (
+        "6 of 6 items are of documents that are not in the corpus (6 documents, like 'bread/rolls.md'): their id says "
+        "'bread/rye.md:0', 'bread/rolls.md:0', 'soup/tomato.md:0', and 3 more. Did you mean 'bread/rye.md'? The "
+        "metadata "
+        "'source' of such items name documents: set document: source."
+    )
+
+
+def test_items_that_do_not_say_their_document_are_counted(tmp_path: Path) -> None:
+    folder = write_collection(tmp_path / "db", [*ITEMS[:2], Item("x", "word", {"about": "none"})])
+    said = refused(experiment(tmp_path / "e", {"path": str(folder)}))
+    assert said.startswith("1 of 3 items are of documents that are not in the corpus (6 documents, like ")
+    assert said.endswith("): their metadata 'source' says none.")
+    kept = experiment(tmp_path / "kept", {"path": str(folder)}, where={"lang": "en"})
+    RetrievalEvaluator(kept.config()).prepare()  # of items that are left out nothing is asked
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "fault"),
+    [
+        (0, 100_000,
+         "1 of 7 items are not in their documents: 'x' is said to be characters 0 to 100,000 of 'oven.txt', "
+         "which has 81."),
+        (9, 9,
+         "1 of 7 items are not in their documents: 'x' is said to be characters 9 to 9 of 'oven.txt', which has "
+         "81."),
+        ("a", 9, "1 of 7 items are not in their documents: 'x' has 'from' 'a', which is no whole number."),
+        (2, 9,
+         "1 of 1 items are not where they say: 'x' is said to be characters 2 to 9 of 'oven.txt', which are 'ean "
+         "the', and has the text 'Clean the'."),
+    ],
+)  # fmt: skip
+def test_characters_that_are_not_those_of_the_item_are_told(
+    tmp_path: Path, start: object, end: object, fault: str
+) -> None:
+    item = Item("x", "Clean the", {"source": "oven.txt", "from": start, "to": end})
+    folder = write_collection(tmp_path / "db", [*ITEMS, item])
+    said = refused(experiment(tmp_path / "e", {"path": str(folder), "start": "from", "end": "to"}))
+    assert said.startswith(fault)
+
+
+# What it understands
+
+
+@pytest.mark.parametrize(
+    ("where", "fault"),
+    [
+        ({"lang": "en", "source": "x"},
+         "Chroma does not understand where: {'lang': 'en', 'source': 'x'} of the config: Expected where to have "
+         "exactly one operator, got {'lang': 'en', 'source': 'x'}. Several keys are written {$and: [{key: "
+         "value}, ...]}."),
+        ({"lang": {"$like": "e"}},
+         "Chroma does not understand where: {'lang': {'$like': 'e'}} of the config: Expected where operator to "
+         "be one of $gt, $gte, $lt, $lte, $ne, $eq, $in, $nin, $contains, $not_contains, got $like."),
+        ({"lang": "fr"}, "no item of 6 meets where: {'lang': 'fr'}."),
+    ],
+)  # fmt: skip
+def test_conditions_that_cannot_be_are_told(
+    tmp_path: Path, database: Path, where: Mapping[str, Any], fault: str
+) -> None:
+    assert refused(experiment(tmp_path, {"path": str(database)}, where=where)) == fault
+
+
+def test_each_query_whose_conditions_are_not_understood_is_told(tmp_path: Path, server: int) -> None:
+    queries = [
+        {**QUERIES[0], "where": {"lang": ["en"]}},
+        {**QUERIES[1], "where": {"lang": "fr"}},
+        {**QUERIES[2], "where_document": {"$regex": "["}},
+    ]
+    said = refused(experiment(tmp_path, {"host": "127.0.0.1", "port": server}, queries=queries)).splitlines()
+    assert [line.partition(": Expected")[0].partition(": Regex")[0] for line in said] == [
+        "Chroma does not understand where: {'lang': ['en']} of the query 'How long do I bake rye bread?'",
+        "Chroma does not understand where_document: {'$regex': '['} of the query 'Which soup is blended until it is "
+        "smooth?'",
+    ]
+
+
+# Whose vectors it has
+
+
+def test_vectors_of_another_dimension_are_told(tmp_path: Path, database: Path) -> None:
+    said = refused(experiment(tmp_path, {"path": str(database), "name": "shorter", "check": False}))
+    assert said == (
+        "its vectors have 8 dimensions, those of the embedder 32: another model made them. Set embedder to that model."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "embedder", "cause"),
+    [
+        ("other", {}, r"Another model made them, or this one from other texts \(another document_prefix, a title "),
+        ("prefix", {}, r"With 'passage: ' before each text they agree: set document_prefix: 'passage: '; "),
+        ("asked", {"query_prefix": "asked: asked: asked: "}, r"Embedded as queries are, the texts agree: set doc"),
+    ],
+)
+def test_vectors_that_the_embedder_did_not_make_are_told_with_the_likely_cause(
+    tmp_path: Path, database: Path, name: str, embedder: Mapping[str, str], cause: str
+) -> None:
+    said = refused(experiment(tmp_path / "1", {"path": str(database), "name": name}, embedder=embedder))
+    pattern = r"it was not made with this embedder: 5 stored texts, embedded again, agree with the vectors beside them "
+    assert re.match(pattern + r"only to a cosine of -?[\d.]+ to [\d.]+ \(the same would be 1\). " + cause, said)
+    unchecked = experiment(tmp_path / "2", {"path": str(database), "name": name, "check": False}, embedder=embedder)
+    RetrievalEvaluator(unchecked.config()).prepare()
+
+
+def test_vectors_of_another_length_are_refused_only_where_the_length_counts(tmp_path: Path, database: Path) -> None:
+    said = refused(experiment(tmp_path / "1", {"path": str(database), "name": "squared"}, normalize=True))
+    assert re.fullmatch(
+        r"its vectors have the direction of the embedder's \(cosine 1.0000\) and another length: [\d.]+, and 1. "
+        r"Its space "
+        r"is l2, in which the length counts; set normalize: false for the embedder.",
+        said,
+    )
+    RetrievalEvaluator(experiment(tmp_path / "2", {"path": str(database)}, normalize=True).config()).prepare()
+
+
+def test_vectors_that_nearly_agree_are_let_through_and_told() -> None:
+    texts, stored = ["a", "b"], np.array([[1, 0.1], [0, 1]], dtype=np.float32)
+
+    def embed(asked: object) -> Floats:
+        return np.eye(2, dtype=np.float32)
+
+    assert compare(texts, stored, "cosine", "", embed, embed).said == "nearly (cosine 0.9950)"
+    stored[0, 1] = 0.2
+    assert "another model made them (the collection says: openai (small))" in (
+        compare(texts, stored, "cosine", "openai (small)", embed, embed).fault.replace("Another", "another")
+    )
+
+
+def test_a_collection_says_what_it_was_made_with(tmp_path: Path) -> None:
+    import chromadb
+    from chromadb.config import Settings
+    from chromadb.utils.embedding_functions import DefaultEmbeddingFunction
+
+    with chromadb.PersistentClient(  # type: ignore[attr-defined]  # it closes itself, which its type does not say
+        path=str(tmp_path / "db"), settings=Settings.model_construct(anonymized_telemetry=False)
+    ) as client:
+        client.create_collection("known", embedding_function=DefaultEmbeddingFunction())
+    held = held_collection(CollectionOptions(path=str(tmp_path / "db"), name="known"))
+    assert (held.made_with, held.space, held.count, held.dimension) == ("default", "l2", 0, 0)
+
+
+# What the documents are called
+
+
+@pytest.mark.parametrize(
+    ("name", "document"),
+    [
+        ("a/x.md", "a/x.md"),
+        ("/srv/docs/a/x.md", "a/x.md"),
+        ("C:\\docs\\a\\x.md", "a/x.md"),
+        ("./x.md", "x.md"),
+        ("b/x.md", "x.md"),
+        ("ax.md", None),
+        ("a/x.md/", None),
+        ("", None),
+        ("cafe\u0301.md", "caf\u00e9.md"),
+    ],
+)
+def test_a_document_is_named_by_its_id_or_by_a_path_that_ends_in_it(
+    tmp_path: Path, name: str, document: str | None
+) -> None:
+    library = library_of(tmp_path, {"x.md": "one", "a/x.md": "two", "caf\u00e9.md": "three"})
+    position = DocumentNames(library).position(name)
+    assert (None if position is None else library.ids[position]) == document
+
+
+def test_only_the_embedder_reaches_a_retriever_over_a_collection() -> None:
+    over = DenseRetriever(collection=CollectionOptions(path="db", name="docs"))
+    assert over.reached_by == {"embedder"}
+    assert DenseRetriever().reached_by == {"chunker", "context", "embedder", "store"}
