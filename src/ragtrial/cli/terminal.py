@@ -153,28 +153,53 @@ def common_options(function: F) -> F:
 class _LineProgress:
     """One line per finished stage: for logs."""
 
+    def __init__(self) -> None:
+        self._begun: list[tuple[str, int | None, str, float]] = []
+
     def begin(self, stage: str, total: int | None, unit: str) -> None:
-        self._stage, self._total, self._unit, self._start = stage, total, unit, time.monotonic()
+        self._begun.append((stage, total, unit, time.monotonic()))
 
     def advance(self, count: int) -> None:
         pass
 
     def abandon(self) -> None:
-        pass
+        self._begun.pop()
 
     def finish(self) -> None:
-        amount = f"{self._total:,} {self._unit}, " if self._total is not None else ""
-        write(f"{self._stage}: {amount}{time.monotonic() - self._start:.1f} s", sys.stderr)
+        stage, total, unit, start = self._begun.pop()
+        amount = f"{total:,} {unit}, " if total is not None else ""
+        write(f"{stage}: {amount}{time.monotonic() - start:.1f} s", sys.stderr)
 
 
 class _BarProgress:
-    """A bar for the stage at work; a line stays for each finished one."""
+    """A bar for each stage at work; a line stays for each finished one."""
 
     def __init__(self, *, no_color: bool) -> None:
         self._no_color = no_color
         self._bars: Bars | None = None
+        self._tasks: list[TaskID] = []
 
     def begin(self, stage: str, total: int | None, unit: str) -> None:
+        if self._bars is None:
+            self._bars = self._new_bars()
+            self._bars.start()
+        self._tasks.append(self._bars.add_task(f"{stage}" + (f" ({unit})" if unit else ""), total=total))
+
+    def advance(self, count: int) -> None:
+        if self._bars:
+            self._bars.advance(self._tasks[-1], count)
+
+    def abandon(self) -> None:
+        self.finish()
+
+    def finish(self) -> None:
+        if self._bars:
+            self._bars.stop_task(self._tasks.pop())
+            if not self._tasks:
+                self._bars.stop()
+                self._bars = None
+
+    def _new_bars(self) -> Bars:
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -184,23 +209,8 @@ class _BarProgress:
             TimeRemainingColumn,
         )
 
-        self._label = f"{stage}" + (f" ({unit})" if unit else "")
         columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()]
-        self._bars = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=self._console())
-        self._task: TaskID = self._bars.add_task(self._label, total=total)
-        self._bars.start()
-
-    def advance(self, count: int) -> None:
-        if self._bars:
-            self._bars.advance(self._task, count)
-
-    def abandon(self) -> None:
-        self.finish()
-
-    def finish(self) -> None:
-        if self._bars:
-            self._bars.stop()
-            self._bars = None
+        return Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=self._console())
 
     def _console(self) -> Console:
         from rich.console import Console

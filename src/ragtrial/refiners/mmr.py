@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from ragtrial.context import ContextOptions
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.embedders import AnyEmbedder
 from ragtrial.embedders.base import normalized
@@ -61,10 +60,8 @@ class Mmr(Refiner):
     """How many hits of the part are looked at, and put in order."""
 
     embedder: AnyEmbedder | None = None
-    """What embeds questions and texts here (default: the config's); the part's own is not taken over."""
-
-    context: ContextOptions | None = None
-    """What texts are embedded with (default: the config's)."""
+    """What embeds questions and texts here (default: the config's); the part's own is not taken over. Texts are
+    embedded as they are indexed for the part, or with their titles where its hits are no chunks."""
 
     @property
     def reached_by(self) -> frozenset[str]:

@@ -71,9 +71,8 @@ class Rerank(Refiner):
         return (self.of,)
 
     def identity(self) -> dict[str, Any]:
-        """Without what says how and with which name the model is called: its files count, which ``inputs`` gives."""
-        named = {"model", "revision", "device", "batch_size", "max_length", "precision"}
-        return {name: value for name, value in super().identity().items() if name not in named}
+        """Without what changes no score but in its last bits."""
+        return {name: value for name, value in super().identity().items() if name not in ("device", "batch_size")}
 
     def inputs(self, digest: Digest) -> Any:
         return self._scored_by(model_fingerprint(self._folder, digest))
