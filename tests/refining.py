@@ -36,9 +36,7 @@ class Bench:
         assert isinstance(made, Refiner)
         return made
 
-    def materials(
-        self, *overrides: str, progress: Progress | None = None, is_fresh: bool = False
-    ) -> SettingMaterials:
+    def materials(self, *overrides: str, progress: Progress | None = None, is_fresh: bool = False) -> SettingMaterials:
         def no_index() -> Index:
             raise RunError("no index is open here")
 

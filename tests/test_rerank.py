@@ -95,7 +95,9 @@ def test_scores_that_a_sigmoid_would_make_equal_stay_apart(bench: Bench, reranke
 def test_equal_scores_go_by_document_id_and_then_by_place(bench: Bench) -> None:
     units = bench.units([("twice.txt", 16, 31), ("d.txt", 0, 31), ("twice.txt", 0, 15), ("a.txt", 0, 31)])
     found = bench.refined(QUESTIONS[:1], candidates(units, [[0, 1, 2, 3]]))
-    equal = {name: [place[:2] for place in places_of(found)[0] if place[0] in name] for name in ("a.txt d.txt", "twice.txt")}
+    equal = {
+        name: [place[:2] for place in places_of(found)[0] if place[0] in name] for name in ("a.txt d.txt", "twice.txt")
+    }
     assert equal == {"a.txt d.txt": [("a.txt", 0), ("d.txt", 0)], "twice.txt": [("twice.txt", 0), ("twice.txt", 16)]}
 
 
@@ -284,7 +286,8 @@ def test_a_setting_none_of_whose_candidates_has_text_fails_and_says_so(bench: Be
     with pytest.raises(RunError) as failure:
         bench.refined(QUESTIONS, candidates(units, [[0], []]))
     assert str(failure.value) == (
-        "refined: none of the 1 candidates has any text, and a reranker reads texts. See whether the documents are empty."
+        "refined: none of the 1 candidates has any text, and a reranker reads texts. See whether the documents are "
+        "empty."
     )
     with pytest.raises(RunError, match=r"empty, or set title: true\.$"):
         bench.refined(QUESTIONS, candidates(units, [[0], []]), "retrievers.refined.title=false")
@@ -358,7 +361,10 @@ def test_a_length_that_the_model_cannot_read_is_refused(
 
 def test_a_model_that_is_not_there_is_named_with_what_was_tried(bench: Bench, tmp_path: Path) -> None:
     for model, message in (
-        ("cross-encoder/no-such-model", "the model 'cross-encoder/no-such-model' cannot be found. Tried the hub's cache"),
+        (
+            "cross-encoder/no-such-model",
+            "the model 'cross-encoder/no-such-model' cannot be found. Tried the hub's cache",
+        ),
         (tmp_path / "nowhere", f"the model folder {tmp_path / 'nowhere'} is not there"),
     ):
         override = f"retrievers.refined.model={model}"
@@ -390,10 +396,9 @@ def test_a_reranked_setting_runs_from_a_config_and_another_depth_scores_no_pair_
     options = {"kind": "rerank", "model": "model", "device": "cpu", "candidates": 6}
     experiment = write_bench(tmp_path, options).experiment
     report = run_experiment(experiment.config())
-    assert report.failures == []
-    print(report.setting("refined"))
     fewer = run_experiment(experiment.config("retrievers.refined.candidates=4"))
-    assert fewer.failures == []
+    assert report.failures == fewer.failures == []
+    assert [one.setting("refined").facts["pairs"] for one in (report, fewer)] == [4 * 6, 4 * 4]
     (kept,) = (experiment.workspace / "pairs").glob("*.sqlite")
     with VectorCache(kept) as cache:
         assert len(cache) == 4 * 6

@@ -57,8 +57,8 @@ def write_tiny_cross_encoder(folder: Path, tokenizer: Path, seed: int, labels: i
         intermediate_size=32,
         max_position_embeddings=MOST_TOKENS,
         initializer_range=0.5,
-        num_labels=labels,
     )
+    config.num_labels = labels
     model = BertForSequenceClassification(config)
     torch.nn.init.constant_(model.classifier.bias, 60)  # where a sigmoid tells no two scores apart
     model.save_pretrained(str(folder))

@@ -20,18 +20,20 @@ def holding(parents: Chunks, units: Chunks, codes: Counts) -> Counts:
     best, most = np.full(len(codes), PADDING, dtype=np.int64), np.zeros(len(codes), dtype=np.int64)
     if not len(parents):
         return best
-    start, end = units.start[codes], units.end[codes]
-    is_empty = start == end
+    document, start, end = units.document[codes].astype(np.int64), units.start[codes], units.end[codes]
     # Places of all documents on one line, each document on a stretch of its own.
     width = 1 + max(int(parents.end.max()), int(end.max(initial=0)))
-    row, parent_row = units.document[codes].astype(np.int64) * width, parents.document.astype(np.int64) * width
-    first = np.searchsorted(parent_row + parents.end, row + np.where(is_empty, -1, start), side="right")
-    last = np.searchsorted(parent_row + parents.start, row + np.where(is_empty, width, end), side="left")
+    row, parent_row = document * width, parents.document.astype(np.int64) * width
+    first = np.searchsorted(parent_row + parents.end, row + start, side="right")
+    last = np.searchsorted(parent_row + parents.start, row + end, side="left")
     for step in range(int((last - first).max(initial=0))):
         place = np.minimum(first + step, len(parents) - 1)
         held = np.minimum(end, parents.end[place]) - np.maximum(start, parents.start[place])
-        is_better = (first + step < last) & ((held > most) | (is_empty & (best == PADDING)))
+        is_better = (first + step < last) & (held > most)
         best[is_better], most[is_better] = place[is_better], held[is_better]
+    of_document = np.minimum(np.searchsorted(parents.document, document), len(parents) - 1)
+    is_empty = (start == end) & (parents.document[of_document] == document)
+    best[is_empty] = of_document[is_empty]
     return best
 
 
