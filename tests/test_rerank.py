@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from ragtrial.errors import ConfigError, ModelNotFoundError, RunError
 from ragtrial.progress import Silent
 from ragtrial.refiners.pair_scores import Pairs
 from ragtrial.retrievers import Candidates
+from ragtrial.storage.upkeep import Upkeep
 from ragtrial.storage.vectors import VectorCache
 from refining import Bench, candidates, places_of, rows_of, write_bench
 from tiny_models import MOST_TOKENS, edit_json, write_tiny_cross_encoder
@@ -402,3 +405,17 @@ def test_a_reranked_setting_runs_from_a_config_and_another_depth_scores_no_pair_
     (kept,) = (experiment.workspace / "pairs").glob("*.sqlite")
     with VectorCache(kept) as cache:
         assert len(cache) == 4 * 6
+
+
+def test_kept_scores_are_told_checked_and_made_again_when_they_are_damaged(own_bench: Bench) -> None:
+    units = candidates(documents(own_bench, "a.txt", "b.txt"), [[0, 1]])
+    first = own_bench.refined(QUESTIONS[:1], units)
+    (kept,) = (own_bench.experiment.workspace / "pairs").glob("*.sqlite")
+    (entry,) = [one for one in Upkeep(own_bench.experiment.workspace).entries() if one.kind == "pairs"]
+    assert entry.what == f"2 cached scores of pairs (rerank model={own_bench.experiment.folder / 'model'})"
+    with closing(sqlite3.connect(kept)) as database, database:
+        database.execute("UPDATE vectors SET vector = ?", (bytes(4),))
+    ((_, why),) = Upkeep(own_bench.experiment.workspace).verify()
+    assert why == "2 scores of pairs had other bytes than were written"
+    again = own_bench.refined(QUESTIONS[:1], units)
+    np.testing.assert_array_equal(again.rankings.scores, first.rankings.scores)

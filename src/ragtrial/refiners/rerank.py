@@ -132,7 +132,7 @@ class Rerank(Refiner):
         name = fingerprint(["pairs", self._scored_by(files_hash(folder))])
         path = None if materials.is_fresh else materials.folder("pairs") / f"{name}.sqlite"
         ready = partial(load, folder, self.device, self.precision, self.length)
-        return PairScores(ready, self.batch_size, path, f"scores of pairs by {self.model}")
+        return PairScores(ready, self.batch_size, path, f"{self.kind} model={self.model}")
 
     def tokenizer(self) -> Tokenizer | None:
         """The model's tokenizer, None if it has none that can be had. Raises ModelNotFoundError."""
