@@ -18,7 +18,8 @@ from ragtrial.chunkers.fixed import FixedChunker
 from ragtrial.dataset.library import Library
 from ragtrial.drilldown import load_query
 from ragtrial.errors import EmbedderError, LabelsError, PrefixesError
-from ragtrial.experiment import RetrievalEvaluator, run_experiment
+from ragtrial.experiment import run_experiment
+from ragtrial.hub import RetrievalEvaluator
 from ragtrial.inspection import cut_settings, distinct_rows
 from ragtrial.report import Report
 from ragtrial.setting import settings_of

@@ -15,8 +15,9 @@ from ragtrial.chunkers.cluster import ClusterChunker
 from ragtrial.chunkers.semantic import SemanticChunker
 from ragtrial.dataset.dataset import corpus_of
 from ragtrial.errors import RunError
-from ragtrial.experiment import RetrievalEvaluator, run_experiment, workspace_folder
-from ragtrial.ground import Ground
+from ragtrial.experiment import run_experiment
+from ragtrial.ground import Ground, workspace_folder
+from ragtrial.hub import RetrievalEvaluator
 from ragtrial.progress import Silent
 from ragtrial.setting import settings_of
 from ragtrial.storage.workspace import Workspace

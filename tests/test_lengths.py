@@ -13,8 +13,8 @@ from ragtrial.context import IndexedTexts
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.dataset import corpus_of
 from ragtrial.errors import ModelNotFoundError
-from ragtrial.experiment import run_experiment, workspace_folder
-from ragtrial.ground import Ground
+from ragtrial.experiment import run_experiment
+from ragtrial.ground import Ground, workspace_folder
 from ragtrial.progress import Silent
 from ragtrial.setting import settings_of
 from ragtrial.storage.workspace import Workspace

@@ -21,12 +21,13 @@ from ragtrial.dataset.dataset import corpus_of
 from ragtrial.dataset.documents import OnError
 from ragtrial.dataset.library import Library
 from ragtrial.errors import EmbedderError, ModelNotFoundError, RunError
-from ragtrial.experiment import run_experiment, workspace_folder
-from ragtrial.ground import Ground
+from ragtrial.experiment import run_experiment
+from ragtrial.ground import Ground, workspace_folder
 from ragtrial.outcomes import SettingRankings
 from ragtrial.plan import Plan
 from ragtrial.progress import Silent
 from ragtrial.rankings import PADDING
+from ragtrial.records import Question
 from ragtrial.report import Report, load_report
 from ragtrial.report_parts import SettingPart
 from ragtrial.setting import Setting, settings_of
@@ -43,14 +44,13 @@ def run(experiment: Experiment, *overrides: str) -> Report:
 def plan_of(experiment: Experiment, *overrides: str, latency: bool = False) -> tuple[Plan, list[Setting]]:
     config = experiment.config(*overrides)
     workspace = Workspace(workspace_folder(config))
-    return Plan(Ground(workspace, corpus_of(config.dataset), Silent()), Silent(), latency=latency), settings_of(config)[
-        0
-    ]
+    ground, settings = Ground(workspace, corpus_of(config.dataset), Silent()), settings_of(config)[0]
+    return Plan(ground, settings, Silent(), latency=latency), settings
 
 
 def rankings(experiment: Experiment, queries: Sequence[str], *overrides: str, latency: bool = False) -> SettingRankings:
     plan, (setting, *_) = plan_of(experiment, *overrides, latency=latency)
-    return plan.rankings(setting, queries)
+    return plan.rankings(setting, list(map(Question, queries)))
 
 
 def numbers(part: SettingPart) -> dict[str, Any]:
@@ -230,7 +230,8 @@ CUT = {"chunks", "lengths", *EMBEDDED}
         pytest.param(option('"device": "cpu"', '"normalize": false'), EMBEDDED, id="normalisation"),
         pytest.param(option('"device": "cpu"', '"document_prefix": "d: "'), CUT - {"chunks"}, id="prefix of documents"),
         pytest.param(option('"device": "cpu"', '"query_prefix": "q: "'), {"rankings", "latency"}, id="query prefix"),
-        pytest.param(edit("config.yaml", '"top_k": 3', '"top_k": 2'), {"rankings", "latency"}, id="top_k"),
+        pytest.param(edit("config.yaml", '"top_k": 3', '"top_k": 2'), {"latency"}, id="less top_k"),
+        pytest.param(edit("config.yaml", '"top_k": 3', '"top_k": 4'), {"rankings", "latency"}, id="more top_k"),
         pytest.param(edit("prompt_queries.json", "coffee?", "tea?"), {"rankings", "latency"}, id="a query"),
         pytest.param(option('"kind": "chroma"', '"space": "ip"'), INDEXED, id="space"),
         pytest.param(option('"kind": "chroma"', '"hnsw": {"ef_search": 99}'), INDEXED, id="ef_search"),
@@ -384,7 +385,7 @@ def test_settings_that_share_chunks_and_embeddings_make_them_once(tmp_path: Path
     assert len(experiment.embedded()) == len(set(experiment.embedded()))
     kinds = [kind for kind, _ in experiment.stages()]
     counts = {kind: kinds.count(kind) for kind in EVERYTHING}
-    assert counts == {"documents": 1, "chunks": 1, "lengths": 1, "embeddings": 1, "indexes": 2, "rankings": 3}
+    assert counts == {"documents": 1, "chunks": 1, "lengths": 1, "embeddings": 1, "indexes": 2, "rankings": 2}
     assert [setting.name for setting in report.settings] == list(retrievers)
 
 
@@ -544,7 +545,7 @@ def test_a_corpus_without_any_text_finds_nothing(tmp_path: Path) -> None:
 def test_search_finds_for_one_text_what_a_run_finds_for_it(experiment: Experiment) -> None:
     plan, (setting,) = plan_of(experiment)
     hits = plan.search(setting, QUESTIONS[0])
-    found = plan.rankings(setting, QUESTIONS)
+    found = plan.rankings(setting, list(map(Question, QUESTIONS)))
     units = found.retrieved.collapsed.units[0].tolist()
     assert [hit.rank for hit in hits] == [1, 2, 3]
     assert [hit.doc for hit in hits] == [found.chunks.document_id(unit) for unit in units]
@@ -558,7 +559,7 @@ def test_long_texts_are_counted_without_embedding_any(experiment: Experiment, mi
     plan, (setting,) = plan_of(experiment, *limits)
     counted = plan.ground.too_long(setting, QUESTIONS)
     assert experiment.embedded() == []
-    assert plan.rankings(setting, QUESTIONS).too_long == counted
+    assert plan.rankings(setting, list(map(Question, QUESTIONS))).too_long == counted
     assert counted["queries"] == 1  # "How many days does soup keep in the fridge?" with its two special tokens
     assert counted["chunks"] not in (None, 0)
 

@@ -16,11 +16,12 @@ import pytest
 
 from experiments import QUERIES, RUN, STAGES, Experiment, python, write_experiment
 from ragtrial.dataset.dataset import corpus_of
-from ragtrial.experiment import run_experiment, workspace_folder
-from ragtrial.ground import Ground
+from ragtrial.experiment import run_experiment
+from ragtrial.ground import Ground, workspace_folder
 from ragtrial.outcomes import SettingRankings
 from ragtrial.plan import Plan
 from ragtrial.progress import Silent
+from ragtrial.records import Question
 from ragtrial.report import Report
 from ragtrial.setting import settings_of
 from ragtrial.storage.seals import SEAL, check_bytes
@@ -37,8 +38,9 @@ def rankings(experiment: Experiment, queries: Sequence[str]) -> tuple[SettingRan
     """What the first setting finds, and what had to be repaired."""
     config = experiment.config()
     workspace = Workspace(workspace_folder(config))
-    plan = Plan(Ground(workspace, corpus_of(config.dataset), Silent()), Silent())
-    return plan.rankings(settings_of(config)[0][0], queries), workspace.repaired
+    settings = settings_of(config)[0]
+    plan = Plan(Ground(workspace, corpus_of(config.dataset), Silent()), settings, Silent())
+    return plan.rankings(settings[0], list(map(Question, queries))), workspace.repaired
 
 
 def numbers(report: Report) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def test_the_report_has_these_parts(written: Written) -> None:
     setting = written.report["settings"][0]
     assert set(setting) == {
         *("name", "fingerprint", "parameters", "scores", "counts", "index", "health", "audit", "timings"),
-        *("latency", "context", "budget", "queries"),
+        *("facts", "costs", "latency", "context", "budget", "queries"),
     }
     assert set(setting["parameters"]) == {"retriever", "chunker", "context", "embedder", "store"}
     graph = written.report["settings"][2]
@@ -113,12 +113,14 @@ def test_the_report_has_these_parts(written: Written) -> None:
     assert setting["audit"] is None
     assert set(graph["audit"]) == {"overlap", "lowest_overlap", "queries_that_differ", "unreachable", "lost"}
     assert list(graph["audit"]["lost"]) == list(graph["scores"])
-    assert set(setting["latency"]) == {"p50", "p95", "n", "machine", "date"}
+    assert set(setting["latency"]) == {"p50", "p95", "p99", "n", "machine", "date"}
     assert set(setting["counts"]) == {
         *("chunks", "chunks_too_long", "queries_too_long", "chunks_read", "chunks_collapsed"),
-        *("documents_kept", "queries_short", "queries_without_hits"),
+        *("documents_kept", "queries_short", "queries_without_hits", "queries_skipped"),
     }
-    assert set(setting["queries"][0]) == {"id", "evaluations", "hits", "short", "collapsed", "passages"}
+    assert set(setting["queries"][0]) == {
+        *("id", "evaluations", "hits", "short", "skipped", "collapsed", "passages"),
+    }
     assert set(setting["queries"][0]["hits"][0]) == {
         *("doc", "chunk", "start", "end", "rank", "score", "grade", "tokens"),
     }

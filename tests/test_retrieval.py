@@ -1,9 +1,11 @@
-"""From chunks to documents: asking for more until there are enough, and what every retriever owes."""
+"""From hits to what is scored: asking for more until there are enough, and cutting from the deepest."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.rankings import PADDING, Codes, Floats, Rankings, from_rows
-from ragtrial.retrievers import RETRIEVERS, Retrieved, retrieve_units
-from ragtrial.stores import Index, Vectors
-from ragtrial.stores.exact import ExactStore
+from corpora import library_of
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.dataset.library import Library
+from ragtrial.rankings import PADDING, Codes, from_rows
+from ragtrial.records import Question
+from ragtrial.retrievers import Candidates
+from ragtrial.searching import Demand, Ranked, Retrieved, ranked_from, retrieve
 
 
 @dataclass
@@ -22,20 +27,40 @@ class Searcher:
     """Knows the whole ranking of every query; notes what it was asked for."""
 
     rankings: dict[str, list[int]]
+    owners: Sequence[int]
     asked: list[tuple[list[str], int]] = field(default_factory=list)
 
-    def search(self, queries: Sequence[str], depth: int) -> Rankings:
-        self.asked.append((list(queries), depth))
+    def search(self, questions: Sequence[Question], depth: int) -> Candidates:
+        queries = [question.text for question in questions]
+        self.asked.append((queries, depth))
         rows = [self.rankings[query][:depth] for query in queries]
-        return from_rows(rows, [[score_of(rank) for rank in range(len(row))] for row in rows])
+        rankings = from_rows(rows, [[score_of(rank) for rank in range(len(row))] for row in rows])
+        return Candidates.of(units_of(self.owners), rankings, {"asked": len(queries)})
+
+
+@cache
+def library() -> Library:
+    """Seven documents of fifty characters."""
+    with tempfile.TemporaryDirectory() as folder:
+        return library_of(Path(folder), {f"d{number}": "x" * 50 for number in range(7)})
+
+
+def units_of(owners: Sequence[int]) -> Chunks:
+    """One character of a document for each of ``owners``."""
+    return Chunks.of(library(), [(owner, place, place + 1) for place, owner in enumerate(owners)])
 
 
 def score_of(rank: int) -> float:
     return 1 / (1 + rank)
 
 
-def codes(owners: Sequence[int]) -> Codes:
-    return np.array(owners, dtype=np.int32)
+def asked(searcher: Searcher, queries: Sequence[str], top_k: int) -> Retrieved:
+    """The documents that are scored."""
+    return ranked(searcher, queries, Demand(units=top_k)).retrieved
+
+
+def ranked(searcher: Searcher, queries: Sequence[str], demand: Demand) -> Ranked:
+    return retrieve(searcher, [Question(query) for query in queries], demand, "document")
 
 
 def rows_of(array: Codes) -> list[list[int]]:
@@ -48,9 +73,9 @@ def documents_of(found: Retrieved) -> list[list[int]]:
 
 def test_a_query_is_asked_for_twice_as_many_chunks_until_it_has_enough_documents() -> None:
     #         chunk: 0  1  2  3  4  5  6  7  8  9
-    owners = codes([0, 0, 0, 0, 0, 0, 0, 1, 2, 3])
-    searcher = Searcher({"far": list(range(10)), "near": [9, 8, 7, *range(7)]})
-    found = retrieve_units(searcher, ["far", "near"], 2, owners)
+    owners = [0, 0, 0, 0, 0, 0, 0, 1, 2, 3]
+    searcher = Searcher({"far": list(range(10)), "near": [9, 8, 7, *range(7)]}, owners)
+    found = asked(searcher, ["far", "near"], 2)
     assert searcher.asked == [(["far", "near"], 2), (["far"], 4), (["far"], 8)]
     assert documents_of(found) == [[0, 1], [3, 2]]
     assert rows_of(found.collapsed.units) == [[0, 7], [9, 8]]
@@ -59,10 +84,9 @@ def test_a_query_is_asked_for_twice_as_many_chunks_until_it_has_enough_documents
     assert found.collapsed.dropped.tolist() == [6, 0]
 
 
-def test_asking_ends_with_the_last_chunk() -> None:
-    owners = codes([0, 0, 0, 1, 1, 2])  # a chunk that the searcher never finds
-    searcher = Searcher({"all": [4, 0, 1, 3, 2]})
-    found = retrieve_units(searcher, ["all"], 3, owners)
+def test_asking_ends_where_fewer_chunks_come_than_were_asked_for() -> None:
+    searcher = Searcher({"all": [4, 0, 1, 3, 2]}, [0, 0, 0, 1, 1, 2])  # a chunk that the searcher never finds
+    found = asked(searcher, ["all"], 3)
     assert [depth for _, depth in searcher.asked] == [3, 6]
     assert documents_of(found) == [[1, 0]]
     assert found.collapsed.rankings.codes.tolist() == [[1, 0, PADDING]]
@@ -70,25 +94,30 @@ def test_asking_ends_with_the_last_chunk() -> None:
     assert found.collapsed.dropped.tolist() == [3]
 
 
-def test_asking_ends_with_the_last_document() -> None:
-    searcher = Searcher({"all": [4, 0, 1, 3, 2]})
-    found = retrieve_units(searcher, ["all"], 3, codes([0, 0, 0, 1, 1]))
-    assert [depth for _, depth in searcher.asked] == [2]
-    assert documents_of(found) == [[1, 0]]
-
-
-def test_a_query_that_gets_no_more_than_before_is_not_asked_again() -> None:
-    searcher = Searcher({"rare": [2], "none": []})
-    found = retrieve_units(searcher, ["rare", "none"], 2, codes(range(50)))
-    assert searcher.asked == [(["rare", "none"], 2), (["rare"], 4)]
+def test_a_query_that_gets_fewer_than_it_asked_for_is_not_asked_again() -> None:
+    searcher = Searcher({"rare": [2], "none": []}, [0, 1, 2])
+    found = asked(searcher, ["rare", "none"], 2)
+    assert searcher.asked == [(["rare", "none"], 2)]
     assert documents_of(found) == [[2], []]
     assert found.read.tolist() == [1, 0]
 
 
+def test_a_retriever_that_gives_the_same_however_much_is_asked_for_is_asked_twice() -> None:
+    class Stubborn(Searcher):
+        def search(self, questions: Sequence[Question], depth: int) -> Candidates:
+            found = super().search(questions, 4)
+            self.asked[-1] = self.asked[-1][0], depth
+            return found
+
+    searcher = Stubborn({"any": [0, 1, 2, 3]}, [0, 0, 0, 0, 1])
+    assert documents_of(asked(searcher, ["any"], 2)) == [[0]]
+    assert [depth for _, depth in searcher.asked] == [2, 4]
+
+
 @pytest.mark.parametrize("queries", [[], ["any"]])
 def test_without_chunks_nothing_is_found(queries: list[str]) -> None:
-    found = retrieve_units(Searcher({"any": []}), queries, 4, codes([]))
-    assert found.collapsed.rankings.codes.shape == (len(queries), 0)
+    found = asked(Searcher({"any": []}, []), queries, 4)
+    assert found.collapsed.rankings.codes.shape == (len(queries), 4)
     assert documents_of(found) == [[] for _ in queries]
     assert found.read.tolist() == [0 for _ in queries]
 
@@ -109,7 +138,7 @@ def test_documents_are_those_of_the_whole_ranking_collapsed_and_then_cut(
     search: tuple[list[int], dict[str, list[int]], int],
 ) -> None:
     owners, rankings, top_k = search
-    found = retrieve_units(Searcher(rankings), list(rankings), top_k, codes(owners))
+    found = asked(Searcher(rankings, owners), list(rankings), top_k)
     for index, chunks in enumerate(rankings.values()):
         first: dict[int, int] = {}
         for rank, chunk in enumerate(chunks):
@@ -124,61 +153,76 @@ def test_documents_are_those_of_the_whole_ranking_collapsed_and_then_cut(
 
 
 @given(searches())
-def test_every_chunk_that_was_read_is_kept_or_collapsed_or_of_a_document_below_the_cut(
+def test_chunks_are_read_down_to_the_one_that_brings_the_last_document(
     search: tuple[list[int], dict[str, list[int]], int],
 ) -> None:
     owners, rankings, top_k = search
-    found = retrieve_units(Searcher(rankings), list(rankings), top_k, codes(owners))
+    found = asked(Searcher(rankings, owners), list(rankings), top_k)
     for index, chunks in enumerate(rankings.values()):
         read = int(found.read[index])
         seen = {owners[chunk] for chunk in chunks[:read]}
         assert found.collapsed.dropped[index] == read - len(seen)
-        wanted = min(top_k, len(set(owners)))
-        assert len(seen) >= wanted or read == len(chunks)
-        half = {owners[chunk] for chunk in chunks[: read // 2]}
-        assert len(half) < wanted or read <= wanted
+        before = {owners[chunk] for chunk in chunks[: read - 1]}
+        assert (len(seen), len(before)) == (top_k, top_k - 1) or (read == len(chunks) and len(seen) < top_k)
 
 
-# What every retriever owes.
+@given(searches(), st.integers(0, 8), st.integers(0, 12))
+def test_what_is_cut_from_the_deepest_is_what_is_found_at_that_depth(
+    search: tuple[list[int], dict[str, list[int]], int], units: int, candidates: int
+) -> None:
+    owners, rankings, deepest = search
+    demand = Demand(min(candidates, 12), min(units, deepest))
+    searcher = Searcher(rankings, owners)
+    deep = ranked(searcher, list(rankings), Demand(12, deepest)).cut(demand)
+    own = ranked(searcher, list(rankings), demand)
+    for one in (deep, own):
+        assert documents_of(one.retrieved) == documents_of(own.retrieved)
+        assert rows_of(one.retrieved.units) == rows_of(own.retrieved.units)
+        assert rows_of(one.candidates.rankings.codes) == [row[: demand.candidates] for row in rankings.values()]
+    if demand.units:
+        assert deep.retrieved.read.tolist() == own.retrieved.read.tolist()
 
 
-@dataclass(frozen=True)
-class Shelf:
-    """Everything a retriever may ask for, over a few vectors of two dimensions."""
-
-    vectors: Vectors
-
-    def index(self) -> Index:
-        return ExactStore(space="ip").open(self.vectors, Path())
-
-    def embed_queries(self, texts: Sequence[str]) -> Floats:
-        return np.array([[len(text), text.count("e")] for text in texts], dtype=np.float32)
-
-
-SHELF = Shelf(Vectors(np.array([[0, 1], [1, 0], [1, 1], [-1, 0], [1, 0]], dtype=np.float32), np.arange(5)))
+@given(searches())
+def test_rankings_that_are_whole_are_scored_as_if_they_had_been_asked_for(
+    search: tuple[list[int], dict[str, list[int]], int],
+) -> None:
+    owners, rankings, top_k = search
+    searcher, demand = Searcher(rankings, owners), Demand(units=top_k)
+    asked_for = ranked(searcher, list(rankings), demand).retrieved
+    whole = searcher.search([Question(query) for query in rankings], len(owners))
+    made = ranked_from(whole, demand, "document").retrieved
+    assert documents_of(made) == documents_of(asked_for)
+    assert made.read.tolist() == asked_for.read.tolist()
 
 
-@pytest.mark.parametrize("kind", RETRIEVERS.names())
-def test_a_shorter_ranking_is_the_beginning_of_a_longer_one(kind: str) -> None:
-    retriever = RETRIEVERS[kind](kind=kind).open(SHELF)
-    queries = ["bees", "hum"]
-    whole = retriever.search(queries, 5)
-    assert len(whole) == 2
-    for depth in range(6):
-        part = retriever.search(queries, depth)
-        np.testing.assert_array_equal(part.codes, whole.cut(depth).codes)
-        np.testing.assert_array_equal(part.scores, whole.cut(depth).scores)
+def test_what_is_skipped_at_any_depth_stays_skipped_and_facts_are_of_the_first_search() -> None:
+    class Failing(Searcher):
+        def search(self, questions: Sequence[Question], depth: int) -> Candidates:
+            found = super().search(questions, depth)
+            failed = np.array([depth > 2 and question.text == "deep" for question in questions], dtype=np.bool_)
+            return Candidates(found.units, found.rankings, failed, found.facts)
+
+    searcher = Failing({"deep": [0, 1, 2, 3], "fine": [3, 4]}, [0, 0, 0, 0, 1])
+    found = ranked(searcher, ["deep", "fine"], Demand(units=2))
+    assert found.skipped.tolist() == [True, False]
+    assert found.facts == {"asked": 2}
+    assert documents_of(found.retrieved) == [[0], [0, 1]]
 
 
-@pytest.mark.parametrize("kind", RETRIEVERS.names())
-def test_the_identity_of_a_retriever_is_its_own_options_and_not_what_reaches_it(kind: str) -> None:
-    plain = RETRIEVERS[kind](kind=kind)
-    assert plain.identity() == RETRIEVERS[kind](kind=kind, store=ExactStore(space="l2")).identity()
-    assert plain.identity() != RETRIEVERS[kind](kind=kind, top_k=plain.top_k + 1).identity()
-
-
-def test_dense_retrieval_finds_the_nearest_vectors_of_the_index() -> None:
-    found = RETRIEVERS["dense"](kind="dense").open(SHELF).search(["bees", "hum"], 4)
-    # bees is (4, 2), hum is (3, 0); equal scores go by id.
-    assert found.codes.tolist() == [[2, 1, 4, 0], [1, 2, 4, 0]]
-    assert found.scores.tolist() == [[6, 4, 4, 2], [3, 3, 3, 0]]
+@given(searches(), st.booleans())
+def test_rankings_are_read_as_they_were_saved(search: tuple[list[int], dict[str, list[int]], int], known: bool) -> None:
+    owners, rankings, top_k = search
+    found = ranked(Searcher(rankings, owners), list(rankings), Demand(3, top_k))
+    chunks = {found.units.name: found.units} if known else {}
+    with tempfile.TemporaryDirectory() as folder:
+        found.save(Path(folder), chunks)
+        read = Ranked.load(Path(folder), library(), chunks)
+    for name in ("units", "places", "seen"):
+        np.testing.assert_array_equal(getattr(read.retrieved, name), getattr(found.retrieved, name))
+    np.testing.assert_array_equal(read.candidates.rankings.codes, found.candidates.rankings.codes)
+    np.testing.assert_array_equal(read.retrieved.rankings.scores, found.retrieved.rankings.scores)
+    assert [read.units.id(code) for code in range(len(read.units))] == [
+        found.units.id(code) for code in range(len(found.units))
+    ]
+    assert (read.units.name, read.facts) == (found.units.name, found.facts)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ragtrial.config.models import ExperimentConfig
     from ragtrial.dataset.labels import load_prompt_queries
     from ragtrial.errors import RagtrialError
-    from ragtrial.experiment import RetrievalEvaluator, run_experiment
+    from ragtrial.experiment import run_experiment
+    from ragtrial.hub import RetrievalEvaluator
     from ragtrial.records import ExperimentResults, Hit, Judgment, PromptQueries, Query, QueryResult
     from ragtrial.report import Report, load_report
     from ragtrial.scoring import score
@@ -46,7 +47,8 @@ _MODULES = {
     "ragtrial.config.models": ("ExperimentConfig",),
     "ragtrial.dataset.labels": ("load_prompt_queries",),
     "ragtrial.errors": ("RagtrialError",),
-    "ragtrial.experiment": ("RetrievalEvaluator", "run_experiment"),
+    "ragtrial.experiment": ("run_experiment",),
+    "ragtrial.hub": ("RetrievalEvaluator",),
     "ragtrial.records": ("ExperimentResults", "Hit", "Judgment", "PromptQueries", "Query", "QueryResult"),
     "ragtrial.report": ("Report", "load_report"),
     "ragtrial.scoring": ("score",),

@@ -1,309 +1,29 @@
-"""The whole way: RetrievalEvaluator retrieves and scores, run_experiment does all of it and writes the report."""
+"""The whole way: run_experiment retrieves with every setting, scores it and writes the report."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from ragtrial.config import ExperimentConfig
-from ragtrial.config.loading import check_config
-from ragtrial.config.metric_choice import MetricChoice, choose_metrics
-from ragtrial.dataset.dataset import Dataset, corpus_of, load_dataset
-from ragtrial.dataset.documents import passed_over
-from ragtrial.dataset.resolution import ResolvedLabels, resolve
+from ragtrial.dataset.dataset import corpus_of
 from ragtrial.drilldown import FoundText
 from ragtrial.environment import without_secrets
-from ragtrial.errors import ConfigError, Fault, InputError, LabelsError, RunError, did_you_mean, listed
-from ragtrial.grading import GradedRankings, grade
-from ragtrial.ground import Ground
-from ragtrial.judging import Judge, Scored, evaluated, grade_given_chunks
-from ragtrial.options import at_home
-from ragtrial.outcomes import SettingRankings
+from ragtrial.errors import ConfigError, Fault, RagtrialError, RunError, did_you_mean, listed
+from ragtrial.ground import ground_of
+from ragtrial.hub import RetrievalEvaluator
+from ragtrial.judging import Scored
 from ragtrial.plan import Plan
 from ragtrial.progress import Progress, Silent
-from ragtrial.rankings import PADDING, collapse, from_rows
-from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQueries, Query, QueryResult, Question
 from ragtrial.report import Report, new_run_id, write_report
 from ragtrial.report_parts import FailurePart
-from ragtrial.reporting import Run, build_report, ranking_rows, setting_parameters, text_rows
-from ragtrial.setting import Setting, settings_of, too_long_cautions, uncovered_cautions
-from ragtrial.span_labels import whole_cautions
-from ragtrial.storage.atomic import write_text
-from ragtrial.storage.usage import user
-from ragtrial.storage.workspace import Workspace
-
-
-class RetrievalEvaluator:
-    """The hub: runs the settings of a config over labelled queries, and scores results from any source.
-
-    ``prompt_queries`` are labels as ``load_prompt_queries`` gives them; by default those that the config names.
-    ``limit`` keeps only the first queries; ``audit`` compares every index with exact search, however many vectors it
-    has (those of fewer than 100,000 always are).
-
-    Raises ConfigError if the config's parts do not fit together, LabelsError and CorpusError as labels and documents
-    are looked up, which happens when they are first needed.
-    """
-
-    def __init__(
-        self,
-        config: ExperimentConfig,
-        prompt_queries: PromptQueries | None = None,
-        *,
-        progress: Progress | None = None,
-        limit: int | None = None,
-        strict: bool = False,
-        audit: bool = False,
-    ) -> None:
-        faults = check_config(config)
-        if faults:
-            raise ConfigError(*(message for _, message in faults))
-        self.config = config
-        self._progress = progress or Silent()
-        self._limit = limit
-        self._strict = strict
-        self._audit = audit
-        self._given = prompt_queries
-        self.settings, self._cautions = settings_of(config)
-
-    @cached_property
-    def dataset(self) -> Dataset:
-        """Where the documents are, and the labels as written; of these the first, if there is a limit."""
-        queries = self._whole_dataset.labels.queries[: self._limit]
-        return replace(self._whole_dataset, labels=replace(self._whole_dataset.labels, queries=queries))
-
-    @cached_property
-    def _whole_dataset(self) -> Dataset:
-        if self._given is None:
-            return load_dataset(self.config.dataset)
-        return Dataset(corpus_of(self.config.dataset), self._given, "the given labels")
-
-    @cached_property
-    def ground(self) -> Ground:
-        """The documents, and what is made of them before anything is searched."""
-        return ground_of(self.config, self.dataset.corpus, self._progress)
-
-    @cached_property
-    def plan(self) -> Plan:
-        """The searches."""
-        return Plan(
-            self.ground,
-            self.settings,
-            self._progress,
-            unit=self.config.evaluators.unit,
-            counted_by=self.config.embedder,
-            latency=self.config.latency,
-            audit=self._audit,
-            seed=self.config.seed,
-        )
-
-    @cached_property
-    def resolved(self) -> ResolvedLabels:
-        """The labels, looked up in the documents."""
-        dataset = self.dataset
-        return resolve(
-            dataset.labels,
-            self.ground.library,
-            self.config.dataset.match,
-            dataset.labels_file,
-            self.config.evaluators.relevance_threshold,
-            self.ground.located,
-        )
-
-    @cached_property
-    def metrics(self) -> MetricChoice:
-        """The metrics of the config; rank-biased overlap among them if any query's labels are an order."""
-        ordered = any(query.ordered for query in self.dataset.labels.queries)
-        return choose_metrics(self.config, ordered=ordered)[0]
-
-    @property
-    def setting_cautions(self) -> list[Caution]:
-        """What was noticed about the settings."""
-        return list(self._cautions)
-
-    @property
-    def cautions(self) -> list[Caution]:
-        """What was noticed about the settings, the documents and the labels."""
-        repaired = [Caution("repaired", without_secrets(message)) for message in self.ground.workspace.repaired]
-        return [
-            *self._limit_cautions(),
-            *self._cautions,
-            *repaired,
-            *self._document_cautions(),
-            *self.resolved.cautions,
-            *self._span_cautions(),
-            *(caution for setting in self.settings for caution in self.ground.prefix_cautions(setting)),
-        ]
-
-    def _span_cautions(self) -> list[Caution]:
-        return whole_cautions(self.judge.span_labels) if self.config.evaluators.unit == "span" else []
-
-    def _limit_cautions(self) -> Iterator[Caution]:
-        run, labelled = len(self.dataset.labels.queries), len(self._whole_dataset.labels.queries)
-        if run < labelled:
-            yield Caution("limit", f"only the first {run} of {labelled} queries were run.")
-
-    def _document_cautions(self) -> Iterator[Caution]:
-        kinds = passed_over(self.dataset.corpus)
-        if kinds:
-            shown = listed(f"{count} {kind}" for kind, count in kinds.most_common())
-            yield Caution("passed-over", f"{kinds.total()} files of the corpus are of no kind that is read: {shown}.")
-        yield from self.ground.library.notes
-
-    def prepare(self) -> None:
-        """Find everything that the config names, before any work is done: models, functions, documents, labels.
-
-        Raises InputError for what cannot be found or does not fit; under ``strict`` for warnings, too.
-        """
-        used = self._used()
-        steps: list[Callable[[], object]] = [partial(self.ground.prepare, setting) for setting in used]
-        _all_of([*steps, partial(getattr, self, "resolved")])
-        questions = self.questions
-        _all_of(partial(one.retriever.check, self.plan.materials(one), questions) for one in used)
-        cautions = [*self._cautions, *self.resolved.cautions, *self._span_cautions()]
-        if self._strict:
-            cautions += [caution for setting in self.settings for caution in self.too_long(setting)]
-            faults = [Fault(str(self.dataset.corpus), message=one.message) for one in self.ground.library.notes]
-            faults += (Fault(self.dataset.labels_file, message=one.message) for one in cautions)
-            for setting in self.settings:
-                faults += (Fault(message=one.message) for one in self.ground.prefix_cautions(setting))
-                if setting.has_chunks and setting.chunker.may_leave_out:
-                    told = uncovered_cautions(setting, self.ground.chunks(setting))
-                    faults += (Fault(message=one.message) for one in told)
-            if faults:
-                raise LabelsError(*faults)
-
-    def _used(self) -> list[Setting]:
-        """The settings and all that they are made of, each once."""
-        return list({one.ranking_key: one for setting in self.settings for one in setting.tree()}.values())
-
-    @property
-    def questions(self) -> list[Question]:
-        """What every setting is asked: a question for each labelled query."""
-        return [query.question for query in self.resolved.labels.queries]
-
-    def too_long(self, setting: Setting) -> list[Caution]:
-        """What the model of ``setting`` would not read to the end, counted without loading it."""
-        if not setting.has_index:
-            return []
-        queries = [query.text for query in self.resolved.labels.queries]
-        return list(too_long_cautions(setting, self.ground.too_long(setting, queries)))
-
-    def retrieve(self) -> list[ExperimentResults]:
-        """The results of every setting, in the order of the config, not evaluated."""
-        return [self._results(self.rankings(setting)) for setting in self.one_by_one()]
-
-    def one_by_one(self) -> Iterator[Setting]:
-        """The settings in the order of the config; a model leaves the memory after the last setting that needs it."""
-        for position, setting in enumerate(self.settings, 1):
-            yield setting
-            later = {one.embedder for other in self.settings[position:] for one in other.tree()}
-            for embedder in {one.embedder for one in setting.tree()} - later:
-                self.ground.release(embedder)
-
-    def run(self, results: Sequence[ExperimentResults]) -> list[ExperimentResults]:
-        """``results``, from any source, with evaluations added, per query and as means.
-
-        Results are matched to queries by id; a query without results scores as one that found nothing. A document
-        ranked twice counts once, at its first rank. Evaluations that are there already are kept as they are. Nothing
-        that is given is changed. Raises LabelsError for results of queries that are not labelled, or given twice.
-        """
-        return [self._evaluated(one) for one in results]
-
-    def write(self, results: Sequence[ExperimentResults], path: str | Path) -> None:
-        """Write ``results`` as JSON: full precision, whole or not at all."""
-        rows = [_results_json(one) for one in results]
-        write_text(Path(path), json.dumps(rows, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
-
-    def rankings(self, setting: Setting) -> SettingRankings:
-        """What ``setting`` finds for every labelled query."""
-        return self.plan.rankings(setting, self.questions)
-
-    @cached_property
-    def judge(self) -> Judge:
-        """What scores rankings of the settings by the labels."""
-        return Judge(self.config.evaluators, self.metrics, self.resolved.labels.queries, self.ground.library)
-
-    def score(self, rankings: SettingRankings) -> Scored:
-        """``rankings``, graded and evaluated."""
-        return self.judge.score(rankings)
-
-    def _results(self, found: SettingRankings) -> ExperimentResults:
-        chunks, collapsed = found.chunks, found.retrieved.collapsed
-        results = []
-        for index, query in enumerate(self.resolved.labels.queries):
-            hits = []
-            scores = collapsed.rankings.scores[index].tolist()
-            for unit, score in zip(collapsed.units[index].tolist(), scores, strict=True):
-                if unit != PADDING:
-                    span = chunks.span(unit)
-                    hits.append(Hit(chunks.document_id(unit), score, chunks.id(unit), span.start, span.end))
-            results.append(QueryResult(query.id, tuple(hits), query.text))
-        return ExperimentResults(found.setting.name, tuple(results), setting_parameters(found.setting))
-
-    def _evaluated(self, results: ExperimentResults) -> ExperimentResults:
-        # Passages become documents only through the library; ids are compared as they are, unless it is there anyway.
-        by_span = self.config.evaluators.unit == "span"
-        looked_up = by_span or self.config.dataset.match == "content" or "resolved" in vars(self)
-        queries = (self.resolved.labels if looked_up else self.dataset.labels).queries
-        by_id = {result.id: result for result in results.results}
-        unknown = sorted(by_id.keys() - {query.id for query in queries})
-        if unknown:
-            raise LabelsError(
-                f"results of {results.name!r} have {len(unknown)} queries without labels: {unknown[0]!r} first."
-            )
-        if len(by_id) < len(results.results):
-            twice = next(name for name, count in Counter(one.id for one in results.results).items() if count > 1)
-            raise LabelsError(f"results of {results.name!r} have the query {twice!r} more than once; keep one of them.")
-        graded = self._graded(results, queries, by_id)
-        made = evaluated(graded, self.metrics, self.config.evaluators)
-        scored = tuple(
-            replace(
-                by_id.get(query.id, QueryResult(query.id, (), query.text)),
-                evaluations={
-                    **{name: evaluation.of(index) for name, evaluation in made.items()},
-                    **(by_id[query.id].evaluations if query.id in by_id else {}),
-                },
-            )
-            for index, query in enumerate(queries)
-        )
-        return replace(
-            results, results=scored, evaluations={**{name: _mean(scored, name) for name in made}, **results.evaluations}
-        )
-
-    def _graded(
-        self, results: ExperimentResults, queries: Sequence[Query], by_id: Mapping[str, QueryResult]
-    ) -> GradedRankings:
-        options, depth = self.config.evaluators, max(setting.retriever.top_k for setting in self.settings)
-        hits = [by_id[query.id].hits if query.id in by_id else () for query in queries]
-        if options.unit == "span":
-            return grade_given_chunks(results.name, hits, self.judge.span_labels, self.ground.library, depth, options)
-        documents: dict[str, int] = {}
-        rows = [[documents.setdefault(hit.doc, len(documents)) for hit in row] for row in hits]
-        unique = collapse(from_rows(rows), np.arange(len(documents), dtype=np.int32)).rankings
-        return grade(unique, list(documents), queries, depth, options.relevance_threshold)
-
-
-def _all_of(steps: Iterable[Callable[[], object]]) -> None:
-    """Take every step; of what is wrong with the input all is raised at once, as one InputError."""
-    errors: list[InputError] = []
-    for step in steps:
-        try:
-            step()
-        except InputError as error:
-            errors.append(error)
-    if len(errors) == 1:
-        raise errors[0]
-    if errors:
-        raise InputError(*dict.fromkeys(fault for error in errors for fault in error.faults))
+from ragtrial.reporting import Run, build_report, ranking_rows, text_rows
+from ragtrial.schedule import make_side_by_side, tasks_of
+from ragtrial.setting import Setting, settings_of
 
 
 def run_experiment(
@@ -313,16 +33,24 @@ def run_experiment(
     limit: int | None = None,
     strict: bool = False,
     audit: bool = False,
+    jobs: int = 1,
+    fail_fast: bool = False,
+    on_failure: Callable[[str, str], None] = lambda _name, _why: None,
 ) -> Report:
     """Run every setting of ``config``, score it, and write the report.
 
     ``limit`` runs only the first queries; ``strict`` makes warnings about the input errors; ``audit`` compares every
-    index with exact search, also those of 100,000 vectors and more. A setting that fails is noted in the report and
-    the others go on. Raises InputError before anything is run, RunError if all settings fail.
+    index with exact search, also those of 100,000 vectors and more. Up to ``jobs`` stages are made side by side.
+
+    A setting that fails is told to ``on_failure`` at once (its name, and why), noted in the report, and the others go
+    on; with ``fail_fast`` the first one ends the run. Raises InputError before anything is run, RunError if all
+    settings fail.
     """
     evaluator = RetrievalEvaluator(config, progress=progress, limit=limit, strict=strict, audit=audit)
     evaluator.prepare()
-    scored, failures = _score_all(evaluator)
+    if jobs > 1:
+        make_side_by_side(tasks_of(evaluator.plan, evaluator.settings, evaluator.questions), jobs)
+    scored, failures = _score_all(evaluator, on_failure, fail_fast=fail_fast)
     run = Run(
         id=new_run_id(datetime.now(UTC)),
         labels=evaluator.resolved.labels,
@@ -358,51 +86,34 @@ def chosen_settings(config: ExperimentConfig, only: str | None) -> list[Setting]
     return list(settings.values()) if only is None else [settings[only]]
 
 
-def workspace_folder(config: ExperimentConfig) -> Path:
-    """Where finished stages are kept: what the config says, else RAGTRIAL_WORKSPACE, else .ragtrial beside it."""
-    named = config.workspace or os.environ.get("RAGTRIAL_WORKSPACE")
-    beside = Path(config.file).absolute().parent if config.file else Path.cwd()
-    return at_home(named).absolute() if named else beside / ".ragtrial"
-
-
-def ground_of(config: ExperimentConfig, corpus: Path, progress: Progress) -> Ground:
-    """The stages below search, over the documents of ``corpus``, in the workspace of ``config``."""
-    workspace = Workspace(workspace_folder(config), user(config.experiment, config.file or str(Path.cwd())))
-    return Ground(workspace, corpus, progress, config.dataset.on_error)
-
-
-def _score_all(evaluator: RetrievalEvaluator) -> tuple[list[Scored], list[FailurePart]]:
+def _score_all(
+    evaluator: RetrievalEvaluator, on_failure: Callable[[str, str], None], *, fail_fast: bool
+) -> tuple[list[Scored], list[FailurePart]]:
     scored: list[Scored] = []
     failures: list[FailurePart] = []
     faults: list[Fault] = []
     for setting in evaluator.one_by_one():
         try:
             scored.append(evaluator.score(evaluator.rankings(setting)))
-        except RunError as error:
-            failures.append(FailurePart(name=setting.name, error=without_secrets(str(error))))
-            faults += (replace(fault, message=f"setting {setting.name!r}: {fault.message}") for fault in error.faults)
+        except MemoryError:
+            raise
+        except Exception as error:
+            failure = _failure(setting, error)
+            on_failure(failure.name, failure.error)
+            failures.append(failure)
+            told = error.faults if isinstance(error, RagtrialError) else [Fault(message=failure.error)]
+            faults += (replace(fault, message=f"setting {setting.name!r}: {fault.message}") for fault in told)
+            if fail_fast:
+                raise RunError(*faults) from error
     if not scored:
         raise RunError(*faults)
     return scored, failures
 
 
-def _results_json(results: ExperimentResults) -> dict[str, Any]:
-    return {
-        "name": results.name,
-        "parameters": dict(results.parameters),
-        "evaluations": {name: asdict(mean) for name, mean in results.evaluations.items()},
-        "results": [
-            {
-                "id": result.id,
-                "query": result.query,
-                "evaluations": dict(result.evaluations),
-                "hits": [asdict(hit) for hit in result.hits],
-            }
-            for result in results.results
-        ],
-    }
-
-
-def _mean(results: Sequence[QueryResult], metric: str) -> Mean:
-    values = [value for result in results if (value := result.evaluations.get(metric)) is not None]
-    return Mean(float(np.mean(values)) if values else None, len(values))
+def _failure(setting: Setting, error: Exception) -> FailurePart:
+    """What is noted of a setting that failed; where nobody expected that, with the traceback."""
+    if isinstance(error, RagtrialError):
+        return FailurePart(name=setting.name, error=without_secrets(str(error)))
+    said = traceback.format_exception_only(error)[-1].strip()
+    details = without_secrets("".join(traceback.format_exception(error)))
+    return FailurePart(name=setting.name, error=without_secrets(f"it broke ({said})"), details=details)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, astuple
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from ragtrial.chunkers.cutting import cut
+from ragtrial.config import ExperimentConfig
 from ragtrial.context import IndexedTexts, Surroundings
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.documents import OnError, corpus_fingerprint
@@ -22,7 +25,7 @@ from ragtrial.embedders import Embedder
 from ragtrial.embedders.cached import CachedEmbedder, TextList
 from ragtrial.errors import ModelNotFoundError, RunError, did_you_mean
 from ragtrial.health import LengthWatch
-from ragtrial.options import TOKENIZERS
+from ragtrial.options import TOKENIZERS, at_home
 from ragtrial.outcomes import BuiltIndex, Costs, Embeddings
 from ragtrial.progress import Progress, stage
 from ragtrial.rankings import Counts, Floats
@@ -31,6 +34,7 @@ from ragtrial.setting import Setting
 from ragtrial.storage.arrays import read_array, write_array, write_rows
 from ragtrial.storage.atomic import write_text
 from ragtrial.storage.fingerprints import file_digest, fingerprint
+from ragtrial.storage.usage import user
 from ragtrial.storage.workspace import Workspace
 from ragtrial.stores import Vectors
 from ragtrial.tokenizers import Tokenizer, UnitCounter, Words
@@ -45,6 +49,7 @@ class Ground:
     def __init__(self, workspace: Workspace, corpus: Path, progress: Progress, on_error: OnError = "stop") -> None:
         self.workspace = workspace
         self._progress = progress
+        self._lock = Lock()
         self._embedders: dict[Embedder, CachedEmbedder] = {}
         self._tokenizers: dict[Path, Tokenizer] = {}
         self._prefix_files: dict[str, str] = {}
@@ -263,10 +268,11 @@ class Ground:
 
     def embedder(self, embedder: Embedder) -> CachedEmbedder:
         """One for all settings with this embedder, so that its model is loaded once."""
-        if embedder not in self._embedders:
-            folder = self.workspace.root / "vectors"
-            self._embedders[embedder] = CachedEmbedder(embedder, folder, self.workspace.digests.digest)
-        return self._embedders[embedder]
+        with self._lock:
+            if embedder not in self._embedders:
+                folder = self.workspace.root / "vectors"
+                self._embedders[embedder] = CachedEmbedder(embedder, folder, self.workspace.digests.digest)
+            return self._embedders[embedder]
 
     def unit_tokenizer(self, setting: Setting) -> UnitCounter | None:
         """What counts the chunker's sizes; None for characters. Raises ModelNotFoundError."""
@@ -312,3 +318,16 @@ class Ground:
 
 def _read_lengths(folder: Path) -> Counts:
     return read_array(folder / "lengths.npy")
+
+
+def workspace_folder(config: ExperimentConfig) -> Path:
+    """Where finished stages are kept: what the config says, else RAGTRIAL_WORKSPACE, else .ragtrial beside it."""
+    named = config.workspace or os.environ.get("RAGTRIAL_WORKSPACE")
+    beside = Path(config.file).absolute().parent if config.file else Path.cwd()
+    return at_home(named).absolute() if named else beside / ".ragtrial"
+
+
+def ground_of(config: ExperimentConfig, corpus: Path, progress: Progress) -> Ground:
+    """The stages below search, over the documents of ``corpus``, in the workspace of ``config``."""
+    workspace = Workspace(workspace_folder(config), user(config.experiment, config.file or str(Path.cwd())))
+    return Ground(workspace, corpus, progress, config.dataset.on_error)

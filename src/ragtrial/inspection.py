@@ -12,8 +12,8 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.context import IndexedTexts
 from ragtrial.dataset.dataset import corpus_of
 from ragtrial.errors import InputError, PrefixesError, did_you_mean
-from ragtrial.experiment import chosen_settings, ground_of
-from ragtrial.ground import Ground
+from ragtrial.experiment import chosen_settings
+from ragtrial.ground import Ground, ground_of
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import Counts
 from ragtrial.records import Caution

@@ -33,7 +33,9 @@ class Opened:
     ) -> None:
         self._setting = setting
         self._unit = unit
-        self._indexes = indexes
+        # Bound to the indexes, not to this: a ring of references would keep the workspace in use when all is done.
+        self.index = partial(indexes.__getitem__, setting.index_key)
+        """The setting's own index."""
         materials = SettingMaterials(ground, setting, progress, self.index, is_fresh=is_fresh)
         self._at_work = setting.retriever.open(materials) if isinstance(setting.retriever, Retriever) else None
         self._refining = setting.retriever.open(materials) if isinstance(setting.retriever, Refiner) else None
@@ -42,10 +44,6 @@ class Opened:
     @cached_property
     def _parts(self) -> list[Opened]:
         return [self._open_part(part) for part in self._setting.parts]
-
-    def index(self) -> Index:
-        """The setting's own index."""
-        return self._indexes[self._setting.index_key]
 
     def ranked(self, questions: Sequence[Question], demand: Demand) -> Ranked:
         """The rankings of ``questions``, those of the parts found on the way."""

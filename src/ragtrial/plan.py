@@ -72,6 +72,7 @@ class Plan:
         self._audit = audit
         self._seed = seed
         self._demands = demands(settings)
+        self._failed: dict[str, RunError] = {}
 
     def rankings(self, setting: Setting, questions: Sequence[Question]) -> SettingRankings:
         """The ranked documents, or chunks, of ``setting`` for ``questions``.
@@ -135,7 +136,19 @@ class Plan:
         return hits
 
     def ranked(self, setting: Setting, questions: Sequence[Question]) -> Ranked:
-        """The rankings of ``setting`` as deep as anything needs them, made where they are not there."""
+        """The rankings of ``setting`` as deep as anything needs them, made where they are not there.
+
+        What failed once fails again, without being tried: several settings may be made of it.
+        """
+        if setting.ranking_key in self._failed:
+            raise self._failed[setting.ranking_key]
+        try:
+            return self._ranked(setting, questions)
+        except RunError as error:
+            self._failed[setting.ranking_key] = error
+            raise
+
+    def _ranked(self, setting: Setting, questions: Sequence[Question]) -> Ranked:
         demand = self._demands[setting.ranking_key]
         known = self._known_units(setting)
 
@@ -295,7 +308,7 @@ class Plan:
             return int(json.loads((folder / "unreachable.json").read_text()))
 
         def name() -> str:
-            return fingerprint(["reach", self.ground.reach(setting)])
+            return fingerprint(["reach", self.ground.reach(setting)["index"]])
 
         unreachable = self._searched("reach", name, setting, build, read)
         store = ExactStore(space=setting.store.space)

@@ -244,6 +244,8 @@ class FailurePart(Part):
 
     name: str
     error: str
+    details: str | None = None
+    """The traceback, where it failed in a way that nobody expected."""
 
 
 class DatasetPart(Part):

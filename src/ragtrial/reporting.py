@@ -149,7 +149,7 @@ def setting_parameters(setting: Setting) -> dict[str, Any]:
     """
     written = setting.config.as_written
     own = (written.get("retrievers") or {}).get(setting.entry) or {}
-    made = {"retriever": _as_written(setting.retriever.model_dump(mode="json", exclude=set(REACHING)), own)}
+    made = {"retriever": _as_written(setting.retriever.model_dump(mode="json", exclude={*REACHING, "score"}), own)}
     for what in REACHING:
         if what in setting.reached_by:
             options: Options = getattr(setting, what)

@@ -15,6 +15,8 @@ from ragtrial.cli.terminal import Terminal, common_options, override_option, wri
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N queries.")
 @click.option("--audit", is_flag=True, help="Compare with exact search also indexes of 100,000 vectors and more.")
 @click.option("--no-latency", is_flag=True, help="Do not measure how long single queries take.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, metavar="N", help="Make up to N stages side by side.")
+@click.option("--fail-fast", is_flag=True, help="Stop at the first setting that fails.")
 @click.option("--strict", is_flag=True, help="Treat warnings about labels and documents as errors.")
 @common_options
 def command(
@@ -22,9 +24,11 @@ def command(
     config: str,
     overrides: tuple[str, ...],
     limit: int | None,
+    jobs: int,
     *,
     audit: bool,
     no_latency: bool,
+    fail_fast: bool,
     strict: bool,
 ) -> int:
     """Run the experiment of CONFIG and write its report.
@@ -34,17 +38,30 @@ def command(
     from ragtrial.config import load_config
     from ragtrial.experiment import run_experiment
     from ragtrial.records import Caution
-    from ragtrial.views.table import audit_table, budget_table, header_line, score_table
+    from ragtrial.views.table import audit_table, budget_table, counted, header_line, score_table
 
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
-    report = run_experiment(experiment, progress=terminal.progress(), limit=limit, strict=strict, audit=audit)
+    report = run_experiment(
+        experiment,
+        progress=terminal.progress(),
+        limit=limit,
+        strict=strict,
+        audit=audit,
+        jobs=jobs,
+        fail_fast=fail_fast,
+        on_failure=lambda name, why: write(f"error: setting {name!r} failed: {why}", sys.stderr),
+    )
     terminal.say(header_line(report) + "\n")
     terminal.table(score_table(report, terminal.width))
     terminal.table(budget_table(report, report.settings, terminal.width), after="\n")
     terminal.table(audit_table(report, report.ranked_settings()), after="\n")
     terminal.warn([Caution(warning.code, warning.message) for warning in report.warnings])
-    for failure in report.failures:
-        write(f"error: setting {failure.name!r} failed: {failure.error}", sys.stderr)
+    if report.failures:
+        names = ", ".join(failure.name for failure in report.failures)
+        run = counted(len(report.settings) + len(report.failures), "setting")
+        write(f"\n{len(report.failures)} of {run} failed: {names}. The same command runs only these again.", sys.stderr)
+        for failure in report.failures:
+            write(f"error: setting {failure.name!r} failed: {failure.error}", sys.stderr)
     terminal.say(f"\nreport: {report.folder / 'report.json'}")
     terminal.say_json(
         {

@@ -9,6 +9,7 @@ import logging
 import os
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -19,9 +20,7 @@ from ragtrial.errors import Fault, RunError
 from ragtrial.records import Caution
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.progress import Progress as Bars
-    from rich.progress import TaskID
 
     from ragtrial.progress import Progress
 
@@ -150,25 +149,39 @@ def common_options(function: F) -> F:
     return wrapped  # type: ignore[return-value]  # click has replaced the signature
 
 
-class _LineProgress:
-    """One line per finished stage: for logs."""
+class _LineStages(threading.local):
+    """The stages that a thread has begun and not ended, each within the one before it."""
 
     def __init__(self) -> None:
-        self._begun: list[tuple[str, int | None, str, float]] = []
+        self.begun: list[tuple[str, int | None, str, float]] = []
+
+
+class _LineProgress:
+    """One line per finished stage: for logs. Stages of several threads may be at work at once."""
+
+    def __init__(self) -> None:
+        self._mine = _LineStages()
 
     def begin(self, stage: str, total: int | None, unit: str) -> None:
-        self._begun.append((stage, total, unit, time.monotonic()))
+        self._mine.begun.append((stage, total, unit, time.monotonic()))
 
     def advance(self, count: int) -> None:
         pass
 
     def abandon(self) -> None:
-        self._begun.pop()
+        self._mine.begun.pop()
 
     def finish(self) -> None:
-        stage, total, unit, start = self._begun.pop()
+        stage, total, unit, start = self._mine.begun.pop()
         amount = f"{total:,} {unit}, " if total is not None else ""
         write(f"{stage}: {amount}{time.monotonic() - start:.1f} s", sys.stderr)
+
+
+class _BarStages(threading.local):
+    """The bars of the stages that a thread has begun and not ended, each within the one before it."""
+
+    def __init__(self) -> None:
+        self.tasks: list[TaskID] = []
 
 
 class _BarProgress:
@@ -177,29 +190,36 @@ class _BarProgress:
     def __init__(self, *, no_color: bool) -> None:
         self._no_color = no_color
         self._bars: Bars | None = None
-        self._tasks: list[TaskID] = []
+        self._at_work = 0
+        self._lock = threading.Lock()
+        self._mine = _BarStages()
 
     def begin(self, stage: str, total: int | None, unit: str) -> None:
-        if self._bars is None:
-            self._bars = self._new_bars()
-            self._bars.start()
-        self._tasks.append(self._bars.add_task(f"{stage}" + (f" ({unit})" if unit else ""), total=total))
+        with self._lock:
+            if self._bars is None:
+                self._bars = self._new_bars()
+                self._bars.start()
+            self._at_work += 1
+            self._mine.tasks.append(self._bars.add_task(f"{stage}" + (f" ({unit})" if unit else ""), total=total))
 
     def advance(self, count: int) -> None:
         if self._bars:
-            self._bars.advance(self._tasks[-1], count)
+            self._bars.advance(self._mine.tasks[-1], count)
 
     def abandon(self) -> None:
         self.finish()
 
     def finish(self) -> None:
-        if self._bars:
-            self._bars.stop_task(self._tasks.pop())
-            if not self._tasks:
-                self._bars.stop()
-                self._bars = None
+        with self._lock:
+            self._at_work -= 1
+            if self._bars:
+                self._bars.stop_task(self._mine.tasks.pop())
+                if not self._at_work:
+                    self._bars.stop()
+                    self._bars = None
 
     def _new_bars(self) -> Bars:
+        from rich.console import Console
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -210,9 +230,5 @@ class _BarProgress:
         )
 
         columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()]
-        return Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=self._console())
-
-    def _console(self) -> Console:
-        from rich.console import Console
-
-        return Console(stderr=True, no_color=self._no_color, highlight=False)
+        console = Console(stderr=True, no_color=self._no_color, highlight=False)
+        return Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console)

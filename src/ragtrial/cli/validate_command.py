@@ -15,7 +15,7 @@ from ragtrial.cli.terminal import Terminal, common_options, override_option
 if TYPE_CHECKING:
     from ragtrial.dataset.cut_passages import CutPassages
     from ragtrial.dataset.resolution import Resolution
-    from ragtrial.experiment import RetrievalEvaluator
+    from ragtrial.hub import RetrievalEvaluator
     from ragtrial.records import Caution
 
     Cuts = dict[str, tuple[int, CutPassages] | None]
@@ -37,7 +37,7 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     os.environ["HF_HUB_OFFLINE"] = "1"
     from ragtrial.config import load_config
     from ragtrial.errors import Fault, InputError
-    from ragtrial.experiment import RetrievalEvaluator
+    from ragtrial.hub import RetrievalEvaluator
 
     evaluator = RetrievalEvaluator(load_config(config, overrides), progress=terminal.progress())
     cautions = [*evaluator.ground.library.notes, *evaluator.resolved.cautions, *evaluator.setting_cautions]

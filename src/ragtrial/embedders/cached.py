@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Protocol
 
 import numpy as np
@@ -79,15 +80,17 @@ class CachedEmbedder:
         self.tokenizer = embedder.tokenizer()
         self.query_prefix, self.document_prefix = embedder.prefixes()
         self.path = folder / f"{self.fingerprint}.sqlite"
+        self._lock = Lock()
         self._encode: Encode | None = None
         self._dimension: int | None = None
         self._is_known = False
 
     def embed_now(self, texts: Sequence[str]) -> Floats:
         """The vectors of ``texts`` from the model itself, float32 (texts, dimension). Raises EmbedderError."""
-        if self._encode is None:
-            self._encode = self.embedder.load()
-        vectors = checked(self._encode(texts), texts, self._dimension, f"the embedder ({self.embedder.kind})")
+        with self._lock:  # of threads: a model is loaded once, and works on one batch at a time
+            if self._encode is None:
+                self._encode = self.embedder.load()
+            vectors = checked(self._encode(texts), texts, self._dimension, f"the embedder ({self.embedder.kind})")
         self._dimension = vectors.shape[1]
         return normalized(vectors) if self.embedder.normalize else vectors
 

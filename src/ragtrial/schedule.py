@@ -1,0 +1,107 @@
+"""Stages side by side: those that need nothing of each other are made at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+from ragtrial.plan import Plan
+from ragtrial.records import Question
+from ragtrial.setting import Setting
+from ragtrial.storage.fingerprints import fingerprint
+
+
+@dataclass(frozen=True)
+class Task:
+    """A stage to be made when those that it ``needs`` are there."""
+
+    name: str
+    needs: frozenset[str]
+    run: Callable[[], object]
+
+
+def tasks_of(plan: Plan, settings: Sequence[Setting], questions: Sequence[Question]) -> list[Task]:
+    """The stages up to the rankings of ``settings``, each once, those that are needed before those that need them.
+
+    What is embedded by one embedder is embedded one after another: texts that two chunkings share are then found in
+    the cache. Rankings of a refiner's parts that are asked in other words are made with the refiner's own.
+    """
+    tasks: dict[str, Task] = {}
+    last_of: dict[str, str] = {}
+    for setting in settings:
+        for task in _tasks(plan, setting, questions, last_of, tasks):
+            tasks.setdefault(task.name, task)
+    return list(tasks.values())
+
+
+def make_side_by_side(tasks: Sequence[Task], workers: int) -> None:
+    """Run ``tasks``, at most ``workers`` at a time.
+
+    What fails is left, with all that needs it, and told by no one: whoever wants its result makes it again, and is
+    told why that fails.
+    """
+    done: set[str] = set()
+    left, at_work = list(tasks), dict[Future[object], str]()
+    executor = ThreadPoolExecutor(workers, "ragtrial")
+    try:
+        while left or at_work:
+            for task in [task for task in left if task.needs <= done][: workers - len(at_work)]:
+                left.remove(task)
+                at_work[executor.submit(task.run)] = task.name
+            if not at_work:
+                break  # all that is left needs something that failed
+            for future in wait(at_work, return_when=FIRST_COMPLETED).done:
+                name = at_work.pop(future)
+                if future.exception() is None:
+                    done.add(name)
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _tasks(
+    plan: Plan,
+    setting: Setting,
+    questions: Sequence[Question],
+    last_of: dict[str, str],
+    known: Mapping[str, Task],
+) -> Iterator[Task]:
+    """The tasks of ``setting`` and its parts; ``last_of`` has the last task that embeds with each embedder."""
+    ground = plan.ground
+    needs = set()
+    for part in setting.parts:
+        if setting.wordings(questions) == list(questions):
+            yield from _tasks(plan, part, questions, last_of, known)
+            needs.add(_named("ranking", part.ranking_key))
+    if "chunker" in setting.retriever.reached_by:
+        chunks = Task(
+            _key("chunks", setting, "chunker", "context", "embedder"), _nothing(), lambda: ground.chunks(setting)
+        )
+        yield chunks
+        needs.add(chunks.name)
+    if setting.has_index:
+        embedder = _key("embedder", setting, "embedder")
+        name = _key("embeddings", setting, "chunker", "context", "embedder")
+        if name not in known:
+            after = {last_of[embedder]} - {name} if embedder in last_of else set()
+            last_of[embedder] = name
+            yield Task(name, frozenset(needs | after), lambda: ground.embeddings(setting, ground.chunks(setting)))
+        index = _named("index", setting.index_key)
+        yield Task(index, frozenset({name}), lambda: ground.index(setting, ground.chunks(setting)))
+        needs.add(index)
+    ranking = _named("ranking", setting.ranking_key)
+    yield Task(ranking, frozenset(needs), lambda: plan.ranked(setting, questions))
+
+
+def _nothing() -> frozenset[str]:
+    return frozenset()
+
+
+def _named(kind: str, key: str) -> str:
+    return f"{kind} {key}"
+
+
+def _key(kind: str, setting: Setting, *names: str) -> str:
+    options: list[Any] = [getattr(setting, name).model_dump(mode="json") for name in names]
+    return _named(kind, fingerprint(options))
