@@ -34,8 +34,9 @@ DOCUMENTS = {
     "c.txt": "Never put bread into the fridge.",
     "d.txt": "Bake the rye bread for an hour.",
     "e.txt": LONG.strip(),
-    "empty.txt": "",
+    "0.txt": "",
     "twice.txt": "Cook it slowly. Cook it slowly.",
+    "z.txt": "Cook it slowly.",
 }
 
 
@@ -120,7 +121,7 @@ def test_neither_the_order_of_the_candidates_nor_other_questions_change_an_answe
 def test_truncated_pairs_are_counted_as_the_models_own_tokenizer_counts_them(bench: Bench, reranker: Path) -> None:
     from transformers import AutoTokenizer
 
-    units = documents(bench, *(name for name in DOCUMENTS if name != "empty.txt"))
+    units = documents(bench, *(name for name in DOCUMENTS if name not in ("0.txt", "z.txt")))
     questions = [*QUESTIONS, "and " * 70, QUESTIONS[0]]
     every = list(range(len(units)))
     found = bench.refined(questions, candidates(units, [every] * 4))
@@ -270,7 +271,7 @@ def test_titles_are_read_unless_that_is_switched_off(reranker: Path, tmp_path: P
 
 
 def test_candidates_without_text_come_last_with_the_least_score_of_the_question(bench: Bench) -> None:
-    units = documents(bench, "empty.txt", "a.txt", "c.txt")
+    units = documents(bench, "0.txt", "a.txt", "c.txt")
     found = bench.refined([*QUESTIONS, "?"], candidates(units, [[0, 1, 2], [2, 0], [0]]))
     assert [row[-1] for row in rows_of(found)] == [0, 0, 0]
     for row, length in ((0, 3), (1, 2)):
@@ -285,7 +286,7 @@ def test_candidates_without_text_come_last_with_the_least_score_of_the_question(
 
 
 def test_a_setting_none_of_whose_candidates_has_text_fails_and_says_so(bench: Bench) -> None:
-    units = documents(bench, "empty.txt")
+    units = documents(bench, "0.txt")
     with pytest.raises(RunError) as failure:
         bench.refined(QUESTIONS, candidates(units, [[0], []]))
     assert str(failure.value) == (

@@ -21,6 +21,7 @@ from ragtrial.records import Caution
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
+    from rich.progress import TaskID
 
     from ragtrial.progress import Progress
 
