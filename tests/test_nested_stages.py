@@ -13,7 +13,7 @@ from ragtrial.progress import stage
 def test_a_stage_within_another_is_told_first_and_the_outer_one_by_its_own_name(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    progress = Terminal().progress()
+    progress = Terminal(as_json=False, quiet=False, verbose=False, no_color=True).progress()
     with stage(progress, "retrieval (reranked)", 4, "queries") as outer:
         with stage(progress, "reranking", 400, "pairs") as inner:
             inner.advance(400)
