@@ -33,6 +33,7 @@ class Tokenizer:
         self._tokenizer.no_padding()
         self.fingerprint = file_digest(path)
         self.special_tokens = int(self._tokenizer.num_special_tokens_to_add(is_pair=False))
+        self.pair_special_tokens = int(self._tokenizer.num_special_tokens_to_add(is_pair=True))
         probe = self._tokenizer.encode("a a", add_special_tokens=False)
         self._tokens_begin_with_space = any(start == 1 for start, _ in probe.offsets)
 

@@ -21,6 +21,7 @@ from ragtrial.records import Caution
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
+    from rich.progress import TaskID
 
     from ragtrial.progress import Progress
 
@@ -149,26 +150,39 @@ def common_options(function: F) -> F:
     return wrapped  # type: ignore[return-value]  # click has replaced the signature
 
 
+class _LineStages(threading.local):
+    """The stages that a thread has begun and not ended, each within the one before it."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[str, int | None, str, float]] = []
+
+
 class _LineProgress:
     """One line per finished stage: for logs. Stages of several threads may be at work at once."""
 
     def __init__(self) -> None:
-        self._mine = threading.local()
+        self._mine = _LineStages()
 
     def begin(self, stage: str, total: int | None, unit: str) -> None:
-        self._mine.stage, self._mine.total, self._mine.unit = stage, total, unit
-        self._mine.start = time.monotonic()
+        self._mine.begun.append((stage, total, unit, time.monotonic()))
 
     def advance(self, count: int) -> None:
         pass
 
     def abandon(self) -> None:
-        pass
+        self._mine.begun.pop()
 
     def finish(self) -> None:
-        mine = self._mine
-        amount = f"{mine.total:,} {mine.unit}, " if mine.total is not None else ""
-        write(f"{mine.stage}: {amount}{time.monotonic() - mine.start:.1f} s", sys.stderr)
+        stage, total, unit, start = self._mine.begun.pop()
+        amount = f"{total:,} {unit}, " if total is not None else ""
+        write(f"{stage}: {amount}{time.monotonic() - start:.1f} s", sys.stderr)
+
+
+class _BarStages(threading.local):
+    """The bars of the stages that a thread has begun and not ended, each within the one before it."""
+
+    def __init__(self) -> None:
+        self.tasks: list[TaskID] = []
 
 
 class _BarProgress:
@@ -179,7 +193,7 @@ class _BarProgress:
         self._bars: Bars | None = None
         self._at_work = 0
         self._lock = threading.Lock()
-        self._mine = threading.local()
+        self._mine = _BarStages()
 
     def begin(self, stage: str, total: int | None, unit: str) -> None:
         with self._lock:
@@ -187,11 +201,11 @@ class _BarProgress:
                 self._bars = self._new_bars()
                 self._bars.start()
             self._at_work += 1
-            self._mine.task = self._bars.add_task(f"{stage}" + (f" ({unit})" if unit else ""), total=total)
+            self._mine.tasks.append(self._bars.add_task(f"{stage}" + (f" ({unit})" if unit else ""), total=total))
 
     def advance(self, count: int) -> None:
         if self._bars:
-            self._bars.advance(self._mine.task, count)
+            self._bars.advance(self._mine.tasks[-1], count)
 
     def abandon(self) -> None:
         self.finish()
@@ -199,9 +213,11 @@ class _BarProgress:
     def finish(self) -> None:
         with self._lock:
             self._at_work -= 1
-            if self._bars and not self._at_work:
-                self._bars.stop()
-                self._bars = None
+            if self._bars:
+                self._bars.stop_task(self._mine.tasks.pop())
+                if not self._at_work:
+                    self._bars.stop()
+                    self._bars = None
 
     def _new_bars(self) -> Bars:
         from rich.console import Console

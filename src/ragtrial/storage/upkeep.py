@@ -24,8 +24,10 @@ _STAGE = re.compile(r"[0-9a-f]{32}(-[0-9]+-[0-9]+)?")
 _LEFT_BEHIND = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]{32}-.+")
 """The names of what is ours in a folder of stages: nothing else is touched, whatever stands there."""
 
-_VECTORS = "vectors"
-_PARTS = ("", "-wal", "-shm", ".lock")  # of a file of vectors: itself, SQLite's log and its index, our lock
+_CACHES = {"vectors": "vectors", "pairs": "scores of pairs"}
+"""The folders of files that grow, each a VectorCache, and what is in them."""
+
+_PARTS = ("", "-wal", "-shm", ".lock")  # of such a file: itself, SQLite's log and its index, our lock
 _UNFINISHED = "unfinished"
 
 
@@ -100,8 +102,8 @@ class Upkeep:
     def verify(self, advance: Callable[[int], None] = lambda _: None) -> list[tuple[Entry, str]]:
         """Read everything, and remove what is not what was written: it is made again when it is needed.
 
-        Gives the entries that were damaged, and in what; of a file of cached vectors only the damaged ones are
-        removed. Raises WorkspaceError if another run is at work in the workspace.
+        Gives the entries that were damaged, and in what; of a file of cached vectors or scores only the damaged
+        ones are removed. Raises WorkspaceError if another run is at work in the workspace.
         """
         damaged = []
         with self._alone():
@@ -115,7 +117,7 @@ class Upkeep:
 
     def _damage(self, entry: Entry) -> str | None:
         """What is wrong with ``entry``, after it was put right; None if nothing was."""
-        if entry.kind == _VECTORS:
+        if entry.kind in _CACHES:
             try:
                 with VectorCache(entry.path) as cache:
                     lost = cache.drop_damaged()
@@ -124,7 +126,7 @@ class Upkeep:
                     raise
                 self._remove(entry)
                 return str(error.__cause__)
-            return f"{lost:,} vectors had other bytes than were written" if lost else None
+            return f"{lost:,} {_CACHES[entry.kind]} had other bytes than were written" if lost else None
         try:
             check_bytes(entry.path)
         except DamagedError as error:
@@ -140,8 +142,9 @@ class Upkeep:
                     yield Entry(path, _UNFINISHED, what, _size(path), _time(path))
                 elif _STAGE.fullmatch(path.name) and path.is_dir():
                     yield _stage(path)
-        for path in sorted((self.root / _VECTORS).glob("*.sqlite")):
-            yield _vectors(path)
+        for kind in _CACHES:
+            for path in sorted((self.root / kind).glob("*.sqlite")):
+                yield _cache(path, kind)
 
     def _remove(self, entry: Entry) -> None:
         try:
@@ -179,14 +182,14 @@ def _stage(path: Path) -> Entry:
     return Entry(path, path.parent.name, sealed.what, _size(path), made)
 
 
-def _vectors(path: Path) -> Entry:
+def _cache(path: Path, kind: str) -> Entry:
     try:
         with VectorCache(path) as cache:
-            what = f"{len(cache):,} cached vectors ({cache.what})"
+            what = f"{len(cache):,} cached {_CACHES[kind]} ({cache.what})"
     except WorkspaceError as error:
-        what = f"cached vectors, which cannot be read: {error.__cause__}"
+        what = f"cached {_CACHES[kind]}, which cannot be read: {error.__cause__}"
     size = sum(_file_size(Path(f"{path}{part}")) for part in _PARTS)
-    return Entry(path, _VECTORS, what, size, _time(path))
+    return Entry(path, kind, what, size, _time(path))
 
 
 def _with_uses(entry: Entry, uses: Sequence[Use]) -> Entry:

@@ -1,0 +1,91 @@
+"""Refiners at work on candidates that are written down, with the real materials of a small experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments import Experiment, write_experiment
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.errors import RunError
+from ragtrial.ground import Ground
+from ragtrial.materials import SettingMaterials
+from ragtrial.progress import Progress, Silent
+from ragtrial.rankings import from_rows
+from ragtrial.records import Question
+from ragtrial.refiners import Refiner
+from ragtrial.retrievers import Candidates
+from ragtrial.setting import setting_of
+from ragtrial.storage.workspace import Workspace
+from ragtrial.stores import Index
+
+Place = tuple[str, int, int]
+"""A document's id, and characters of it."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """An experiment whose entry ``refined`` is the refiner under test, over ``dense``."""
+
+    experiment: Experiment
+
+    def refiner(self, *overrides: str) -> Refiner:
+        made = self.experiment.config(*overrides).retrievers["refined"]
+        assert isinstance(made, Refiner)
+        return made
+
+    def materials(self, *overrides: str, progress: Progress | None = None, is_fresh: bool = False) -> SettingMaterials:
+        def no_index() -> Index:
+            raise RunError("no index is open here")
+
+        config = self.experiment.config(*overrides)
+        ground = Ground(Workspace(self.experiment.workspace), self.experiment.folder / "documents", Silent())
+        setting = setting_of(config, "refined")
+        return SettingMaterials(ground, setting, progress or Silent(), no_index, is_fresh=is_fresh)
+
+    def refined(
+        self,
+        questions: Sequence[str],
+        candidates: Candidates,
+        *overrides: str,
+        progress: Progress | None = None,
+        is_fresh: bool = False,
+    ) -> Candidates:
+        materials = self.materials(*overrides, progress=progress, is_fresh=is_fresh)
+        opened = self.refiner(*overrides).open(materials)
+        return opened.refine([Question(text) for text in questions], [candidates])
+
+    def chunks(self, *overrides: str) -> Chunks:
+        """The chunks of the refiner's own chunker, or else the config's."""
+        return self.materials(*overrides).chunks()
+
+    def units(self, places: Sequence[Place]) -> Chunks:
+        """Units at these places, in this order."""
+        library = self.materials().library
+        return Chunks.of(library, [(library.positions[name], start, end) for name, start, end in places])
+
+
+def write_bench(folder: Path, refiner: Mapping[str, Any], **changes: Any) -> Bench:
+    """An experiment with the options of a refiner over ``dense``."""
+    entries = {"dense": {"kind": "dense", "top_k": 3}, "refined": {"of": "dense", "top_k": 3, **refiner}}
+    return Bench(write_experiment(folder, retrievers=entries, **changes))
+
+
+def candidates(units: Chunks, rows: Sequence[Sequence[int]]) -> Candidates:
+    """Positions in ``units``, best first; the scores fall from 1 in steps of a hundredth."""
+    return Candidates.of(units, from_rows(rows, [[1 - rank / 100 for rank in range(len(row))] for row in rows]))
+
+
+def rows_of(found: Candidates) -> list[list[int]]:
+    return [[code for code in row if code >= 0] for row in found.rankings.codes.tolist()]
+
+
+def places_of(found: Candidates) -> list[list[Place]]:
+    """Document, start and end of each hit."""
+    units = found.units
+    return [
+        [(units.document_id(code), int(units.start[code]), int(units.end[code])) for code in row]
+        for row in rows_of(found)
+    ]

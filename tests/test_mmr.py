@@ -1,0 +1,204 @@
+"""Maximal marginal relevance: against a table worked by hand, LangChain's own, and what must hold of any order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from langchain_core.vectorstores.utils import maximal_marginal_relevance
+from pydantic import ValidationError
+
+from experiments import DOCUMENTS
+from ragtrial import run_experiment
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.embedders.base import normalized
+from ragtrial.refiners import mmr
+from ragtrial.refiners.mmr import Mmr, selected
+from ragtrial.retrievers import Candidates
+from refining import Bench, candidates, places_of, rows_of, write_bench
+
+QUESTIONS = ["How long do I bake rye bread?", "Which soup is blended until it is smooth?", "bread"]
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return write_bench(tmp_path_factory.mktemp("bench"), {"kind": "mmr"})
+
+
+def diversity(value: float) -> str:
+    return f"retrievers.refined.diversity={value}"
+
+
+def test_the_order_and_the_values_are_those_worked_by_hand() -> None:
+    # Cosines with the question 0.9, 0.8, 0.6; the first two are nearly the same text (0.95), the third is unlike both.
+    nearness = np.array([[0.9, 0.8, 0.6]])
+    likeness = np.array([[[1, 0.95, 0.1], [0.95, 1, 0.2], [0.1, 0.2, 1]]])
+    # diversity 0.5: 0.45 + 0.5 (unlike nothing: the least cosine, -1); then 0.3 - 0.05 > 0.4 - 0.475; then the latter.
+    # diversity 0.2: 0.72 + 0.2; then 0.48 - 0.02 > 0.64 - 0.19 by a hair; then the latter.
+    # diversity 0: by cosine.
+    for value, order, values in (
+        (0.5, [0, 2, 1], [0.95, 0.25, -0.075]),
+        (0.2, [0, 2, 1], [0.92, 0.46, 0.45]),
+        (0.0, [0, 1, 2], [0.9, 0.8, 0.6]),
+        (1.0, [0, 2, 1], [1, -0.1, -0.95]),
+    ):
+        found, scores = selected(nearness, likeness, np.ones((1, 3), dtype=np.bool_), value)
+        assert found.tolist() == [order]
+        np.testing.assert_allclose(scores, [values], atol=1e-6)
+
+
+def test_what_is_not_there_comes_last_without_a_value() -> None:
+    nearness, likeness = np.array([[-0.9, 0.0, 0.0]]), np.zeros((1, 3, 3))
+    order, values = selected(nearness, likeness, np.array([[True, False, False]]), 0.5)
+    assert order.tolist() == [[0, 1, 2]]
+    np.testing.assert_array_equal(np.isnan(values), [[False, True, True]])
+
+
+vectors = hnp.arrays(np.float64, st.tuples(st.integers(1, 12), st.just(4)), elements=st.integers(-40, 40).map(float))
+
+
+@given(vectors, hnp.arrays(np.float64, 4, elements=st.integers(-40, 40).map(float)), st.integers(0, 10))
+@settings(max_examples=200)
+def test_the_order_is_that_of_langchain(texts: Any, question: Any, tenths: int) -> None:
+    assume(np.abs(question).any() and np.abs(texts).any(axis=1).all())
+    weight = tenths / 10
+    unit_texts = texts / np.linalg.norm(texts, axis=1, keepdims=True)
+    nearness = unit_texts @ (question / np.linalg.norm(question))
+    order, values = selected(nearness[None], (unit_texts @ unit_texts.T)[None], np.ones((1, len(texts)), bool), weight)
+    theirs = maximal_marginal_relevance(question, texts.tolist(), lambda_mult=1 - weight, k=len(texts))
+    if order[0].tolist() != theirs:  # only where values are equal but for the noise of a sum may they differ
+        place = next(
+            rank for rank, (own, other) in enumerate(zip(order[0].tolist(), theirs, strict=True)) if own != other
+        )
+        before = order[0, :place]
+        loss = (unit_texts @ unit_texts[before].T).max(axis=1, initial=-1)
+        marginal = (1 - weight) * nearness - weight * loss
+        assert marginal[order[0, place]] == pytest.approx(marginal[theirs[place]], abs=2e-6)
+    assert sorted(order[0].tolist()) == list(range(len(texts)))
+    assert (np.diff(values[0]) <= 1e-6).all()
+
+
+def test_most_random_orders_are_langchains_to_the_last() -> None:
+    generator = np.random.default_rng(0)
+    texts, questions = generator.normal(size=(50, 30, 8)), generator.normal(size=(50, 8))
+    units = texts / np.linalg.norm(texts, axis=2, keepdims=True)
+    asked = questions / np.linalg.norm(questions, axis=1, keepdims=True)
+    nearness = np.einsum("qcd,qd->qc", units, asked)
+    likeness = np.einsum("qcd,qed->qce", units, units)
+    order, _ = selected(nearness, likeness, np.ones((50, 30), dtype=np.bool_), 0.4)
+    theirs = [maximal_marginal_relevance(asked[row], texts[row].tolist(), 0.6, 30) for row in range(50)]
+    assert order.tolist() == theirs
+
+
+def by_hand(bench: Bench, units: Chunks, question: str, codes: list[int], weight: float) -> list[int]:
+    """The definition, one candidate at a time."""
+    materials = bench.materials()
+    texts = list(materials.texts(units).indexed_texts(codes))
+    embedded, asked = normalized(materials.embed_texts(texts)), normalized(materials.embed_queries([question]))[0]
+    open_codes = sorted(range(len(codes)), key=lambda one: places_key(units, codes[one]))
+    chosen: list[int] = []
+    while open_codes:
+        values = [
+            round((1 - weight) * float(embedded[one] @ asked)
+                  - weight * max((float(embedded[one] @ embedded[other]) for other in chosen), default=-1), 6)
+            for one in open_codes
+        ]  # fmt: skip
+        chosen.append(open_codes.pop(int(np.argmax(values))))
+    return [codes[one] for one in chosen]
+
+
+def places_key(units: Chunks, code: int) -> tuple[str, int]:
+    return units.document_id(code), int(units.start[code])
+
+
+@given(data=st.data(), tenths=st.integers(0, 10))
+@settings(max_examples=25)
+def test_candidates_are_ordered_by_the_settings_own_embedder_as_the_definition_says(
+    bench: Bench, data: st.DataObject, tenths: int
+) -> None:
+    units = bench.chunks()
+    rows = [data.draw(st.lists(st.integers(0, len(units) - 1), unique=True)) for _ in QUESTIONS]
+    found = bench.refined(QUESTIONS, candidates(units, rows), diversity(tenths / 10))
+    for row, question in enumerate(QUESTIONS):
+        assert rows_of(found)[row] == by_hand(bench, units, question, rows[row], tenths / 10)
+        scores = found.rankings.scores[row, : len(rows[row])]
+        assert np.isfinite(scores).all()
+        assert (np.diff(scores) <= 1e-6).all()
+    assert found.units is units
+
+
+def test_the_order_that_candidates_come_in_does_not_matter(bench: Bench) -> None:
+    units = bench.chunks()
+    codes = list(range(len(units)))
+    one = bench.refined(QUESTIONS[:1], candidates(units, [codes]))
+    other = bench.refined(QUESTIONS[:1], candidates(units, [codes[::-1]]))
+    np.testing.assert_array_equal(one.rankings.codes, other.rankings.codes)
+    np.testing.assert_array_equal(one.rankings.scores, other.rankings.scores)
+
+
+def test_questions_taken_a_few_at_a_time_are_answered_as_all_at_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    units = bench.chunks()
+    part = candidates(units, [list(range(len(units))), [3, 1], [2, 0, 5]])
+    at_once = bench.refined(QUESTIONS, part)
+    monkeypatch.setattr(mmr, "_MOST_CELLS", 1)
+    one_by_one = bench.refined(QUESTIONS, part)
+    np.testing.assert_array_equal(at_once.rankings.codes, one_by_one.rankings.codes)
+    np.testing.assert_array_equal(at_once.rankings.scores, one_by_one.rankings.scores)
+
+
+def test_of_equal_texts_the_second_goes_behind_others_and_ties_go_by_document_id(tmp_path: Path) -> None:
+    rye = "Bake the rye bread for an hour"
+    texts = {"b.txt": rye, "a.txt": rye, "c.txt": "rye bread", "d.txt": "Never put rye into the fridge"}
+    bench = write_bench(tmp_path, {"kind": "mmr", "diversity": 0.5}, documents=texts)
+    units = bench.units([(name, 0, len(text)) for name, text in texts.items()])
+    (found,) = places_of(bench.refined(["bake rye bread hour"], candidates(units, [[0, 1, 2, 3]])))
+    names = [name for name, _, _ in found]
+    assert names[0] == "a.txt"
+    assert names[-1] == "b.txt"
+    (near,) = places_of(bench.refined(["bake rye bread hour"], candidates(units, [[0, 1, 2, 3]]), diversity(0)))
+    assert [name for name, _, _ in near][:2] == ["a.txt", "b.txt"]
+
+
+def test_texts_are_embedded_as_they_are_indexed(tmp_path: Path) -> None:
+    bench = write_bench(tmp_path, {"kind": "mmr"}, context={"headings": True})
+    units = bench.chunks()
+    bench.refined(QUESTIONS[:1], candidates(units, [[0, 1]]))
+    texts = list(bench.materials().texts(units).indexed_texts([0, 1]))
+    assert texts[0] != units.text(0)
+    assert set(texts) <= set(bench.experiment.embedded())
+
+
+def test_questions_without_candidates_and_skipped_ones_stay_what_they_are(bench: Bench) -> None:
+    units = bench.chunks()
+    part = candidates(units, [[], [2, 1]])
+    found = bench.refined(QUESTIONS[:2], Candidates(units, part.rankings, np.array([True, False])))
+    assert [sorted(row) for row in rows_of(found)] == [[], [1, 2]]
+    assert found.skipped.tolist() == [True, False]
+    assert rows_of(bench.refined(QUESTIONS, candidates(units, [[], [], []]))) == [[], [], []]
+    assert rows_of(bench.refined([], candidates(units, []))) == []
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
+def test_a_diversity_outside_0_to_1_is_refused(value: float) -> None:
+    with pytest.raises(ValidationError):
+        Mmr(of="dense", diversity=value)
+
+
+def test_the_embedder_and_the_titles_reach_it_and_the_chunker_does_not() -> None:
+    assert Mmr(of="dense").reached_by == {"embedder", "context"}
+    assert Mmr(of="dense").parts == ("dense",)
+
+
+def test_it_runs_from_a_config_and_without_diversity_is_the_dense_order(tmp_path: Path) -> None:
+    bench = write_bench(tmp_path, {"kind": "mmr", "diversity": 0.0, "candidates": 30}, documents=DOCUMENTS)
+    report = run_experiment(bench.experiment.config())
+    assert report.failures == []
+    scores = {one.name: {name: score.mean for name, score in one.scores.items()} for one in report.settings}
+    assert scores["refined"] == scores["dense"]

@@ -1,0 +1,327 @@
+"""Parents: the larger text that a hit stands in, worked by hand and against the plain definition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpora import library_of
+from ragtrial import run_experiment
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.dataset.library import Library
+from ragtrial.errors import ConfigError
+from ragtrial.rankings import PADDING
+from ragtrial.refiners.surrounding import holding, neighbourhoods
+from ragtrial.retrievers import Candidates
+from refining import Bench, candidates, places_of, rows_of, write_bench
+
+#                    0         1         2         3
+#                    0123456789012345678901234567890123456789
+DOCUMENTS = {
+    "a.txt": "one two three four five six seven eight",
+    "b.txt": "nine ten\n\neleven twelve",
+    "empty.txt": "",
+}
+WORDS = [(0, 3), (4, 7), (8, 13), (14, 18), (19, 23), (24, 27), (28, 33), (34, 39)]
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return bench_of(tmp_path_factory.mktemp("bench"))
+
+
+def bench_of(folder: Path, **options: Any) -> Bench:
+    return write_bench(folder, {"kind": "parent", **options}, documents=DOCUMENTS)
+
+
+def words(bench: Bench) -> Chunks:
+    """Each word of a.txt as a unit (0 to 7), then the lines of b.txt (8 and 9)."""
+    return bench.units([*(("a.txt", *place) for place in WORDS), ("b.txt", 0, 8), ("b.txt", 10, 23)])
+
+
+def scores_of(found: Candidates) -> list[list[float]]:
+    return [[round(float(score), 2) for score in row if not np.isnan(score)] for row in found.rankings.scores]
+
+
+def test_whole_documents_are_returned_for_their_first_hits(bench: Bench) -> None:
+    part = candidates(words(bench), [[3, 9, 0, 8], [8], []])
+    found = bench.refined(["?"] * 3, part)
+    assert places_of(found) == [[("a.txt", 0, 39), ("b.txt", 0, 23)], [("b.txt", 0, 23)], []]
+    assert scores_of(found) == [[1.0, 0.99], [1.0], []]
+    assert found.facts == {
+        "hits": 5, "same_parent": 2, "without_parent": 0, "smaller_parent": 0, "own_parent": 0, "at_gap": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("count", "hit", "stretch"),
+    [
+        (1, 3, ("a.txt", 8, 23)),
+        (2, 3, ("a.txt", 4, 27)),
+        (1, 0, ("a.txt", 0, 7)),
+        (1, 7, ("a.txt", 28, 39)),
+        (99, 4, ("a.txt", 0, 39)),
+        (1, 8, ("b.txt", 0, 23)),
+    ],
+)
+def test_neighbours_are_joined_with_the_hit_to_one_stretch_of_its_document(
+    bench: Bench, count: int, hit: int, stretch: tuple[str, int, int]
+) -> None:
+    options = ("retrievers.refined.returns=neighbours", f"retrievers.refined.neighbours={count}")
+    found = bench.refined(["?"], candidates(words(bench), [[hit]]), *options)
+    assert places_of(found) == [[stretch]]
+
+
+def test_a_hit_within_a_stretch_that_came_before_is_dropped_and_one_beside_it_is_kept(bench: Bench) -> None:
+    part = candidates(words(bench), [[3, 4, 5, 9, 8], [5, 4, 3]])
+    found = bench.refined(["?"] * 2, part, "retrievers.refined.returns=neighbours")
+    assert places_of(found) == [
+        [("a.txt", 8, 23), ("a.txt", 19, 33), ("b.txt", 0, 23)],  # 4 is in the first; 5 is not; 8 is with 9
+        [("a.txt", 19, 33), ("a.txt", 8, 23)],
+    ]
+    assert scores_of(found) == [[1.0, 0.98, 0.97], [1.0, 0.98]]
+    assert (found.facts["hits"], found.facts["same_parent"]) == (8, 3)
+
+
+def test_a_dropped_hit_does_not_cover_others(bench: Bench) -> None:
+    part = candidates(words(bench), [[3, 4, 5, 6]])  # 5 is covered by the stretch that 4 would have brought
+    found = bench.refined(["?"], part, "retrievers.refined.returns=neighbours")
+    assert [place[1] for place in places_of(found)[0]] == [8, 19]
+
+
+def test_the_order_that_units_stand_in_does_not_matter_to_neighbours(bench: Bench) -> None:
+    shuffled = bench.units([("a.txt", *WORDS[place]) for place in (5, 3, 0, 4, 2, 7, 1, 6)])
+    found = bench.refined(["?"], candidates(shuffled, [[3]]), "retrievers.refined.returns=neighbours")
+    assert places_of(found) == [[("a.txt", 14, 27)]]
+
+
+def test_a_stretch_ends_where_text_is_in_no_unit_and_that_is_told(bench: Bench) -> None:
+    found_alone = bench.units([("a.txt", *WORDS[place]) for place in (0, 1, 4, 7)])
+    found = bench.refined(["?"], candidates(found_alone, [[0, 2]]), "retrievers.refined.returns=neighbours")
+    assert places_of(found) == [[("a.txt", 0, 7), ("a.txt", 19, 23)]]
+    assert found.facts["at_gap"] == 1
+    (caution,) = bench.refiner().cautions("wide", found.facts)
+    assert caution.message == (
+        "wide: of 1 of 2 hits not all neighbours are known, as text beside them is in no chunk that the part names; "
+        "less is returned for them."
+    )
+
+
+CHUNK = (
+    "retrievers.refined.returns=chunk",
+    "retrievers.refined.chunker={kind: fixed, size: 20, overlap: 0, unit: characters}",
+)
+
+
+def test_the_chunk_that_holds_most_of_a_hit_is_returned_and_of_equal_ones_the_first(bench: Bench) -> None:
+    chunks = bench.chunks(*CHUNK)
+    assert [(chunks.document_id(code), *map(int, (chunks.start[code], chunks.end[code]))) for code in range(4)] == [
+        ("a.txt", 0, 20), ("a.txt", 20, 39), ("b.txt", 0, 20), ("b.txt", 20, 23),
+    ]  # fmt: skip
+    units = bench.units(
+        [("a.txt", 19, 23), ("a.txt", 18, 22), ("b.txt", 10, 23), ("a.txt", 0, 3), ("a.txt", 39, 39), ("b.txt", 21, 23)]
+    )
+    found = bench.refined(["?"] * 3, candidates(units, [[0, 2, 3], [1, 5], [4]]), *CHUNK)
+    assert rows_of(found) == [[1, 2, 0], [0, 3], [0]]
+    assert found.units.name == chunks.name
+    assert scores_of(found) == [[1.0, 0.99, 0.98], [1.0, 0.99], [1.0]]
+
+
+def test_later_hits_of_the_same_chunk_are_dropped_and_the_first_keeps_its_rank_and_score(bench: Bench) -> None:
+    found = bench.refined(["?"] * 2, candidates(words(bench), [[5, 0, 7, 9, 1], [8]]), *CHUNK)
+    assert rows_of(found) == [[1, 0, 2], [2]]
+    assert scores_of(found) == [[1.0, 0.99, 0.97], [1.0]]
+    assert (found.facts["hits"], found.facts["same_parent"]) == (6, 2)
+
+
+def test_hits_in_text_that_the_chunker_leaves_out_are_dropped_and_that_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "functions"
+    folder.mkdir()
+    (folder / "cuts.py").write_text("def cut(text):\n    return [(0, 10)] if text.startswith('one') else []\n")
+    bench = bench_of(tmp_path / "bench", returns="chunk", chunker={"kind": "custom", "function": "cuts:cut"})
+    (bench.experiment.folder / "cuts.py").write_text((folder / "cuts.py").read_text())
+    found = bench.refined(["?"] * 2, candidates(words(bench), [[6, 1, 8, 0], [9]]))
+    assert places_of(found) == [[("a.txt", 0, 10)], []]
+    assert scores_of(found) == [[0.99], []]
+    facts = {name: found.facts[name] for name in ("hits", "without_parent", "same_parent")}
+    assert facts == {"hits": 5, "without_parent": 3, "same_parent": 1}
+    (caution,) = bench.refiner().cautions("wide", found.facts)
+    assert caution.message == (
+        "wide: 3 of 5 hits are in no chunk of its chunker, which leaves text out; they were dropped."
+    )
+
+
+def test_parents_smaller_than_what_was_found_are_told(bench: Bench) -> None:
+    units = bench.units([("a.txt", 0, 39), ("b.txt", 0, 20), ("b.txt", 0, 8)])
+    found = bench.refined(["?"], candidates(units, [[0, 1, 2]]), *CHUNK)
+    assert (found.facts["smaller_parent"], found.facts["own_parent"]) == (1, 1)
+    (caution,) = bench.refiner(*CHUNK).cautions("wide", found.facts)
+    assert caution.message == (
+        "wide: 1 of 3 hits are larger than the chunk returned for them. Set a chunker for larger chunks than those "
+        "that are found."
+    )
+
+
+def test_hits_that_are_their_own_parents_are_told(bench: Bench) -> None:
+    whole = bench.units([("a.txt", 0, 39), ("b.txt", 0, 23)])
+    found = bench.refined(["?"], candidates(whole, [[1, 0]]))
+    assert places_of(found) == [[("b.txt", 0, 23), ("a.txt", 0, 39)]]
+    (caution,) = bench.refiner().cautions("wide", found.facts)
+    assert caution.message == (
+        "wide: each of the 2 hits is its own parent, so nothing was changed; what is found is as large as what is "
+        "returned."
+    )
+
+
+@pytest.mark.parametrize("returns", ["document", "neighbours", "chunk"])
+def test_questions_without_hits_and_skipped_ones_stay_what_they_are(bench: Bench, returns: str) -> None:
+    options = [*CHUNK, f"retrievers.refined.returns={returns}"]
+    part = candidates(words(bench), [[], [2]])
+    found = bench.refined(["?"] * 2, Candidates(part.units, part.rankings, np.array([True, False])), *options)
+    assert [len(row) for row in rows_of(found)] == [0, 1]
+    assert found.skipped.tolist() == [True, False]
+    nothing = bench.refined(["?"], candidates(bench.units([]), [[]]), *options)
+    assert rows_of(nothing) == [[]]
+    assert nothing.facts["hits"] == 0
+    assert list(bench.refiner(*options).cautions("wide", nothing.facts)) == []
+
+
+def test_a_document_without_text_is_its_own_parent(bench: Bench) -> None:
+    found = bench.refined(["?"], candidates(bench.units([("empty.txt", 0, 0)]), [[0]]))
+    assert places_of(found) == [[("empty.txt", 0, 0)]]
+
+
+def test_later_searches_keep_the_codes_of_earlier_ones(bench: Bench) -> None:
+    opened = bench.refiner().open(bench.materials())
+    first = opened.refine([], [candidates(words(bench), [[9]])])
+    second = opened.refine([], [candidates(words(bench), [[3]])])
+    assert (rows_of(first), rows_of(second)) == ([[0]], [[1]])
+    assert places_of(first)[0] == [("b.txt", 0, 23)]
+    assert second.units.document_id(0) == "b.txt"
+
+
+def test_chunks_without_a_chunker_are_refused_where_the_config_is_read(bench: Bench) -> None:
+    with pytest.raises(ConfigError) as fault:
+        bench.experiment.config("retrievers.refined.returns=chunk")
+    assert str(fault.value).endswith(
+        "returns is chunk, which needs the chunker of the larger chunks: add one, such as chunker: {kind: recursive, "
+        "size: 800, overlap: 0}, or set returns: neighbours or document."
+    )
+    assert "retrievers.refined" in str(fault.value)
+
+
+def test_only_what_is_used_tells_settings_apart(bench: Bench) -> None:
+    near, far = (bench.refiner(f"retrievers.refined.neighbours={count}") for count in (1, 2))
+    assert near.identity() == far.identity()
+    option = "retrievers.refined.returns=neighbours"
+    near, far = (bench.refiner(option, f"retrievers.refined.neighbours={count}") for count in (1, 2))
+    assert near.identity() != far.identity()
+    reaches = [bench.refiner(*CHUNK, f"retrievers.refined.returns={one}").reached_by for one in ("chunk", "document")]
+    assert reaches == [{"chunker"}, frozenset()]
+
+
+# Against the plain definitions, on random places.
+
+LENGTH = 12
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    texts = {"a": "abc  def ghi", "b": "            ", "c": "jkl mnopq rs"}
+    return library_of(tmp_path_factory.mktemp("library"), texts)
+
+
+@st.composite
+def places(draw: st.DrawFn, *, ascending: bool) -> list[tuple[int, int, int]]:
+    """Document, start and end of units; ``ascending`` as chunkers make them, without empty ones."""
+    made = []
+    for document in range(3):
+        pairs = draw(st.lists(st.tuples(st.integers(0, LENGTH), st.integers(0, LENGTH)), max_size=6))
+        spans = {(min(pair), max(pair)) for pair in pairs}
+        if ascending:
+            starts, ends = (sorted({span[side] for span in spans}) for side in (0, 1))
+            spans = {(start, end) for start, end in zip(starts, ends, strict=False) if start < end}
+        made += [(document, *span) for span in sorted(spans)]
+    return made if ascending else draw(st.permutations(made))
+
+
+@given(parents=places(ascending=True), found=places(ascending=False))
+@settings(max_examples=150)
+def test_the_holder_of_each_unit_is_the_first_of_those_that_hold_most_of_it(
+    library: Library, parents: list[tuple[int, int, int]], found: list[tuple[int, int, int]]
+) -> None:
+    expected = []
+    for document, start, end in found:
+        mine = [code for code, parent in enumerate(parents) if parent[0] == document]
+        held = [max(0, min(end, parents[code][2]) - max(start, parents[code][1])) for code in mine]
+        if start == end:
+            expected.append(mine[0] if mine else PADDING)
+        else:
+            expected.append(mine[int(np.argmax(held))] if max(held, default=0) > 0 else PADDING)
+    codes = np.arange(len(found))
+    assert holding(Chunks.of(library, parents), Chunks.of(library, found), codes).tolist() == expected
+
+
+@given(found=places(ascending=False), count=st.integers(1, 4), data=st.data())
+@settings(max_examples=150)
+def test_a_neighbourhood_is_what_steps_from_unit_to_unit_reach(
+    library: Library, found: list[tuple[int, int, int]], count: int, data: st.DataObject
+) -> None:
+    codes = data.draw(st.lists(st.integers(0, len(found) - 1))) if found else []
+    stretches = neighbourhoods(Chunks.of(library, found), np.array(codes, dtype=np.int64), count)
+    for code, start, end, is_short in zip(codes, stretches.start, stretches.end, stretches.is_short, strict=True):
+        document = found[code][0]
+        mine = sorted(place for place in found if place[0] == document)
+        text, place = library.text(document), mine.index(found[code])
+        low = high = place
+        cut = False
+        for _ in range(count):
+            if low > 0 and not cut_off(text, mine, low):
+                low -= 1
+        for _ in range(count):
+            if high + 1 < len(mine) and not cut_off(text, mine, high + 1):
+                high += 1
+        cut = low > max(place - count, 0) or high < min(place + count, len(mine) - 1)
+        assert (start, end) == (mine[low][1], max(one[2] for one in mine[low : high + 1]))
+        assert bool(is_short) == cut
+
+
+def cut_off(text: str, units: Sequence[tuple[int, int, int]], place: int) -> bool:
+    """Whether visible characters lie between the unit there and all that came before it."""
+    reached = max(end for _, _, end in units[:place])
+    return bool(text[reached : units[place][1]].strip())
+
+
+@given(data=st.data())
+@settings(max_examples=15)
+def test_a_neighbourhood_holds_its_hit_and_no_stretch_holds_a_later_hit(bench: Bench, data: st.DataObject) -> None:
+    units = words(bench)
+    rows = [data.draw(st.lists(st.integers(0, 9), unique=True)) for _ in range(3)]
+    count = data.draw(st.integers(1, 3))
+    options = ("retrievers.refined.returns=neighbours", f"retrievers.refined.neighbours={count}")
+    found = bench.refined(["?"] * 3, candidates(units, rows), *options)
+    for hits, stretches in zip(rows, places_of(found), strict=True):
+        expected: list[tuple[str, int, int]] = []
+        for hit in hits:
+            own = (units.document_id(hit), int(units.start[hit]), int(units.end[hit]))
+            if not any(own[0] == name and start <= own[1] and own[2] <= end for name, start, end in expected):
+                (alone,) = places_of(bench.refined(["?"], candidates(units, [[hit]]), *options))[0]
+                expected.append(alone)
+        assert stretches == expected
+
+
+@pytest.mark.parametrize("returns", ["document", "neighbours", "chunk"])
+def test_it_runs_from_a_config_and_finds_the_documents_that_its_part_finds(tmp_path: Path, returns: str) -> None:
+    chunker = {"kind": "recursive", "size": 400, "overlap": 0, "unit": "characters"}
+    options = {"kind": "parent", "returns": returns, "chunker": chunker, "candidates": 50}
+    experiment = write_bench(tmp_path, options).experiment
+    report = run_experiment(experiment.config())
+    assert report.failures == []
+    scores = {one.name: {name: score.mean for name, score in one.scores.items()} for one in report.settings}
+    assert scores["refined"] == scores["dense"]

@@ -1,0 +1,422 @@
+"""Reranking: the scores are the model's own, raw, each made once, and the order is theirs."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragtrial import run_experiment
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.errors import ConfigError, ModelNotFoundError, RunError
+from ragtrial.progress import Silent
+from ragtrial.refiners.pair_scores import Pairs
+from ragtrial.retrievers import Candidates
+from ragtrial.storage.upkeep import Upkeep
+from ragtrial.storage.vectors import VectorCache
+from refining import Bench, candidates, places_of, rows_of, write_bench
+from tiny_models import MOST_TOKENS, edit_json, write_tiny_cross_encoder
+
+QUESTIONS = ["How long do I bake rye bread?", "Which soup is blended?"]
+LONG = "flour " * 80
+DOCUMENTS = {
+    "a.txt": "Bake the rye bread for an hour.",
+    "b.txt": "Blend the soup until it is smooth.",
+    "c.txt": "Never put bread into the fridge.",
+    "d.txt": "Bake the rye bread for an hour.",
+    "e.txt": LONG.strip(),
+    "0.txt": "",
+    "twice.txt": "Cook it slowly. Cook it slowly.",
+    "z.txt": "Cook it slowly.",
+}
+
+
+@pytest.fixture(scope="module")
+def reranker(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cross-encoder with random weights, one score for a pair, at most 64 tokens; not to be changed."""
+    return write_tiny_cross_encoder(tmp_path_factory.mktemp("rerankers") / "tiny", minilm_folder, seed=1)
+
+
+@pytest.fixture(scope="module")
+def bench(reranker: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return bench_of(tmp_path_factory.mktemp("bench"), reranker)
+
+
+def bench_of(folder: Path, model: Path, **options: Any) -> Bench:
+    refiner = {"kind": "rerank", "model": str(model), "device": "cpu", "batch_size": 2, **options}
+    return write_bench(folder, refiner, documents=DOCUMENTS)
+
+
+def documents(bench: Bench, *names: str) -> Chunks:
+    """Whole documents as units."""
+    return bench.units([(name, 0, len(DOCUMENTS[name])) for name in names or DOCUMENTS])
+
+
+def raw_scores(model: Path, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float32]:
+    """What the library gives without an activation, one pair at a time."""
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    scored = CrossEncoder(str(model), device="cpu").predict(
+        list(pairs), batch_size=1, activation_fn=torch.nn.Identity(), show_progress_bar=False
+    )
+    return np.asarray(scored, dtype=np.float32)
+
+
+def test_scores_are_what_the_library_gives_without_an_activation_and_order_the_candidates(
+    bench: Bench, reranker: Path
+) -> None:
+    units = documents(bench, "c.txt", "a.txt", "e.txt", "b.txt")
+    found = bench.refined(QUESTIONS, candidates(units, [[0, 1, 2, 3], [3, 0]]))
+    texts = [units.text(code) for code in range(4)]
+    for row, question, given_codes in zip(range(2), QUESTIONS, [[0, 1, 2, 3], [0, 3]], strict=True):
+        own = raw_scores(reranker, [(question, texts[code]) for code in given_codes])
+        order = np.argsort(-own)
+        assert rows_of(found)[row] == [given_codes[place] for place in order]
+        scores = found.rankings.scores[row, : len(own)]
+        np.testing.assert_allclose(scores, own[order], rtol=1e-4, atol=1e-4)
+    assert found.rankings.scores.dtype == np.float32
+    assert np.isnan(found.rankings.scores[1, 2:]).all()
+
+
+def test_scores_that_a_sigmoid_would_make_equal_stay_apart(bench: Bench, reranker: Path) -> None:
+    units = documents(bench, "a.txt", "b.txt", "c.txt", "e.txt")
+    own = raw_scores(reranker, [(QUESTIONS[0], units.text(code)) for code in range(4)])
+    assert (1 / (1 + np.exp(-own))).astype(np.float32).tolist() == [1, 1, 1, 1]
+    found = bench.refined(QUESTIONS[:1], candidates(units, [[0, 1, 2, 3]]))
+    assert len(set(found.rankings.scores[0].tolist())) == 4
+
+
+def test_equal_scores_go_by_document_id_and_then_by_place(bench: Bench) -> None:
+    units = bench.units([("twice.txt", 16, 31), ("d.txt", 0, 31), ("twice.txt", 0, 15), ("a.txt", 0, 31)])
+    found = bench.refined(QUESTIONS[:1], candidates(units, [[0, 1, 2, 3]]))
+    equal = {
+        name: [place[:2] for place in places_of(found)[0] if place[0] in name] for name in ("a.txt d.txt", "twice.txt")
+    }
+    assert equal == {"a.txt d.txt": [("a.txt", 0), ("d.txt", 0)], "twice.txt": [("twice.txt", 0), ("twice.txt", 16)]}
+
+
+@given(order=st.permutations(range(len(DOCUMENTS))), repeats=st.integers(1, 3))
+@settings(max_examples=15)
+def test_neither_the_order_of_the_candidates_nor_other_questions_change_an_answer(
+    bench: Bench, order: list[int], repeats: int
+) -> None:
+    units = documents(bench)
+    expected = bench.refined(QUESTIONS[:1], candidates(units, [list(range(len(DOCUMENTS)))]))
+    found = bench.refined([QUESTIONS[0]] * repeats, candidates(units, [order] * repeats))
+    for row in range(repeats):
+        assert rows_of(found)[row] == rows_of(expected)[0]
+        np.testing.assert_array_equal(found.rankings.scores[row], expected.rankings.scores[0])
+
+
+def test_truncated_pairs_are_counted_as_the_models_own_tokenizer_counts_them(bench: Bench, reranker: Path) -> None:
+    from transformers import AutoTokenizer
+
+    units = documents(bench, *(name for name in DOCUMENTS if name not in ("0.txt", "z.txt")))
+    questions = [*QUESTIONS, "and " * 70, QUESTIONS[0]]
+    every = list(range(len(units)))
+    found = bench.refined(questions, candidates(units, [every] * 4))
+    tokenizer = AutoTokenizer.from_pretrained(str(reranker))
+    lengths = [len(tokenizer(question, units.text(code))["input_ids"]) for question in questions for code in every]
+    truncated = sum(length > MOST_TOKENS for length in lengths)
+    assert 0 < truncated < len(lengths)
+    assert found.facts == {
+        "pairs": len(lengths),
+        "pairs_truncated": truncated,
+        "pairs_without_text": 0,
+        "max_length": MOST_TOKENS,
+    }
+    (caution,) = bench.refiner().cautions("reranked", found.facts)
+    assert caution.message == (
+        f"reranked: {truncated} of 24 pairs of a question and a text are longer than the 64 tokens that the reranker "
+        "reads; the rest of them was not judged. Use smaller chunks, or a model that reads more."
+    )
+
+
+def test_a_pair_of_exactly_the_length_that_is_read_is_not_truncated(bench: Bench) -> None:
+    units = bench.units([("c.txt", 0, 32)])  # 7 tokens, 3 of the question, 3 special ones
+    for length, truncated in ((13, 0), (12, 1)):
+        found = bench.refined(["rye bread bread"], candidates(units, [[0]]), f"retrievers.refined.max_length={length}")
+        assert found.facts["pairs_truncated"] == truncated
+
+
+def test_max_length_cuts_what_the_model_reads(bench: Bench, reranker: Path) -> None:
+    units = documents(bench, "a.txt", "c.txt")
+    short = bench.refined(QUESTIONS[:1], candidates(units, [[0, 1]]), "retrievers.refined.max_length=12")
+    whole = bench.refined(QUESTIONS[:1], candidates(units, [[0, 1]]))
+    assert not np.allclose(short.rankings.scores, whole.rankings.scores)
+
+
+class Watched(Silent):
+    """Notes how many pairs are done at each step; stops the program after some."""
+
+    def __init__(self, most: int = 10_000) -> None:
+        self.steps: list[int] = []
+        self.most = most
+
+    def advance(self, count: int) -> None:
+        self.steps.append(count)
+        if sum(self.steps) >= self.most:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def own_bench(reranker: Path, tmp_path: Path) -> Bench:
+    """A bench whose model may be broken."""
+    shutil.copytree(reranker, tmp_path / "model")
+    return bench_of(tmp_path, tmp_path / "model")
+
+
+def break_model(bench: Bench) -> None:
+    (bench.experiment.folder / "model" / "model.safetensors").write_bytes(b"no weights")
+
+
+def test_a_pair_is_scored_once_and_the_model_is_loaded_for_missing_pairs_alone(own_bench: Bench) -> None:
+    units = documents(own_bench, "a.txt", "b.txt", "c.txt", "d.txt")
+    first = own_bench.refined(QUESTIONS, candidates(units, [[0, 1, 2], [2, 1]]))
+    break_model(own_bench)
+    again = own_bench.refined(QUESTIONS, candidates(units, [[2, 0, 1], [1, 2]]))
+    np.testing.assert_array_equal(again.rankings.codes, first.rankings.codes)
+    np.testing.assert_array_equal(again.rankings.scores, first.rankings.scores)
+    fewer = own_bench.refined(QUESTIONS[1:], candidates(units, [[1]]))
+    assert fewer.rankings.scores[0, 0] in first.rankings.scores[1]
+    own_bench.refined(QUESTIONS[:1], candidates(units, [[3, 0]]))  # the text of d.txt is that of a.txt
+    with pytest.raises(RunError, match="cannot be loaded"):
+        own_bench.refined(QUESTIONS[1:], candidates(units, [[0, 1]]))
+
+
+def test_what_was_scored_before_a_run_was_stopped_is_not_scored_again(own_bench: Bench) -> None:
+    units = documents(own_bench, "a.txt", "b.txt", "c.txt", "e.txt", "twice.txt")
+    every = candidates(units, [[0, 1, 2, 3, 4]])
+    with pytest.raises(KeyboardInterrupt):
+        own_bench.refined(QUESTIONS[:1], every, progress=Watched(most=4))
+    (kept,) = (own_bench.experiment.workspace / "pairs").glob("*.sqlite")
+    with VectorCache(kept) as cache:
+        assert len(cache) == 4
+    watched = Watched()
+    found = own_bench.refined(QUESTIONS[:1], every, progress=watched)
+    assert watched.steps == [4, 1]
+    assert len(rows_of(found)[0]) == 5
+
+
+def test_equal_pairs_are_scored_once(own_bench: Bench) -> None:
+    units = documents(own_bench, "a.txt", "d.txt", "b.txt")
+    watched = Watched()
+    found = own_bench.refined([QUESTIONS[0]] * 2, candidates(units, [[0, 1], [1, 2]]), progress=watched)
+    assert sum(watched.steps) == 2
+    assert found.facts["pairs"] == 4
+
+
+def test_while_latency_is_measured_nothing_is_read_from_or_added_to_what_is_kept(own_bench: Bench) -> None:
+    units = documents(own_bench, "a.txt", "b.txt", "c.txt")
+    first = own_bench.refined(QUESTIONS[:1], candidates(units, [[0, 1]]))
+    (kept,) = (own_bench.experiment.workspace / "pairs").glob("*.sqlite")
+    with VectorCache(kept) as cache:
+        keys = Pairs([QUESTIONS[0]], [units.text(0), units.text(1)], np.array([0, 0]), np.array([0, 1])).keys()
+        assert not cache.missing(keys).any()
+        cache.write(keys, np.full((2, 1), 1_000, dtype=np.float32))
+    poisoned = own_bench.refined(QUESTIONS[:1], candidates(units, [[0, 1]]))
+    assert poisoned.rankings.scores.tolist() == [[1_000, 1_000]]
+    fresh = own_bench.refined(QUESTIONS[:1], candidates(units, [[0, 1, 2]]), is_fresh=True)
+    known_scores = dict(zip(rows_of(first)[0], first.rankings.scores[0].tolist(), strict=True))
+    fresh_scores = dict(zip(rows_of(fresh)[0], fresh.rankings.scores[0].tolist(), strict=True))
+    assert {code: fresh_scores[code] for code in known_scores} == pytest.approx(known_scores, rel=1e-4)
+    with VectorCache(kept) as cache:
+        assert len(cache) == 2
+
+
+def test_models_and_lengths_do_not_share_scores(bench: Bench, minilm_folder: Path, tmp_path: Path) -> None:
+    other = write_tiny_cross_encoder(tmp_path / "other", minilm_folder, seed=2)
+    units = candidates(documents(bench, "a.txt", "c.txt"), [[0, 1]])
+    one = bench.refined(QUESTIONS[:1], units)
+    two = bench.refined(QUESTIONS[:1], units, f"retrievers.refined.model={other}")
+    assert not np.allclose(np.sort(one.rankings.scores), np.sort(two.rankings.scores))
+
+
+def test_what_changes_scores_is_in_the_fingerprint_and_what_does_not_is_not(
+    bench: Bench, own_bench: Bench, minilm_folder: Path, tmp_path: Path
+) -> None:
+    from ragtrial.storage.fingerprints import file_digest, fingerprint
+
+    def name(used: Bench, *overrides: str) -> str:
+        refiner = used.refiner(*(f"retrievers.refined.{one}" for one in overrides))
+        return fingerprint([refiner.identity(), refiner.inputs(file_digest)])
+
+    assert name(bench) == name(bench, "batch_size=7", "top_k=1", "device=meta")
+    others = ["max_length=20", "precision=bfloat16", "title=false", "candidates=7"]
+    assert len({name(bench), *(name(bench, one) for one in others)}) == 5
+    before = name(own_bench)
+    break_model(own_bench)
+    assert name(own_bench) != before
+
+
+def test_titles_are_read_unless_that_is_switched_off(reranker: Path, tmp_path: Path) -> None:
+    bench = write_bench(tmp_path, {"kind": "rerank", "model": str(reranker), "device": "cpu"})
+    units = bench.units([("soup/leek.md", 0, 40)])
+    title = bench.materials().library.titles[int(units.document[0])]
+    assert title == "Leek soup"
+    for overrides, text in (((), f"{title} {units.text(0)}"), (("retrievers.refined.title=false",), units.text(0))):
+        found = bench.refined(QUESTIONS[:1], candidates(units, [[0]]), *overrides)
+        own = raw_scores(reranker, [(QUESTIONS[0], text)])
+        np.testing.assert_allclose(found.rankings.scores[0], own, rtol=1e-4)
+
+
+def test_candidates_without_text_come_last_with_the_least_score_of_the_question(bench: Bench) -> None:
+    units = documents(bench, "0.txt", "a.txt", "c.txt")
+    found = bench.refined([*QUESTIONS, "?"], candidates(units, [[0, 1, 2], [2, 0], [0]]))
+    assert [row[-1] for row in rows_of(found)] == [0, 0, 0]
+    for row, length in ((0, 3), (1, 2)):
+        assert found.rankings.scores[row, length - 1] == found.rankings.scores[row, length - 2]
+    assert found.rankings.scores[2, 0] == 0
+    assert (found.facts["pairs"], found.facts["pairs_without_text"]) == (3, 3)
+    (caution,) = bench.refiner().cautions("reranked", found.facts)
+    assert caution.message == (
+        "reranked: 3 candidates have no text that the reranker could read; they were put last. See whether the "
+        "documents are empty."
+    )
+
+
+def test_a_setting_none_of_whose_candidates_has_text_fails_and_says_so(bench: Bench) -> None:
+    units = documents(bench, "0.txt")
+    with pytest.raises(RunError) as failure:
+        bench.refined(QUESTIONS, candidates(units, [[0], []]))
+    assert str(failure.value) == (
+        "refined: none of the 1 candidates has any text, and a reranker reads texts. See whether the documents are "
+        "empty."
+    )
+    with pytest.raises(RunError, match=r"empty, or set title: true\.$"):
+        bench.refined(QUESTIONS, candidates(units, [[0], []]), "retrievers.refined.title=false")
+
+
+def test_questions_for_which_nothing_was_found_or_that_were_skipped_stay_what_they_are(bench: Bench) -> None:
+    units = documents(bench, "a.txt")
+    given_part = candidates(units, [[], [0]])
+    skipped = np.array([True, False])
+    found = bench.refined(QUESTIONS, Candidates(units, given_part.rankings, skipped))
+    assert rows_of(found) == [[], [0]]
+    assert found.skipped.tolist() == [True, False]
+    nothing = bench.refined(QUESTIONS, candidates(units, [[], []]))
+    assert rows_of(nothing) == [[], []]
+    assert bench.refined([], candidates(units, [])).facts["pairs"] == 0
+
+
+def test_models_that_give_no_single_score_are_refused_by_their_files(
+    bench: Bench, tiny_model: Path, minilm_folder: Path, tmp_path: Path
+) -> None:
+    labels = write_tiny_cross_encoder(tmp_path / "labels", minilm_folder, seed=1, labels=3)
+    bare = shutil.copytree(labels, tmp_path / "bare")
+    edit_json(bare / "config.json", architectures=["BertForMaskedLM"])
+    ending = (
+        "`model:` takes a cross-encoder that gives a pair of texts one score, such as "
+        "cross-encoder/ms-marco-MiniLM-L6-v2."
+    )
+    for model, why in (
+        (tiny_model, "it is an embedding model (SentenceTransformer)"),
+        (labels, "it gives a pair 3 scores (one for each of its labels)"),
+        (bare, "it has no layer that gives a score (its architecture is BertForMaskedLM)"),
+    ):
+        override = f"retrievers.refined.model={model}"
+        with pytest.raises(ConfigError) as fault:
+            bench.refiner(override).check(bench.materials(override), [])
+        assert str(fault.value) == f"refined: the model {str(model)!r} cannot rerank: {why}. {ending}"
+    bench.refiner().check(bench.materials(), [])
+
+
+def test_a_model_saved_by_the_library_is_taken_for_what_it_is(bench: Bench, reranker: Path, tmp_path: Path) -> None:
+    from sentence_transformers import CrossEncoder
+
+    CrossEncoder(str(reranker), device="cpu").save(str(tmp_path / "saved"))
+    override = f"retrievers.refined.model={tmp_path / 'saved'}"
+    bench.refiner(override).check(bench.materials(override), [])
+    part = candidates(documents(bench, "a.txt", "b.txt"), [[0, 1]])
+    saved, plain = bench.refined(QUESTIONS[:1], part, override), bench.refined(QUESTIONS[:1], part)
+    np.testing.assert_allclose(saved.rankings.scores, plain.rankings.scores, rtol=1e-4)
+    assert saved.facts["max_length"] == MOST_TOKENS
+
+
+@pytest.mark.parametrize(
+    ("length", "message"),
+    [
+        (65, "refined: max_length is 65; the model {model!r} reads at most 64 tokens. Lower it, or leave it out."),
+        (
+            3,
+            "refined: max_length is 3; the 3 special tokens of a pair take all of it. It must be at least 4, and "
+            "useful values are above 100.",
+        ),
+    ],
+)
+def test_a_length_that_the_model_cannot_read_is_refused(
+    bench: Bench, reranker: Path, length: int, message: str
+) -> None:
+    override = f"retrievers.refined.max_length={length}"
+    with pytest.raises(ConfigError) as fault:
+        bench.refiner(override).check(bench.materials(override), [])
+    assert str(fault.value) == message.format(model=str(reranker))
+
+
+def test_a_model_that_is_not_there_is_named_with_what_was_tried(bench: Bench, tmp_path: Path) -> None:
+    for model, message in (
+        (
+            "cross-encoder/no-such-model",
+            "the model 'cross-encoder/no-such-model' cannot be found. Tried the hub's cache",
+        ),
+        (tmp_path / "nowhere", f"the model folder {tmp_path / 'nowhere'} is not there"),
+    ):
+        override = f"retrievers.refined.model={model}"
+        with pytest.raises(ModelNotFoundError) as fault:
+            bench.refiner(override).check(bench.materials(), [])
+        assert str(fault.value).startswith(message)
+
+
+def test_a_model_that_gives_no_numbers_fails_and_names_the_pair(own_bench: Bench) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    weights = own_bench.experiment.folder / "model" / "model.safetensors"
+    tensors = load_file(weights)
+    tensors["classifier.bias"][:] = np.nan
+    save_file(tensors, weights, metadata={"format": "pt"})
+    with pytest.raises(RunError) as failure:
+        own_bench.refined(QUESTIONS[:1], candidates(documents(own_bench, "a.txt"), [[0]]))
+    assert str(failure.value) == (
+        f"the reranker in {weights.parent} returned NaN or infinity for 1 of 1 pairs; the first is the question "
+        "'How long do I bake rye bread?' with the text that begins 'Bake the rye bread for an hour.'."
+    )
+    assert not list((own_bench.experiment.workspace / "pairs").glob("*.sqlite-journal"))
+
+
+def test_a_reranked_setting_runs_from_a_config_and_another_depth_scores_no_pair_twice(
+    reranker: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(reranker, tmp_path / "model")
+    options = {"kind": "rerank", "model": "model", "device": "cpu", "candidates": 6}
+    experiment = write_bench(tmp_path, options).experiment
+    report = run_experiment(experiment.config())
+    fewer = run_experiment(experiment.config("retrievers.refined.candidates=4"))
+    assert report.failures == fewer.failures == []
+    assert [one.setting("refined").facts["pairs"] for one in (report, fewer)] == [4 * 6, 4 * 4]
+    (kept,) = (experiment.workspace / "pairs").glob("*.sqlite")
+    with VectorCache(kept) as cache:
+        assert len(cache) == 4 * 6
+
+
+def test_kept_scores_are_told_checked_and_made_again_when_they_are_damaged(own_bench: Bench) -> None:
+    units = candidates(documents(own_bench, "a.txt", "b.txt"), [[0, 1]])
+    first = own_bench.refined(QUESTIONS[:1], units)
+    (kept,) = (own_bench.experiment.workspace / "pairs").glob("*.sqlite")
+    (entry,) = [one for one in Upkeep(own_bench.experiment.workspace).entries() if one.kind == "pairs"]
+    assert entry.what == f"2 cached scores of pairs (rerank model={own_bench.experiment.folder / 'model'})"
+    with closing(sqlite3.connect(kept)) as database, database:
+        database.execute("UPDATE vectors SET vector = ?", (bytes(4),))
+    ((_, why),) = Upkeep(own_bench.experiment.workspace).verify()
+    assert why == "2 scores of pairs had other bytes than were written"
+    again = own_bench.refined(QUESTIONS[:1], units)
+    np.testing.assert_array_equal(again.rankings.scores, first.rankings.scores)
