@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "ragtrial"
 
 ORDER = [
     "errors", "records", "registry", "options", "validation", "progress", "rankings", "judgments", "spans",
-    "compiled", "matching", "storage", "functions", "dataset", "tokenizers", "chunkers", "context", "embedders",
+    "compiled", "matching", "storage", "functions", "dataset", "tokenizers", "chunkers", "context", "terms", "embedders",
     "stores", "health", "retrievers", "refiners", "latency", "overlaps", "grading", "span_labels", "context_sizes", "metrics",
     "evaluators", "ranges", "report_folders", "report_parts", "report", "formats", "mismatch", "sources", "scoring",
     "drilldown", "environment", "config", "setting", "opened", "outcomes", "ground", "plan", "audit", "judging",
@@ -23,6 +23,8 @@ ORDER = [
 DOORS = ["__init__.py", "__main__.py"]
 HEAVY = {
     "torch",
+    "bm25s",
+    "Stemmer",
     "chromadb",
     "scipy",
     "pandas",
