@@ -12,7 +12,7 @@ from ragtrial.outcomes import Audited
 from ragtrial.rankings import PADDING, Floats, Rankings
 from ragtrial.records import Caution
 from ragtrial.report_parts import AuditPart
-from ragtrial.retrievers import Retrieved
+from ragtrial.searching import Retrieved
 
 _MOVED = 0.005
 """A change of the primary metric's mean that matters, however large its standard error is."""
@@ -25,7 +25,7 @@ def audit(
     exact_evaluations: Mapping[str, Evaluation],
 ) -> AuditPart:
     """The comparison of a setting's rankings with those of exact search, which ``exact_evaluations`` are of."""
-    shares = overlap(found.collapsed.rankings, audited.scores, audited.exact.collapsed.rankings)
+    shares = overlap(found.rankings, audited.scores, audited.exact.rankings)
     known = shares[~np.isnan(shares)]
     means = {
         name: (evaluation.mean.mean, exact_evaluations[name].mean.mean) for name, evaluation in evaluations.items()

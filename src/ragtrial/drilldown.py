@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -113,13 +113,20 @@ def filled_prompt(report: Report, ranking: QueryRanking) -> FilledPrompt:
 
 def _count_tokens(setting: SettingPart, text: str) -> tuple[int | None, str]:
     """Tokens of ``text`` by the setting's embedder's tokenizer, and the name of that."""
+    written = _embedder_of(setting.parameters)
     try:
-        embedder: Embedder = TypeAdapter(AnyEmbedder).validate_python(setting.parameters["embedder"])
+        embedder: Embedder = TypeAdapter(AnyEmbedder).validate_python(written)
         tokenizer = embedder.tokenizer()
     except (RagtrialError, ValidationError):
         return None, ""
-    name = setting.parameters["embedder"].get("model") or setting.parameters["embedder"].get("tokenizer_model") or ""
+    name = written.get("model") or written.get("tokenizer_model") or ""
     return (int(tokenizer.counts([text])[0]), str(name)) if tokenizer else (None, "")
+
+
+def _embedder_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The embedder of a setting, or else of the first of its parts that has one; empty if none has."""
+    parts = (_embedder_of(part) for part in parameters.get("parts", {}).values())
+    return dict(parameters.get("embedder") or next((found for found in parts if found), {}))
 
 
 def _hits(row: dict[str, Any], texts: dict[str, dict[str, Any]], query: QueryPart, unit: Unit) -> list[FoundText]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -31,7 +31,7 @@ from ragtrial.outcomes import SettingRankings
 from ragtrial.plan import Plan
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, collapse, from_rows
-from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQueries, Query, QueryResult
+from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQueries, Query, QueryResult, Question
 from ragtrial.report import Report, new_run_id, write_report
 from ragtrial.report_parts import FailurePart
 from ragtrial.reporting import Run, build_report, ranking_rows, setting_parameters, text_rows
@@ -96,6 +96,7 @@ class RetrievalEvaluator:
         """The searches."""
         return Plan(
             self.ground,
+            self.settings,
             self._progress,
             unit=self.config.evaluators.unit,
             counted_by=self.config.embedder,
@@ -162,18 +163,11 @@ class RetrievalEvaluator:
 
         Raises InputError for what cannot be found or does not fit; under ``strict`` for warnings, too.
         """
-        errors: list[InputError] = []
-        steps: list[Callable[[], object]] = [partial(self.ground.prepare, setting) for setting in self.settings]
-        steps.append(partial(getattr, self, "resolved"))
-        for step in steps:
-            try:
-                step()
-            except InputError as error:
-                errors.append(error)
-        if len(errors) == 1:
-            raise errors[0]
-        if errors:
-            raise InputError(*dict.fromkeys(fault for error in errors for fault in error.faults))
+        used = self._used()
+        steps: list[Callable[[], object]] = [partial(self.ground.prepare, setting) for setting in used]
+        _all_of([*steps, partial(getattr, self, "resolved")])
+        questions = self.questions
+        _all_of(partial(one.retriever.check, self.plan.materials(one), questions) for one in used)
         cautions = [*self._cautions, *self.resolved.cautions, *self._span_cautions()]
         if self._strict:
             cautions += [caution for setting in self.settings for caution in self.too_long(setting)]
@@ -181,14 +175,25 @@ class RetrievalEvaluator:
             faults += (Fault(self.dataset.labels_file, message=one.message) for one in cautions)
             for setting in self.settings:
                 faults += (Fault(message=one.message) for one in self.ground.prefix_cautions(setting))
-                if setting.chunker.may_leave_out:
+                if setting.has_chunks and setting.chunker.may_leave_out:
                     told = uncovered_cautions(setting, self.ground.chunks(setting))
                     faults += (Fault(message=one.message) for one in told)
             if faults:
                 raise LabelsError(*faults)
 
+    def _used(self) -> list[Setting]:
+        """The settings and all that they are made of, each once."""
+        return list({one.ranking_key: one for setting in self.settings for one in setting.tree()}.values())
+
+    @property
+    def questions(self) -> list[Question]:
+        """What every setting is asked: a question for each labelled query."""
+        return [query.question for query in self.resolved.labels.queries]
+
     def too_long(self, setting: Setting) -> list[Caution]:
         """What the model of ``setting`` would not read to the end, counted without loading it."""
+        if not setting.has_index:
+            return []
         queries = [query.text for query in self.resolved.labels.queries]
         return list(too_long_cautions(setting, self.ground.too_long(setting, queries)))
 
@@ -200,8 +205,9 @@ class RetrievalEvaluator:
         """The settings in the order of the config; a model leaves the memory after the last setting that needs it."""
         for position, setting in enumerate(self.settings, 1):
             yield setting
-            if all(setting.embedder != later.embedder for later in self.settings[position:]):
-                self.ground.release(setting.embedder)
+            later = {one.embedder for other in self.settings[position:] for one in other.tree()}
+            for embedder in {one.embedder for one in setting.tree()} - later:
+                self.ground.release(embedder)
 
     def run(self, results: Sequence[ExperimentResults]) -> list[ExperimentResults]:
         """``results``, from any source, with evaluations added, per query and as means.
@@ -219,7 +225,7 @@ class RetrievalEvaluator:
 
     def rankings(self, setting: Setting) -> SettingRankings:
         """What ``setting`` finds for every labelled query."""
-        return self.plan.rankings(setting, [query.text for query in self.resolved.labels.queries])
+        return self.plan.rankings(setting, self.questions)
 
     @cached_property
     def judge(self) -> Judge:
@@ -241,7 +247,7 @@ class RetrievalEvaluator:
                     span = chunks.span(unit)
                     hits.append(Hit(chunks.document_id(unit), score, chunks.id(unit), span.start, span.end))
             results.append(QueryResult(query.id, tuple(hits), query.text))
-        return ExperimentResults(found.setting.name, tuple(results), setting_parameters(self.config, found.setting))
+        return ExperimentResults(found.setting.name, tuple(results), setting_parameters(found.setting))
 
     def _evaluated(self, results: ExperimentResults) -> ExperimentResults:
         # Passages become documents only through the library; ids are compared as they are, unless it is there anyway.
@@ -276,7 +282,7 @@ class RetrievalEvaluator:
     def _graded(
         self, results: ExperimentResults, queries: Sequence[Query], by_id: Mapping[str, QueryResult]
     ) -> GradedRankings:
-        options, depth = self.config.evaluators, max(retriever.top_k for retriever in self.config.retrievers.values())
+        options, depth = self.config.evaluators, max(setting.retriever.top_k for setting in self.settings)
         hits = [by_id[query.id].hits if query.id in by_id else () for query in queries]
         if options.unit == "span":
             return grade_given_chunks(results.name, hits, self.judge.span_labels, self.ground.library, depth, options)
@@ -284,6 +290,20 @@ class RetrievalEvaluator:
         rows = [[documents.setdefault(hit.doc, len(documents)) for hit in row] for row in hits]
         unique = collapse(from_rows(rows), np.arange(len(documents), dtype=np.int32)).rankings
         return grade(unique, list(documents), queries, depth, options.relevance_threshold)
+
+
+def _all_of(steps: Iterable[Callable[[], object]]) -> None:
+    """Take every step; of what is wrong with the input all is raised at once, as one InputError."""
+    errors: list[InputError] = []
+    for step in steps:
+        try:
+            step()
+        except InputError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise InputError(*dict.fromkeys(fault for error in errors for fault in error.faults))
 
 
 def run_experiment(
@@ -324,7 +344,8 @@ def search_settings(
     """What the settings of ``config`` (or ``only`` one) return for ``text``. Raises ConfigError for an unknown name."""
     progress = progress or Silent()
     settings = chosen_settings(config, only)
-    plan = Plan(ground_of(config, corpus_of(config.dataset), progress), progress, unit=config.evaluators.unit)
+    ground = ground_of(config, corpus_of(config.dataset), progress)
+    plan = Plan(ground, settings, progress, unit=config.evaluators.unit)
     return {setting.name: plan.search(setting, text) for setting in settings}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, astuple
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from ragtrial.embedders.cached import CachedEmbedder, TextList
 from ragtrial.errors import ModelNotFoundError, RunError, did_you_mean
 from ragtrial.health import LengthWatch
 from ragtrial.options import TOKENIZERS
-from ragtrial.outcomes import BuiltIndex, Embeddings
+from ragtrial.outcomes import BuiltIndex, Costs, Embeddings
 from ragtrial.progress import Progress, stage
 from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Caution, Span
@@ -64,15 +65,20 @@ class Ground:
 
         Raises ModelNotFoundError, also for sizes in tokens that no tokenizer is there to count, and PrefixesError.
         """
-        setting.chunker.check()
-        self.unit_tokenizer(setting)
-        self.embedder(setting.embedder)
-        if setting.context.prefixes is not None:  # whose rows are right or not only beside the chunks
+        if "chunker" in setting.reached_by:
+            setting.chunker.check()
+            self.unit_tokenizer(setting)
+        if "embedder" in setting.reached_by:
+            self.embedder(setting.embedder)
+        if (
+            setting.has_chunks and setting.context.prefixes is not None
+        ):  # whose rows are right or not only beside the chunks
             self.texts(setting, self.chunks(setting))
 
     def release(self, embedder: Embedder) -> None:
         """Let go of the model of ``embedder``: no later setting needs it."""
-        self.embedder(embedder).release()
+        if embedder in self._embedders:
+            self._embedders[embedder].release()
 
     def located(self, sought: Sequence[Sought], library: Library) -> list[Located]:
         """How and where each passage is found in ``library``, as ``passages.locate_all`` finds them."""
@@ -155,7 +161,7 @@ class Ground:
 
     def prefix_cautions(self, setting: Setting) -> Iterator[Caution]:
         """A warning if the file of prefixes has none for some chunks of ``setting``. Raises PrefixesError."""
-        if setting.context.prefixes is None:
+        if not setting.has_chunks or setting.context.prefixes is None:
             return
         chunks = self.chunks(setting)
         surroundings = self.texts(setting, chunks).surroundings
@@ -225,6 +231,28 @@ class Ground:
 
         what = f"index ({setting.store.summary()})"
         return self.workspace.load("indexes", name, what, build, read, every_byte=every_byte)
+
+    def reach(self, setting: Setting, *, builds: bool = True) -> dict[str, Any]:
+        """What tells the ground of a setting's own searches from others; without ``builds`` not that of its index."""
+        reached, found = setting.retriever.reached_by, dict[str, Any]()
+        if setting.has_index:
+            index = self.index(setting, self.chunks(setting))
+            found["index"] = [index.folder.name, index.id] if builds else [index.folder.name]
+        elif setting.has_chunks:
+            found["texts"] = [self.texts(setting, self.chunks(setting)).name]
+        elif "chunker" in reached:
+            found["chunks"] = [self.chunks(setting).name]
+        elif "context" in reached:
+            found["context"] = [fingerprint(setting.context.identity())]
+        if "embedder" in reached:
+            embedder = self.embedder(setting.embedder)
+            found["embedder"] = [embedder.fingerprint, embedder.query_prefix, embedder.document_prefix]
+        return found
+
+    def costs(self, setting: Setting) -> Costs:
+        """What the vectors and the index of a setting took when they were made."""
+        index = self.index(setting, self.chunks(setting))
+        return Costs(index_bytes=index.description.get("bytes"))
 
     def vectors(self, setting: Setting, chunks: Chunks) -> Vectors:
         """The vectors of all chunks, with the order that breaks ties."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,7 +21,7 @@ from ragtrial.overlaps import Overlaps
 from ragtrial.rankings import PADDING, Counts, collapse, from_rows
 from ragtrial.records import Hit, Query
 from ragtrial.report_parts import AuditPart
-from ragtrial.retrievers import Retrieved
+from ragtrial.searching import Retrieved
 from ragtrial.span_labels import SpanLabels, span_labels
 from ragtrial.spans import ChunkSpans
 
@@ -75,17 +75,26 @@ class Judge:
     def score(self, rankings: SettingRankings) -> Scored:
         """``rankings``, graded and evaluated."""
         graded = self._graded(rankings, rankings.retrieved)
-        evaluations = evaluated(graded, self._metrics, self._options)
+        evaluations = self._evaluated(graded, self._metrics, rankings)
         audited, part, budget = rankings.audited, None, None
         if audited:
-            exact = evaluated(self._graded(rankings, audited.exact), self._metrics, self._options)
+            exact = self._evaluated(self._graded(rankings, audited.exact), self._metrics, rankings)
             part = audit(rankings.retrieved, audited, evaluations, exact)
         if self._options.budget is not None:
             hits = np.minimum(rankings.sizes.fitting(self._options.budget), graded.lengths)
-            within = evaluated(graded.cut(hits), self._metrics.at_depth(graded.depth), self._options)
+            within = self._evaluated(graded.cut(hits), self._metrics.at_depth(graded.depth), rankings)
             scores = {str(one.metric.at(None)): one for one in within.values()}  # the budget is the cutoff
             budget = WithinBudget(self._options.budget, hits, scores, hits >= graded.lengths)
         return Scored(tuple(query.id for query in self._queries), rankings, graded, evaluations, part, budget)
+
+    def _evaluated(
+        self, graded: GradedRankings, metrics: MetricChoice, rankings: SettingRankings
+    ) -> dict[str, Evaluation]:
+        """The evaluations; a query that could not be answered counts in none: 0 would be a lie."""
+        made = evaluated(graded, metrics, self._options)
+        if not rankings.skipped.any():
+            return made
+        return {name: replace(one, counted=one.counted & ~rankings.skipped) for name, one in made.items()}
 
     def _graded(self, rankings: SettingRankings, retrieved: Retrieved) -> GradedRankings:
         options, top_k = self._options, rankings.setting.retriever.top_k

@@ -7,14 +7,16 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 SAMPLE = 50
 _WARM_UP = 3
 
 
-def measure_latency(search: Callable[[str], object], queries: Sequence[str], seed: int) -> dict[str, Any] | None:
-    """Seconds per query of ``search``: p50 and p95 over at most 50 queries drawn with ``seed``; None without queries.
+def measure_latency(search: Callable[[T], object], queries: Sequence[T], seed: int) -> dict[str, Any] | None:
+    """Seconds per query of ``search``: p50, p95, p99 over at most 50 queries drawn with ``seed``; None without queries.
 
     One query at a time, after three that are not counted. Percentiles are nearest-rank. Carries the machine and the
     date, because the numbers mean nothing without them.
@@ -33,6 +35,7 @@ def measure_latency(search: Callable[[str], object], queries: Sequence[str], see
     return {
         "p50": _percentile(seconds, 50),
         "p95": _percentile(seconds, 95),
+        "p99": _percentile(seconds, 99),
         "n": len(seconds),
         "machine": f"{platform.system()} {platform.machine()}, {platform.processor() or 'processor not named'}",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -1,52 +1,100 @@
-"""A setting at work: its index open, its embedder ready."""
+"""Settings at work: their indexes open, each once, whatever searches it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cached_property, partial
 
-from ragtrial.embedders.cached import CachedEmbedder
-from ragtrial.rankings import Codes, Floats
-from ragtrial.retrievers import Retrieved, retrieve_units
+from ragtrial.errors import StoreError
+from ragtrial.grading import Unit
+from ragtrial.ground import Ground
+from ragtrial.materials import SettingMaterials
+from ragtrial.progress import Progress
+from ragtrial.records import Question
+from ragtrial.refiners import Refiner
+from ragtrial.retrievers import Candidates, Retriever
+from ragtrial.searching import Demand, Ranked, ranked_from, retrieve
 from ragtrial.setting import Setting
 from ragtrial.stores import Index
 
+Indexes = Mapping[str, Index]
+"""Open indexes by the ``index_key`` of the settings that search them."""
 
-@dataclass(frozen=True)
-class _Materials:
-    """What the plan hands to a retriever."""
 
-    opened: Index
-    embed: Callable[[Sequence[str]], Floats]
+class Opened:
+    """A setting at work; its parts are put to work when it is asked without their rankings.
+
+    With ``is_fresh`` nothing that depends on a question is read from the disk.
+    """
+
+    def __init__(
+        self, ground: Ground, setting: Setting, unit: Unit, progress: Progress, indexes: Indexes, *, is_fresh: bool
+    ) -> None:
+        self._setting = setting
+        self._unit = unit
+        self._indexes = indexes
+        materials = SettingMaterials(ground, setting, progress, self.index, is_fresh=is_fresh)
+        self._at_work = setting.retriever.open(materials) if isinstance(setting.retriever, Retriever) else None
+        self._refining = setting.retriever.open(materials) if isinstance(setting.retriever, Refiner) else None
+        self._open_part = partial(Opened, ground, unit=unit, progress=progress, indexes=indexes, is_fresh=is_fresh)
+
+    @cached_property
+    def _parts(self) -> list[Opened]:
+        return [self._open_part(part) for part in self._setting.parts]
 
     def index(self) -> Index:
-        return self.opened
+        """The setting's own index."""
+        return self._indexes[self._setting.index_key]
 
-    def embed_queries(self, texts: Sequence[str]) -> Floats:
-        return self.embed(texts)
+    def ranked(self, questions: Sequence[Question], demand: Demand) -> Ranked:
+        """The rankings of ``questions``, those of the parts found on the way."""
+        if self._at_work is not None:
+            return self.retrieved(questions, demand)
+        wordings, depth = self._setting.wordings(questions), Demand(candidates=self._setting.depth_of_parts)
+        return self.refined(questions, [part.ranked(wordings, depth).candidates for part in self._parts], demand)
+
+    def retrieved(
+        self, questions: Sequence[Question], demand: Demand, advance: Callable[[int], None] = lambda _: None
+    ) -> Ranked:
+        """The rankings of a retriever; ``advance`` is told of every question that is done."""
+        if self._at_work is None:
+            raise TypeError(f"{self._setting.name} refines the rankings of others")
+        return retrieve(self._at_work, questions, demand, self._unit, advance)
+
+    def refined(self, questions: Sequence[Question], parts: Sequence[Candidates], demand: Demand) -> Ranked:
+        """The rankings of a refiner, from those of its parts."""
+        if self._refining is None:
+            raise TypeError(f"{self._setting.name} refines nothing")
+        return ranked_from(self._refining.refine(questions, parts), demand, self._unit)
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A setting at work. ``unit_of`` maps a chunk's code to that of its document, or to itself."""
+@contextmanager
+def opened_indexes(ground: Ground, settings: Sequence[Setting]) -> Iterator[Indexes]:
+    """The indexes of ``settings``, open; no other process has those open meanwhile that do not bear it."""
+    searched = {setting.index_key: setting for setting in settings if setting.has_index}
+    with ExitStack() as held:
+        # In one order for all processes: none waits for another that waits for it.
+        for _, setting in sorted(searched.items()):
+            if not setting.store.is_exact:
+                folder = ground.index(setting, ground.chunks(setting)).folder
+                what = f"the {setting.store.kind} index of {setting.name}"
+                held.enter_context(ground.workspace.lock(f"open-{folder.name}", what))
+        indexes = {}
+        for key, setting in searched.items():
+            indexes[key] = _open(ground, setting)
+            held.callback(indexes[key].close)
+        yield indexes
 
-    setting: Setting
-    unit_of: Codes
-    index: Index
-    embedder: CachedEmbedder
 
-    def retrieve(self, queries: Sequence[str]) -> Retrieved:
-        """The ranked units of many queries."""
-        return self._search(queries, self.embedder.embed_queries)
-
-    def retrieve_alone(self, query: str) -> Retrieved:
-        """The ranked units of one query, embedded by the model itself: nothing is read from the disk's cache."""
-        prefix = self.embedder.query_prefix
-        # Once, however often more chunks are asked for: a system at work would keep the vector, too.
-        embed_once = cache(lambda texts: self.embedder.embed_now([prefix + text for text in texts]))
-        return self._search([query], lambda texts: embed_once(tuple(texts)))
-
-    def _search(self, queries: Sequence[str], embed: Callable[[Sequence[str]], Floats]) -> Retrieved:
-        retriever = self.setting.retriever.open(_Materials(self.index, embed))
-        return retrieve_units(retriever, queries, self.setting.retriever.top_k, self.unit_of)
+def _open(ground: Ground, setting: Setting) -> Index:
+    chunks = ground.chunks(setting)
+    vectors = ground.vectors(setting, chunks)
+    # Chroma finds nothing in a graph with other bytes, or ends the process.
+    folder = ground.index(setting, chunks, every_byte=True).folder
+    try:
+        return setting.store.open(vectors, folder)
+    except StoreError as error:
+        workspace = ground.workspace
+        workspace.drop_damaged("indexes", folder.name, workspace.build_id("indexes", folder.name), error)
+        return setting.store.open(vectors, ground.index(setting, chunks).folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 from ragtrial.context_sizes import ContextSizes
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.health import VectorHealth
+from ragtrial.judgments import Bools
 from ragtrial.rankings import Floats
-from ragtrial.retrievers import Retrieved
+from ragtrial.retrievers import Facts
+from ragtrial.searching import Retrieved
 from ragtrial.setting import Setting
 from ragtrial.storage.arrays import read_array
 
@@ -30,25 +33,42 @@ class Audited:
 
 
 @dataclass(frozen=True, eq=False)
+class Costs:
+    """What a setting takes beside its quality, as it was measured when its stages were made.
+
+    Seconds to embed its texts (at the rate of this model on this machine) and to build its index, and the bytes of
+    that; None where there is none, or where it is not known.
+    """
+
+    embedding_seconds: float | None = None
+    indexing_seconds: float | None = None
+    index_bytes: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class SettingRankings:
     """What a setting found: ranked documents or chunks, the chunks that brought them, and what there is to say of it.
 
-    ``index`` describes the index; ``too_long`` counts chunks and queries beyond what the model reads (None: unknown);
-    ``timings`` are seconds per stage, of this run; ``latency`` is of the run that retrieved; ``audited`` is there
-    where the index is not exact.
+    ``chunks`` are what it ranks. ``skipped``, shape (queries,), marks those that could not be answered. ``index``
+    describes its own index and ``health`` its vectors, empty and None without one; ``too_long`` counts chunks and
+    queries beyond what its model reads (None: unknown). ``timings`` are seconds per stage, of this run; ``latency``
+    is of the run that retrieved; ``audited`` is there where the index is not exact.
     """
 
     setting: Setting
     fingerprint: str
     chunks: Chunks
     retrieved: Retrieved
+    skipped: Bools
+    facts: Facts
     sizes: ContextSizes
-    index: dict[str, Any]
-    health: VectorHealth
-    too_long: dict[str, int | None]
-    timings: dict[str, float]
+    index: Mapping[str, Any]
+    health: VectorHealth | None
+    too_long: Mapping[str, int | None]
+    timings: Mapping[str, float]
     latency: dict[str, Any] | None
     audited: Audited | None
+    costs: Costs
 
 
 @dataclass(frozen=True, eq=False)

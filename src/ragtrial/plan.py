@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,19 +17,23 @@ from ragtrial.context_sizes import context_sizes, token_counts
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.drilldown import FoundText
 from ragtrial.embedders import Embedder
-from ragtrial.errors import StoreError
+from ragtrial.errors import RunError
 from ragtrial.grading import Unit
 from ragtrial.ground import Ground
 from ragtrial.latency import measure_latency
-from ragtrial.opened import Opened
-from ragtrial.outcomes import Audited, SettingRankings
+from ragtrial.materials import SettingMaterials
+from ragtrial.opened import Opened, opened_indexes
+from ragtrial.outcomes import Audited, Costs, SettingRankings
 from ragtrial.progress import Progress, stage
-from ragtrial.rankings import PADDING, Codes, Counts, Floats
-from ragtrial.retrievers import Retrieved
+from ragtrial.rankings import PADDING, Counts, Floats
+from ragtrial.records import Question
+from ragtrial.retrievers import Candidates
+from ragtrial.searching import Demand, Ranked
 from ragtrial.setting import Setting
 from ragtrial.storage.arrays import read_array, write_array
 from ragtrial.storage.atomic import write_text
 from ragtrial.storage.fingerprints import fingerprint
+from ragtrial.stores import Index
 from ragtrial.stores.exact import ExactStore
 
 T = TypeVar("T")
@@ -41,14 +45,16 @@ AUDITED_BELOW = 100_000
 class Plan:
     """Makes stages and keeps them: what is finished is never made again, here or in another run.
 
-    ``unit`` is what rankings are of: documents, or, for passages in them, chunks. ``latency`` measures single queries;
-    ``audit`` compares with exact search also indexes of many vectors. The sizes of contexts are counted in tokens of
-    ``counted_by``, so that they are the same for all settings; by default of each setting's own embedder.
+    Each ranking is made once, as deep as any of ``settings`` needs it. ``unit`` is what rankings are of: documents,
+    or, for passages in them, chunks. ``latency`` measures single queries; ``audit`` compares with exact search also
+    indexes of many vectors. The sizes of contexts are counted in tokens of ``counted_by``, so that they are the same
+    for all settings; by default of each setting's own embedder.
     """
 
     def __init__(
         self,
         ground: Ground,
+        settings: Sequence[Setting],
         progress: Progress,
         *,
         unit: Unit = "document",
@@ -65,119 +71,207 @@ class Plan:
         self._latency = latency
         self._audit = audit
         self._seed = seed
+        self._demands = demands(settings)
 
-    def rankings(self, setting: Setting, queries: Sequence[str]) -> SettingRankings:
-        """The ranked documents of ``setting`` for the texts of ``queries``.
+    def rankings(self, setting: Setting, questions: Sequence[Question]) -> SettingRankings:
+        """The ranked documents, or chunks, of ``setting`` for ``questions``.
 
         Raises RunError if a stage fails; the stages before it are kept.
         """
         timings: dict[str, float] = {}
-        with _timed(timings, "chunks"):
-            chunks = self.ground.chunks(setting)
-            too_long = self.ground.too_long(setting, queries)
-        with _timed(timings, "embeddings"):
-            health = self.ground.embeddings(setting, chunks).health
-        with _timed(timings, "index"):
-            index = self.ground.index(setting, chunks)
+        self._make_ground(setting, questions, timings)
         with _timed(timings, "retrieval"):
-            retrieved = self._found(setting, chunks, queries)
-            tokens = self._tokens(setting, chunks, queries, retrieved)
+            ranked = self.ranked(setting, questions).cut(Demand(units=setting.retriever.top_k))
+            tokens = self._tokens(setting, questions, ranked)
         latency, audited = None, None
-        if self._latency:
+        if self._latency and all(part.retriever.has_latency for part in setting.tree()):
             with _timed(timings, "latency"):
-                latency = self._measured(setting, chunks, queries)
-        if not setting.store.is_exact and (self._audit or len(chunks) < AUDITED_BELOW):
+                latency = self._measured(setting, questions)
+        if self._is_audited(setting):
             with _timed(timings, "audit"):
-                audited = self._audited(setting, chunks, queries)
+                audited = self._audited(setting, questions)
+        chunks = self.ground.chunks(setting) if setting.has_index else None
+        index = self.ground.index(setting, chunks) if chunks else None
         return SettingRankings(
             setting=setting,
-            fingerprint=fingerprint(["setting", index.folder.name, self._query_side(setting)]),
-            chunks=chunks,
-            retrieved=retrieved,
-            sizes=context_sizes(chunks, retrieved.collapsed.units, tokens),
-            index=self.ground.index(setting, chunks).description,
-            health=health,
-            too_long=too_long,
+            fingerprint=fingerprint(
+                ["setting", self._base(setting, builds=False), setting.retriever.top_k, self._unit]
+            ),
+            chunks=ranked.units,
+            retrieved=ranked.retrieved,
+            skipped=ranked.skipped,
+            facts=ranked.facts,
+            sizes=context_sizes(ranked.units, ranked.retrieved.units, tokens),
+            index=index.description if index else {},
+            health=self.ground.embeddings(setting, chunks).health if chunks else None,
+            too_long=self.ground.too_long(setting, [question.text for question in questions]) if chunks else {},
             timings=timings,
             latency=latency,
             audited=audited,
+            costs=self.ground.costs(setting) if chunks else Costs(),
         )
+
+    def materials(self, setting: Setting) -> SettingMaterials:
+        """What the retriever of ``setting`` may look at before anything is searched: its index is not open."""
+
+        def no_index() -> Index:
+            raise RunError(f"setting {setting.name!r}: its index is open only while it is searched.")
+
+        return SettingMaterials(self.ground, setting, self._progress, no_index)
 
     def search(self, setting: Setting, text: str) -> list[FoundText]:
         """What ``setting`` finds for one text that no label knows."""
-        chunks = self.ground.chunks(setting)
-        with self._alone(setting, chunks), self._opened(setting, chunks) as opened:
-            found = opened.retrieve([text]).collapsed
-        scores = found.rankings.scores[0].tolist()
+        with self._opened(setting) as opened:
+            ranked = opened.ranked([Question(text)], Demand(units=setting.retriever.top_k))
+        units, library = ranked.units, self.ground.library
+        scores = ranked.retrieved.rankings.scores[0].tolist()
         hits = []
-        for rank, (unit, score) in enumerate(zip(found.units[0].tolist(), scores, strict=True), 1):
+        for rank, (unit, score) in enumerate(zip(ranked.retrieved.units[0].tolist(), scores, strict=True), 1):
             if unit != PADDING:
-                title, span = self.ground.library.titles[int(chunks.document[unit])], chunks.span(unit)
-                where = (chunks.document_id(unit), title, span.start, span.end)
-                hits.append(FoundText(rank, *where, score, chunks.text(unit), pages=chunks.pages(unit)))
+                title, span = library.titles[int(units.document[unit])], units.span(unit)
+                where = (units.document_id(unit), title, span.start, span.end)
+                known = None if np.isnan(score) else score
+                hits.append(FoundText(rank, *where, known, units.text(unit), pages=units.pages(unit)))
         return hits
 
-    @contextmanager
-    def _alone(self, setting: Setting, chunks: Chunks) -> Iterator[None]:
-        """No other process has the index of ``setting`` open meanwhile, if it is one that does not bear it."""
-        index = self.ground.index(setting, chunks)
-        with (
-            nullcontext()
-            if setting.store.is_exact
-            else self._workspace.lock(f"open-{index.folder.name}", f"the {setting.store.kind} index of {setting.name}")
-        ):
-            yield
+    def ranked(self, setting: Setting, questions: Sequence[Question]) -> Ranked:
+        """The rankings of ``setting`` as deep as anything needs them, made where they are not there."""
+        demand = self._demands[setting.ranking_key]
+        known = self._known_units(setting)
+
+        def make() -> str:
+            return self._made(setting, questions, demand)
+
+        def read(folder: Path) -> Ranked:
+            return Ranked.load(folder, self.ground.library, known)
+
+        return self._workspace.read("rankings", make, read).cut(demand)
+
+    def _made(self, setting: Setting, questions: Sequence[Question], demand: Demand) -> str:
+        """The name of rankings that are as deep as ``demand`` at least, and there."""
+        found = self._deep_enough(setting, questions, demand)
+        if found is None:
+            # Before any lock is held: whoever waits for a stage holds nothing that its builder needs.
+            parts = [self._part(setting, part, questions) for part in setting.parts]
+            with self._opened(setting, [setting]) as opened:
+                found = self._deep_enough(setting, questions, demand)  # another run may have made it meanwhile
+                if found is None:
+                    # Opening may have built a damaged index again: what it finds goes by another name.
+                    found = self._ranking_name(setting, questions, demand)
+
+                    def build(folder: Path) -> None:
+                        name = f"retrieval ({setting.name})"
+                        with stage(self._progress, name, len(questions), "queries") as progress:
+                            if setting.parts:
+                                ranked = opened.refined(questions, parts, demand)
+                                progress.advance(len(questions))
+                            else:
+                                ranked = opened.retrieved(questions, demand, progress.advance)
+                        ranked.save(folder, self._known_units(setting))
+
+                    self._workspace.stage("rankings", found, f"rankings of {setting.name}", build)
+        self._workspace.mark("rankings", found)
+        return found
+
+    def _part(self, setting: Setting, part: Setting, questions: Sequence[Question]) -> Candidates:
+        """The rankings of a part, for what it is asked, cut at what is looked at of them."""
+        demand = Demand(candidates=setting.depth_of_parts)
+        return self.ranked(part, setting.wordings(questions)).cut(demand).candidates
+
+    def _deep_enough(self, setting: Setting, questions: Sequence[Question], demand: Demand) -> str | None:
+        """The name of finished rankings that are as deep as ``demand``: its own, or the least deep that will do."""
+        own = self._ranking_name(setting, questions, demand)
+        if self._workspace.has("rankings", own):
+            return own
+        base, _, _ = own.partition("-")
+        deeper = []
+        for path in self._workspace.path("rankings", own).parent.glob(f"{base}-*"):
+            _, candidates, units = path.name.split("-")
+            if Demand(int(candidates), int(units)).covers(demand) and self._workspace.has("rankings", path.name):
+                deeper.append((int(candidates) + int(units), path.name))
+        return min(deeper)[1] if deeper else None
+
+    def _ranking_name(self, setting: Setting, questions: Sequence[Question], demand: Demand) -> str:
+        return f"{self._ranking_base(setting, questions)}-{demand.candidates}-{demand.units}"
+
+    def _ranking_base(self, setting: Setting, questions: Sequence[Question]) -> str:
+        """What tells rankings from others, but how deep they are."""
+        asked = self._asked(setting, questions)
+        return fingerprint(["rankings", self._base(setting), asked, self._unit])
+
+    def _asked(self, setting: Setting, questions: Sequence[Question]) -> Any:
+        """What of the questions changes the rankings."""
+        own = [setting.retriever.asked(question) for question in questions]
+        return [own, *(self._asked(part, setting.wordings(questions)) for part in setting.parts)]
+
+    def _base(self, setting: Setting, *, builds: bool = True) -> list[Any]:
+        """What tells the answers of a setting from those of others, whatever it is asked and however deep.
+
+        Without ``builds`` it is the same for all builds of its indexes.
+        """
+        inputs = setting.retriever.inputs(self._workspace.digests.digest)
+        parts = [self._base(part, builds=builds) for part in setting.parts]
+        return [setting.retriever.identity(), inputs, self.ground.reach(setting, builds=builds), parts]
+
+    def _known_units(self, setting: Setting) -> Mapping[str, Chunks]:
+        """The chunks that are there anyway, by name: those of all that ``setting`` is made of."""
+        made = [self.ground.chunks(one) for one in setting.tree() if "chunker" in one.retriever.reached_by]
+        return {chunks.name: chunks for chunks in made}
+
+    def _make_ground(self, setting: Setting, questions: Sequence[Question], timings: dict[str, float]) -> None:
+        """Make what stands under the searches of ``setting`` and of its parts, and note how long that takes."""
+        for one in setting.tree():
+            if not one.has_index:
+                continue
+            with _timed(timings, "chunks"):
+                chunks = self.ground.chunks(one)
+                self.ground.too_long(one, [question.text for question in questions])
+            with _timed(timings, "embeddings"):
+                self.ground.embeddings(one, chunks)
+            with _timed(timings, "index"):
+                self.ground.index(one, chunks)
+
+    def _is_audited(self, setting: Setting) -> bool:
+        if not setting.has_index or setting.store.is_exact:
+            return False
+        return self._audit or len(self.ground.chunks(setting)) < AUDITED_BELOW
 
     @contextmanager
-    def _opened(self, setting: Setting, chunks: Chunks) -> Iterator[Opened]:
-        """The retriever of ``setting``, ready to search. The caller must be ``_alone``."""
-        vectors = self.ground.vectors(setting, chunks)
-        # Chroma finds nothing in a graph with other bytes, or ends the process.
-        folder = self.ground.index(setting, chunks, every_byte=True).folder
-        try:
-            index = setting.store.open(vectors, folder)
-        except StoreError as error:
-            self._workspace.drop_damaged(
-                "indexes", folder.name, self._workspace.build_id("indexes", folder.name), error
-            )
-            index = setting.store.open(vectors, self.ground.index(setting, chunks).folder)
-        try:
-            yield Opened(setting, self._unit_of(chunks), index, self.ground.embedder(setting.embedder))
-        finally:
-            index.close()
+    def _opened(
+        self, setting: Setting, searched: Sequence[Setting] | None = None, *, is_fresh: bool = False
+    ) -> Iterator[Opened]:
+        """``setting`` at work, with the indexes of those that are ``searched``: all of its parts, unless given."""
+        with opened_indexes(self.ground, list(setting.tree()) if searched is None else searched) as indexes:
+            yield Opened(self.ground, setting, self._unit, self._progress, indexes, is_fresh=is_fresh)
 
-    def _found(self, setting: Setting, chunks: Chunks, queries: Sequence[str]) -> Retrieved:
-        """The rankings of ``setting``."""
-
-        def build(opened: Opened, folder: Path) -> None:
-            with stage(self._progress, f"retrieval ({setting.name})", len(queries), "queries") as progress:
-                found = opened.retrieve(queries)
-                progress.advance(len(queries))
-            found.save(folder)
-
-        return self._searched("rankings", setting, chunks, queries, build, Retrieved.load)
-
-    def _tokens(self, setting: Setting, chunks: Chunks, queries: Sequence[str], retrieved: Retrieved) -> Counts | None:
-        """Tokens of each chunk that was found, in the shape of the rankings; None without a tokenizer."""
+    def _tokens(self, setting: Setting, questions: Sequence[Question], ranked: Ranked) -> Counts | None:
+        """Tokens of each unit that was found, in the shape of the rankings; None without a tokenizer."""
         tokenizer = self.ground.embedder(self._counted_by or setting.embedder).tokenizer
         if tokenizer is None:
             return None
-        name = fingerprint(["sizes", self._searched_name("rankings", setting, chunks, queries), tokenizer.fingerprint])
+        depth = setting.retriever.top_k
+        name = fingerprint(["sizes", self._ranking_base(setting, questions), depth, tokenizer.fingerprint])
 
         def build(folder: Path) -> None:
-            write_array(folder / "tokens.npy", token_counts(chunks, retrieved.collapsed.units, tokenizer))
+            write_array(folder / "tokens.npy", token_counts(ranked.units, ranked.retrieved.units, tokenizer))
 
         def read(folder: Path) -> Counts:
             return read_array(folder / "tokens.npy")
 
         return self._workspace.load("sizes", name, f"sizes of what {setting.name} finds", build, read)
 
-    def _measured(self, setting: Setting, chunks: Chunks, queries: Sequence[str]) -> dict[str, Any] | None:
+    def _measured(self, setting: Setting, questions: Sequence[Question]) -> dict[str, Any] | None:
         """How long single queries take, or took when it was measured."""
 
+        def name() -> str:
+            devices = [one.embedder.model_dump(mode="json").get("device") for one in setting.tree()]
+            top_k = setting.retriever.top_k
+            return fingerprint(["latency", self._ranking_base(setting, questions), top_k, self._seed, devices])
+
         def build(opened: Opened, folder: Path) -> None:
+            demand = Demand(units=setting.retriever.top_k)
             with stage(self._progress, f"latency ({setting.name})"):
-                latency = measure_latency(opened.retrieve_alone, queries, self._seed)
+                latency = measure_latency(lambda one: opened.ranked([one], demand), questions, self._seed)
             write_text(folder / "latency.json", json.dumps(latency))
 
         def read(folder: Path) -> dict[str, Any] | None:
@@ -186,89 +280,85 @@ class Plan:
                 raise ValueError("it is no measurement")
             return latency
 
-        return self._searched("latency", setting, chunks, queries, build, read)
+        return self._searched("latency", name, setting, build, read)
 
-    def _audited(self, setting: Setting, chunks: Chunks, queries: Sequence[str]) -> Audited:
+    def _audited(self, setting: Setting, questions: Sequence[Question]) -> Audited:
         """What the index of ``setting`` is compared with."""
+        chunks = self.ground.chunks(setting)
 
         def build(opened: Opened, folder: Path) -> None:
             with stage(self._progress, f"reach ({setting.name})", len(chunks), "vectors"):
-                unreachable = opened.index.unreachable()
+                unreachable = opened.index().unreachable()
             write_text(folder / "unreachable.json", json.dumps(unreachable))
 
         def read(folder: Path) -> int:
             return int(json.loads((folder / "unreachable.json").read_text()))
 
-        unreachable = self._searched("reach", setting, chunks, None, build, read)
-        store = ExactStore(space=setting.store.space)
-        exact = self._found(replace(setting, name=f"{setting.name}, exact", store=store), chunks, queries)
-        return Audited(exact, self._exact_scores(setting, chunks, queries, store), unreachable)
+        def name() -> str:
+            return fingerprint(["reach", self.ground.reach(setting)])
 
-    def _exact_scores(self, setting: Setting, chunks: Chunks, queries: Sequence[str], store: ExactStore) -> Floats:
+        unreachable = self._searched("reach", name, setting, build, read)
+        store = ExactStore(space=setting.store.space)
+        twin = replace(setting, name=f"{setting.name}, exact", store=store)
+        demand = Demand(units=setting.retriever.top_k)
+        self._demands[twin.ranking_key] = self._demands.get(twin.ranking_key, Demand()) | demand
+        exact = self.ranked(twin, questions).cut(demand).retrieved
+        return Audited(exact, self._exact_scores(setting, chunks, questions, store), unreachable)
+
+    def _exact_scores(
+        self, setting: Setting, chunks: Chunks, questions: Sequence[Question], store: ExactStore
+    ) -> Floats:
         """The exact scores of the chunks that ``setting`` found, shape (queries, depth), NaN at the padding."""
+        depth = setting.retriever.top_k
 
         def build(folder: Path) -> None:
-            vectors = self.ground.embedder(setting.embedder).embed_queries(queries)
-            units = self._found(setting, chunks, queries).collapsed.units
+            vectors = self.ground.embedder(setting.embedder).embed_queries([question.text for question in questions])
+            units = self.ranked(setting, questions).cut(Demand(units=depth)).retrieved.units
             index = store.open(self.ground.vectors(setting, chunks), folder)
             write_array(folder / "scores.npy", index.scores_of(vectors, units))
 
-        name = fingerprint(["exact scores", self._searched_name("rankings", setting, chunks, queries)])
+        name = fingerprint(["exact scores", self._ranking_base(setting, questions), depth])
         what = f"exact scores of {setting.name}"
         return self._workspace.load("rescored", name, what, build, lambda folder: read_array(folder / "scores.npy"))
-
-    def _unit_of(self, chunks: Chunks) -> Codes:
-        """The document of each chunk, or each chunk itself: what rankings are of, shape (chunks,)."""
-        return chunks.document if self._unit == "document" else np.arange(len(chunks), dtype=np.int32)
 
     def _searched(
         self,
         kind: str,
+        name: Callable[[], str],
         setting: Setting,
-        chunks: Chunks,
-        queries: Sequence[str] | None,
         build: Callable[[Opened, Path], None],
         read: Callable[[Path], T],
     ) -> T:
-        """What is kept of a stage that is made with the index at work; one that cannot be read is made once again."""
-        return self._workspace.read(kind, lambda: self._made_by_search(kind, setting, chunks, queries, build), read)
+        """What is kept of a stage that is made with the setting at work; one that cannot be read is made once again."""
 
-    def _made_by_search(
-        self,
-        kind: str,
-        setting: Setting,
-        chunks: Chunks,
-        queries: Sequence[str] | None,
-        build: Callable[[Opened, Path], None],
-    ) -> str:
-        """The name of such a stage, which is there; the index is opened only to make it."""
-        name = self._searched_name(kind, setting, chunks, queries)
-        if not self._workspace.has(kind, name):
-            # The index is locked before the stage is: whoever waits for a stage holds nothing that its builder needs.
-            with self._alone(setting, chunks):
-                name = self._searched_name(kind, setting, chunks, queries)
-                if not self._workspace.has(kind, name):  # another run may have made it meanwhile
-                    with self._opened(setting, chunks) as opened:
-                        # Opening may have built a damaged index again: what it finds goes by another name.
-                        name = self._searched_name(kind, setting, chunks, queries)
-                        self._workspace.stage(kind, name, f"{kind} of {setting.name}", partial(build, opened))
-        self._workspace.mark(kind, name)
-        return name
+        def make() -> str:
+            if not self._workspace.has(kind, name()):
+                # Indexes are locked before the stage is: whoever waits for a stage holds nothing its builder needs.
+                with self._opened(setting, is_fresh=kind == "latency") as opened:
+                    if not self._workspace.has(kind, name()):  # another run may have made it meanwhile
+                        self._workspace.stage(kind, name(), f"{kind} of {setting.name}", partial(build, opened))
+            self._workspace.mark(kind, name())
+            return name()
 
-    def _searched_name(self, kind: str, setting: Setting, chunks: Chunks, queries: Sequence[str] | None) -> str:
-        """The name of a stage that is made by a search for ``queries``; None where it is about the index alone."""
-        index = self.ground.index(setting, chunks)
-        asked: list[Any] = [] if queries is None else [self._query_side(setting), list(queries)]
-        if kind == "latency":  # which depends on more than what is found does
-            asked += [self._seed, setting.embedder.model_dump(mode="json").get("device")]
-        return fingerprint([kind, index.folder.name, index.id, *asked])
+        return self._workspace.read(kind, make, read)
 
-    def _query_side(self, setting: Setting) -> list[Any]:
-        return [setting.retriever.identity(), self.ground.embedder(setting.embedder).query_prefix, self._unit]
+
+def demands(settings: Sequence[Setting]) -> dict[str, Demand]:
+    """How deep each ranking must be, by its key, for ``settings`` and all that they are made of."""
+    found: dict[str, Demand] = {}
+
+    def want(setting: Setting, demand: Demand) -> None:
+        found[setting.ranking_key] = found.get(setting.ranking_key, Demand()) | demand
+        for part in setting.parts:
+            want(part, Demand(candidates=setting.depth_of_parts))
+
+    for setting in settings:
+        want(setting, Demand(units=setting.retriever.top_k))
+    return found
 
 
 @contextmanager
 def _timed(timings: dict[str, float], name: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
-    timings[name] = time.perf_counter() - start
+    timings[name] = timings.get(name, 0.0) + time.perf_counter() - start

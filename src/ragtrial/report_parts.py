@@ -88,6 +88,9 @@ class QueryScores(Part):
     short: bool
     """Whether fewer hits than top_k were found."""
 
+    skipped: bool = False
+    """Whether it could not be answered, and is in none of the means."""
+
     collapsed: int
     """Chunks read that belong to a document already ranked higher."""
 
@@ -107,6 +110,9 @@ class LatencyPart(Part):
 
     p50: float
     p95: float
+    p99: float | None = None
+    """Null in a report of before it was measured."""
+
     n: int
     machine: str
     date: str
@@ -156,6 +162,16 @@ class ContextPart(Part):
     """Null where there is no tokenizer."""
 
 
+class CostsPart(Part):
+    """What a setting takes beside its quality, as measured when its stages were made; null where there is none."""
+
+    embedding_seconds: float | None
+    """To embed all of its texts, at the rate of this model on the machine of the run."""
+
+    indexing_seconds: float | None
+    index_bytes: int | None
+
+
 class BudgetPart(Part):
     """The scores of the first hits that fit into a context of so many tokens together."""
 
@@ -178,15 +194,22 @@ class SettingPart(Part):
     parameters: dict[str, Any]
     scores: dict[str, MeanPart]
     counts: dict[str, int | None]
+    facts: dict[str, int | float | str | bool | None] = Field(default={})
+    """What the retriever or the refiner itself tells of its work."""
+
     index: dict[str, Any]
+    """Empty for a setting without an index of its own."""
+
     health: HealthPart | None
-    """Null for a run that was made elsewhere."""
+    """Null for a setting without vectors of its own."""
 
     audit: AuditPart | None
     """Null where the index is exact, or too large to be compared unasked."""
 
     timings: dict[str, float]
     """Seconds per stage in this run; nearly nothing for a stage that was finished before."""
+
+    costs: CostsPart | None = None
 
     latency: LatencyPart | None
     context: list[ContextPart] = Field(default=[])

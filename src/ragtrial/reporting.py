@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -23,6 +24,7 @@ from ragtrial.report import HITS_SHOWN, SCHEMA_VERSION, Report
 from ragtrial.report_parts import (
     BudgetPart,
     ContextPart,
+    CostsPart,
     CoveredPart,
     DatasetPart,
     FailurePart,
@@ -91,7 +93,7 @@ def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -
         },
         prompt=run.labels.prompt,
         queries=queries,
-        settings=[_setting_part(config, one) for one in scored],
+        settings=[_setting_part(one) for one in scored],
         failures=list(run.failures),
         warnings=[WarningPart(code=caution.code, message=caution.message) for caution in dict.fromkeys(cautions)],
         environment=environment(),
@@ -104,12 +106,22 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
     if scored.audit:
         yield from audit_cautions(setting.name, scored.audit, primary, scored.evaluations[primary])
     yield from too_long_cautions(setting, scored.rankings.too_long)
-    yield from uncovered_cautions(setting, scored.rankings.chunks)
-    yield from health_cautions(setting.name, scored.rankings.health, setting.embedder, setting.store)
-    short = int((scored.graded.lengths < scored.top_k).sum())
+    if setting.has_chunks:
+        yield from uncovered_cautions(setting, scored.rankings.chunks)
+    if scored.rankings.health:
+        yield from health_cautions(setting.name, scored.rankings.health, setting.embedder, setting.store)
+    yield from setting.retriever.cautions(setting.name, scored.rankings.facts)
+    skipped = int(scored.rankings.skipped.sum())
+    if skipped:
+        yield Caution(
+            "skipped",
+            f"{setting.name}: {skipped:,} of {len(scored.graded):,} queries could not be answered and are in none of "
+            "its means; they may be the harder ones. The same command asks them again.",
+        )
+    short = int(((scored.graded.lengths < scored.top_k) & ~scored.rankings.skipped).sum())
     chunks = scored.rankings.chunks
     units, there = ("documents", len(chunks.library)) if scored.graded.unit == "document" else ("chunks", len(chunks))
-    if there < scored.top_k:
+    if there < scored.top_k and setting.has_chunks:
         of = "" if units == "documents" else f"{setting.name}: "
         message = f"{of}there are only {there} {units}, fewer than the {scored.top_k} that are scored (top_k)."
         yield Caution(f"few-{units}", message)
@@ -130,17 +142,23 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
         yield Caution("empty-documents", f"{empty} documents have no text; they are kept, and cannot be found by it.")
 
 
-def setting_parameters(config: ExperimentConfig, setting: Setting) -> dict[str, Any]:
-    """Everything that makes a setting, defaults too; texts (names, paths, variables) stand as they were written."""
-    written = config.as_written
-    own = (written.get("retrievers") or {}).get(setting.name) or {}
-    return {
-        "retriever": _as_written(_dumped(setting.retriever, REACHING), own),
-        "chunker": _as_written(_dumped(setting.chunker), own.get("chunker") or written.get("chunker")),
-        "context": _as_written(_dumped(setting.context), own.get("context") or written.get("context")),
-        "embedder": _as_written(_dumped(setting.embedder), own.get("embedder") or written.get("embedder")),
-        "store": _as_written(_dumped(setting.store), own.get("store") or written.get("store")),
-    }
+def setting_parameters(setting: Setting) -> dict[str, Any]:
+    """Everything that makes a setting, defaults too; texts (names, paths, variables) stand as they were written.
+
+    Its own options, what reaches it, under ``parts`` the same of all that it is made of, and the sweep's ``values``.
+    """
+    written = setting.config.as_written
+    own = (written.get("retrievers") or {}).get(setting.entry) or {}
+    made = {"retriever": _as_written(setting.retriever.model_dump(mode="json", exclude=set(REACHING)), own)}
+    for what in REACHING:
+        if what in setting.reached_by:
+            options: Options = getattr(setting, what)
+            made[what] = _as_written(options.model_dump(mode="json"), own.get(what) or written.get(what))
+    if setting.parts:
+        made["parts"] = {part.entry: setting_parameters(part) for part in setting.parts}
+    if setting.values:
+        made["values"] = dict(setting.values)
+    return made
 
 
 def ranking_rows(scored: Scored) -> Iterator[dict[str, Any]]:
@@ -154,7 +172,7 @@ def ranking_rows(scored: Scored) -> Iterator[dict[str, Any]]:
             "chunks": [chunks.id(unit) for unit in units],
             "starts": [int(chunks.start[unit]) for unit in units],
             "ends": [int(chunks.end[unit]) for unit in units],
-            "scores": collapsed.rankings.scores[index, : len(units)].tolist(),
+            "scores": [_known(score) for score in collapsed.rankings.scores[index, : len(units)].tolist()],
         }
 
 
@@ -180,29 +198,31 @@ def text_rows(scored: Sequence[Scored]) -> Iterator[dict[str, Any]]:
                 }
 
 
-def _setting_part(config: ExperimentConfig, scored: Scored) -> SettingPart:
+def _setting_part(scored: Scored) -> SettingPart:
     rankings, kept = scored.rankings, f"{'document' if scored.graded.unit == 'document' else 'chunk'}s_kept"
     retrieved, budget = rankings.retrieved, scored.budget
     latency = rankings.latency
     return SettingPart(
         name=rankings.setting.name,
         fingerprint=rankings.fingerprint,
-        parameters=setting_parameters(config, rankings.setting),
+        parameters=setting_parameters(rankings.setting),
         scores=_means(scored.evaluations),
         counts={
-            "chunks": len(rankings.chunks),
-            "chunks_too_long": rankings.too_long["chunks"],
-            "queries_too_long": rankings.too_long["queries"],
+            **({"chunks": len(rankings.chunks)} if rankings.setting.has_chunks else {}),
+            **{f"{what}_too_long": count for what, count in rankings.too_long.items()},
             "chunks_read": int(retrieved.read.sum()),
             "chunks_collapsed": int(retrieved.collapsed.dropped.sum()),
             kept: int(scored.graded.lengths.sum()),
             "queries_short": int((scored.graded.lengths < scored.top_k).sum()),
-            "queries_without_hits": int((scored.graded.lengths == 0).sum()),
+            "queries_without_hits": int(((scored.graded.lengths == 0) & ~rankings.skipped).sum()),
+            "queries_skipped": int(rankings.skipped.sum()),
         },
-        index=rankings.index,
-        health=HealthPart(**asdict(rankings.health)),
+        facts=dict(rankings.facts),
+        index=dict(rankings.index),
+        health=HealthPart(**asdict(rankings.health)) if rankings.health else None,
         audit=scored.audit,
-        timings=rankings.timings,
+        timings=dict(rankings.timings),
+        costs=CostsPart(**asdict(rankings.costs)),
         latency=LatencyPart(**latency) if latency else None,
         context=list(_context_parts(scored)),
         budget=BudgetPart(
@@ -244,7 +264,7 @@ def _query_scores(scored: Scored) -> Iterator[QueryScores]:
                     start=int(chunks.start[unit]),
                     end=int(chunks.end[unit]),
                     rank=rank,
-                    score=float(collapsed.rankings.scores[index, rank - 1]),
+                    score=_known(float(collapsed.rankings.scores[index, rank - 1])),
                     grade=grades.get(rank),
                     tokens=None if tokens is None else tokens[rank - 1],
                 )
@@ -254,9 +274,15 @@ def _query_scores(scored: Scored) -> Iterator[QueryScores]:
             evaluations={metric: one.of(index) for metric, one in scored.evaluations.items()},
             hits=hits,
             short=bool(scored.graded.lengths[index] < scored.top_k),
+            skipped=bool(scored.rankings.skipped[index]),
             collapsed=int(collapsed.dropped[index]),
             passages=passages[index] if passages else None,
         )
+
+
+def _known(score: float) -> float | None:
+    """A score, None where only the order is known."""
+    return None if math.isnan(score) else score
 
 
 def _passage_parts(graded: GradedRankings) -> list[list[PassagePart]] | None:
@@ -309,10 +335,6 @@ def metric_part(metric: Metric, threshold: int, no_relevant: NoRelevant, unit: U
     return MetricPart(
         formula=definition.formula_of(unit), family=definition.family, counted=needs + known, source=definition.source
     )
-
-
-def _dumped(options: Options, without: set[str] | None = None) -> dict[str, Any]:
-    return options.model_dump(mode="json", exclude=without)
 
 
 def _as_written(value: Any, written: Any) -> Any:

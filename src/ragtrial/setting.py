@@ -2,54 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
 
 from ragtrial.chunkers import Chunker
 from ragtrial.config import ExperimentConfig
+from ragtrial.config.models import effective
 from ragtrial.context import ContextOptions
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.uncovered import uncovered
 from ragtrial.embedders import Embedder
-from ragtrial.records import Caution
-from ragtrial.retrievers import Retriever
+from ragtrial.records import Caution, Question
+from ragtrial.refiners import Refiner
+from ragtrial.retrievers import Ranker
+from ragtrial.retrievers.base import REACHING
 from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.stores import Store
 
+_NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Setting:
-    """One retriever with everything that reaches it."""
+    """One retriever or refiner with everything that reaches it.
+
+    ``entry`` is its name in the config; ``name`` differs where a sweep makes several settings of one entry. ``parts``
+    are those whose rankings it refines. ``config`` is the config with the sweep's ``values`` laid over it; of these
+    only those are here that reach the setting.
+    """
 
     name: str
-    retriever: Retriever
+    entry: str
+    retriever: Ranker
     chunker: Chunker
     context: ContextOptions
     embedder: Embedder
     store: Store
+    config: ExperimentConfig = field(repr=False)
+    parts: tuple[Setting, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=lambda: _NO_VALUES)
+
+    @cached_property
+    def reached_by(self) -> frozenset[str]:
+        """Which of chunker, context, embedder and store change what it finds itself, without its parts."""
+        reach = self.retriever.reached_by
+        counted = self.chunker.needs_embedder or self.chunker.counted_by == "embedder"
+        return reach | {"embedder"} if "chunker" in reach and counted else reach
+
+    @property
+    def has_index(self) -> bool:
+        """Whether it searches an index of its own vectors."""
+        return "store" in self.retriever.reached_by
+
+    @property
+    def has_chunks(self) -> bool:
+        """Whether what it ranks are chunks of its own chunker."""
+        return {"chunker", "context"} <= self.retriever.reached_by
+
+    @cached_property
+    def ranking_key(self) -> str:
+        """Equal for settings whose rankings are the same, however deep they are cut."""
+        reach = {name: getattr(self, name).model_dump(mode="json") for name in sorted(self.reached_by)}
+        return fingerprint([self.retriever.identity(), reach, [part.ranking_key for part in self.parts]])
+
+    @cached_property
+    def index_key(self) -> str:
+        """Equal for settings whose vectors and index are the same."""
+        return fingerprint([getattr(self, name).model_dump(mode="json") for name in REACHING])
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Equal for settings that are the same."""
+        return self.ranking_key, self.retriever.top_k
+
+    @property
+    def depth_of_parts(self) -> int:
+        """How many hits of each part it looks at."""
+        return self.retriever.candidates if isinstance(self.retriever, Refiner) else 0
+
+    def wordings(self, questions: Sequence[Question]) -> list[Question]:
+        """What its parts are asked for ``questions``, those of the first before those of the second."""
+        if not isinstance(self.retriever, Refiner):
+            return []
+        return [wording for question in questions for wording in self.retriever.phrasings(question)]
+
+    def tree(self) -> Iterator[Setting]:
+        """The setting and all that it is made of, the parts before what is made of them."""
+        for part in self.parts:
+            yield from part.tree()
+        yield self
+
+    def is_reached(self, axis: str) -> bool:
+        """Whether the option of the config with that dotted name changes what it returns."""
+        head, _, rest = axis.partition(".")
+        if head in REACHING:
+            mine = head in self.reached_by and getattr(self.retriever, head, None) is None
+            return mine or any(part.is_reached(axis) for part in self.parts)
+        entry, _, option = rest.partition(".")
+        if head == "retrievers" and entry == self.entry:
+            return option != "score"
+        # How deep a part's ranking is looked at is up to its refiner, wherever it is cut by itself.
+        return option not in ("top_k", "score") and any(part.is_reached(axis) for part in self.parts)
+
+
+def setting_of(config: ExperimentConfig, entry: str) -> Setting:
+    """The setting of an entry of ``retrievers``, with its parts, as ``config`` stands."""
+    retriever = config.retrievers[entry]
+    return Setting(
+        entry,
+        entry,
+        retriever,
+        effective(config, retriever, "chunker"),
+        effective(config, retriever, "context"),
+        effective(config, retriever, "embedder"),
+        effective(config, retriever, "store"),
+        config,
+        tuple(setting_of(config, part) for part in retriever.parts),
+    )
 
 
 def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[Caution]]:
     """The settings of a config, in its order; of equal ones the first stands for all, and that is said."""
     settings: list[Setting] = []
     cautions: list[Caution] = []
-    seen: dict[tuple[object, ...], str] = {}
+    seen: dict[tuple[str, int], str] = {}
     for name, retriever in config.retrievers.items():
-        setting = Setting(
-            name,
-            retriever,
-            retriever.chunker or config.chunker,
-            retriever.context or config.context,
-            retriever.embedder or config.embedder,
-            retriever.store or config.store,
-        )
-        reach = (setting.chunker, setting.context, setting.embedder, setting.store)
-        key = (fingerprint(retriever.identity()), *reach)
-        if key in seen:
-            message = f"setting {name!r} is the same as {seen[key]!r}; it is run and shown once, as {seen[key]!r}."
+        if not retriever.score:
+            continue
+        setting = setting_of(config, name)
+        if setting.key in seen:
+            first = seen[setting.key]
+            message = f"setting {name!r} is the same as {first!r}; it is run and shown once, as {first!r}."
             cautions.append(Caution("equal-settings", message))
         else:
-            seen[key] = name
+            seen[setting.key] = name
             settings.append(setting)
     return settings, cautions
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrial.config.metric_choice import choose_metrics
-from ragtrial.config.models import ExperimentConfig
+from ragtrial.config.models import ExperimentConfig, effective, scored
 from ragtrial.config.strict_yaml import KeyPath, YamlText, parse_yaml
 from ragtrial.dataset.texts import read_text
 from ragtrial.embedders import Embedder
@@ -51,17 +51,56 @@ def check_config(config: ExperimentConfig) -> list[tuple[KeyPath, str]]:
         )
         faults.append((("evaluators", "budget"), message))
     faults += choose_metrics(config, ordered=False)[1]
+    faults += _part_faults(config)
     for name, retriever in config.retrievers.items():
-        chunker, embedder = retriever.chunker or config.chunker, retriever.embedder or config.embedder
-        if chunker.unit_is_tokens and not _has_tokenizer(embedder):
-            where: KeyPath = ("retrievers", name, "chunker") if retriever.chunker else ("chunker",)
-            where = (*where, "unit")
+        chunker, embedder = effective(config, retriever, "chunker"), effective(config, retriever, "embedder")
+        if "chunker" in retriever.reached_by and chunker.unit_is_tokens and not _has_tokenizer(embedder):
+            own = getattr(retriever, "chunker", None) is not None
+            where: KeyPath = ("retrievers", name, "chunker", "unit") if own else ("chunker", "unit")
             message = (
                 f"{dotted(where)} is tokens, but the custom embedder has no tokenizer to count them; "
                 "set unit: characters or tokenizer: words, or give the embedder a tokenizer_model."
             )
             faults.append((where, message))
     return list(dict.fromkeys(faults))
+
+
+def _part_faults(config: ExperimentConfig) -> Iterator[tuple[KeyPath, str]]:
+    """What is wrong with the parts that refiners name: unknown ones, and those that lead back to the refiner."""
+    if not scored(config):
+        yield ("retrievers",), "every retriever has `score: false`; at least one must be a setting of its own."
+    used = {part for ranker in config.retrievers.values() for part in ranker.parts}
+    for name, ranker in config.retrievers.items():
+        if not ranker.score and name not in used:
+            where: KeyPath = ("retrievers", name, "score")
+            yield (
+                where,
+                f"{dotted(where)} is false and no refiner has {name!r} among its parts (of): it would do nothing.",
+            )
+        for part in ranker.parts:
+            of: KeyPath = ("retrievers", name, "of")
+            if part not in config.retrievers:
+                near = did_you_mean(part, config.retrievers)
+                yield (
+                    of,
+                    f"{dotted(of)} names {part!r}, which is no retriever.{near} Known: {listed(config.retrievers)}.",
+                )
+            elif ring := _ring(config, name, part):
+                yield of, f"{dotted(of)} leads back to {name!r}: {' -> '.join(ring)}; a refiner cannot refine itself."
+
+
+def _ring(config: ExperimentConfig, name: str, part: str) -> list[str]:
+    """The way from ``name`` over ``part`` back to ``name``; empty if there is none."""
+    ways = [[name, part]]
+    seen: set[str] = set()
+    while ways:
+        way = ways.pop()
+        if way[-1] == name:
+            return way
+        if way[-1] not in seen and way[-1] in config.retrievers:
+            seen.add(way[-1])
+            ways += [[*way, following] for following in config.retrievers[way[-1]].parts]
+    return []
 
 
 def _has_tokenizer(embedder: Embedder) -> bool:

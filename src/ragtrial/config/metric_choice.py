@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from ragtrial.config.models import ExperimentConfig, FamilyOptions
+from ragtrial.config.models import ExperimentConfig, FamilyOptions, scored
 from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.errors import MetricError
 from ragtrial.grading import Unit
@@ -46,7 +46,7 @@ class MetricChoice:
 
 def depth_of(config: ExperimentConfig) -> int:
     """The deepest cutoff that every setting can serve: the lowest top_k."""
-    return min(retriever.top_k for retriever in config.retrievers.values())
+    return min((ranker.top_k for ranker in scored(config).values()), default=1)
 
 
 def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricChoice, list[tuple[KeyPath, str]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Union
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
@@ -16,7 +16,8 @@ from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.errors import MetricError
 from ragtrial.metrics import parse_metric
 from ragtrial.options import Options, PathText
-from ragtrial.retrievers import AnyRetriever
+from ragtrial.refiners import REFINERS
+from ragtrial.retrievers import RETRIEVERS, Ranker
 from ragtrial.stores import AnyStore
 from ragtrial.stores.chroma import ChromaStore
 
@@ -31,6 +32,12 @@ def _a_metric(text: str) -> str:
         raise ValueError(str(error)) from error
     return text
 
+
+if TYPE_CHECKING:
+    AnyRanker = Ranker
+else:
+    _RANKERS = tuple(member for family in (RETRIEVERS, REFINERS) for _, member in family.members())
+    AnyRanker = Annotated[Union[_RANKERS], Field(discriminator="kind")] if len(_RANKERS) > 1 else _RANKERS[0]  # noqa: UP007
 
 MetricText = Annotated[str, AfterValidator(_a_metric)]
 
@@ -106,8 +113,9 @@ class ExperimentConfig(Options):
     store: AnyStore = ChromaStore()
     """Where vectors are searched."""
 
-    retrievers: dict[Name, AnyRetriever] = Field(min_length=1)
-    """The settings, by name; each may have a chunker, context, embedder and store of its own."""
+    retrievers: dict[Name, AnyRanker] = Field(min_length=1)
+    """The settings, by name: retrievers, and refiners of their rankings. Each may have a chunker, context, embedder and
+    store of its own, where these reach it."""
 
     evaluators: EvaluatorOptions = EvaluatorOptions()
     """What counts, and which metrics."""
@@ -149,3 +157,14 @@ class ExperimentConfig(Options):
     def text(self) -> str | None:
         """The text of the file, None if it was made in Python."""
         return self._text
+
+
+def effective(config: ExperimentConfig, ranker: Ranker, what: str) -> Any:
+    """The chunker, context, embedder or store of an entry of ``retrievers``: its own, else the config's."""
+    own = getattr(ranker, what, None)
+    return getattr(config, what) if own is None else own
+
+
+def scored(config: ExperimentConfig) -> Mapping[str, Ranker]:
+    """The entries of ``retrievers`` that are settings of their own."""
+    return {name: ranker for name, ranker in config.retrievers.items() if ranker.score}

@@ -25,11 +25,12 @@ class Chunks:
     """Chunks by position, in the order of their documents. Columns and texts are mapped from files.
 
     ``document`` (int32) is each chunk's document's position; ``start`` and ``end`` (int64) are characters of its text;
-    ids come from content: document, span and text. ``name`` is that of the folder.
+    ids come from content: document, span and text. ``name`` tells them from others; it is that of the folder unless it
+    is given.
     """
 
-    def __init__(self, library: Library, folder: Path) -> None:
-        self._hold(library, folder.name, {name: read_array(folder / f"{name}.npy") for name in _COLUMNS})
+    def __init__(self, library: Library, folder: Path, name: str | None = None) -> None:
+        self._hold(library, name or folder.name, {name: read_array(folder / f"{name}.npy") for name in _COLUMNS})
 
     @classmethod
     def of(cls, library: Library, places: Iterable[tuple[int, int, int]]) -> Self:
@@ -38,7 +39,7 @@ class Chunks:
         for position, start, end in places:
             writer.add(position, library.ids[position], library.text(position), Span(start, end))
         made, columns = cls.__new__(cls), writer.columns()
-        made._hold(library, hashlib.blake2b(columns["id"].tobytes(), digest_size=16).hexdigest(), columns)
+        made._hold(library, hashlib.blake2b(columns["id"].tobytes(), digest_size=16).hexdigest(), columns)  # noqa: SLF001 - its own
         return made
 
     def _hold(self, library: Library, name: str, columns: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -56,7 +57,8 @@ class Chunks:
 
     def write(self, folder: Path) -> None:
         """Put the columns into ``folder``."""
-        for name, column in zip(_COLUMNS, (self.document, self.start, self.end, self._ids), strict=True):
+        columns: dict[str, npt.NDArray[Any]] = {"document": self.document, "start": self.start, "end": self.end}
+        for name, column in {**columns, "id": self._ids}.items():
             write_array(folder / f"{name}.npy", column)
 
     def id(self, position: int) -> str:

@@ -110,6 +110,9 @@ class Ranker(Options):
     version: ClassVar[int] = 1
     """Part of the rankings' fingerprint: raise it whenever the same options would rank otherwise."""
 
+    has_latency: ClassVar[bool] = True
+    """Whether it answers a question on its own, so that this can be measured."""
+
     kind: str
 
     top_k: Annotated[int, Field(ge=1)] = 10
@@ -130,7 +133,7 @@ class Ranker(Options):
 
     def identity(self) -> dict[str, Any]:
         """What changes its rankings, of the options: not how deep they are cut, nor what reaches it."""
-        return {**self.model_dump(mode="json", exclude=REACHING | NOT_RANKING), "version": self.version}
+        return {**self.model_dump(mode="json", exclude={*REACHING, *NOT_RANKING}), "version": self.version}
 
     def inputs(self, digest: Digest) -> Any:
         """What else changes its rankings, as JSON values: hashes of files, versions of libraries.
@@ -187,10 +190,10 @@ class VectorRetriever(ChunkRetriever):
         return frozenset({"chunker", "context", "embedder", "store"})
 
 
-REACHING = {"chunker", "context", "embedder", "store"}
+REACHING = ("chunker", "context", "embedder", "store")
 """The options that say what reaches a retriever; all others are its own."""
 
-NOT_RANKING = {"top_k", "score", "of"}
+NOT_RANKING = ("top_k", "score", "of")
 """The options that change no ranking: it is cut later, and parts count by what they are, not by their names."""
 
 RETRIEVERS: Registry[type[Retriever]] = Registry("retriever")

@@ -20,7 +20,7 @@ from ragtrial.storage.usage import Usage, Use
 from ragtrial.storage.vectors import VectorCache
 from ragtrial.storage.workspace import check_layout
 
-_STAGE = re.compile(r"[0-9a-f]{32}")
+_STAGE = re.compile(r"[0-9a-f]{32}(-[0-9]+-[0-9]+)?")
 _LEFT_BEHIND = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]{32}-.+")
 """The names of what is ours in a folder of stages: nothing else is touched, whatever stands there."""
 

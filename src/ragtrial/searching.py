@@ -1,0 +1,225 @@
+"""From a retriever's answers to rankings of what is scored: asking on until there are enough, and what is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.dataset.library import Library
+from ragtrial.grading import Unit
+from ragtrial.judgments import Bools
+from ragtrial.rankings import PADDING, Codes, Collapsed, Counts, Rankings, collapse, unfilled
+from ragtrial.records import Question
+from ragtrial.retrievers import Candidates, Facts, OpenRetriever
+
+_FILE = "rankings.npz"
+
+
+@dataclass(frozen=True)
+class Demand:
+    """How deep a ranking must be: ``candidates`` hits as they come, ``units`` documents (or what else is scored)."""
+
+    candidates: int = 0
+    units: int = 0
+
+    def __or__(self, other: Demand) -> Demand:
+        return Demand(max(self.candidates, other.candidates), max(self.units, other.units))
+
+    def covers(self, other: Demand) -> bool:
+        return self.candidates >= other.candidates and self.units >= other.units
+
+
+@dataclass(frozen=True, eq=False)
+class Retrieved:
+    """Ranked documents or chunks of many queries, and the chunks that brought them.
+
+    ``places`` has for each of them how many hits were read down to it, shape as the rankings, 0 at the padding;
+    ``seen`` counts the hits that came in all, shape (queries,).
+    """
+
+    rankings: Rankings
+    units: Codes
+    places: Counts
+    seen: Counts
+
+    @property
+    def read(self) -> Counts:
+        """Hits read for each query: down to the last that is kept, or all where there are too few."""
+        full = self.rankings.lengths == self.rankings.depth
+        last = self.places[:, -1] if self.rankings.depth else np.zeros(len(self.rankings), dtype=np.int64)
+        return np.where(full & (self.rankings.depth > 0), last, self.seen)
+
+    @property
+    def collapsed(self) -> Collapsed:
+        """The rankings with the hits that brought them; of those that were read, how many brought nothing new."""
+        return Collapsed(self.rankings, self.units, self.read - self.rankings.lengths)
+
+    def cut(self, depth: int) -> Retrieved:
+        """The first ``depth`` of every query."""
+        return Retrieved(self.rankings.cut(depth), self.units[:, :depth], self.places[:, :depth], self.seen)
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """What is known of a setting's rankings: the hits as they came, cut at some depth, and what is scored of them."""
+
+    candidates: Candidates
+    retrieved: Retrieved
+
+    @property
+    def units(self) -> Chunks:
+        return self.candidates.units
+
+    @property
+    def skipped(self) -> Bools:
+        return self.candidates.skipped
+
+    @property
+    def facts(self) -> Facts:
+        return self.candidates.facts
+
+    def cut(self, demand: Demand) -> Ranked:
+        """As deep as ``demand``, where it is deeper."""
+        held = self.candidates
+        cut = Candidates(held.units, held.rankings.cut(demand.candidates), held.skipped, held.facts)
+        return Ranked(cut, self.retrieved.cut(demand.units))
+
+    def save(self, folder: Path, known: Mapping[str, Chunks]) -> None:
+        """Write all of it into ``folder``; units that are not ``known`` by their name, too."""
+        candidates, retrieved = self.candidates, self.retrieved
+        with (folder / _FILE).open("wb") as file:
+            np.savez(
+                file,
+                candidates=candidates.rankings.codes,
+                candidate_scores=candidates.rankings.scores,
+                skipped=candidates.skipped,
+                ranked=retrieved.rankings.codes,
+                scores=retrieved.rankings.scores,
+                units=retrieved.units,
+                places=retrieved.places,
+                seen=retrieved.seen,
+            )
+        kept = {"units": candidates.units.name, "facts": dict(candidates.facts)}
+        (folder / "facts.json").write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
+        if candidates.units.name not in known:
+            (folder / "units").mkdir()
+            candidates.units.write(folder / "units")
+
+    @classmethod
+    def load(cls, folder: Path, library: Library, known: Mapping[str, Chunks]) -> Self:
+        """What was saved in ``folder``."""
+        kept = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
+        name = str(kept["units"])
+        units = known[name] if name in known else Chunks(library, folder / "units", name)
+        with np.load(BytesIO((folder / _FILE).read_bytes()), allow_pickle=False) as columns:
+            rankings = Rankings(columns["candidates"], columns["candidate_scores"])
+            ranked = Rankings(columns["ranked"], columns["scores"])
+            retrieved = Retrieved(ranked, columns["units"], columns["places"], columns["seen"])
+            return cls(Candidates(units, rankings, columns["skipped"], kept["facts"]), retrieved)
+
+
+def retrieve(
+    retriever: OpenRetriever,
+    questions: Sequence[Question],
+    demand: Demand,
+    unit: Unit,
+    advance: Callable[[int], None] = lambda _: None,
+) -> Ranked:
+    """The rankings of ``questions``, as deep as ``demand``.
+
+    Under ``unit: document`` hits collapse to their documents, the first one wins. A question whose hits hold fewer
+    units than are wanted is asked again for twice as many hits, until it has enough or no more come. ``advance`` is
+    told of every question that is done.
+    """
+    depth = max(demand.candidates, demand.units, 1)
+    candidates: Candidates | None = None
+    ranked = _Rows(len(questions), demand.units)
+    pending = np.arange(len(questions))
+    while len(pending):
+        asked = [questions[index] for index in pending.tolist()]
+        found = retriever.search(asked, depth)
+        candidates = _with_later(candidates, found, pending, demand.candidates)
+        collapsed, places = collapsed_to(found, unit)
+        lengths = found.rankings.lengths
+        enough = (collapsed.rankings.lengths >= demand.units) | (lengths < depth) | found.skipped
+        done = enough | (lengths <= ranked.seen[pending])
+        ranked.fill(pending, done, collapsed.cut(demand.units), places[:, : demand.units], lengths)
+        advance(int(done.sum()))
+        pending = pending[~done]
+        depth *= 2
+    if candidates is None:
+        candidates = retriever.search([], depth)
+    return Ranked(candidates, ranked.retrieved())
+
+
+def ranked_from(candidates: Candidates, demand: Demand, unit: Unit) -> Ranked:
+    """What is scored of rankings that are as deep as they can be."""
+    collapsed, places = collapsed_to(candidates, unit)
+    rows = _Rows(len(candidates.rankings), demand.units)
+    everything, all_rows = np.arange(len(candidates.rankings)), np.ones(len(candidates.rankings), dtype=np.bool_)
+    lengths = candidates.rankings.lengths
+    rows.fill(everything, all_rows, collapsed.cut(demand.units), places[:, : demand.units], lengths)
+    cut = candidates.rankings.cut(demand.candidates)
+    kept = Candidates(candidates.units, cut, candidates.skipped, candidates.facts)
+    return Ranked(kept, rows.retrieved())
+
+
+def collapsed_to(found: Candidates, unit: Unit) -> tuple[Collapsed, Counts]:
+    """``found`` with each unit that is scored once, and the place in its row, from 1, of the hit that brought it."""
+    units = found.units
+    owner = units.document if unit == "document" else np.arange(len(units), dtype=np.int32)
+    collapsed = collapse(found.rankings, owner)
+    return collapsed, _places(found.rankings.codes, collapsed.units)
+
+
+def _places(codes: Codes, kept: Codes) -> Counts:
+    """Where each kept code first stands in its row, counted from 1, 0 at the padding; both in the same order."""
+    places = np.zeros(kept.shape, dtype=np.int64)
+    rows, columns = np.nonzero(kept != PADDING)
+    if not len(rows):
+        return places
+    width = int(codes.max()) + 2
+    keys = (np.arange(len(codes))[:, None] * width + codes + 1).ravel()
+    distinct, first = np.unique(keys, return_index=True)
+    wanted = rows * width + kept[rows, columns] + 1
+    places[rows, columns] = first[np.searchsorted(distinct, wanted)] % codes.shape[1] + 1
+    return places
+
+
+def _with_later(first: Candidates | None, later: Candidates, rows: Counts, depth: int) -> Candidates:
+    """``first`` with the units of ``later``, and the questions that were skipped then, which had been asked again."""
+    if first is None:
+        cut = later.rankings.cut(depth)
+        return Candidates(later.units, Rankings(cut.codes.copy(), cut.scores.copy()), later.skipped.copy(), later.facts)
+    skipped = first.skipped.copy()
+    skipped[rows] |= later.skipped
+    return Candidates(later.units, first.rankings, skipped, first.facts)
+
+
+class _Rows:
+    """Rankings that are filled row by row."""
+
+    def __init__(self, queries: int, depth: int) -> None:
+        self._rankings = unfilled(queries, depth)
+        self._units = self._rankings.codes.copy()
+        self._places = np.zeros((queries, depth), dtype=np.int64)
+        self.seen = np.zeros(queries, dtype=np.int64)
+
+    def fill(self, rows: Counts, done: Bools, kept: Collapsed, places: Counts, seen: Counts) -> None:
+        """Write what is ``done`` of some ``rows``."""
+        self.seen[rows] = seen
+        target, width = rows[done], kept.rankings.depth
+        self._rankings.codes[target, :width] = kept.rankings.codes[done]
+        self._rankings.scores[target, :width] = kept.rankings.scores[done]
+        self._units[target, :width] = kept.units[done]
+        self._places[target, :width] = places[done]
+
+    def retrieved(self) -> Retrieved:
+        return Retrieved(self._rankings, self._units, self._places, self.seen)
