@@ -27,6 +27,7 @@ _DIGIT_OR_UNDERSCORE = re.compile(r"[\d_]")
 _SYMBOL_LANGUAGE = re.compile(r"\w(?:\+\+|#)")  # C++, C#, F#
 # Han, Hiragana and Katakana, whose words are not set apart: the scripts that Lucene's CJKAnalyzer pairs, without Hangul.
 _UNSPACED = "\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _MOST_REMEMBERED = 200_000  # distinct runs whose terms are remembered, some hundred bytes each
 
@@ -106,7 +107,8 @@ def _words(run: str) -> list[str]:
 def _runs(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_RUNS.findall(text)
-    return _unicode_runs().findall(_UNSPACED_RUN.sub(r" \g<0> ", text))
+    pattern = _unicode_runs(0x10FFFF if _BEYOND_16_BITS.search(text) else 0xFFFF)
+    return pattern.findall(_UNSPACED_RUN.sub(r" \g<0> ", text))
 
 
 def _pattern(character: str) -> re.Pattern[str]:
@@ -118,10 +120,13 @@ _ASCII_RUNS = _pattern("[a-z0-9_]")
 
 
 @cache
-def _unicode_runs() -> re.Pattern[str]:
-    """Runs in any script. Python's ``\\w`` has no combining marks, without which Hindi or Tamil falls to pieces."""
+def _unicode_runs(last: int) -> re.Pattern[str]:
+    """Runs in any script, of characters up to ``last``: a set of those below 2**16 is searched many times as fast.
+
+    Python's ``\\w`` has no combining marks, without which Hindi or Tamil falls to pieces.
+    """
     codes = chain(range(0x300, 0x20000), range(0xE0100, 0xE01F0))  # no mark stands elsewhere
-    marks = "".join(chr(code) for code in codes if unicodedata.category(chr(code))[0] == "M")
+    marks = "".join(chr(code) for code in codes if code <= last and unicodedata.category(chr(code))[0] == "M")
     return _pattern(f"[\\w\u200c\u200d{marks}]")
 
 
