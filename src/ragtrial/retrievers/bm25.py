@@ -183,7 +183,11 @@ class _OpenBm25:
             "terms": len(index.vocabulary),
             "queries_without_known_words": sum(not known for known in terms),
         }
-        return Candidates.of(self.materials.chunks(), index.search(terms, depth), facts)
+        return Candidates.of(self._chunks, index.search(terms, depth), facts)
+
+    @cached_property
+    def _chunks(self) -> Chunks:
+        return self.materials.chunks()
 
     @cached_property
     def _index(self) -> TermIndex:
@@ -193,7 +197,7 @@ class _OpenBm25:
                 f"{materials.setting}: none of the {len(lists):,} chunks has a word to look up, stop words aside; "
                 "BM25 needs words. Look at the chunks with `ragtrial chunks`."
             )
-        order = _order(materials.chunks())
+        order = _order(self._chunks)
         weighting = self.retriever.weighting
         parts = {
             "terms": self.retriever.terms_parts(materials.texts().name),
