@@ -43,7 +43,7 @@ def _stop_words(value: object) -> object:
     if value is None:
         return NO_STOP_WORDS
     if isinstance(value, list | tuple):
-        return tuple(str(word) if isinstance(word, str) else word for word in value)
+        return tuple(_word(word) for word in value)
     if not isinstance(value, str) or value in known:
         return value
     if any(sign in value for sign in "./\\"):
@@ -52,6 +52,14 @@ def _stop_words(value: object) -> object:
         f"there is no list of stop words of that name.{did_you_mean(value, known)} Known: {', '.join(known)}; "
         "or give a list of words, or a file with an ending, such as stop.txt."
     )
+
+
+def _word(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no word; write words as texts, in quotes.")  # noqa: TRY004 - pydantic's way
+    if len(value.split()) != 1:
+        raise ValueError(f"{str(value)!r} is not one word; list words one by one.")
+    return str(value)
 
 
 @RETRIEVERS.register("bm25")
@@ -92,8 +100,8 @@ class Bm25Retriever(ChunkRetriever):
     def _delta_is_used(self) -> Self:
         if self.delta is not None and self.method not in _DELTAS:
             raise ValueError(f"the method {self.method!r} has no delta; it belongs to bm25l and bm25+. Leave it out.")
-        if self.method == "bm25l" and self.k1 == 0 and self.delta == 0:
-            raise ValueError("bm25l with k1: 0 and delta: 0 divides nothing by nothing; raise one of them.")
+        if self.method in _DELTAS and self.k1 == 0:
+            raise ValueError(f"the method {self.method!r} needs a k1 above 0, by which it divides.")
         return self
 
     @property

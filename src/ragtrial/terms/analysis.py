@@ -75,7 +75,7 @@ def folded(text: str) -> str:
     """``text`` as words are compared: Unicode NFKC without case (Unicode 3.13, D147, nearly), without soft hyphens."""
     if text.isascii():
         return text.lower()
-    plain = unicodedata.normalize("NFKC", text.translate(_TIDIED))
+    plain = unicodedata.normalize("NFKC", text).translate(_TIDIED)
     return unicodedata.normalize("NFKC", plain.casefold())
 
 
