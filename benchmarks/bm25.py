@@ -53,9 +53,7 @@ def rows_of(file: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def compared(
-    ours: Callable[[], object], theirs: Callable[[], object], rounds: int
-) -> tuple[list[float], list[float]]:
+def compared(ours: Callable[[], object], theirs: Callable[[], object], rounds: int) -> tuple[list[float], list[float]]:
     """Seconds of every round of both, without the first."""
     seconds: dict[Callable[[], object], list[float]] = {ours: [], theirs: []}
     for number in range(rounds + 1):

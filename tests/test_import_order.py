@@ -12,11 +12,12 @@ SOURCE = Path(__file__).parents[1] / "src" / "ragtrial"
 
 ORDER = [
     "errors", "records", "registry", "options", "validation", "progress", "rankings", "judgments", "spans",
-    "compiled", "matching", "storage", "functions", "dataset", "tokenizers", "chunkers", "context", "terms", "embedders",
-    "stores", "health", "retrievers", "refiners", "latency", "overlaps", "grading", "searching", "span_labels", "context_sizes", "metrics",
-    "evaluators", "ranges", "report_folders", "report_parts", "report", "formats", "mismatch", "sources", "scoring",
-    "drilldown", "environment", "config", "setting", "outcomes", "ground", "materials", "opened", "plan", "audit", "judging",
-    "reporting", "score_report", "experiment", "inspection", "labelling", "integrations", "views", "cli",
+    "compiled", "matching", "storage", "functions", "dataset", "tokenizers", "chunkers", "context", "terms",
+    "embedders", "stores", "health", "retrievers", "refiners", "latency", "overlaps", "grading", "searching",
+    "span_labels", "context_sizes", "metrics", "evaluators", "ranges", "report_folders", "report_parts", "report",
+    "formats", "mismatch", "sources", "scoring", "drilldown", "environment", "config", "setting", "outcomes",
+    "ground", "materials", "opened", "plan", "audit", "judging", "reporting", "score_report", "experiment",
+    "inspection", "labelling", "integrations", "views", "cli",
 ]  # fmt: skip
 """Folders and modules, top to bottom. The package itself and its entry point stand outside: they open the door."""
 

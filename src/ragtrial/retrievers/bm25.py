@@ -122,7 +122,9 @@ class Bm25Retriever(ChunkRetriever):
             self.left_out()
         except ConfigError as error:
             named = f"`retrievers.{materials.setting}.stop_words` names it."
-            raise ConfigError(*(replace(fault, message=f"{fault.message} {named}") for fault in error.faults)) from error
+            raise ConfigError(
+                *(replace(fault, message=f"{fault.message} {named}") for fault in error.faults)
+            ) from error
         library = materials.library
         if library.empty == len(library) and not (self.title_weight and any(library.titles)):
             raise CorpusError(
