@@ -1,6 +1,7 @@
 """What the retriever `bm25` costs around bm25s: the same terms, the same rankings, and the time of both.
 
-    python benchmarks/bm25.py [--chunks 20000] [--queries 1000] [--depth 10] [--rounds 7] [--data BEIR_FOLDER] [--json PATH]
+    python benchmarks/bm25.py [--chunks 20000] [--queries 1000] [--depth 10] [--rounds 7]
+                              [--data BEIR_FOLDER] [--json PATH]
 
 Texts are random, of words as frequent as Zipf's law has them; with ``--data`` they are the documents and questions of a
 folder in the BEIR layout, repeated or cut to ``--queries``. bm25s is used directly: ``BM25.index`` over the same terms,

@@ -44,7 +44,8 @@ def bread(tmp_path: Path) -> Shelf:
 def test_scores_are_those_worked_out_by_hand_from_lucenes_formula(bread: Shelf) -> None:
     found = asked(opened(bread, **PLAIN), "rye oven", "milk")
     # idf = ln(1 + (N - n + 0.5) / (n + 0.5)): rye ln(1.6), oven and milk ln(8 / 3);
-    # tf / (tf + k1 (1 - b + b length / mean)), k1 = 1.2, b = 0.75: tf / (tf + 1.5) with length 4, tf / (tf + 0.9) with 2.
+    # tf / (tf + k1 (1 - b + b length / mean)), k1 = 1.2, b = 0.75:
+    # tf / (tf + 1.5) with length 4, tf / (tf + 0.9) with 2.
     a = math.log(1.6) * 2 / 3.5 + math.log(8 / 3) * 1 / 2.5
     b = math.log(1.6) * 1 / 1.9
     assert ids(found) == [["a", "b"], ["c"]]
@@ -179,6 +180,12 @@ def test_equal_scores_go_by_document_id_then_by_where_the_chunk_starts(tmp_path:
         found = asked(opened(held, **PLAIN), "rye", depth=depth)
         places = [(found.units.document_id(code), int(found.units.start[code])) for code in found.rankings.codes[0]]
         assert places == [("a", 0), ("a", 4), ("b", 0), ("b", 4), ("c", 0), ("c", 4)][:depth]
+
+
+def test_of_chunks_that_end_together_the_one_that_starts_first_comes_first(tmp_path: Path) -> None:
+    held = shelf(tmp_path, {"a": "! rye", "b": "milk"})
+    held.held = Chunks.of(held.library, [(0, 2, 5), (0, 0, 5), (1, 0, 4)])
+    assert asked(opened(held, **PLAIN), "rye").rankings.codes.tolist() == [[1, 0, PADDING]]
 
 
 def test_asking_for_more_than_there_is_gives_all_that_is_found(bread: Shelf) -> None:

@@ -16,7 +16,7 @@ UNICODE = unicodedata.unidata_version
 """The version of Unicode that texts are folded by."""
 
 _TIDIED = str.maketrans({"\u00ad": None, "\u2010": "-", "\u2011": "-", "\u2212": "-", "\u0130": "i"})
-"""Soft hyphens go, hyphens and minus signs are one character; of the Turkish capital I with its dot a mark would stay."""
+"""Soft hyphens go, hyphens and minus signs are one character; of the Turkish İ a mark would stay."""
 _JOINERS = r"\-./:"  # between the parts of a code: ERR-2041, v2.3.1, HTTP/2, sha256:1f
 _APOSTROPHES = "'\u2019"
 _SPLIT_AT_APOSTROPHE = re.compile(f"[{_APOSTROPHES}]")
@@ -25,7 +25,7 @@ _DECIMAL = re.compile(r"\d+\.\d+")
 _INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")  # U.S.A, e.g
 _DIGIT_OR_UNDERSCORE = re.compile(r"[\d_]")
 _SYMBOL_LANGUAGE = re.compile(r"\w(?:\+\+|#)")  # C++, C#, F#
-# Han, Hiragana and Katakana, whose words are not set apart: the scripts that Lucene's CJKAnalyzer pairs, without Hangul.
+# Han, Hiragana and Katakana, whose words are not set apart: what Lucene's CJKAnalyzer pairs, without Hangul.
 _UNSPACED = "\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
@@ -38,7 +38,8 @@ class Analyzer:
     The text is folded (Unicode NFKC and case; soft hyphens go). A run of letters, digits and marks is a word. Words
     joined by one of ``- . / : _`` give a term each; if a digit or an underscore is among them they are a code, which
     is a term as a whole, too: ``ERR-2041`` gives err-2041, err and 2041. A decimal number such as 3.5 is one term
-    alone, and so are C++, C# and F#; U.S. is us. An apostrophe parts words, and a single letter beside it goes (user's, l'avion).
+    alone, and so are C++, C# and F#; U.S. is us. An apostrophe parts words, and a
+    single letter beside it goes (user's, l'avion).
     Han, Hiragana and Katakana give overlapping pairs of characters, as they do in Lucene's CJKAnalyzer; in other
     scripts without spaces (Thai, Lao, Khmer, Burmese) all that stands between two spaces is one word.
 
@@ -123,7 +124,7 @@ _ASCII_RUNS = _pattern("[a-z0-9_]")
 def _unicode_runs(last: int) -> re.Pattern[str]:
     """Runs in any script, of characters up to ``last``: a set of those below 2**16 is searched many times as fast.
 
-    Python's ``\\w`` has no combining marks, without which Hindi or Tamil falls to pieces.
+    Python's word characters have no combining marks, without which Hindi or Tamil falls to pieces.
     """
     codes = chain(range(0x300, 0x20000), range(0xE0100, 0xE01F0))  # no mark stands elsewhere
     marks = "".join(chr(code) for code in codes if code <= last and unicodedata.category(chr(code))[0] == "M")

@@ -106,8 +106,8 @@ class TermIndex:
 
     def _best(self, scores: Floats, codes: Sequence[int], depth: int) -> Counts:
         """At most ``depth`` of the chunks with one of the terms, best first."""
-        # Where every term that a chunk has raises its score, those above 0 are the hits; else its terms decide, for
-        # a term can be worth nothing (it is in half of all chunks), and terms that are not there can be worth something.
+        # Where every term that a chunk has raises its score, those above 0 are the hits; else its terms decide: one
+        # can be worth nothing (it is in half of all chunks), and those that are not there can be worth something.
         hits = scores if self._is_positive else np.where(self._having(codes), scores, -np.inf)
         least = np.partition(hits, -depth)[-depth]
         worst = 0 if self._is_positive else -np.inf
