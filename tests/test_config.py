@@ -14,6 +14,7 @@ from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.errors import ConfigError
 from ragtrial.metrics import METRICS
+from ragtrial.refiners import REFINERS
 from ragtrial.retrievers import RETRIEVERS
 from ragtrial.retrievers.dense import DenseRetriever
 from ragtrial.stores import STORES
@@ -74,7 +75,8 @@ def with_(old: str, new: str) -> str:
 
 KINDS = ", ".join
 TOP_LEVEL = (
-    "experiment, dataset, chunker, context, embedder, store, retrievers, sweep, evaluators, output, workspace, latency, seed"
+    "experiment, dataset, chunker, context, embedder, store, retrievers, sweep, evaluators, output, workspace, latency, "
+    "seed"
 )
 EVALUATORS = (
     "unit, span_coverage, budget, relevance_threshold, no_relevant, primary_metric, order_unaware, order_aware, graded"
@@ -230,7 +232,8 @@ WRONG = [
     ("unknown kind", with_("{kind: exact}", "{kind: exakt}"),
      f"5:1: store.kind is 'exakt'; it must be one of: {KINDS(STORES.names())}. Did you mean 'exact'?"),
     ("unknown kind of a retriever", with_("kind: dense", "kind: dens"),
-     f"7:11: retrievers.dense.kind is 'dens'; it must be one of: {KINDS(RETRIEVERS.names())}. Did you mean 'dense'?"),
+     f"7:3: retrievers.dense.kind is 'dens'; it must be one of: {KINDS([*RETRIEVERS.names(), *REFINERS.names()])}. "
+     "Did you mean 'dense'?"),
     ("unknown kind in a retriever", with_("top_k: 3", "chunker: {kind: fxed}"),
      f"7:24: retrievers.dense.chunker.kind is 'fxed'; it must be one of: {KINDS(CHUNKERS.names())}. "
      "Did you mean 'fixed'?"),

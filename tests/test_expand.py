@@ -56,7 +56,7 @@ def rows_of(found: Candidates) -> list[list[int]]:
 
 
 def texts(refiner: ExpandRefiner, question: Question) -> list[str]:
-    return [wording.text for wording in refiner.phrasings(question)]
+    return [wording.text for wording in refiner.wordings(question)]
 
 
 # What is asked.
@@ -72,8 +72,8 @@ def test_the_question_the_phrasings_and_the_templates_are_asked_equal_ones_once(
 def test_the_question_and_the_phrasings_can_be_left_out() -> None:
     template = "A text on {query}"
     assert texts(expand(question=False), RYE) == ["sourdough?", " rye? ", "dark bread?"]
-    assert texts(expand(question=False, labelled_phrasings=False, templates=[template]), RYE) == ["A text on rye?"]
-    assert texts(expand(labelled_phrasings=False, templates=[template]), RYE) == ["rye?", "A text on rye?"]
+    assert texts(expand(question=False, phrasings=False, templates=[template]), RYE) == ["A text on rye?"]
+    assert texts(expand(phrasings=False, templates=[template]), RYE) == ["rye?", "A text on rye?"]
 
 
 def test_where_there_is_no_other_wording_the_question_is_asked_all_the_same() -> None:
@@ -86,14 +86,14 @@ def test_braces_in_a_question_or_a_template_mean_nothing() -> None:
 
 
 def test_every_wording_has_the_filters_of_the_question_and_no_phrasings_of_its_own() -> None:
-    for wording in expand().phrasings(RYE):
+    for wording in expand().wordings(RYE):
         assert (wording.where, wording.phrasings) == ({"lang": "en"}, ())
 
 
 def test_what_is_asked_changes_with_what_the_labels_say_only_where_it_is_used() -> None:
     other = Question("rye?", ("sourdough?",))
     assert expand().asked(RYE) != expand().asked(other)
-    plain = expand(labelled_phrasings=False, templates=["On {query}"])
+    plain = expand(phrasings=False, templates=["On {query}"])
     assert plain.asked(RYE) == plain.asked(other)
 
 
@@ -156,11 +156,11 @@ def test_labels_without_any_phrasings_are_a_caution() -> None:
     ]
     assert [caution.message for caution in expand(templates=["On {query}"]).cautions("wide", facts)] == [
         "wide: no query has `phrasings` in the labels, so nothing but the query and the templates were asked; write "
-        "phrasings into the labels, or set labelled_phrasings: false."
+        "phrasings into the labels, or set phrasings: false."
     ]
     assert not list(expand().cautions("wide", {"queries": 3, "without_phrasings": 2}))
     assert not list(expand().cautions("wide", {"queries": 0, "without_phrasings": 0}))
-    unused = expand(labelled_phrasings=False, templates=["On {query}"])
+    unused = expand(phrasings=False, templates=["On {query}"])
     assert not list(unused.cautions("wide", facts))
 
 
@@ -182,9 +182,9 @@ WRONG = {
         "{query}'.",
     ),
     "nothing but the question": (
-        {"labelled_phrasings": False, "templates": ["{query}"]},
+        {"phrasings": False, "templates": ["{query}"]},
         "wide: asks nothing but the query itself; give `templates` that say more than {query}, or leave "
-        "labelled_phrasings: true.",
+        "phrasings: true.",
     ),
     "weights": (
         {"method": "weighted"},
@@ -214,5 +214,5 @@ def test_a_config_asks_templates_of_its_retriever(tmp_path: Path) -> None:
     assert report.settings[-1].facts["mean_wordings"] == 2
     assert [warning.message for warning in report.warnings if warning.code == "no-phrasings"] == [
         "wide: no query has `phrasings` in the labels, so nothing but the query and the templates were asked; write "
-        "phrasings into the labels, or set labelled_phrasings: false."
+        "phrasings into the labels, or set phrasings: false."
     ]

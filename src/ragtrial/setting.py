@@ -92,7 +92,7 @@ class Setting:
         """What its parts are asked for ``questions``, those of the first before those of the second."""
         if not isinstance(self.retriever, Refiner):
             return []
-        return [wording for question in questions for wording in self.retriever.phrasings(question)]
+        return [wording for question in questions for wording in self.retriever.wordings(question)]
 
     def tree(self) -> Iterator[Setting]:
         """The setting and all that it is made of, the parts before what is made of them."""

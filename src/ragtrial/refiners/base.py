@@ -20,7 +20,7 @@ class OpenRefiner(Protocol):
         """One ranking for each question, best first.
 
         ``parts`` are the rankings of its parts, in their order, each cut at ``candidates``. They have one row for each
-        question; or, of a refiner with ``phrasings``, the rows of all wordings of the first question, then those of
+        question; or, of a refiner with ``wordings``, the rows of all wordings of the first question, then those of
         the second, and so on. Units of the result may be others than those of the parts. Raises RunError.
         """
         ...
@@ -32,7 +32,7 @@ class Refiner(Ranker):
     candidates: Annotated[int, Field(ge=1)] = 100
     """How many hits of each part are looked at."""
 
-    def phrasings(self, question: Question) -> Sequence[Question]:
+    def wordings(self, question: Question) -> Sequence[Question]:
         """What its parts are asked in place of ``question``: the question itself, unless it says otherwise."""
         return [question]
 

@@ -46,7 +46,7 @@ class ExpandRefiner(FusingRefiner):
     templates: list[Annotated[str, AfterValidator(_with_query)]] = Field(default=[])
     """More wordings, with {query} where the text of the query goes, like `A passage about {query}`."""
 
-    labelled_phrasings: bool = True
+    phrasings: bool = True
     """Ask what the labels have under a query's `phrasings`, too."""
 
     question: bool = True
@@ -54,21 +54,20 @@ class ExpandRefiner(FusingRefiner):
 
     @model_validator(mode="after")
     def _has_wordings(self) -> Self:
-        if self.labelled_phrasings or any(template.strip() != _PLACE for template in self.templates):
+        if self.phrasings or any(template.strip() != _PLACE for template in self.templates):
             return self
         raise ValueError(
-            "asks nothing but the query itself; give `templates` that say more than {query}, or leave "
-            "labelled_phrasings: true."
+            "asks nothing but the query itself; give `templates` that say more than {query}, or leave phrasings: true."
         )
 
     @property
     def parts(self) -> tuple[str, ...]:
         return (self.of,)
 
-    def phrasings(self, question: Question) -> Sequence[Question]:
+    def wordings(self, question: Question) -> Sequence[Question]:
         """The wordings to ask: the question, those of the labels, then the templates, equal ones once."""
         texts = [question.text] if self.question else []
-        texts += question.phrasings if self.labelled_phrasings else ()
+        texts += question.phrasings if self.phrasings else ()
         texts += [template.replace(_PLACE, question.text) for template in self.templates]
         distinct: dict[str, str] = {}
         for text in texts or [question.text]:
@@ -76,18 +75,18 @@ class ExpandRefiner(FusingRefiner):
         return [replace(question, text=text, phrasings=()) for text in distinct.values()]
 
     def asked(self, question: Question) -> Any:
-        return [wording.text for wording in self.phrasings(question)]
+        return [wording.text for wording in self.wordings(question)]
 
     def open(self, materials: Materials) -> OpenRefiner:
         return _OpenExpand(self)
 
     def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
-        if self.labelled_phrasings and facts.get("queries") and facts["queries"] == facts.get("without_phrasings"):
+        if self.phrasings and facts.get("queries") and facts["queries"] == facts.get("without_phrasings"):
             yield Caution(
                 "no-phrasings",
                 f"{setting}: no query has `phrasings` in the labels, so nothing but the query"
                 f"{' and the templates were' if self.templates else ' was'} asked; write phrasings into the labels, "
-                f"{'or set labelled_phrasings: false' if self.templates else 'or give templates'}.",
+                f"{'or set phrasings: false' if self.templates else 'or give templates'}.",
             )
 
 
@@ -98,7 +97,7 @@ class _OpenExpand:
 
     def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:
         (part,) = parts
-        counts = np.array([len(self.options.phrasings(question)) for question in questions], dtype=np.int64)
+        counts = np.array([len(self.options.wordings(question)) for question in questions], dtype=np.int64)
         starts = np.cumsum(counts) - counts
         if self._ordered is None or self._ordered[0] is not part.units:
             self._ordered = part.units, order_of(part.units)

@@ -107,7 +107,7 @@ class OpenRetriever(Protocol):
 class Ranker(Options):
     """A way to rankings: a retriever makes them, a refiner makes better ones of others'."""
 
-    revision: ClassVar[int] = 1
+    ranking_version: ClassVar[int] = 1
     """Part of the rankings' fingerprint: raise it whenever the same options would rank otherwise."""
 
     has_latency: ClassVar[bool] = True
@@ -133,7 +133,7 @@ class Ranker(Options):
 
     def identity(self) -> dict[str, Any]:
         """What changes its rankings, of the options: not how deep they are cut, nor what reaches it."""
-        return {**self.model_dump(mode="json", exclude={*REACHING, *NOT_RANKING}), "revision": self.revision}
+        return {**self.model_dump(mode="json", exclude={*REACHING, *NOT_RANKING}), "version": self.ranking_version}
 
     def inputs(self, digest: Digest) -> Any:
         """What else changes its rankings, as JSON values: hashes of files, versions of libraries.
