@@ -97,12 +97,11 @@ def test_scores_that_a_sigmoid_would_make_equal_stay_apart(bench: Bench, reranke
 
 
 def test_equal_scores_go_by_document_id_and_then_by_place(bench: Bench) -> None:
-    units = bench.units([("twice.txt", 16, 31), ("d.txt", 0, 31), ("twice.txt", 0, 15), ("a.txt", 0, 31)])
-    found = bench.refined(QUESTIONS[:1], candidates(units, [[0, 1, 2, 3]]))
-    equal = {
-        name: [place[:2] for place in places_of(found)[0] if place[0] in name] for name in ("a.txt d.txt", "twice.txt")
-    }
-    assert equal == {"a.txt d.txt": [("a.txt", 0), ("d.txt", 0)], "twice.txt": [("twice.txt", 0), ("twice.txt", 16)]}
+    slowly = [("twice.txt", 0, 15), ("twice.txt", 16, 31), ("z.txt", 0, 15)]
+    rye = [("a.txt", 0, 31), ("d.txt", 0, 31)]
+    found = bench.refined(QUESTIONS[:1], candidates(bench.units([*rye, *slowly][::-1]), [[4, 1, 2, 0, 3]]))
+    (places,) = places_of(found)
+    assert places in (slowly + rye, rye + slowly)
 
 
 @given(order=st.permutations(range(len(DOCUMENTS))), repeats=st.integers(1, 3))
