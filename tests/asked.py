@@ -41,10 +41,10 @@ class Bare:
     setting: str = "mine"
     progress: Progress = field(default_factory=Silent)
 
-    def folder(self, kind: str) -> Path:
+    def growing(self, kind: str, name: str) -> Path:
         made = self.place / kind
         made.mkdir(parents=True, exist_ok=True)
-        return made
+        return made / name
 
     def chunks(self) -> Chunks:
         raise NotImplementedError

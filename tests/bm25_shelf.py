@@ -56,7 +56,7 @@ class Shelf:
 
         return self.workspace.load(kind, fingerprint([kind, parts]), what, noted, read)
 
-    def folder(self, kind: str) -> Path:
+    def growing(self, kind: str, name: str) -> Path:
         raise AssertionError("BM25 keeps no answers")
 
 

@@ -60,7 +60,7 @@ def test_every_key_of_a_schema_that_people_write_has_a_description(name: str) ->
         if not value.get("description") and "$ref" not in value
     ]
     assert bare == []
-    assert all(part["description"] for part in schema["$defs"].values())
+    assert all(part["description"] for part in schema["$defs"].values() if part)  # an empty one is any JSON value
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -78,7 +78,6 @@ def test_a_setting_that_fails_leaves_the_others_and_its_answers_and_the_same_com
     ]  # fmt: skip
 
 
-@pytest.mark.xfail(reason="finished rankings are taken as they are, skipped queries included", strict=True)
 def test_a_skipped_query_is_in_no_mean_and_the_same_command_asks_for_it_alone(tmp_path: Path) -> None:
     made = experiment(tmp_path, on_error="skip")
     (tmp_path / "trouble").write_text("raise")

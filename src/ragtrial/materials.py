@@ -76,7 +76,9 @@ class SettingMaterials:
     def keep(self, kind: str, parts: Any, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
         return self._ground.workspace.load(kind, fingerprint([kind, parts]), what, build, read)
 
-    def folder(self, kind: str) -> Path:
-        folder = self._ground.workspace.root / kind
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+    def growing(self, kind: str, name: str) -> Path:
+        workspace = self._ground.workspace
+        workspace.mark(kind, name)
+        path = workspace.path(kind, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path

@@ -73,6 +73,8 @@ class Plan:
         self._seed = seed
         self._demands = demands(settings)
         self._failed: dict[str, RunError] = {}
+        self._asked: set[str] = set()
+        """The rankings that this run has made: what was skipped in them was just asked."""
 
     def rankings(self, setting: Setting, questions: Sequence[Question]) -> SettingRankings:
         """The ranked documents, or chunks, of ``setting`` for ``questions``.
@@ -151,14 +153,22 @@ class Plan:
     def _ranked(self, setting: Setting, questions: Sequence[Question]) -> Ranked:
         demand = self._demands[setting.ranking_key]
         known = self._known_units(setting)
+        name = ""
 
         def make() -> str:
-            return self._made(setting, questions, demand)
+            nonlocal name
+            name = self._made(setting, questions, demand)
+            return name
 
         def read(folder: Path) -> Ranked:
             return Ranked.load(folder, self.ground.library, known)
 
-        return self._workspace.read("rankings", make, read).cut(demand)
+        found = self._workspace.read("rankings", make, read)
+        if found.skipped.any() and name not in self._asked:  # by another run: what failed then may be answered now
+            self._asked.add(name)
+            self._workspace.drop("rankings", name)
+            found = self._workspace.read("rankings", make, read)
+        return found.cut(demand)
 
     def _made(self, setting: Setting, questions: Sequence[Question], demand: Demand) -> str:
         """The name of rankings that are as deep as ``demand`` at least, and there."""
@@ -182,6 +192,7 @@ class Plan:
                                 ranked = opened.retrieved(questions, demand, progress.advance)
                         ranked.save(folder, self._known_units(setting))
 
+                    self._asked.add(found)
                     self._workspace.stage("rankings", found, f"rankings of {setting.name}", build)
         self._workspace.mark("rankings", found)
         return found

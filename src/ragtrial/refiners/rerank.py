@@ -130,7 +130,7 @@ class Rerank(Refiner):
         """The model, and the scores that are kept of it."""
         folder = self._folder
         name = fingerprint(["pairs", self._scored_by(files_hash(folder))])
-        path = None if materials.is_fresh else materials.folder("pairs") / f"{name}.sqlite"
+        path = None if materials.is_fresh else materials.growing("pairs", name).with_suffix(".sqlite")
         ready = partial(load, folder, self.device, self.precision, self.length)
         return PairScores(ready, self.batch_size, path, f"{self.kind} model={self.model}")
 

@@ -91,8 +91,8 @@ class Materials(Protocol):
         """
         ...
 
-    def folder(self, kind: str) -> Path:
-        """A folder of the workspace for files that grow, such as a cache of answers; each writes its own file."""
+    def growing(self, kind: str, name: str) -> Path:
+        """A file of the workspace that grows, such as a cache of answers, without its suffix; it counts as used."""
         ...
 
 

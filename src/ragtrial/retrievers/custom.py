@@ -102,7 +102,7 @@ class _OpenCustom:
         library = self._materials.library
         asked = {key: value for key, value in self._options.identity().items() if key != "on_error"}
         name = fingerprint([asked, self._options.inputs(file_digest), library.digest])
-        return Journal(self._materials.folder("answers") / f"{name}.jsonl", library)
+        return Journal(self._materials.growing("answers", name).with_suffix(".jsonl"), library)
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
         texts = list(dict.fromkeys(question.text for question in questions))
