@@ -75,8 +75,8 @@ def with_(old: str, new: str) -> str:
 
 KINDS = ", ".join
 TOP_LEVEL = (
-    "experiment, dataset, chunker, context, embedder, store, retrievers, sweep, evaluators, output, workspace, latency, "
-    "seed"
+    "experiment, dataset, chunker, context, embedder, store, retrievers, sweep, evaluators, output, workspace, "
+    "latency, seed"
 )
 EVALUATORS = (
     "unit, span_coverage, budget, relevance_threshold, no_relevant, primary_metric, order_unaware, order_aware, graded"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -90,24 +90,30 @@ def _score_all(
     evaluator: RetrievalEvaluator, on_failure: Callable[[str, str], None], *, fail_fast: bool
 ) -> tuple[list[Scored], list[FailurePart]]:
     scored: list[Scored] = []
-    failures: list[FailurePart] = []
-    faults: list[Fault] = []
+    failed: list[tuple[Setting, Exception]] = []
     for setting in evaluator.one_by_one():
         try:
             scored.append(evaluator.score(evaluator.rankings(setting)))
         except MemoryError:
             raise
         except Exception as error:
-            failure = _failure(setting, error)
-            on_failure(failure.name, failure.error)
-            failures.append(failure)
-            told = error.faults if isinstance(error, RagtrialError) else [Fault(message=failure.error)]
-            faults += (replace(fault, message=f"setting {setting.name!r}: {fault.message}") for fault in told)
+            failed.append((setting, error))
+            on_failure(setting.name, _failure(setting, error).error)
             if fail_fast:
-                raise RunError(*faults) from error
-    if not scored:
-        raise RunError(*faults)
-    return scored, failures
+                break
+    if failed and (fail_fast or not scored):
+        raise _all_of(failed)
+    return scored, [_failure(*one) for one in failed]
+
+
+def _all_of(failed: Sequence[tuple[Setting, Exception]]) -> Exception:
+    """What to raise where no report is written: what nobody expected as it is, since its traceback is of use."""
+    faults: list[Fault] = []
+    for setting, error in failed:
+        if not isinstance(error, RagtrialError):
+            return error
+        faults += (replace(fault, message=f"setting {setting.name!r}: {fault.message}") for fault in error.faults)
+    return RunError(*faults)
 
 
 def _failure(setting: Setting, error: Exception) -> FailurePart:

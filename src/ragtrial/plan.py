@@ -73,7 +73,7 @@ class Plan:
         self._seed = seed
         self._demands = demands(settings)
         self._failed: dict[str, RunError] = {}
-        self._asked: set[str] = set()
+        self._made_here: set[str] = set()
         """The rankings that this run has made: what was skipped in them was just asked."""
 
     def rankings(self, setting: Setting, questions: Sequence[Question]) -> SettingRankings:
@@ -164,8 +164,8 @@ class Plan:
             return Ranked.load(folder, self.ground.library, known)
 
         found = self._workspace.read("rankings", make, read)
-        if found.skipped.any() and name not in self._asked:  # by another run: what failed then may be answered now
-            self._asked.add(name)
+        if found.skipped.any() and name not in self._made_here:  # by another run: what failed then may be answered now
+            self._made_here.add(name)
             self._workspace.drop("rankings", name)
             found = self._workspace.read("rankings", make, read)
         return found.cut(demand)
@@ -192,7 +192,7 @@ class Plan:
                                 ranked = opened.retrieved(questions, demand, progress.advance)
                         ranked.save(folder, self._known_units(setting))
 
-                    self._asked.add(found)
+                    self._made_here.add(found)
                     self._workspace.stage("rankings", found, f"rankings of {setting.name}", build)
         self._workspace.mark("rankings", found)
         return found
