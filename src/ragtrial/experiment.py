@@ -96,7 +96,7 @@ def _score_all(
             scored.append(evaluator.score(evaluator.rankings(setting)))
         except MemoryError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - of whatever kind: the others go on, and it is told
             failed.append((setting, error))
             on_failure(setting.name, _failure(setting, error).error)
             if fail_fast:
