@@ -83,11 +83,13 @@ def experiment(
 
 
 def refused(made: Experiment) -> str:
-    """What is said before the run, without the collection's name; nothing is run."""
+    """What is said before the run at the place of the setting, without the collection's name; nothing is run."""
     with pytest.raises(InputError) as caught:
         RetrievalEvaluator(made.config()).prepare()
     assert made.stages() <= {stage for stage in made.stages() if stage[0] in ("documents", "lengths")}
-    return re.sub(r"prod: (the collection '\w+' at \S+(: | ))?", "", str(caught.value))
+    place = re.escape(str(made.file)) + r":\d+:\d+: setting 'prod': "
+    assert all(re.match(place, str(fault)) for fault in caught.value.faults)
+    return re.sub(rf"(?m)^{place}(the collection '\w+' at \S+(: | ))?", "", str(caught.value))
 
 
 # Where it is

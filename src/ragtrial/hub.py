@@ -156,8 +156,7 @@ class RetrievalEvaluator:
         used = self._used()
         steps: list[Callable[[], object]] = [partial(self.ground.prepare, setting) for setting in used]
         _all_of([*steps, partial(getattr, self, "resolved")])
-        questions = self.questions
-        _all_of(partial(one.retriever.check, self.plan.materials(one), questions) for one in used)
+        _all_of(partial(self._check, setting) for setting in used)
         cautions = [*self._cautions, *self.resolved.cautions, *self._span_cautions()]
         if self._strict:
             cautions += [caution for setting in self.settings for caution in self.too_long(setting)]
@@ -170,6 +169,20 @@ class RetrievalEvaluator:
                     faults += (Fault(message=one.message) for one in told)
             if faults:
                 raise LabelsError(*faults)
+
+    def _check(self, setting: Setting) -> None:
+        """Let the retriever of ``setting`` look for what it needs. Raises InputError that says which one it is."""
+        try:
+            setting.retriever.check(self.plan.materials(setting), self.questions)
+        except InputError as error:
+            place = setting.config.fault_at(("retrievers", setting.entry), "")
+            told = [fault.message.removeprefix(f"{setting.name}: ") for fault in error.faults]
+            raise InputError(
+                *(
+                    fault if fault.file else replace(place, message=f"setting {setting.entry!r}: {said}")
+                    for fault, said in zip(error.faults, told, strict=True)
+                )
+            ) from error
 
     def _used(self) -> list[Setting]:
         """The settings and all that they are made of, each once."""
