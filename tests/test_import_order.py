@@ -15,9 +15,10 @@ ORDER = [
     "compiled", "matching", "storage", "functions", "dataset", "tokenizers", "chunkers", "context", "embedders",
     "stores", "health", "retrievers", "refiners", "latency", "overlaps", "grading", "searching", "span_labels",
     "context_sizes", "metrics", "evaluators", "ranges", "report_folders", "report_parts", "report", "formats",
-    "mismatch", "sources", "scoring", "drilldown", "environment", "config", "setting", "outcomes", "ground",
-    "materials", "opened", "plan", "schedule", "audit", "judging", "reporting", "score_report", "hub", "experiment",
-    "inspection", "labelling", "integrations", "views", "cli",
+    "mismatch", "sources", "scoring", "drilldown", "environment", "config", "setting", "names", "ingredients", "work",
+    "outcomes", "ground", "costs", "materials", "opened", "plan", "schedule", "audit", "judging", "reporting",
+    "score_report", "hub", "amounts", "planning", "experiment", "inspection", "labelling", "integrations", "views",
+    "cli",
 ]  # fmt: skip
 """Folders and modules, top to bottom. The package itself and its entry point stand outside: they open the door."""
 
