@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from ragtrial import ingredients
 from ragtrial.amounts import Amount, Amounts, Estimate
+from ragtrial.chunkers.base import SizedChunker
 from ragtrial.hub import RetrievalEvaluator
 from ragtrial.names import UnmadeError, at_depth
 from ragtrial.plan import AUDITED_BELOW, exact_twin
@@ -28,10 +29,7 @@ Kind = Literal["documents", "chunks", "context", "embeddings", "index", "ranking
 KINDS: tuple[Kind, ...] = ("documents", "chunks", "context", "embeddings", "index", "rankings", "latency", "audit")
 """The order of work."""
 
-_TO_DO = {
-    "chunks": "the chunks are", "context": "the context is", "embeddings": "the embeddings are",
-    "index": "the index is", "rankings": "the rankings are",
-}  # fmt: skip
+_ONE = ("context", "index", "latency", "audit")
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,8 @@ class Node:
 
     ``why`` says why it is to do, and is empty where it is cached. ``seconds`` and ``disk`` (bytes) are what making it
     takes about: 0 where it is cached, None where that is not known. ``missing`` are the stages that a run would make
-    for it, by the workspace's folder and name; None for a name that hangs on a stage to do.
+    for it, by the workspace's folder and name; None for a name that hangs on a stage to do. ``after`` is the work that
+    is to do first, if that alone is why.
     """
 
     kind: Kind
@@ -51,6 +50,7 @@ class Node:
     seconds: float | None
     disk: int | None
     missing: tuple[tuple[str, str | None], ...] = ()
+    after: Kind | None = None
 
     @property
     def is_cached(self) -> bool:
@@ -86,6 +86,11 @@ class WorkPlan:
         """About how many bytes will be written, of which that is known."""
         return sum(node.disk or 0 for node in self.nodes)
 
+    @property
+    def is_disk_known(self) -> bool:
+        """Whether that is all."""
+        return all(node.disk is not None for node in self.nodes)
+
 
 def plan_work(evaluator: RetrievalEvaluator) -> WorkPlan:
     """What ``run`` would do for the settings of ``evaluator``.
@@ -118,7 +123,8 @@ class _Planner:
         self._amounts = Amounts(evaluator.ground)
         self._questions = [query.question for query in evaluator.dataset.labels.queries]
         self._nodes: dict[tuple[str, str], Node] = {}
-        self._seals: dict[str, list[Seal]] = {}
+        self._uncompared: dict[tuple[str, str], tuple[_Stage, str]] = {}
+        self._used: set[tuple[str, str]] = set()
 
     def nodes(self) -> Iterator[Node]:
         """All work, in the order of work."""
@@ -129,6 +135,8 @@ class _Planner:
                 self._stand(one, setting.name)
             ranking = self._ranking(setting, self._questions, setting.name)
             self._measurements(setting, ranking)
+        for key, (stage, entry) in self._uncompared.items():
+            self._nodes[key] = replace(self._nodes[key], why=self._compared(stage, entry))
         found = list(self._nodes.values())
         yield from (node for kind in KINDS for node in found if node.kind == kind)
 
@@ -148,7 +156,7 @@ class _Planner:
 
         if "chunker" in one.retriever.reached_by:
             chunks = stage("chunks", names.chunks, ingredients.of_chunks)
-            add("chunks", one.chunker.summary(), ("chunker", "context", "embedder"), amounts.chunks, chunks)
+            add("chunks", _of_chunker(one), ("chunker", "context", "embedder"), amounts.chunks, chunks)
         if one.has_chunks and not one.context.is_bare:
             context = stage("surroundings", names.surroundings, ingredients.of_texts)
             add("context", one.context.summary(), ("chunker", "context", "embedder"), amounts.context, context)
@@ -156,7 +164,7 @@ class _Planner:
             lengths = stage("lengths", names.lengths, ingredients.of_lengths)
             vectors = stage("embeddings", names.embeddings, ingredients.of_embeddings)
             reach = ("chunker", "context", "embedder")
-            add("embeddings", one.embedder.summary(), reach, amounts.embeddings, lengths, vectors)
+            add("embeddings", _of_embedder(one), reach, amounts.embeddings, lengths, vectors)
             index = stage("indexes", names.index, ingredients.of_index)
             add("index", one.store.summary(), (*reach, "store"), amounts.index, index)
         return made
@@ -210,7 +218,9 @@ class _Planner:
                 _Stage("rankings", partial(self._ranking_name, twin, questions)),
                 _Stage("rescored", partial(self._names.rescored, setting, questions, plan.unit)),
             ]
-            parents, why = [*self._stand(setting, setting.name), ranking], "not compared with exact search yet"
+            parents = [*self._stand(setting, setting.name), ranking]
+            parents += [self._nodes[key] for key in [("rankings", twin.ranking_key)] if key in self._nodes]
+            why = "not compared with exact search yet"
             estimate = partial(self._amounts.audit, setting)
             self._put("audit", key, setting.name, setting.name, stages, parents, estimate, why)
 
@@ -231,10 +241,17 @@ class _Planner:
         if node is None:
             named = [(stage, self._named(stage.name)) for stage in stages]
             lacking = [(one, name) for one, name in named if name is None or not self._workspace.has(one.folder, name)]
+            self._used.update((stage.folder, name) for stage, name in named if name)
             made, missing = estimate(), tuple((stage.folder, name) for stage, name in lacking)
             if missing:
-                why = self._damage(missing) or _because(parents) or why or self._compared(lacking[0][0], entry)
-                node = Node(kind, what, (), why, made.amount, made.seconds, made.disk, missing)
+                damage, after = self._damage(missing), next((one.kind for one in parents if not one.is_cached), None)
+                because = f"because the {after} {'is' if after in _ONE else 'are'} to do" if after else ""
+                if not (damage or because or why):
+                    self._uncompared[kind, key] = lacking[0][0], entry
+                node = Node(
+                    kind, what, (), damage or because or why, made.amount, made.seconds, made.disk, missing,
+                    after=None if damage else after,
+                )  # fmt: skip
             else:
                 node = Node(kind, what, (), "", replace(made.amount, to_do=0), 0.0, 0)
         if owner not in node.settings:
@@ -253,14 +270,20 @@ class _Planner:
         return next((f"damaged: {damage}" for damage in found if damage), "")
 
     def _compared(self, stage: _Stage, entry: str) -> str:
-        """What differs from the finished stage of the same kind that differs least; of several, from the newest."""
-        if stage.folder not in self._seals:
-            sealed = [one for one in self._workspace.seals(stage.folder) if one.made_of]
-            self._seals[stage.folder] = sorted(sealed, key=lambda one: one.made, reverse=True)
-        now, seals = stage.made_of() if stage.made_of else {}, self._seals[stage.folder]
-        if not seals:
+        """What differs from the finished stage of the same kind that differs least.
+
+        Of several rather from one that these settings do not use any more, then from the newest.
+        """
+        now = stage.made_of() if stage.made_of else {}
+        known = [(name, seal) for name, seal in self._workspace.seals(stage.folder) if seal.made_of]
+        if not known:
             return "nothing like it was made yet"
-        before = min(seals, key=lambda one: len(ingredients.changes(one.made_of, now))).made_of
+
+        def nearness(one: tuple[str, Seal]) -> tuple[int, bool]:
+            return len(ingredients.changes(one[1].made_of, now)), (stage.folder, one[0]) in self._used
+
+        known.sort(key=lambda one: one[1].made, reverse=True)
+        before = min(known, key=nearness)[1].made_of
         differing = ingredients.changes(before, now)
         if not differing:
             return "it was removed, or another version of ragtrial made it"
@@ -268,7 +291,16 @@ class _Planner:
         return ingredients.told(differing[0], before, now, entry) + more
 
 
-def _because(parents: Sequence[Node]) -> str:
-    """The first of the work that it stands on and that is to do."""
-    first = next((parent for parent in parents if not parent.is_cached), None)
-    return f"because {_TO_DO[first.kind]} to do" if first else ""
+def _of_chunker(setting: Setting) -> str:
+    """The kind of chunker, its size and its overlap."""
+    chunker = setting.chunker
+    if isinstance(chunker, SizedChunker):
+        return f"{chunker.kind} {chunker.size}/{chunker.overlap}"
+    return chunker.summary()
+
+
+def _of_embedder(setting: Setting) -> str:
+    """The model's name without the folders and the owner before it, or the function."""
+    options = setting.embedder.model_dump(mode="json")
+    named = str(options.get("model") or options.get("function") or setting.embedder.summary())
+    return named.rpartition("/")[2]

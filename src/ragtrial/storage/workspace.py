@@ -155,11 +155,11 @@ class Workspace:
             return str(error) if self.path(kind, name).exists() else None
         return None
 
-    def seals(self, kind: str) -> Iterator[Seal]:
-        """What is known of every stage of ``kind`` that is there."""
+    def seals(self, kind: str) -> Iterator[tuple[str, Seal]]:
+        """The name of every whole stage of ``kind``, and what is known of it."""
         for folder in sorted((self.root / kind).glob("[!.]*")):
             with suppress(DamagedError):
-                yield check_sizes(folder)
+                yield folder.name, check_sizes(folder)
 
     def build_id(self, kind: str, name: str) -> str:
         """What tells this build of a stage from another one of the same; empty if it is not there, or not whole."""
