@@ -1,0 +1,218 @@
+"""The refiner that asks several wordings of a question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from corpora import library_of
+from experiments import Experiment, write_experiment
+from ragtrial import run_experiment
+from ragtrial.config.loading import load_config
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.errors import ConfigError, RunError
+from ragtrial.rankings import PADDING, from_rows
+from ragtrial.records import Caution, Question
+from ragtrial.refiners.expand import ExpandRefiner
+from ragtrial.retrievers.base import Candidates, Materials
+
+RYE = Question("rye?", ("sourdough?", " rye? ", "dark bread?"), where={"lang": "en"})
+PLAIN = Question("soup?")
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """Expansion asks for no materials but the name."""
+
+    setting: str = "expanded"
+
+
+@pytest.fixture
+def units(tmp_path: Path) -> Chunks:
+    library = library_of(tmp_path, {"b": "bread", "a": "apple", "c": "cherry"})
+    return Chunks.of(library, [(document, 0, 5) for document in range(3)])
+
+
+def expand(**options: Any) -> ExpandRefiner:
+    return ExpandRefiner(of="dense", **options)
+
+
+def refined(
+    units: Chunks, refiner: ExpandRefiner, questions: Sequence[Question], rows: Sequence[Sequence[int]], *skipped: int
+) -> Candidates:
+    """What becomes of the rankings of all wordings; scores fall from 0.5 by 0.1."""
+    made = from_rows(rows, [[0.5 - rank / 10 for rank in range(len(row))] for row in rows])
+    part = Candidates(units, made, np.isin(np.arange(len(rows)), skipped))
+    return refiner.open(cast("Materials", Nothing())).refine(questions, [part])
+
+
+def rows_of(found: Candidates) -> list[list[int]]:
+    return [[code for code in row if code != PADDING] for row in found.rankings.codes.tolist()]
+
+
+def texts(refiner: ExpandRefiner, question: Question) -> list[str]:
+    return [wording.text for wording in refiner.phrasings(question)]
+
+
+# What is asked.
+
+
+def test_the_question_the_phrasings_and_the_templates_are_asked_equal_ones_once() -> None:
+    refiner = expand(templates=["{query}", "A text on {query} ({query})"])
+    assert texts(refiner, RYE) == ["rye?", "sourdough?", "dark bread?", "A text on rye? (rye?)"]
+    assert refiner.asked(RYE) == texts(refiner, RYE)
+    assert texts(expand(), PLAIN) == ["soup?"]
+
+
+def test_the_question_and_the_phrasings_can_be_left_out() -> None:
+    template = "A text on {query}"
+    assert texts(expand(question=False), RYE) == ["sourdough?", " rye? ", "dark bread?"]
+    assert texts(expand(question=False, labelled_phrasings=False, templates=[template]), RYE) == ["A text on rye?"]
+    assert texts(expand(labelled_phrasings=False, templates=[template]), RYE) == ["rye?", "A text on rye?"]
+
+
+def test_where_there_is_no_other_wording_the_question_is_asked_all_the_same() -> None:
+    assert texts(expand(question=False), PLAIN) == ["soup?"]
+
+
+def test_braces_in_a_question_or_a_template_mean_nothing() -> None:
+    refiner = expand(templates=['{"text": "{query}", "n": {}}'])
+    assert texts(refiner, Question("what is {query} or {0}?"))[1] == '{"text": "what is {query} or {0}?", "n": {}}'
+
+
+def test_every_wording_has_the_filters_of_the_question_and_no_phrasings_of_its_own() -> None:
+    for wording in expand().phrasings(RYE):
+        assert (wording.where, wording.phrasings) == ({"lang": "en"}, ())
+
+
+def test_what_is_asked_changes_with_what_the_labels_say_only_where_it_is_used() -> None:
+    other = Question("rye?", ("sourdough?",))
+    assert expand().asked(RYE) != expand().asked(other)
+    plain = expand(labelled_phrasings=False, templates=["On {query}"])
+    assert plain.asked(RYE) == plain.asked(other)
+
+
+# What becomes of the answers.
+
+
+def test_the_rankings_of_the_wordings_of_each_question_are_fused(units: Chunks) -> None:
+    # Three wordings of the first question, one of the second.
+    found = refined(units, expand(), [RYE, PLAIN], [[0, 1], [2, 1], [1], [2, 0]])
+    assert rows_of(found) == [[1, 0, 2], [2, 0]]
+    assert found.rankings.scores[0].tolist() == pytest.approx([1 / 62 + 1 / 62 + 1 / 61, 1 / 61, 1 / 61])
+    assert found.units is units
+    assert found.facts == {"queries": 2, "mean_wordings": 2, "without_phrasings": 1}
+
+
+def test_equal_scores_go_by_document_id(units: Chunks) -> None:
+    assert rows_of(refined(units, expand(), [Question("?", ("!",))], [[0], [1]])) == [[1, 0]]
+
+
+def test_scores_may_be_added_in_place_of_ranks(units: Chunks) -> None:
+    # Min-max: 1, 0.5, 0 and 1, 0: b 1 + 0, a 0.5 + 1, c 0 + 0.
+    found = refined(units, expand(method="combsum"), [Question("?", ("!",))], [[0, 1, 2], [1, 0]])
+    assert rows_of(found) == [[1, 0, 2]]
+    assert found.rankings.scores[0].tolist() == pytest.approx([1.5, 1, 0])
+
+
+def test_a_question_is_skipped_with_any_of_its_wordings(units: Chunks) -> None:
+    found = refined(units, expand(), [PLAIN, RYE, PLAIN], [[0], [1], [], [2], [0]], 2)
+    assert found.skipped.tolist() == [False, True, False]
+    assert rows_of(found) == [[0], [], [0]]
+
+
+def test_without_questions_nothing_is_fused(units: Chunks) -> None:
+    found = refined(units, expand(), [], [])
+    assert len(found.rankings) == 0
+    assert found.facts["mean_wordings"] is None
+
+
+def test_a_part_without_scores_is_named_where_scores_are_needed(units: Chunks) -> None:
+    part = Candidates.of(units, from_rows([[0, 1], [1]]))
+    with pytest.raises(RunError) as raised:
+        expand(method="combsum").open(cast("Materials", Nothing())).refine([Question("?", ("!",))], [part])
+    assert str(raised.value) == (
+        "the hits of 'dense' have no finite scores for 1 of 1 queries, and method: combsum with normalisation: min_max "
+        "needs them; set method: rrf or normalisation: rank, which look at ranks alone."
+    )
+
+
+# What is said of it.
+
+
+def test_labels_without_any_phrasings_are_a_caution() -> None:
+    facts = {"queries": 3, "without_phrasings": 3}
+    assert list(expand().cautions("wide", facts)) == [
+        Caution(
+            "no-phrasings",
+            "wide: no query has `phrasings` in the labels, so nothing but the query was asked; write phrasings into "
+            "the labels, or give templates.",
+        )
+    ]
+    assert [caution.message for caution in expand(templates=["On {query}"]).cautions("wide", facts)] == [
+        "wide: no query has `phrasings` in the labels, so nothing but the query and the templates were asked; write "
+        "phrasings into the labels, or set labelled_phrasings: false."
+    ]
+    assert not list(expand().cautions("wide", {"queries": 3, "without_phrasings": 2}))
+    assert not list(expand().cautions("wide", {"queries": 0, "without_phrasings": 0}))
+    unused = expand(labelled_phrasings=False, templates=["On {query}"])
+    assert not list(unused.cautions("wide", facts))
+
+
+# What the config may say.
+
+
+def expanded(tmp_path: Path, **options: object) -> Experiment:
+    retrievers: Mapping[str, object] = {
+        "dense": {"kind": "dense", "top_k": 3},
+        "wide": {"kind": "expand", "of": "dense", "top_k": 3, **options},
+    }
+    return write_experiment(tmp_path, retrievers=retrievers)
+
+
+WRONG = {
+    "a template without its place": (
+        {"templates": ["On {query}", "A passage"]},
+        "wide.templates[1]: has no {query}, the place of the question's text; write it, like 'A passage about "
+        "{query}'.",
+    ),
+    "nothing but the question": (
+        {"labelled_phrasings": False, "templates": ["{query}"]},
+        "wide: asks nothing but the query itself; give `templates` that say more than {query}, or leave "
+        "labelled_phrasings: true.",
+    ),
+    "weights": (
+        {"method": "weighted"},
+        "wide.method is 'weighted'; it must be one of: rrf, combsum, combmnz.",
+    ),
+    "a normalisation of ranks": (
+        {"normalisation": "rank"},
+        "wide: `normalisation` plays no part under method: rrf, which looks at ranks alone; leave it out, or set a "
+        "method that adds scores, like combsum.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_be_asked_is_refused_when_the_config_is_read(tmp_path: Path, case: str) -> None:
+    options, message = WRONG[case]
+    with pytest.raises(ConfigError) as raised:
+        load_config(expanded(tmp_path, **cast("Mapping[str, object]", options)).file)
+    (fault,) = raised.value.faults
+    assert fault.message == f"retrievers.{message}"
+
+
+def test_a_config_asks_templates_of_its_retriever(tmp_path: Path) -> None:
+    experiment = expanded(tmp_path, templates=["Bread: {query}"])
+    report = run_experiment(experiment.config())
+    assert "Bread: How long do I bake rye bread?" in experiment.embedded()
+    assert report.settings[-1].facts["mean_wordings"] == 2
+    assert [warning.message for warning in report.warnings if warning.code == "no-phrasings"] == [
+        "wide: no query has `phrasings` in the labels, so nothing but the query and the templates were asked; write "
+        "phrasings into the labels, or set labelled_phrasings: false."
+    ]

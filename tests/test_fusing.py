@@ -1,0 +1,395 @@
+"""The arithmetic of fusion, by hand, against plain dicts, against ranx, and by what must always hold."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from itertools import permutations
+from pathlib import Path
+from statistics import fmean, pstdev, stdev
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragtrial.rankings import PADDING, Rankings, from_rows, unfilled
+from ragtrial.refiners.fusing import Fused, Fusing, Method, Normalisation, Order, fuse, normalised
+
+METHODS = get_args(Method)
+NORMALISATIONS = get_args(Normalisation)
+UNITS = 9
+
+List = Sequence[tuple[int, float]]
+"""Codes and scores, best first."""
+
+
+def rankings(*rows: List) -> Rankings:
+    return from_rows([[code for code, _ in row] for row in rows], [[score for _, score in row] for row in rows])
+
+
+def in_place(units: int = UNITS) -> Order:
+    return Order(np.arange(units))
+
+
+def rows_of(found: Rankings) -> list[dict[int, float]]:
+    """Code to score for each question, best first."""
+    rows = zip(found.codes.tolist(), found.scores.tolist(), strict=True)
+    return [{c: s for c, s in zip(codes, scores, strict=True) if c != PADDING} for codes, scores in rows]
+
+
+def fused_scores(lists: Sequence[List], fusing: Fusing) -> dict[int, float]:
+    (row,) = rows_of(fuse([rankings(one) for one in lists], fusing, in_place()).rankings)
+    return row
+
+
+# By hand.
+
+A, B, C, D = range(4)
+FIRST, SECOND = [(A, 10.0), (B, 8.0), (C, 4.0)], [(C, 5.0), (D, 3.0)]
+BY_HAND: dict[Fusing, dict[int, float]] = {
+    # c stands third and first; b and d stand second, once each, and go in order.
+    Fusing("rrf"): {C: 1 / 63 + 1 / 61, A: 1 / 61, B: 1 / 62, D: 1 / 62},
+    Fusing("rrf", rank_constant=0): {C: 1 / 3 + 1, A: 1, B: 1 / 2, D: 1 / 2},
+    Fusing("rrf", weights=(3, 1)): {C: 3 / 63 + 1 / 61, A: 3 / 61, B: 3 / 62, D: 1 / 62},
+    # Min-max: a 1, b 2/3, c 0 and c 1, d 0.
+    Fusing("combsum"): {A: 1, C: 1, B: 2 / 3, D: 0},
+    Fusing("combmnz"): {C: 2, A: 1, B: 2 / 3, D: 0},
+    Fusing("weighted", weights=(1, 2)): {C: 2, A: 1, B: 2 / 3, D: 0},
+    # Means 22/3 and 4, deviations sqrt(56/9) and 1: a 1.069045, b 0.267261, c -1.336306 and c 1, d -1.
+    Fusing("combsum", normalisation="z_score"): {A: 0.069045, C: -0.336306, B: -0.732739, D: -2.336306},
+    # a 1, b 2/3, c 1/3 and c 1, d 1/2.
+    Fusing("combsum", normalisation="rank"): {A: 3 / 2, C: 4 / 3, B: 7 / 6, D: 5 / 6},
+    Fusing("combmnz", normalisation="rank"): {C: 8 / 3, A: 3 / 2, B: 7 / 6, D: 5 / 6},
+    # Deviations over n - 1 are sqrt(28/3) and sqrt(2): a 0.645479, b 0.536370, c 0.318152 and c 0.617851, d 0.382149.
+    Fusing("combsum", normalisation="dbsf"): {A: 1.027628, C: 0.936003, B: 0.918519, D: 0.700301},
+    Fusing("combsum", normalisation="none"): {A: 13, B: 11, C: 9, D: 7},
+    Fusing("combmnz", normalisation="none"): {C: 18, A: 13, B: 11, D: 7},
+}
+
+
+@pytest.mark.parametrize("fusing", BY_HAND, ids=str)
+def test_two_lists_are_fused_as_worked_by_hand(fusing: Fusing) -> None:
+    found = fused_scores([FIRST, SECOND], fusing)
+    expected = BY_HAND[fusing]
+    assert list(found) == list(expected)
+    assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+EQUAL = {
+    # What equal hits become, and what one that is missing from their list gets.
+    "min_max": (1, 0),
+    "z_score": (0, 0),
+    "dbsf": (0.5, 0),
+    "none": (7, 7),
+}
+
+
+@pytest.mark.parametrize("row", [[7.0], [7.0, 7.0, 7.0]])
+@pytest.mark.parametrize("normalisation", EQUAL)
+def test_equal_scores_divide_nothing_by_zero(normalisation: Normalisation, row: list[float]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        values, missing = normalised(np.array([row]), np.ones((1, len(row)), dtype=np.bool_), normalisation)
+    assert values.tolist() == [[EQUAL[normalisation][0]] * len(row)]
+    assert missing.tolist() == [EQUAL[normalisation][1]]
+
+
+def test_by_rank_the_only_hit_of_a_list_is_worth_more_than_none() -> None:
+    values, missing = normalised(np.array([[7.0]]), np.array([[True]]), "rank")
+    assert (values.tolist(), missing.tolist()) == ([[1]], [0])
+
+
+@pytest.mark.parametrize("normalisation", NORMALISATIONS)
+def test_of_an_empty_list_a_missing_hit_gets_nothing(normalisation: Normalisation) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, missing = normalised(np.zeros((1, 2)), np.zeros((1, 2), dtype=np.bool_), normalisation)
+        _, of_no_depth = normalised(np.zeros((1, 0)), np.zeros((1, 0), dtype=np.bool_), normalisation)
+    assert missing.tolist() == of_no_depth.tolist() == [0]
+
+
+def test_a_single_exact_hit_of_one_list_is_not_lost() -> None:
+    # Keyword search finds the one document with the product's code; the other list thinks little of it.
+    lists = [[(A, 0.9), (B, 0.8), (C, 0.2), (D, 0.1)], [(C, 11.0)]]
+    assert next(iter(fused_scores(lists, Fusing("combsum")))) == C
+
+
+@pytest.mark.parametrize("fusing", [Fusing(), Fusing("combsum", normalisation="rank")], ids=str)
+def test_rankings_without_scores_are_fused_by_their_ranks(fusing: Fusing) -> None:
+    without = [from_rows([[A, B, C]]), from_rows([[C, D]])]
+    found = fuse(without, fusing, in_place()).rankings
+    assert rows_of(found) == rows_of(fuse([rankings(FIRST), rankings(SECOND)], fusing, in_place()).rankings)
+
+
+def test_equal_scores_go_in_the_order_that_is_given() -> None:
+    first, second = rankings([(A, 2.0), (B, 1.0)]), rankings([(B, 2.0), (A, 1.0)])
+    assert fuse([first, second], Fusing(), in_place(2)).rankings.codes.tolist() == [[A, B]]
+    assert fuse([first, second], Fusing(), Order(np.array([1, 0]))).rankings.codes.tolist() == [[B, A]]
+
+
+def test_zero_and_minus_zero_are_equal_scores() -> None:
+    lists = [rankings([(B, 1e-30), (A, -1e-30)])] * 2
+    tiny = Fusing("weighted", normalisation="none", weights=(1e-30, 1e-30))  # 2e-60 is 0 in float32
+    assert fuse(lists, tiny, in_place()).rankings.codes.tolist() == [[A, B]]
+
+
+def test_sums_do_not_hang_on_the_order_of_the_parts_even_where_they_round() -> None:
+    lists = [[(A, 1e20)], [(A, -1e20)], [(A, 1.0)]]
+    fusing = Fusing("combsum", normalisation="none")
+    sums = [fused_scores([lists[index] for index in order], fusing) for order in permutations(range(3))]
+    assert all(one == sums[0] for one in sums)
+
+
+def test_it_is_told_where_each_hit_stands_best_and_in_how_many_lists() -> None:
+    first, second = [(A, 3.0), (B, 2.0), (C, 1.0)], [(C, 2.0), (B, 1.0)]
+    found = fuse([rankings(first), rankings(second)], Fusing(), in_place())
+    assert found.rankings.codes.tolist() == [[C, B, A]]
+    assert (found.lists.tolist(), found.best.tolist(), found.column.tolist()) == ([[2, 2, 1]], [[1, 0, 0]], [[0, 1, 0]])
+    heavy = fuse([rankings(first), rankings(second)], Fusing(weights=(1, 2)), in_place())
+    assert heavy.rankings.codes.tolist() == [[C, B, A]]
+    assert heavy.best.tolist() == [[1, 1, 0]]
+
+
+def test_a_hit_that_stands_twice_in_a_list_counts_where_it_stands_first() -> None:
+    found = fuse([rankings([(A, 3.0), (A, 2.0), (B, 1.0)]), rankings([(B, 1.0)])], Fusing(), in_place())
+    assert rows_of(found.rankings) == [pytest.approx({B: 1 / 62 + 1 / 61, A: 1 / 61})]
+    assert found.lists.tolist() == [[2, 1]]
+
+
+@pytest.mark.parametrize("units", [0, 3])
+@pytest.mark.parametrize("depth", [0, 2])
+@pytest.mark.parametrize("questions", [0, 2])
+@pytest.mark.parametrize("fusing", BY_HAND, ids=str)
+def test_nothing_is_made_of_nothing(fusing: Fusing, questions: int, depth: int, units: int) -> None:
+    found = fuse([unfilled(questions, depth), unfilled(questions, 0)], fusing, in_place(units))
+    assert found.rankings.codes.shape == found.lists.shape == found.best.shape == (questions, 0)
+
+
+def test_lists_of_very_different_depths_and_many_questions_are_fused_row_by_row() -> None:
+    drawn, questions = np.random.default_rng(5), 700
+    deep = np.argsort(drawn.random((questions, 150)), axis=1).astype(np.int32)
+    short = np.argsort(drawn.random((questions, 150)), axis=1).astype(np.int32)[:, :3]
+    parts = [Rankings(codes, -np.sort(-drawn.random(codes.shape)).astype(np.float32)) for codes in (deep, short)]
+    found = fuse(parts, Fusing("weighted", weights=(1, 2)), in_place(150))
+    assert found.rankings.codes.shape == (questions, 150)
+    for question in (0, 108, 109, 110, 699):  # blocks end between them
+        alone = [Rankings(part.codes[[question]], part.scores[[question]]) for part in parts]
+        row = fuse(alone, Fusing("weighted", weights=(1, 2)), in_place(150)).rankings
+        np.testing.assert_array_equal(found.rankings.codes[question], row.codes[0])
+        np.testing.assert_array_equal(found.rankings.scores[question], row.scores[0])
+
+
+# Against the formulas, written with dicts.
+
+
+def values_by_dict(one: List, normalisation: Normalisation) -> tuple[dict[int, float], float]:
+    """What becomes of the scores of a list, and what is given for a missing one."""
+    if not one:
+        return {}, 0.0
+    scores = dict(one)
+    low, high = min(scores.values()), max(scores.values())
+    if normalisation == "rank":
+        made = {code: 1 - rank / len(one) for rank, (code, _) in enumerate(one)}
+    elif normalisation == "none":
+        return scores, low
+    elif low == high:
+        return dict.fromkeys(scores, {"min_max": 1.0, "z_score": 0.0, "dbsf": 0.5}[normalisation]), 0.0
+    elif normalisation == "min_max":
+        made = {code: (score - low) / (high - low) for code, score in one}
+    elif normalisation == "z_score":
+        made = {code: (score - fmean(scores.values())) / pstdev(scores.values()) for code, score in one}
+    else:
+        mean, deviation = fmean(scores.values()), stdev(scores.values())
+        made = {code: (score - (mean - 3 * deviation)) / (6 * deviation) for code, score in one}
+    return made, min(made.values()) if len(one) > 1 else 0.0
+
+
+def fused_by_dict(lists: Sequence[List], fusing: Fusing) -> dict[int, float]:
+    union = {code for one in lists for code, _ in one}
+    weights = fusing.weights or [1.0] * len(lists)
+    if fusing.method == "rrf":
+        ranks = [{code: rank for rank, (code, _) in enumerate(one, 1)} for one in lists]
+        places = list(zip(weights, ranks, strict=True))
+        return {c: sum(w / (fusing.rank_constant + r[c]) for w, r in places if c in r) for c in union}
+    made = [values_by_dict(one, fusing.normalisation) for one in lists]
+    sums = {c: sum(w * v.get(c, low) for w, (v, low) in zip(weights, made, strict=True)) for c in union}
+    times = {c: sum(c in v for v, _ in made) if fusing.method == "combmnz" else 1 for c in union}
+    return {c: sums[c] * times[c] for c in union}
+
+
+@st.composite
+def lists_of_hits(draw: st.DrawFn) -> list[list[tuple[int, float]]]:
+    """Two to four lists, some of them empty, of one hit or with equal scores; scores fall."""
+    made = []
+    for _ in range(draw(st.integers(2, 4))):
+        codes = draw(st.lists(st.integers(0, UNITS - 1), max_size=UNITS, unique=True))
+        score = st.integers(-8, 40).map(lambda number: number / 4)
+        scores = draw(st.lists(score, min_size=len(codes), max_size=len(codes)))
+        made.append(list(zip(codes, sorted(scores, reverse=True), strict=True)))
+    return made
+
+
+@st.composite
+def fusings(draw: st.DrawFn, lists: int) -> Fusing:
+    method = draw(st.sampled_from(METHODS))
+    weighted = method in ("rrf", "weighted") and draw(st.booleans())
+    weights = (
+        draw(st.lists(st.sampled_from([0.0, 0.25, 1.0, 2.5]), min_size=lists, max_size=lists)) if weighted else None
+    )
+    constant = draw(st.integers(0, 100))
+    return Fusing(method, constant, draw(st.sampled_from(NORMALISATIONS)), tuple(weights) if weights else None)
+
+
+@st.composite
+def fusions(draw: st.DrawFn) -> tuple[list[list[tuple[int, float]]], Fusing]:
+    lists = draw(lists_of_hits())
+    return lists, draw(fusings(len(lists)))
+
+
+@settings(max_examples=60)
+@given(fusions())
+def test_columns_give_what_the_formulas_give(fusion: tuple[list[list[tuple[int, float]]], Fusing]) -> None:
+    lists, fusing = fusion
+    found, expected = fused_scores(lists, fusing), fused_by_dict(lists, fusing)
+    assert found == pytest.approx(expected, rel=1e-5, abs=1e-5)
+    assert list(found) == sorted(found, key=lambda code: (-found[code], code))
+
+
+@settings(max_examples=60)
+@given(
+    lists_of_hits().flatmap(lambda lists: st.tuples(st.just(lists), st.permutations(lists))),
+    st.sampled_from(METHODS),
+    st.sampled_from(NORMALISATIONS),
+)
+def test_the_order_of_parts_that_weigh_the_same_changes_nothing(
+    parts: tuple[list[list[tuple[int, float]]], list[list[tuple[int, float]]]],
+    method: Method,
+    normalisation: Normalisation,
+) -> None:
+    fusing = Fusing(method, 60, normalisation)
+    lists, shuffled = parts
+    assert list(fused_scores(lists, fusing).items()) == list(fused_scores(shuffled, fusing).items())
+
+
+@settings(max_examples=60)
+@given(
+    lists_of_hits(),
+    st.sampled_from(["combsum", "weighted"]),
+    st.sampled_from(["min_max", "z_score", "dbsf"]),
+    st.sampled_from([0.125, 0.5, 4.0, 1024.0]),
+    st.integers(-3, 3),
+)
+def test_scores_of_another_scale_change_nothing_once_they_are_normalised(
+    lists: list[list[tuple[int, float]]], method: Method, normalisation: Normalisation, factor: float, shift: int
+) -> None:
+    scaled = [[(code, score * factor + shift) for code, score in lists[0]], *lists[1:]]
+    fusing = Fusing(method, 60, normalisation)
+    assert fused_scores(scaled, fusing) == pytest.approx(fused_scores(lists, fusing), rel=1e-5, abs=1e-5)
+
+
+@settings(max_examples=60)
+@given(lists_of_hits(), st.integers(0, 3), st.integers(1, UNITS - 1))
+def test_a_hit_that_rises_in_a_list_does_not_fall_in_the_fusion(
+    lists: list[list[tuple[int, float]]], which: int, place: int
+) -> None:
+    which %= len(lists)
+    if place >= len(lists[which]):
+        return
+    codes, scores = [code for code, _ in lists[which]], [score for _, score in lists[which]]
+    risen = codes[place]
+    codes[place - 1], codes[place] = codes[place], codes[place - 1]
+    after = [*lists[:which], list(zip(codes, scores, strict=True)), *lists[which + 1 :]]
+    for fusing in (Fusing(), Fusing("combsum"), Fusing("weighted", normalisation="z_score")):
+        before = list(fused_scores(lists, fusing)).index(risen)
+        assert list(fused_scores(after, fusing)).index(risen) <= before
+
+
+@settings(max_examples=60)
+@given(fusions(), st.integers(1, 4))
+def test_several_questions_are_fused_as_each_alone(
+    fusion: tuple[list[list[tuple[int, float]]], Fusing], questions: int
+) -> None:
+    lists, fusing = fusion
+    turned = [[one[number:] for number in range(questions)] for one in lists]
+    found: Fused = fuse([rankings(*rows) for rows in turned], fusing, in_place())
+    for number, row in enumerate(rows_of(found.rankings)):
+        assert list(row.items()) == list(fused_scores([rows[number] for rows in turned], fusing).items())
+
+
+# Against ranx.
+
+
+@pytest.fixture(scope="module")
+def drawn() -> tuple[list[Rankings], list[dict[str, dict[str, float]]]]:
+    """Three lists of different depths over 40 documents for 30 queries, as columns and as ranx takes them."""
+    random = np.random.default_rng(11)
+    columns, mappings = [], []
+    for depth, scale in ((20, 1.0), (12, 30.0), (5, 0.01)):
+        codes = np.argsort(random.random((30, 40)), axis=1)[:, :depth].astype(np.int32)
+        scores = (-np.sort(-random.normal(size=codes.shape)) * scale).astype(np.float32)
+        columns.append(Rankings(codes, scores))
+        rows = zip(codes.tolist(), scores.tolist(), strict=True)
+        mappings.append({f"q{q:02}": {f"d{c}": s for c, s in zip(*row, strict=True)} for q, row in enumerate(rows)})
+    return columns, mappings
+
+
+@pytest.fixture(scope="module")
+def by_ranx(
+    drawn: tuple[list[Rankings], list[dict[str, dict[str, float]]]],
+) -> Mapping[str, Mapping[str, Mapping[str, float]]]:
+    given = json.dumps({"lists": drawn[1], "weights": [0.5, 2.0, 1.0]})
+    program = Path(__file__).with_name("ranx_fusion.py")
+    done = subprocess.run(
+        [sys.executable, program], input=given, capture_output=True, text=True, timeout=120, check=True
+    )
+    said: dict[str, dict[str, dict[str, float]]] = json.loads(done.stdout)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("name", "fusing"),
+    [
+        ("rrf", Fusing()),
+        ("combsum min_max", Fusing("combsum")),
+        ("combmnz min_max", Fusing("combmnz")),
+        ("weighted min_max", Fusing("weighted", weights=(0.5, 2, 1))),
+        ("weighted z_score", Fusing("weighted", normalisation="z_score", weights=(0.5, 2, 1))),
+        ("weighted rank", Fusing("weighted", normalisation="rank", weights=(0.5, 2, 1))),
+    ],
+)
+def test_fusion_agrees_with_ranx(
+    name: str,
+    fusing: Fusing,
+    drawn: tuple[list[Rankings], list[dict[str, dict[str, float]]]],
+    by_ranx: Mapping[str, Mapping[str, Mapping[str, float]]],
+) -> None:
+    found = rows_of(fuse(drawn[0], fusing, in_place(40)).rankings)
+    for question, row in enumerate(found):
+        expected = {int(doc[1:]): score for doc, score in by_ranx[name][f"q{question:02}"].items()}
+        assert row == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+def test_ranx_gives_a_missing_document_the_mean_of_z_scores_where_we_give_the_lowest(
+    drawn: tuple[list[Rankings], list[dict[str, dict[str, float]]]],
+    by_ranx: Mapping[str, Mapping[str, Mapping[str, float]]],
+) -> None:
+    """So there a document that one list had not found at all may beat one that it had found: no oracle for that."""
+    ours = rows_of(fuse(drawn[0], Fusing("combsum", normalisation="z_score"), in_place(40)).rankings)
+    theirs = by_ranx["unfilled z_score"]["q00"]
+    everywhere = [code for code in ours[0] if all(f"d{code}" in one["q00"] for one in drawn[1])]
+    somewhere = [code for code in ours[0] if code not in everywhere]
+    assert all(theirs[f"d{code}"] == pytest.approx(ours[0][code], rel=1e-5, abs=1e-5) for code in everywhere)
+    assert somewhere
+    assert all(theirs[f"d{code}"] > ours[0][code] + 0.1 for code in somewhere)
+
+
+def test_ranx_makes_nothing_of_the_only_hit_of_a_list_under_min_max_where_we_make_all(
+    by_ranx: Mapping[str, Mapping[str, Mapping[str, float]]],
+) -> None:
+    assert by_ranx["normalised one hit"] == {"q": {"d": 0.0}}
+    assert fused_scores([[(A, 3.0)], []], Fusing("combsum")) == {A: 1.0}

@@ -1,0 +1,294 @@
+"""The refiner that fuses the rankings of several retrievers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import yaml
+
+from corpora import library_of
+from experiments import Experiment, write_experiment
+from ragtrial import run_experiment
+from ragtrial.config.loading import load_config
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.dataset.library import Library
+from ragtrial.errors import ConfigError, RunError
+from ragtrial.rankings import PADDING, from_rows
+from ragtrial.records import Question
+from ragtrial.refiners import REFINERS
+from ragtrial.refiners.fusion import FusionRefiner
+from ragtrial.retrievers.base import Candidates, Materials
+
+TEXTS = {"z": "zinc and zeal and zest", "a": "an apple and an axe", "m": "more mice"}
+Z, A, M = range(3)
+"""Documents by position; by id their order is a, m, z."""
+
+Row = Sequence[tuple[int, float]]
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """All that fusion asks for."""
+
+    library: Library
+    setting: str = "hybrid"
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Library:
+    return library_of(tmp_path, TEXTS)
+
+
+@pytest.fixture
+def halves(library: Library) -> Chunks:
+    """Two chunks of each document: 0 and 1 of z, 2 and 3 of a, 4 and 5 of m."""
+    return Chunks.of(library, [(d, *span) for d in (Z, A, M) for span in ((0, 4), (4, len(library.text(d))))])
+
+
+@pytest.fixture
+def wholes(library: Library) -> Chunks:
+    """Each document, in the order of the library."""
+    return Chunks.of(library, [(d, 0, len(library.text(d))) for d in (Z, A, M)])
+
+
+def candidates(units: Chunks, *rows: Row, skipped: Sequence[int] = ()) -> Candidates:
+    made = from_rows([[code for code, _ in row] for row in rows], [[score for _, score in row] for row in rows])
+    return Candidates(units, made, np.isin(np.arange(len(rows)), skipped))
+
+
+def fused(library: Library, parts: Sequence[Candidates], **options: Any) -> Candidates:
+    names = ["dense", "bm25", "third"][: len(parts)]
+    refiner = FusionRefiner(of=names, **options).open(cast("Materials", Shelf(library)))
+    return refiner.refine([Question("?")] * len(parts[0].rankings), parts)
+
+
+def places_of(found: Candidates, row: int = 0) -> list[tuple[str, int, int]]:
+    codes = [code for code in found.rankings.codes[row].tolist() if code != PADDING]
+    units = found.units
+    return [(units.document_id(code), units.span(code).start, units.span(code).end) for code in codes]
+
+
+# Chunk by chunk, or document by document.
+
+
+def test_parts_with_the_same_chunks_are_fused_chunk_by_chunk(library: Library, halves: Chunks) -> None:
+    dense, bm25 = candidates(halves, [(0, 9.0), (1, 8.0), (2, 7.0)]), candidates(halves, [(2, 3.0), (5, 1.0)])
+    found = fused(library, [dense, bm25])
+    # Chunks 1 and 5 stand second once each: the one of m goes before the one of z.
+    assert found.rankings.codes.tolist() == [[2, 0, 5, 1]]
+    assert found.rankings.scores.tolist()[0] == pytest.approx([1 / 63 + 1 / 61, 1 / 61, 1 / 62, 1 / 62])
+    assert found.units is halves
+    assert found.facts == {"fused_by": "chunk", "mean_fused": 4, "mean_in_all": 1, "mean_in_one": 3}
+
+
+def test_chunks_of_one_document_with_equal_scores_go_by_their_start(library: Library) -> None:
+    units = Chunks.of(library, [(Z, 5, 8), (Z, 0, 12), (A, 3, 4), (A, 0, 2)])
+    found = fused(library, [candidates(units, [(0, 1.0), (2, 0.0)]), candidates(units, [(1, 1.0), (3, 0.0)])])
+    assert found.rankings.codes.tolist() == [[1, 0, 3, 2]]
+
+
+def test_parts_with_other_chunks_are_fused_document_by_document(
+    library: Library, halves: Chunks, wholes: Chunks
+) -> None:
+    # Of the chunks the documents are z, z, a, m: z first, a second, m third.
+    dense = candidates(halves, [(1, 9.0), (0, 8.0), (2, 7.0), (5, 6.0)])
+    bm25 = candidates(wholes, [(M, 3.0), (A, 2.0)])
+    found = fused(library, [dense, bm25])
+    assert found.rankings.scores.tolist()[0] == pytest.approx([1 / 63 + 1 / 61, 2 / 62, 1 / 61])
+    # m stands better in bm25, z only in dense; a stands second in both, and the first part has it.
+    assert places_of(found) == [("m", 0, 9), ("a", 0, 4), ("z", 4, 22)]
+    assert found.facts == {"fused_by": "document", "mean_fused": 3, "mean_in_all": 2, "mean_in_one": 1}
+
+
+def test_where_a_document_stands_equally_well_the_part_that_weighs_more_represents_it(
+    library: Library, halves: Chunks, wholes: Chunks
+) -> None:
+    dense, bm25 = candidates(halves, [(2, 7.0)]), candidates(wholes, [(A, 2.0)])
+    assert places_of(fused(library, [dense, bm25], weights=[2, 1])) == [("a", 0, 4)]
+    assert places_of(fused(library, [dense, bm25], weights=[1, 2])) == [("a", 0, 19)]
+
+
+def test_the_scores_of_a_document_are_those_of_its_first_chunk(
+    library: Library, halves: Chunks, wholes: Chunks
+) -> None:
+    dense = candidates(halves, [(0, 9.0), (1, 1.0), (2, 5.0)])
+    bm25 = candidates(wholes, [(A, 1.0), (Z, 1.0)])
+    found = fused(library, [dense, bm25], method="combsum", normalisation="none")
+    assert places_of(found) == [("z", 0, 4), ("a", 0, 19)]
+    assert found.rankings.scores.tolist() == [[10, 6]]
+
+
+def test_units_that_were_named_before_keep_their_codes(library: Library, halves: Chunks, wholes: Chunks) -> None:
+    refiner = FusionRefiner(of=["dense", "bm25"]).open(cast("Materials", Shelf(library)))
+    first = refiner.refine([Question("?")], [candidates(halves, [(3, 1.0)]), candidates(wholes, [(M, 1.0)])])
+    second = refiner.refine([Question("?")], [candidates(halves, [(0, 1.0)]), candidates(wholes, [(M, 1.0)])])
+    assert places_of(first) == places_of(Candidates.of(second.units, first.rankings))
+    assert sorted(places_of(second)) == [("m", 0, 9), ("z", 0, 4)]
+
+
+def test_documents_of_equal_score_go_by_their_ids(library: Library, halves: Chunks, wholes: Chunks) -> None:
+    found = fused(library, [candidates(halves, [(0, 1.0)]), candidates(wholes, [(A, 5.0)])])
+    assert [document for document, _, _ in places_of(found)] == ["a", "z"]
+
+
+# Questions that were skipped, or found nothing.
+
+
+def test_a_question_that_one_part_skipped_is_skipped(library: Library, halves: Chunks) -> None:
+    dense = candidates(halves, [(0, 1.0)], [(1, 1.0)], [])
+    bm25 = candidates(halves, [], [(2, 1.0)], [(3, 1.0)], skipped=[0])
+    found = fused(library, [dense, bm25])
+    assert found.skipped.tolist() == [True, False, False]
+    assert [len(places_of(found, row)) for row in range(3)] == [0, 2, 1]
+    assert found.facts["mean_fused"] == 1.5
+
+
+def test_without_questions_there_is_nothing_to_say_of_them(library: Library, halves: Chunks, wholes: Chunks) -> None:
+    for second in (halves, wholes):
+        found = fused(library, [candidates(halves), candidates(second)])
+        assert len(found.rankings) == 0
+        assert found.facts["mean_fused"] is None
+
+
+def test_parts_that_find_nothing_fuse_to_nothing(library: Library, halves: Chunks, wholes: Chunks) -> None:
+    for second in (halves, wholes):
+        found = fused(library, [candidates(halves, [], []), candidates(second, [], [])], method="combsum")
+        assert found.rankings.codes.shape == (2, 0)
+        assert not found.skipped.any()
+
+
+# Scores that cannot be fused.
+
+
+def test_a_part_without_scores_is_named_where_scores_are_needed(library: Library, halves: Chunks) -> None:
+    nan = float("nan")
+    parts = [candidates(halves, [(0, 1.0)], [(1, 1.0)]), candidates(halves, [(0, nan)], [(2, 3.0)])]
+    with pytest.raises(RunError) as raised:
+        fused(library, parts, method="weighted", normalisation="z_score")
+    assert str(raised.value) == (
+        "the hits of 'bm25' have no finite scores for 1 of 2 queries, and method: weighted with normalisation: z_score "
+        "needs them; set method: rrf or normalisation: rank, which look at ranks alone."
+    )
+    assert len(fused(library, parts).rankings) == len(
+        fused(library, parts, method="combsum", normalisation="rank").rankings
+    )
+
+
+def test_scores_of_a_skipped_question_are_not_asked_for(library: Library, halves: Chunks) -> None:
+    parts = [candidates(halves, [(0, float("nan"))]), candidates(halves, [], skipped=[0])]
+    assert fused(library, parts, method="combsum").skipped.tolist() == [True]
+
+
+def test_scores_below_zero_are_not_multiplied(library: Library, halves: Chunks) -> None:
+    parts = [candidates(halves, [(0, 1.0), (1, -0.5)]), candidates(halves, [(0, 1.0)])]
+    with pytest.raises(RunError) as raised:
+        fused(library, parts, method="combmnz", normalisation="none")
+    assert str(raised.value) == (
+        "the hits of 'dense' have scores below 0 for 1 of 1 queries, and method: combmnz multiplies them, so that "
+        "being found more often would count against a hit; set normalisation: min_max or rank."
+    )
+    fused(library, parts, method="combsum", normalisation="none")
+    fused(library, parts, method="combmnz")
+
+
+# What the config may say.
+
+
+def test_options_that_change_no_ranking_are_no_part_of_the_identity() -> None:
+    plain = FusionRefiner(of=["dense", "bm25"])
+    assert plain.identity() == FusionRefiner(of=["a", "b"], top_k=3, score=False, weights=[2, 2]).identity()
+    for changed in (
+        {"rank_constant": 10},
+        {"weights": [1, 2]},
+        {"method": "combsum"},
+        {"candidates": 50},
+        {"method": "combsum", "normalisation": "rank"},
+    ):
+        assert FusionRefiner(of=["dense", "bm25"], **changed).identity() != plain.identity()
+
+
+def hybrid(tmp_path: Path, **options: object) -> Experiment:
+    """An experiment with the retrievers dense, whole (of whole documents) and hybrid."""
+    retrievers: Mapping[str, object] = {
+        "dense": {"kind": "dense", "top_k": 3},
+        "whole": {"kind": "dense", "top_k": 3, "chunker": {"kind": "document"}},
+        "hybrid": {"kind": "fusion", "of": ["dense", "whole"], "top_k": 3, **options},
+    }
+    return write_experiment(tmp_path, retrievers=retrievers)
+
+
+WRONG = {
+    "one part": ({"of": ["dense"]}, "hybrid.of: names dense; it must name at least two retrievers, each once."),
+    "no part": ({"of": []}, "hybrid.of: names nothing; it must name at least two retrievers, each once."),
+    "a part twice": (
+        {"of": ["dense", "whole", "dense"]},
+        "hybrid.of: names dense, whole, dense; it must name at least two retrievers, each once.",
+    ),
+    "too few weights": (
+        {"weights": [1]},
+        "hybrid: `weights` has 1 and `of` has 2; give a weight for each part.",
+    ),
+    "weights of zero": ({"weights": [0, 0]}, "hybrid.weights: all weights are 0; at least one must be above 0."),
+    "a weight below zero": ({"weights": [1, -1]}, "hybrid.weights[1] is -1; it must be at least 0.0."),
+    "weights of combsum": (
+        {"method": "combsum", "weights": [1, 2]},
+        "hybrid: `weights` play no part under method: combsum; leave them out, or set method: weighted.",
+    ),
+    "a normalisation of ranks": (
+        {"normalisation": "z_score"},
+        "hybrid: `normalisation` plays no part under method: rrf, which looks at ranks alone; leave it out, or set a "
+        "method that adds scores, like combsum.",
+    ),
+    "a rank constant of scores": (
+        {"method": "weighted", "rank_constant": 60},
+        "hybrid: `rank_constant` plays a part only under method: rrf, not weighted; leave it out.",
+    ),
+    "products of scores below zero": (
+        {"method": "combmnz", "normalisation": "dbsf"},
+        "hybrid: method: combmnz multiplies scores, and with normalisation: dbsf some are below 0, so that being found "
+        "more often would count against a hit; set normalisation: min_max, rank or none.",
+    ),
+    "an unknown method": (
+        {"method": "borda"},
+        "hybrid.method is 'borda'; it must be one of: rrf, combsum, combmnz, weighted.",
+    ),
+    "a negative rank constant": (
+        {"rank_constant": -1},
+        "hybrid.rank_constant is -1; it must be at least 0 (default 60).",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_be_fused_is_refused_when_the_config_is_read(tmp_path: Path, case: str) -> None:
+    options, message = WRONG[case]
+    file = hybrid(tmp_path, **cast("Mapping[str, object]", options)).file
+    with pytest.raises(ConfigError) as raised:
+        load_config(file)
+    (fault,) = raised.value.faults
+    assert fault.message == f"retrievers.{message}"
+
+
+def test_all_that_is_wrong_with_a_method_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"`rank_constant` plays .* `weights` play no part under method: combsum"):
+        load_config(hybrid(tmp_path, method="combsum", rank_constant=1, weights=[1, 2]).file)
+
+
+def test_a_config_fuses_its_retrievers(tmp_path: Path) -> None:
+    report = run_experiment(hybrid(tmp_path, method="weighted", weights=[0.5, 1]).config())
+    assert [setting.name for setting in report.settings] == ["dense", "whole", "hybrid"]
+    assert report.settings[-1].facts["fused_by"] == "document"
+
+
+def test_the_examples_of_the_page_are_options(root: Path) -> None:
+    page = (root / "docs" / "refiners.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^  \w+: (\{kind: (fusion|expand), .*\})$", page, re.MULTILINE)
+    assert [kind for _, kind in lines] == ["fusion", "fusion", "expand", "expand"]
+    for text, kind in lines:
+        REFINERS[kind].model_validate(yaml.safe_load(text))
