@@ -58,6 +58,11 @@ def _absolute(value: object) -> object:
     return os.path.normpath(folder.absolute() / at_home(value))
 
 
+def located(text: str) -> str:
+    """The path that ``text`` is, made absolute as PathText is."""
+    return str(_absolute(text))
+
+
 def _model_name(value: object) -> object:
     if not isinstance(value, str):
         return value

@@ -29,14 +29,19 @@ class IndexedTexts:
 
     def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]:
         """What is indexed for all chunks, or for some in that order."""
+        for title, rest in self.titled_texts(positions):
+            yield f"{title} {rest}" if title and rest else title or rest
+
+    def titled_texts(self, positions: Sequence[int] | None = None) -> Iterator[tuple[str, str]]:
+        """The title that is indexed for each chunk, and all else: for those who weigh the two otherwise."""
         last, text, title = -1, "", ""
         for position in range(len(self)) if positions is None else positions:
             document = int(self.chunks.document[position])
             if document != last:
                 last, text, title = document, self.chunks.library.text(document), self._title(document)
             stretch = self._stretch(position)
-            parts = (title, self._lead(position), text[stretch.start : stretch.end])
-            yield " ".join(part for part in parts if part)
+            parts = (self._lead(position), text[stretch.start : stretch.end])
+            yield title, " ".join(part for part in parts if part)
 
     def around(self, position: int) -> tuple[str, str]:
         """What is indexed before the text of a chunk, and after it: with the text between them, all that is."""

@@ -1,0 +1,148 @@
+"""From a text to its terms: what counts as one word when words are looked up. One rule for chunks and questions."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection
+from functools import cache
+from itertools import chain, pairwise
+
+NO_STEMMER = "none"
+VERSION = 1
+"""Part of the fingerprint of every term index: raise it whenever the same text would give other terms."""
+
+UNICODE = unicodedata.unidata_version
+"""The version of Unicode that texts are folded by."""
+
+_TIDIED = str.maketrans({"\u00ad": None, "\u2010": "-", "\u2011": "-", "\u2212": "-", "\u0130": "i"})
+"""Soft hyphens go, hyphens and minus signs are one character; of the Turkish İ a mark would stay."""
+_JOINERS = r"\-./:"  # between the parts of a code: ERR-2041, v2.3.1, HTTP/2, sha256:1f
+_APOSTROPHES = "'\u2019"
+_SPLIT_AT_APOSTROPHE = re.compile(f"[{_APOSTROPHES}]")
+_SPLIT_AT_JOINER = re.compile(f"[{_JOINERS}_]+")
+_DECIMAL = re.compile(r"\d+\.\d+")
+_INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")  # U.S.A, e.g
+_DIGIT_OR_UNDERSCORE = re.compile(r"[\d_]")
+_SYMBOL_LANGUAGE = re.compile(r"\w(?:\+\+|#)")  # C++, C#, F#
+# Han, Hiragana and Katakana, whose words are not set apart: what Lucene's CJKAnalyzer pairs, without Hangul.
+_UNSPACED = "\u3005\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_BEYOND_16_BITS = re.compile("[\U00010000-\U0010ffff]")
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+_MOST_REMEMBERED = 200_000  # distinct runs whose terms are remembered, some hundred bytes each
+
+
+class Analyzer:
+    """Turns texts into terms, in their order.
+
+    The text is folded (Unicode NFKC and case; soft hyphens go). A run of letters, digits and marks is a word. Words
+    joined by one of ``- . / : _`` give a term each; if a digit or an underscore is among them they are a code, which
+    is a term as a whole, too: ``ERR-2041`` gives err-2041, err and 2041. A decimal number such as 3.5 is one term
+    alone, and so are C++, C# and F#; U.S. is us. An apostrophe parts words, and a
+    single letter beside it goes (user's, l'avion).
+    Han, Hiragana and Katakana give overlapping pairs of characters, as they do in Lucene's CJKAnalyzer; in other
+    scripts without spaces (Thai, Lao, Khmer, Burmese) all that stands between two spaces is one word.
+
+    Words among ``stop_words`` are left out before stemming. ``stemmer`` is an algorithm of PyStemmer (Snowball; Porter
+    2001), or "none"; codes and words with a digit are never stemmed.
+    """
+
+    def __init__(self, stemmer: str, stop_words: Collection[str]) -> None:
+        self._stem = _stemmer(stemmer)
+        self._stop_words = frozenset(chain.from_iterable(map(_forms, map(folded, stop_words))))
+        self._remembered: dict[str, tuple[str, ...]] = {}
+
+    def terms(self, text: str) -> list[str]:
+        """The terms of ``text``; empty where it has no word, or stop words alone."""
+        found: list[str] = []
+        remembered = self._remembered
+        for run in _runs(folded(text)):
+            terms = remembered.get(run)
+            if terms is None:
+                if len(remembered) >= _MOST_REMEMBERED:
+                    remembered.clear()
+                terms = remembered[run] = tuple(self._terms_of(run))
+            found += terms
+        return found
+
+    def _terms_of(self, run: str) -> list[str]:
+        if _SYMBOL_LANGUAGE.fullmatch(run):
+            return [run]
+        words = [word for word in _words(run) if word not in self._stop_words]
+        return [word if _DIGIT_OR_UNDERSCORE.search(word) else self._stem(word) or word for word in words]
+
+
+def folded(text: str) -> str:
+    """``text`` as words are compared: Unicode NFKC without case (Unicode 3.13, D147, nearly), without soft hyphens."""
+    if text.isascii():
+        return text.lower()
+    plain = unicodedata.normalize("NFKC", text).translate(_TIDIED)
+    return unicodedata.normalize("NFKC", plain.casefold())
+
+
+def _forms(stop_word: str) -> list[str]:
+    """What of a folded stop word stands among the words of a text: of "don't" the "don"."""
+    return _words(stop_word) if _SPLIT_AT_APOSTROPHE.search(stop_word) else [stop_word]
+
+
+def _words(run: str) -> list[str]:
+    """The words of a folded run: whole codes and parts, unspaced scripts in pairs."""
+    if _UNSPACED_RUN.match(run):
+        return [one + other for one, other in pairwise(run)] or [run]
+    words: list[str] = []
+    pieces = _SPLIT_AT_APOSTROPHE.split(run)
+    for piece in (piece.strip("_") for piece in pieces):
+        if len(pieces) > 1 and len(piece) == 1 and piece.isalpha():
+            continue
+        if _DECIMAL.fullmatch(piece):
+            words.append(piece)
+        elif _INITIALS.fullmatch(piece):
+            words.append(piece.replace(".", ""))
+        else:
+            parts = [part for part in _SPLIT_AT_JOINER.split(piece) if part]
+            is_code = len(parts) > 1 and _DIGIT_OR_UNDERSCORE.search(piece)
+            words += [piece, *parts] if is_code else parts
+    return words
+
+
+def _runs(text: str) -> list[str]:
+    if text.isascii():
+        return _ASCII_RUNS.findall(text)
+    pattern = _unicode_runs(0x10FFFF if _BEYOND_16_BITS.search(text) else 0xFFFF)
+    return pattern.findall(_UNSPACED_RUN.sub(r" \g<0> ", text))
+
+
+def _pattern(character: str) -> re.Pattern[str]:
+    joined = f"{character}+(?:[{_JOINERS}{_APOSTROPHES}]{character}+)*"
+    return re.compile(rf"(?<!{character})[a-z](?:\+\+|#)(?!{character})|{joined}")
+
+
+_ASCII_RUNS = _pattern("[a-z0-9_]")
+
+
+@cache
+def _unicode_runs(last: int) -> re.Pattern[str]:
+    """Runs in any script, of characters up to ``last``: a set of those below 2**16 is searched many times as fast.
+
+    Python's word characters have no combining marks, without which Hindi or Tamil falls to pieces.
+    """
+    codes = chain(range(0x300, 0x20000), range(0xE0100, 0xE01F0))  # no mark stands elsewhere
+    marks = "".join(chr(code) for code in codes if code <= last and unicodedata.category(chr(code))[0] == "M")
+    return _pattern(f"[\\w\u200c\u200d{marks}]")
+
+
+def _stemmer(name: str) -> Callable[[str], str]:
+    if name == NO_STEMMER:
+        return str
+    import Stemmer
+
+    # Its own memory of words is not needed: runs are remembered with their terms.
+    stem: Callable[[str], str] = Stemmer.Stemmer(name, 0).stemWord
+    return stem
+
+
+def stemmers() -> list[str]:
+    """The names of the stemmers that there are."""
+    import Stemmer
+
+    return [NO_STEMMER, *Stemmer.algorithms()]

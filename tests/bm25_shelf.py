@@ -1,0 +1,93 @@
+"""A few documents behind what a retriever may ask for, made from real parts, without a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from corpora import write_rows
+from ragtrial.context import IndexedTexts
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.dataset.library import Library
+from ragtrial.progress import Progress, Silent
+from ragtrial.rankings import Floats
+from ragtrial.records import Question
+from ragtrial.retrievers.base import Candidates, OpenRetriever
+from ragtrial.retrievers.bm25 import Bm25Retriever
+from ragtrial.storage.fingerprints import fingerprint
+from ragtrial.storage.workspace import Workspace
+from ragtrial.stores import Index
+
+T = TypeVar("T")
+
+
+@dataclass
+class Shelf:
+    """What a retriever may ask for, but for vectors; ``built`` notes what was asked to be made."""
+
+    library: Library
+    held: Chunks
+    workspace: Workspace
+    setting: str = "words"
+    progress: Progress = field(default_factory=Silent)
+    is_fresh: bool = False
+    built: list[str] = field(default_factory=list)
+
+    def chunks(self) -> Chunks:
+        return self.held
+
+    def texts(self, units: Chunks | None = None) -> IndexedTexts:
+        return IndexedTexts(units or self.held)
+
+    def index(self) -> Index:
+        raise AssertionError("BM25 needs no vectors")
+
+    def embed_queries(self, texts: Sequence[str]) -> Floats:
+        raise AssertionError("BM25 needs no vectors")
+
+    embed_texts = embed_queries
+
+    def keep(self, kind: str, parts: Any, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
+        def noted(folder: Path) -> None:
+            self.built.append(kind)
+            build(folder)
+
+        return self.workspace.load(kind, fingerprint([kind, parts]), what, noted, read)
+
+    def folder(self, kind: str) -> Path:
+        raise AssertionError("BM25 keeps no answers")
+
+
+def shelf(folder: Path, texts: Mapping[str, str], titles: Mapping[str, str] | None = None) -> Shelf:
+    """Documents by id, each one chunk."""
+    rows = [{"_id": name, "text": text, "title": (titles or {}).get(name, "")} for name, text in texts.items()]
+    corpus = write_rows(folder / "corpus.jsonl", rows)
+    (folder / "library").mkdir()
+    Library.write(corpus, folder / "library")
+    library = Library(folder / "library")
+    chunks = Chunks.of(library, [(place, 0, len(library.text(place))) for place in range(len(library))])
+    return Shelf(library, chunks, Workspace(folder / "workspace"))
+
+
+def opened(materials: Shelf, **options: Any) -> OpenRetriever:
+    return Bm25Retriever(**options).open(materials)
+
+
+def asked(retriever: OpenRetriever, *questions: str, depth: int = 10) -> Candidates:
+    return retriever.search([Question(text) for text in questions], depth)
+
+
+def ids(found: Candidates) -> list[list[str]]:
+    """The document of each hit of each question."""
+    rows = found.rankings
+    return [
+        [found.units.document_id(code) for code in row[:length].tolist()]
+        for row, length in zip(rows.codes, rows.lengths.tolist(), strict=True)
+    ]
+
+
+def scores(found: Candidates) -> list[list[float]]:
+    rows = found.rankings
+    return [row[:length].tolist() for row, length in zip(rows.scores, rows.lengths.tolist(), strict=True)]

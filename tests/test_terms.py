@@ -1,0 +1,159 @@
+"""What counts as a word when words are looked up."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrial.errors import ConfigError
+from ragtrial.terms.analysis import Analyzer, stemmers
+from ragtrial.terms.lists import TermLists
+from ragtrial.terms.stop_words import STOP_WORD_LANGUAGES, read_stop_words, stop_words_of
+
+BARE = Analyzer("none", ())
+ENGLISH = Analyzer("english", stop_words_of("english"))
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("Error ERR-2041!", "error err-2041 err 2041"),
+        ("v2.3.1 of 2.3", "v2.3.1 v2 3 1 of 2.3"),
+        ("max_connections, __init__ and _so_", "max_connections max connections init and so"),
+        ("well-known node.js, and/or", "well known node js and or"),
+        ("HTTP/2 at 10:30 on 2024-01-15", "http/2 http 2 at 10:30 10 30 on 2024-01-15 2024 01 15"),
+        ("p = 0.05 at 10.0.0.1.", "p 0.05 at 10.0.0.1 10 0 0 1"),
+        ("C++, C# and x+y, item#7", "c++ c# and x y item 7"),
+        ("the U.S. and the US, e.g. here", "the us and the us eg here"),
+        ("user's l’avion don't O'Brien", "user avion don brien"),
+        ("'quoted' x' 'y", "quoted x y"),
+        ("getUserById", "getuserbyid"),
+        ("a -- b... c_", "a b c"),
+        ("_ __ ' - . #", ""),
+        ("", ""),
+    ],
+)
+def test_a_code_is_a_term_as_a_whole_and_by_its_parts(text: str, terms: str) -> None:
+    assert BARE.terms(text) == terms.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("Straße STRASSE", "strasse strasse"),
+        ("ﬁle ＥＲＲ－２０４１ IL‑6 IL−6", "file err-2041 err 2041 il-6 il 6 il-6 il 6"),
+        ("infor\u00admation", "information"),
+        ("İstanbul", "istanbul"),
+        ("हिन्दी में", "हिन्दी में"),
+        ("𑄌𑄋𑄴𑄟𑄳𑄦 😀", "𑄌𑄋𑄴𑄟𑄳𑄦"),
+        ("می\u200cخواهم", "می\u200cخواهم"),
+        ("東京都のカメラ", "東京 京都 都の のカ カメ メラ"),
+        ("エラーERR-2041です、第3章", "エラ ラー err-2041 err 2041 です 第 3 章"),
+        ("한국어 검색", "한국어 검색"),
+        ("ภาษาไทย", "ภาษาไทย"),
+    ],
+)
+def test_words_of_all_scripts_are_folded_and_those_that_nothing_parts_are_pairs(text: str, terms: str) -> None:
+    assert BARE.terms(text) == [unicodedata.normalize("NFKC", term) for term in terms.split(" ")]
+
+
+def test_stop_words_go_before_stemming_and_codes_are_not_stemmed() -> None:
+    assert ENGLISH.terms("The systems are failing with timeouts_v2 in PLANS") == [
+        "system", "fail", "timeouts_v2", "timeout", "v2", "plan",
+    ]  # fmt: skip
+    assert Analyzer("porter", ()).terms("generically") != Analyzer("english", ()).terms("generically")
+    assert Analyzer("german", ("Über", "v2.3")).terms("über Häusern v2.3 3") == ["haus", "v2", "3", "3"]
+    assert Analyzer("none", ("don't",)).terms("don't do") == ["do"]
+
+
+def test_there_is_a_list_of_stop_words_for_each_language_that_bm25s_has() -> None:
+    from bm25s import stopwords
+
+    theirs = [frozenset(words) for name, words in vars(stopwords).items() if name.startswith("STOPWORDS_")]
+    ours = [stop_words_of(language) for language in STOP_WORD_LANGUAGES]
+    assert set(ours) == set(theirs)
+    assert len(ours) == len(theirs)
+    assert "und" in stop_words_of("german")
+    assert stop_words_of("english") < stop_words_of("english_plus") | {"such", "into", "their", "will"}
+    assert stop_words_of("none") == frozenset()
+
+
+def test_the_stemmers_are_those_of_snowball_and_none() -> None:
+    assert {"none", "english", "porter", "german", "finnish"} <= set(stemmers())
+
+
+texts = st.text(st.sampled_from("aAbBeé1 29-._:/'’#+ßİ字カ的ก्क\u0301\u00ad\n"), max_size=30)
+
+
+@given(texts, texts)
+def test_the_terms_of_two_texts_are_those_of_one_after_those_of_the_other(one: str, other: str) -> None:
+    assert BARE.terms(f"{one} {other}") == BARE.terms(one) + BARE.terms(other)
+
+
+@given(texts)
+def test_no_term_is_empty_and_neither_case_nor_unicode_form_matters(text: str) -> None:
+    terms = ENGLISH.terms(text)
+    assert all(term and not term.isspace() for term in terms)
+    for form in ("NFC", "NFD"):
+        assert BARE.terms(unicodedata.normalize(form, text)) == BARE.terms(text)
+    assert BARE.terms(text.swapcase().casefold()) == BARE.terms(text.casefold())
+
+
+@given(texts.filter(str.isascii))
+def test_plain_text_has_the_same_terms_beside_letters_of_other_scripts(text: str) -> None:
+    assert BARE.terms(f"{text} é") == [*BARE.terms(text), "é"]
+    assert BARE.terms(f"{text} 𐐀") == [*BARE.terms(text), "𐐨"]
+
+
+def test_many_words_are_not_remembered_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragtrial.terms.analysis._MOST_REMEMBERED", 3)
+    analyzer = Analyzer("english", ())
+    assert analyzer.terms("cats dogs birds cows cats pigs") == ["cat", "dog", "bird", "cow", "cat", "pig"]
+    assert len(analyzer._remembered) <= 3
+
+
+def test_a_file_of_stop_words_has_one_a_line_and_comments(tmp_path: Path) -> None:
+    file = tmp_path / "stop.txt"
+    file.write_text("# ours\nthe\n\n  Of # as it is\n", encoding="utf-8")
+    assert read_stop_words(file) == {"the", "Of"}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"the\nof a\n", "{file}:2: 'of a' is more than one word; write one word a line."),
+        (b"# none\n", "{file}: has no words; write one a line, or `stop_words: none`."),
+        (b"a\n\xe9\n", "{file}:2: byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8)."),
+    ],
+)
+def test_a_wrong_file_of_stop_words_is_named_with_its_line(content: bytes, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "stop.txt"
+    file.write_bytes(content)
+    with pytest.raises(ConfigError) as raised:
+        read_stop_words(file)
+    assert str(raised.value) == message.format(file=file)
+
+
+def test_terms_are_written_as_they_come_titles_as_often_as_they_weigh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragtrial.terms.lists._FLUSHED_AT", 2)
+    done: list[int] = []
+    TermLists.write(tmp_path, [("T", "a b a"), ("", ""), ("U", "b")], BARE, 2, done.append)
+    lists = TermLists(tmp_path)
+    assert lists.vocabulary == {"t": 0, "a": 1, "b": 2, "u": 3}
+    assert list(lists) == [[0, 0, 1, 2, 1], [], [3, 3, 2]]
+    assert (len(lists), lists.total, sum(done)) == (3, 8, 3)
+
+
+@pytest.mark.parametrize("file", ["terms.bin", "offsets.npy", "vocabulary.json"])
+def test_damaged_terms_are_told(file: str, tmp_path: Path) -> None:
+    TermLists.write(tmp_path, [("", "a b a")], BARE, 1)
+    content = (tmp_path / file).read_bytes()
+    (tmp_path / file).write_bytes(content.replace(b'"a"', b'"b"') if file.endswith(".json") else content[:-4])
+    with pytest.raises(ValueError, match=r"fit together|mmap length"):
+        TermLists(tmp_path)
