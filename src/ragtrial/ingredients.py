@@ -142,4 +142,4 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
     value = values[name]
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
-    return repr(value) if isinstance(value, str) and not value.strip() else str(value)
+    return repr(value) if isinstance(value, str) and (not value or value != value.strip()) else str(value)

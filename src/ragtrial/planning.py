@@ -124,6 +124,7 @@ class _Planner:
         self._questions = [query.question for query in evaluator.dataset.labels.queries]
         self._nodes: dict[tuple[str, str], Node] = {}
         self._uncompared: dict[tuple[str, str], tuple[_Stage, str]] = {}
+        """Of what nothing else explains why it is to do: the first stage that lacks, and the retriever's entry."""
         self._used: set[tuple[str, str]] = set()
 
     def nodes(self) -> Iterator[Node]:
@@ -274,6 +275,8 @@ class _Planner:
 
         Of several rather from one that these settings do not use any more, then from the newest.
         """
+        if self._workspace.was_marked(stage.folder, stage.name()):
+            return "an earlier run asked for it; it is gone, or was not finished"
         now = stage.made_of() if stage.made_of else {}
         known = [(name, seal) for name, seal in self._workspace.seals(stage.folder) if seal.made_of]
         if not known:
@@ -286,7 +289,7 @@ class _Planner:
         before = min(known, key=nearness)[1].made_of
         differing = ingredients.changes(before, now)
         if not differing:
-            return "it was removed, or another version of ragtrial made it"
+            return "another version of ragtrial made the last one"
         more = f", and {len(differing) - 1} more" if differing[1:] else ""
         return ingredients.told(differing[0], before, now, entry) + more
 

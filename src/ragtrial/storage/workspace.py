@@ -180,6 +180,10 @@ class Workspace:
         if self._user:
             self._usage.mark(kind, name, self._user)
 
+    def was_marked(self, kind: str, name: str) -> bool:
+        """Whether some experiment asked for this stage since the workspace was last cleared up."""
+        return any((self.root / "uses").glob(f"*/{kind}-{name}"))
+
     def finish(self, *, complete: bool = True) -> None:
         """The run is finished; if it was ``complete``, its experiment needs no stage any more that it did not use."""
         self.digests.save()

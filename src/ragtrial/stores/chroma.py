@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _COLLECTION = "chunks"
 _ADD_BATCH = 5_000  # Chroma refuses more than 5,461 at once
 _QUERY_BATCH = 256
-_BYTES_OF_A_ROW = 500  # in its database and its graph, measured with 1,000 and with 50,000 vectors
+_BYTES_OF_A_ROW = 500  # in its database and its log, about
 _FEWEST_SYNCED = 2  # Chroma's lowest sync_threshold
 _OWN_NEIGHBOURS = 1_000
 """How many hits a vector is looked for among when it is itself the query; more only if as many are equal to it."""
