@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -164,6 +164,7 @@ class Plan:
             return self._made(setting, questions, demand)
 
         def read(folder: Path) -> Ranked:
+            _kept_in(folder)  # damage is to be seen here, where it is mended
             return Ranked.load(folder, self.ground.library, known)
 
         return self._workspace.read("rankings", make, read).cut(demand)
@@ -213,7 +214,6 @@ class Plan:
         return self.ranked(part, setting.wordings(questions)).cut(demand).candidates
 
     def _deep_enough(self, setting: Setting, questions: Sequence[Question], demand: Demand) -> str | None:
-        """The name of finished rankings that are as deep as ``demand``."""
         return self._names.deep_enough(self._ranking_base(setting, questions), demand)
 
     def _ranking_base(self, setting: Setting, questions: Sequence[Question]) -> str:
@@ -228,9 +228,7 @@ class Plan:
             found |= self._kept_by(part, setting.wordings(questions))
         if not setting.parts:
             name = self._deep_enough(setting, questions, Demand())
-            with suppress(OSError, ValueError):
-                kept = json.loads((self._workspace.path("rankings", name or "-") / _KEPT).read_text())
-                found |= {(str(kind), str(stage)) for kind, stage in kept}
+            found |= _kept_in(self._workspace.path("rankings", name)) if name else set()
         return found
 
     def _known_units(self, setting: Setting) -> Mapping[str, Chunks]:
@@ -366,6 +364,12 @@ class Plan:
             return name()
 
         return self._workspace.read(kind, make, read)
+
+
+def _kept_in(folder: Path) -> set[tuple[str, str]]:
+    """Kind and name of what was kept as these rankings were made; nothing where that was not noted yet."""
+    written = (folder / _KEPT).read_text(encoding="utf-8") if (folder / _KEPT).exists() else "[]"
+    return {(str(kind), str(name)) for kind, name in json.loads(written)}
 
 
 def exact_twin(setting: Setting) -> Setting:
