@@ -36,7 +36,7 @@ def fixed_report(folder: Path) -> dict[str, Any]:
     report: dict[str, Any] = json.loads((written / "report.json").read_text(encoding="utf-8"))
     del report["run_id"], report["environment"]
     for setting in report["settings"]:
-        del setting["fingerprint"], setting["timings"], setting["latency"]
+        del setting["fingerprint"], setting["timings"], setting["costs"], setting["latency"]
     return report
 
 

@@ -109,7 +109,7 @@ def test_a_run_that_is_killed_while_it_chunks_goes_on_where_it_was(tmp_path: Pat
     again = experiment.embedded()[len(tried) :]
     whole = run_experiment(control.config())
     assert len(again) < len(control.embedded()) - 50
-    left_out = {"name", "timings", "latency", "index"}
+    left_out = {"name", "timings", "costs", "latency", "index"}
     assert report.settings[0].model_dump(exclude=left_out) == whole.settings[0].model_dump(exclude=left_out)
     assert spans(experiment) == spans(control)
 

@@ -55,7 +55,7 @@ def rankings(experiment: Experiment, queries: Sequence[str], *overrides: str, la
 
 def numbers(part: SettingPart) -> dict[str, Any]:
     """All that a setting found and scored, without how long that took."""
-    return part.model_dump(exclude={"name", "timings", "latency", "index"})
+    return part.model_dump(exclude={"name", "timings", "costs", "latency", "index"})
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def rankings(experiment: Experiment, queries: Sequence[str]) -> tuple[SettingRan
 def numbers(report: Report) -> dict[str, Any]:
     """All that the settings found, without times and without the name of a build."""
     (part,) = report.settings
-    return part.model_dump(exclude={"timings", "latency", "index"})
+    return part.model_dump(exclude={"timings", "costs", "latency", "index"})
 
 
 @pytest.fixture(scope="module")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, astuple
 from functools import partial
 from pathlib import Path
-from threading import Lock
-from typing import Any
 
 import numpy as np
 
+from ragtrial import ingredients
 from ragtrial.chunkers.cutting import cut
 from ragtrial.config import ExperimentConfig
 from ragtrial.context import IndexedTexts, Surroundings
@@ -23,10 +24,11 @@ from ragtrial.dataset.passages import Located, Place, Sought, locate_all
 from ragtrial.dataset.prefixes import match_prefixes, read_prefixes
 from ragtrial.embedders import Embedder
 from ragtrial.embedders.cached import CachedEmbedder, TextList
-from ragtrial.errors import ModelNotFoundError, RunError, did_you_mean
+from ragtrial.errors import RunError
 from ragtrial.health import LengthWatch
-from ragtrial.options import TOKENIZERS, at_home
-from ragtrial.outcomes import BuiltIndex, Costs, Embeddings
+from ragtrial.names import Names
+from ragtrial.options import at_home
+from ragtrial.outcomes import BuiltIndex, Embeddings
 from ragtrial.progress import Progress, stage
 from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Caution, Span
@@ -37,7 +39,7 @@ from ragtrial.storage.fingerprints import file_digest, fingerprint
 from ragtrial.storage.usage import user
 from ragtrial.storage.workspace import Workspace
 from ragtrial.stores import Vectors
-from ragtrial.tokenizers import Tokenizer, UnitCounter, Words
+from ragtrial.work import work_of_chunks, work_of_embedding, work_of_index
 
 
 class Ground:
@@ -49,10 +51,6 @@ class Ground:
     def __init__(self, workspace: Workspace, corpus: Path, progress: Progress, on_error: OnError = "stop") -> None:
         self.workspace = workspace
         self._progress = progress
-        self._lock = Lock()
-        self._embedders: dict[Embedder, CachedEmbedder] = {}
-        self._tokenizers: dict[Path, Tokenizer] = {}
-        self._prefix_files: dict[str, str] = {}
         digest = workspace.digests.digest
         content = corpus_fingerprint(corpus, on_error, digest)
         self.documents = fingerprint(["documents", content])
@@ -63,6 +61,7 @@ class Ground:
             if corpus_fingerprint(corpus, on_error, digest) != content:
                 raise RunError(f"the documents in {corpus} changed while they were read; run the same command again.")
 
+        self.names = Names(workspace, self.documents)
         self.library = workspace.load("documents", self.documents, f"documents of {corpus.name}", build, Library)
 
     def prepare(self, setting: Setting) -> None:
@@ -72,7 +71,7 @@ class Ground:
         """
         if "chunker" in setting.reached_by:
             setting.chunker.check()
-            self.unit_tokenizer(setting)
+            self.names.unit_tokenizer(setting)
         if "embedder" in setting.reached_by:
             self.embedder(setting.embedder)
         if (
@@ -82,8 +81,7 @@ class Ground:
 
     def release(self, embedder: Embedder) -> None:
         """Let go of the model of ``embedder``: no later setting needs it."""
-        if embedder in self._embedders:
-            self._embedders[embedder].release()
+        self.names.release(embedder)
 
     def located(self, sought: Sequence[Sought], library: Library) -> list[Located]:
         """How and where each passage is found in ``library``, as ``passages.locate_all`` finds them."""
@@ -112,37 +110,26 @@ class Ground:
 
     def chunks(self, setting: Setting) -> Chunks:
         """The chunks of ``setting``; the vectors that a chunker needs are made with its embedder, and kept."""
-        chunker, tokenizer, has_titles = setting.chunker, self.unit_tokenizer(setting), setting.context.title
-        total, unit = len(self.library), "documents"
-        if chunker.needs_embedder:
-            total, unit = int(self.library.sizes.sum()), "bytes"
+        chunker, tokenizer, has_titles = setting.chunker, self.names.unit_tokenizer(setting), setting.context.title
+        size = int(self.library.sizes.sum())
+        total, unit = (size, "bytes") if chunker.needs_embedder else (len(self.library), "documents")
 
         def embed(texts: Sequence[str], advance: Callable[[int], None]) -> Floats:
             return self.embedder(setting.embedder).embed_documents(texts, advance)
 
         def build(folder: Path) -> None:
-            with stage(self._progress, "chunks", total, unit) as progress:
+            with stage(self._progress, "chunks", total, unit) as progress, self._rated(work_of_chunks(setting), size):
                 cut(self.library, chunker, tokenizer, progress.advance, embed, has_titles=has_titles).write(folder)
 
-        what = f"chunks ({chunker.summary()})"
-        name = self._chunks_name(setting)
+        what, name = f"chunks ({chunker.summary()})", self.names.chunks(setting)
         if chunker.needs_embedder:
             self.workspace.mark("vectors", self.embedder(setting.embedder).path.stem)
-        return self.workspace.load("chunks", name, what, build, partial(Chunks, self.library))
+        made_of = partial(ingredients.of_chunks, self.names, setting)
+        return self.workspace.load("chunks", name, what, build, partial(Chunks, self.library), made_of=made_of)
 
     def has_chunks(self, setting: Setting) -> bool:
         """Whether the chunks of ``setting`` are there or can be made without a model."""
-        return not setting.chunker.needs_embedder or self.workspace.has("chunks", self._chunks_name(setting))
-
-    def _chunks_name(self, setting: Setting) -> str:
-        tokenizer = self.unit_tokenizer(setting)
-        parts = setting.chunker.fingerprint_parts(self.workspace.digests.digest)
-        counted = [tokenizer.fingerprint, tokenizer.special_tokens] if tokenizer else None
-        decided = [] if setting.context.title else ["without titles"]
-        if setting.chunker.needs_embedder:
-            embedder = self.embedder(setting.embedder)
-            decided += [embedder.fingerprint, embedder.document_prefix]
-        return fingerprint(["chunks", self.documents, parts, counted, *decided])
+        return not setting.chunker.needs_embedder or self.workspace.has("chunks", self.names.chunks(setting))
 
     def texts(self, setting: Setting, chunks: Chunks) -> IndexedTexts:
         """What is indexed for each of ``chunks``, those of ``setting``. Raises PrefixesError."""
@@ -150,18 +137,21 @@ class Ground:
         if context.is_bare:
             return IndexedTexts(chunks, title=context.title)
         file = None if context.prefixes is None else Path(context.prefixes)
-        content = self._prefixes_digest(file)
-        name = fingerprint(["surroundings", chunks.name, context.identity(), content])
+        content = self.names.prefixes_digest(setting)
 
         def build(folder: Path) -> None:
             prefixes = None if file is None else match_prefixes(chunks, read_prefixes(file), file, setting.name)
             if file is not None and file_digest(file) != content:
                 raise RunError(f"{file} changed while it was read; run the same command again.")
-            with stage(self._progress, "context", len(chunks), "chunks") as progress:
+            with (
+                stage(self._progress, "context", len(chunks), "chunks") as progress,
+                self._rated("context", len(chunks)),
+            ):
                 Surroundings.write(folder, chunks, context, prefixes, progress.advance)
 
-        what = f"context of chunks ({context.summary()})"
-        found = self.workspace.load("surroundings", name, what, build, Surroundings.read)
+        what, name = f"context of chunks ({context.summary()})", self.names.surroundings(setting)
+        made_of = partial(ingredients.of_texts, self.names, setting)
+        found = self.workspace.load("surroundings", name, what, build, Surroundings.read, made_of=made_of)
         return IndexedTexts(chunks, title=context.title, surroundings=found)
 
     def prefix_cautions(self, setting: Setting) -> Iterator[Caution]:
@@ -187,22 +177,19 @@ class Ground:
 
     def lengths(self, setting: Setting, chunks: Chunks) -> Counts:
         """How long each chunk is for the model, shape (chunks,); see ``CachedEmbedder.lengths``."""
-        embedder = self.embedder(setting.embedder)
-        counted_by = embedder.tokenizer.fingerprint if embedder.tokenizer else None
-        texts = self.texts(setting, chunks)
-        name = fingerprint(["lengths", texts.name, embedder.document_prefix, counted_by])
+        embedder, texts = self.embedder(setting.embedder), self.texts(setting, chunks)
 
         def build(folder: Path) -> None:
             write_array(folder / "lengths.npy", embedder.lengths(texts, embedder.document_prefix))
 
-        return self.workspace.load("lengths", name, "lengths of chunks", build, _read_lengths)
+        name, made_of = self.names.lengths(setting), partial(ingredients.of_lengths, self.names, setting)
+        return self.workspace.load("lengths", name, "lengths of chunks", build, _read_lengths, made_of=made_of)
 
     def embeddings(self, setting: Setting, chunks: Chunks, *, every_byte: bool = False) -> Embeddings:
         """The vectors of all chunks; with ``every_byte`` they are checked to be what was written."""
         embedder = self.embedder(setting.embedder)
         self.workspace.mark("vectors", embedder.path.stem)
         texts = self.texts(setting, chunks)
-        name = fingerprint(["embeddings", texts.name, embedder.fingerprint, embedder.document_prefix])
 
         def build(folder: Path) -> None:
             lengths = self.lengths(setting, chunks)
@@ -212,19 +199,23 @@ class Ground:
                 write_rows(folder / "vectors.npy", seen.watch(made.blocks()), (len(chunks), made.dimension))
             health = seen.health(len(chunks), made.distinct, made.dimension)
             write_text(folder / "health.json", json.dumps(asdict(health)))
+            self.workspace.rates.note(work_of_embedding(embedder), made.amount, made.seconds)
 
-        what = f"embeddings ({setting.embedder.summary()})"
-        return self.workspace.load("embeddings", name, what, build, Embeddings.read, every_byte=every_byte)
+        what, name = f"embeddings ({setting.embedder.summary()})", self.names.embeddings(setting)
+        return self.workspace.load(
+            "embeddings", name, what, build, Embeddings.read,
+            every_byte=every_byte, made_of=partial(ingredients.of_embeddings, self.names, setting),
+        )  # fmt: skip
 
     def index(self, setting: Setting, chunks: Chunks, *, every_byte: bool = False) -> BuiltIndex:
         """The built index; with ``every_byte`` it is checked to be what was written."""
-        embeddings = self.embeddings(setting, chunks)
-        name = fingerprint(["index", embeddings.name, setting.store.identity()])
+        self.embeddings(setting, chunks)
+        name, work = self.names.index(setting), work_of_index(setting)
 
         def build(folder: Path) -> None:
             if not setting.store.is_exact:  # which needs none: the vectors are all there is to it
                 vectors = self.vectors(setting, chunks)
-                with stage(self._progress, "index", len(chunks), "vectors") as progress:
+                with stage(self._progress, "index", len(chunks), "vectors") as progress, self._rated(work, len(chunks)):
                     setting.store.build(vectors, folder, progress.advance)
 
         def read(folder: Path) -> BuiltIndex:
@@ -234,31 +225,16 @@ class Ground:
                 return BuiltIndex(folder, "", description)
             return BuiltIndex(folder, sealed.id, {**description, "id": sealed.id, "bytes": sealed.size})
 
-        what = f"index ({setting.store.summary()})"
-        return self.workspace.load("indexes", name, what, build, read, every_byte=every_byte)
+        what, made_of = f"index ({setting.store.summary()})", partial(ingredients.of_index, self.names, setting)
+        return self.workspace.load("indexes", name, what, build, read, every_byte=every_byte, made_of=made_of)
 
-    def reach(self, setting: Setting, *, builds: bool = True) -> dict[str, Any]:
-        """What tells the ground of a setting's own searches from others; without ``builds`` not that of its index."""
-        reached = setting.retriever.reached_by
-        found: dict[str, Any] = {} if "chunker" in reached else {"documents": [self.documents]}
-        if setting.has_index:
-            index = self.index(setting, self.chunks(setting))
-            found["index"] = [index.folder.name, index.id] if builds else [index.folder.name]
-        elif setting.has_chunks:
-            found["texts"] = [self.texts(setting, self.chunks(setting)).name]
-        elif "chunker" in reached:
-            found["chunks"] = [self.chunks(setting).name]
-        elif "context" in reached:
-            found["context"] = [fingerprint(setting.context.identity())]
-        if "embedder" in reached:
-            embedder = self.embedder(setting.embedder)
-            found["embedder"] = [embedder.fingerprint, embedder.query_prefix, embedder.document_prefix]
-        return found
-
-    def costs(self, setting: Setting) -> Costs:
-        """What the vectors and the index of a setting took when they were made."""
-        index = self.index(setting, self.chunks(setting))
-        return Costs(index_bytes=index.description.get("bytes"))
+    def stand(self, setting: Setting) -> None:
+        """Make what the name of any search of ``setting`` hangs on: what stands under it and under its parts."""
+        for one in setting.tree():
+            if one.has_index:
+                self.index(one, self.chunks(one))
+            elif one.has_chunks:
+                self.texts(one, self.chunks(one))
 
     def vectors(self, setting: Setting, chunks: Chunks) -> Vectors:
         """The vectors of all chunks, with the order that breaks ties."""
@@ -269,52 +245,13 @@ class Ground:
 
     def embedder(self, embedder: Embedder) -> CachedEmbedder:
         """One for all settings with this embedder, so that its model is loaded once."""
-        with self._lock:
-            if embedder not in self._embedders:
-                folder = self.workspace.root / "vectors"
-                self._embedders[embedder] = CachedEmbedder(embedder, folder, self.workspace.digests.digest)
-            return self._embedders[embedder]
+        return self.names.embedder(embedder)
 
-    def unit_tokenizer(self, setting: Setting) -> UnitCounter | None:
-        """What counts the chunker's sizes; None for characters. Raises ModelNotFoundError."""
-        counted_by = setting.chunker.counted_by
-        if counted_by == "characters":
-            return None
-        if counted_by == "words":
-            return Words()
-        if counted_by != "embedder":
-            return self._tokenizer(setting.name, Path(counted_by))
-        tokenizer = self.embedder(setting.embedder).tokenizer
-        if tokenizer is None:
-            raise ModelNotFoundError(
-                f"setting {setting.name!r}: its embedder has no tokenizer.json, so tokens cannot be counted; "
-                "set chunker.unit: characters or chunker.tokenizer: words."
-            )
-        return tokenizer
-
-    def _tokenizer(self, setting: str, path: Path) -> Tokenizer:
-        """The tokenizer at ``path``, read once. Raises ModelNotFoundError."""
-        if path not in self._tokenizers:
-            if not path.is_file():
-                what = "a folder, not a tokenizer file" if path.is_dir() else "not there"
-                near = did_you_mean(path.name, TOKENIZERS)
-                raise ModelNotFoundError(
-                    f"setting {setting!r}: its chunker counts with {path}, which is {what}; "
-                    f"chunker.tokenizer must be {', '.join(TOKENIZERS)} or the path of a tokenizer.json.{near}"
-                )
-            self._tokenizers[path] = Tokenizer(path)
-        return self._tokenizers[path]
-
-    def _prefixes_digest(self, file: Path | None) -> str | None:
-        """The hash of the bytes of a file of prefixes, the same for the whole run; empty where it cannot be read."""
-        if file is None:
-            return None
-        if str(file) not in self._prefix_files:
-            try:
-                self._prefix_files[str(file)] = self.workspace.digests.digest(file)
-            except OSError:  # reading it will say so
-                return ""
-        return self._prefix_files[str(file)]
+    @contextmanager
+    def _rated(self, work: str, amount: float) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.workspace.rates.note(work, amount, time.perf_counter() - start)
 
 
 def _read_lengths(folder: Path) -> Counts:

@@ -38,6 +38,8 @@ class SettingMaterials:
         self.index = open_index
         self._ground = ground
         self._of = of
+        self.kept: dict[tuple[str, str], None] = {}
+        """Kind and name of every stage that was kept, in their order."""
         self._vectors: dict[tuple[str, ...], Floats] = {}
 
     def chunks(self) -> Chunks:
@@ -74,7 +76,9 @@ class SettingMaterials:
         return self._ground.embedder(self._of.embedder).embed_documents(texts)
 
     def keep(self, kind: str, parts: Any, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
-        return self._ground.workspace.load(kind, fingerprint([kind, parts]), what, build, read)
+        name = fingerprint([kind, parts])
+        self.kept[kind, name] = None
+        return self._ground.workspace.load(kind, name, what, build, read)
 
     def growing(self, kind: str, name: str) -> Path:
         workspace = self._ground.workspace

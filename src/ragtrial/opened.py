@@ -37,6 +37,8 @@ class Opened:
         self.index = partial(indexes.__getitem__, setting.index_key)
         """The setting's own index."""
         materials = SettingMaterials(ground, setting, progress, self.index, is_fresh=is_fresh)
+        self.kept: Mapping[tuple[str, str], None] = materials.kept
+        """Kind and name of the stages that it keeps, those that it has asked for so far."""
         self._at_work = setting.retriever.open(materials) if isinstance(setting.retriever, Retriever) else None
         self._refining = setting.retriever.open(materials) if isinstance(setting.retriever, Refiner) else None
         self._open_part = partial(Opened, ground, unit=unit, progress=progress, indexes=indexes, is_fresh=is_fresh)

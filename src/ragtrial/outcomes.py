@@ -34,10 +34,10 @@ class Audited:
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """What a setting takes beside its quality, as it was measured when its stages were made.
+    """What a setting and its parts take beside its quality, as it was measured when its stages were made.
 
-    Seconds to embed its texts (at the rate of this model on this machine) and to build its index, and the bytes of
-    that; None where there is none, or where it is not known.
+    Seconds to embed its texts (at the rate of this model on this machine) and to build its indexes, and the bytes of
+    these; None where there are none, or where it is not known.
     """
 
     embedding_seconds: float | None = None

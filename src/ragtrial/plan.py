@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ragtrial import ingredients
 from ragtrial.context_sizes import context_sizes, token_counts
+from ragtrial.costs import costs_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.drilldown import FoundText
 from ragtrial.embedders import Embedder
@@ -22,8 +24,9 @@ from ragtrial.grading import Unit
 from ragtrial.ground import Ground
 from ragtrial.latency import measure_latency
 from ragtrial.materials import SettingMaterials
+from ragtrial.names import at_depth
 from ragtrial.opened import Opened, opened_indexes
-from ragtrial.outcomes import Audited, Costs, SettingRankings
+from ragtrial.outcomes import Audited, SettingRankings
 from ragtrial.progress import Progress, stage
 from ragtrial.rankings import PADDING, Counts, Floats
 from ragtrial.records import Question
@@ -35,8 +38,11 @@ from ragtrial.storage.atomic import write_text
 from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.stores import Index
 from ragtrial.stores.exact import ExactStore
+from ragtrial.work import work_of_audit, work_of_latency, work_of_rankings
 
 T = TypeVar("T")
+
+_KEPT = "kept.json"
 
 AUDITED_BELOW = 100_000
 """Indexes of fewer vectors are always compared with exact search; it takes a second or two per thousand queries."""
@@ -64,14 +70,16 @@ class Plan:
         seed: int = 0,
     ) -> None:
         self.ground = ground
-        self._unit = unit
+        self.unit: Unit = unit
         self._counted_by = counted_by
+        self._names = ground.names
         self._workspace = ground.workspace
         self._progress = progress
-        self._latency = latency
-        self._audit = audit
-        self._seed = seed
-        self._demands = demands(settings)
+        self.latency = latency
+        self.audit = audit
+        self.seed = seed
+        self.demands = demands(settings)
+        """How deep each ranking must be, by its key."""
         self._failed: dict[str, RunError] = {}
         self._made_here: set[str] = set()
         """The rankings that this run has made: what was skipped in them was just asked."""
@@ -87,7 +95,7 @@ class Plan:
             ranked = self.ranked(setting, questions).cut(Demand(units=setting.retriever.top_k))
             tokens = self._tokens(setting, questions, ranked)
         latency, audited = None, None
-        if self._latency and all(part.retriever.has_latency for part in setting.tree()):
+        if self.is_measured(setting):
             with _timed(timings, "latency"):
                 latency = self._measured(setting, questions)
         if self._is_audited(setting):
@@ -98,7 +106,7 @@ class Plan:
         return SettingRankings(
             setting=setting,
             fingerprint=fingerprint(
-                ["setting", self._base(setting, builds=False), setting.retriever.top_k, self._unit]
+                ["setting", self._names.base(setting, builds=False), setting.retriever.top_k, self.unit]
             ),
             chunks=ranked.units,
             retrieved=ranked.retrieved,
@@ -111,7 +119,7 @@ class Plan:
             timings=timings,
             latency=latency,
             audited=audited,
-            costs=self.ground.costs(setting) if chunks else Costs(),
+            costs=costs_of(self.ground, setting, self._kept_by(setting, questions)),
         )
 
     def materials(self, setting: Setting) -> SettingMaterials:
@@ -151,7 +159,7 @@ class Plan:
             raise
 
     def _ranked(self, setting: Setting, questions: Sequence[Question]) -> Ranked:
-        demand = self._demands[setting.ranking_key]
+        demand = self.demands[setting.ranking_key]
         known = self._known_units(setting)
         name = ""
 
@@ -161,6 +169,7 @@ class Plan:
             return name
 
         def read(folder: Path) -> Ranked:
+            _kept_in(folder)  # damage is to be seen here, where it is mended
             return Ranked.load(folder, self.ground.library, known)
 
         found = self._workspace.read("rankings", make, read)
@@ -180,22 +189,35 @@ class Plan:
                 found = self._deep_enough(setting, questions, demand)  # another run may have made it meanwhile
                 if found is None:
                     # Opening may have built a damaged index again: what it finds goes by another name.
-                    found = self._ranking_name(setting, questions, demand)
-
-                    def build(folder: Path) -> None:
-                        name = f"retrieval ({setting.name})"
-                        with stage(self._progress, name, len(questions), "queries") as progress:
-                            if setting.parts:
-                                ranked = opened.refined(questions, parts, demand)
-                                progress.advance(len(questions))
-                            else:
-                                ranked = opened.retrieved(questions, demand, progress.advance)
-                        ranked.save(folder, self._known_units(setting))
-
+                    found = at_depth(self._ranking_base(setting, questions), demand)
+                    build = partial(self._build, opened, setting, questions, parts, demand)
+                    made_of = partial(ingredients.of_rankings, self._names, setting, questions, self.unit)
                     self._made_here.add(found)
-                    self._workspace.stage("rankings", found, f"rankings of {setting.name}", build)
+                    self._workspace.stage("rankings", found, f"rankings of {setting.name}", build, made_of)
         self._workspace.mark("rankings", found)
         return found
+
+    def _build(
+        self,
+        opened: Opened,
+        setting: Setting,
+        questions: Sequence[Question],
+        parts: Sequence[Candidates],
+        demand: Demand,
+        folder: Path,
+    ) -> None:
+        """Search, and keep the rankings in ``folder``, with the names of what the retriever keeps for itself."""
+        start = time.perf_counter()
+        with stage(self._progress, f"retrieval ({setting.name})", len(questions), "queries") as progress:
+            if setting.parts:
+                ranked = opened.refined(questions, parts, demand)
+                progress.advance(len(questions))
+            else:
+                ranked = opened.retrieved(questions, demand, progress.advance)
+        work, amount = work_of_rankings(setting, questions)
+        self._workspace.rates.note(work, amount, time.perf_counter() - start)
+        ranked.save(folder, self._known_units(setting))
+        (folder / _KEPT).write_text(json.dumps(list(opened.kept)))
 
     def _part(self, setting: Setting, part: Setting, questions: Sequence[Question]) -> Candidates:
         """The rankings of a part, for what it is asked, cut at what is looked at of them."""
@@ -203,39 +225,22 @@ class Plan:
         return self.ranked(part, setting.wordings(questions)).cut(demand).candidates
 
     def _deep_enough(self, setting: Setting, questions: Sequence[Question], demand: Demand) -> str | None:
-        """The name of finished rankings that are as deep as ``demand``: its own, or the least deep that will do."""
-        own = self._ranking_name(setting, questions, demand)
-        if self._workspace.has("rankings", own):
-            return own
-        base, _, _ = own.partition("-")
-        deeper = []
-        for path in self._workspace.path("rankings", own).parent.glob(f"{base}-*"):
-            _, candidates, units = path.name.split("-")
-            if Demand(int(candidates), int(units)).covers(demand) and self._workspace.has("rankings", path.name):
-                deeper.append((int(candidates) + int(units), path.name))
-        return min(deeper)[1] if deeper else None
-
-    def _ranking_name(self, setting: Setting, questions: Sequence[Question], demand: Demand) -> str:
-        return f"{self._ranking_base(setting, questions)}-{demand.candidates}-{demand.units}"
+        return self._names.deep_enough(self._ranking_base(setting, questions), demand)
 
     def _ranking_base(self, setting: Setting, questions: Sequence[Question]) -> str:
-        """What tells rankings from others, but how deep they are."""
-        asked = self._asked(setting, questions)
-        return fingerprint(["rankings", self._base(setting), asked, self._unit])
+        """What tells rankings from others, but how deep they are; what it hangs on is made."""
+        self.ground.stand(setting)
+        return self._names.rankings(setting, questions, self.unit)
 
-    def _asked(self, setting: Setting, questions: Sequence[Question]) -> Any:
-        """What of the questions changes the rankings."""
-        own = [setting.retriever.asked(question) for question in questions]
-        return [own, *(self._asked(part, setting.wordings(questions)) for part in setting.parts)]
-
-    def _base(self, setting: Setting, *, builds: bool = True) -> list[Any]:
-        """What tells the answers of a setting from those of others, whatever it is asked and however deep.
-
-        Without ``builds`` it is the same for all builds of its indexes.
-        """
-        inputs = setting.retriever.inputs(self._workspace.digests.digest)
-        parts = [self._base(part, builds=builds) for part in setting.parts]
-        return [setting.retriever.identity(), inputs, self.ground.reach(setting, builds=builds), parts]
+    def _kept_by(self, setting: Setting, questions: Sequence[Question]) -> set[tuple[str, str]]:
+        """Kind and name of the stages that the retrievers of ``setting`` keep for themselves, as far as it is known."""
+        found: set[tuple[str, str]] = set()
+        for part in setting.parts:
+            found |= self._kept_by(part, setting.wordings(questions))
+        if not setting.parts:
+            name = self._deep_enough(setting, questions, Demand())
+            found |= _kept_in(self._workspace.path("rankings", name)) if name else set()
+        return found
 
     def _known_units(self, setting: Setting) -> Mapping[str, Chunks]:
         """The chunks that are there anyway, by name: those of all that ``setting`` is made of."""
@@ -255,10 +260,14 @@ class Plan:
             with _timed(timings, "index"):
                 self.ground.index(one, chunks)
 
+    def is_measured(self, setting: Setting) -> bool:
+        """Whether the latency of ``setting`` is asked for and can be told."""
+        return self.latency and all(part.retriever.has_latency for part in setting.tree())
+
     def _is_audited(self, setting: Setting) -> bool:
         if not setting.has_index or setting.store.is_exact:
             return False
-        return self._audit or len(self.ground.chunks(setting)) < AUDITED_BELOW
+        return self.audit or len(self.ground.chunks(setting)) < AUDITED_BELOW
 
     @contextmanager
     def _opened(
@@ -266,7 +275,7 @@ class Plan:
     ) -> Iterator[Opened]:
         """``setting`` at work, with the indexes of those that are ``searched``: all of its parts, unless given."""
         with opened_indexes(self.ground, list(setting.tree()) if searched is None else searched) as indexes:
-            yield Opened(self.ground, setting, self._unit, self._progress, indexes, is_fresh=is_fresh)
+            yield Opened(self.ground, setting, self.unit, self._progress, indexes, is_fresh=is_fresh)
 
     def _tokens(self, setting: Setting, questions: Sequence[Question], ranked: Ranked) -> Counts | None:
         """Tokens of each unit that was found, in the shape of the rankings; None without a tokenizer."""
@@ -274,7 +283,8 @@ class Plan:
         if tokenizer is None:
             return None
         depth = setting.retriever.top_k
-        name = fingerprint(["sizes", self._ranking_base(setting, questions), depth, tokenizer.fingerprint])
+        base = self._ranking_base(setting, questions)
+        name = fingerprint(["sizes", base, depth, tokenizer.fingerprint])
 
         def build(folder: Path) -> None:
             write_array(folder / "tokens.npy", token_counts(ranked.units, ranked.retrieved.units, tokenizer))
@@ -288,15 +298,17 @@ class Plan:
         """How long single queries take, or took when it was measured."""
 
         def name() -> str:
-            devices = [one.embedder.model_dump(mode="json").get("device") for one in setting.tree()]
-            top_k = setting.retriever.top_k
-            return fingerprint(["latency", self._ranking_base(setting, questions), top_k, self._seed, devices])
+            self.ground.stand(setting)
+            return self._names.latency(setting, questions, self.unit, self.seed)
 
         def build(opened: Opened, folder: Path) -> None:
             demand = Demand(units=setting.retriever.top_k)
+            start = time.perf_counter()
             with stage(self._progress, f"latency ({setting.name})"):
-                latency = measure_latency(lambda one: opened.ranked([one], demand), questions, self._seed)
+                latency = measure_latency(lambda one: opened.ranked([one], demand), questions, self.seed)
             write_text(folder / "latency.json", json.dumps(latency))
+            asked = latency["n"] if latency else 0
+            self._workspace.rates.note(work_of_latency(setting), asked, time.perf_counter() - start)
 
         def read(folder: Path) -> dict[str, Any] | None:
             latency: dict[str, Any] | None = json.loads((folder / "latency.json").read_text())
@@ -312,36 +324,34 @@ class Plan:
 
         def build(opened: Opened, folder: Path) -> None:
             with stage(self._progress, f"reach ({setting.name})", len(chunks), "vectors"):
+                start = time.perf_counter()
                 unreachable = opened.index().unreachable()
+                self._workspace.rates.note(work_of_audit(setting), len(chunks), time.perf_counter() - start)
             write_text(folder / "unreachable.json", json.dumps(unreachable))
 
         def read(folder: Path) -> int:
             return int(json.loads((folder / "unreachable.json").read_text()))
 
         def name() -> str:
-            return fingerprint(["reach", self.ground.reach(setting)["index"]])
+            self.ground.stand(setting)
+            return self._names.unreachable(setting)
 
         unreachable = self._searched("reach", name, setting, build, read)
-        store = ExactStore(space=setting.store.space)
-        twin = replace(setting, name=f"{setting.name}, exact", store=store)
-        demand = Demand(units=setting.retriever.top_k)
-        self._demands[twin.ranking_key] = self._demands.get(twin.ranking_key, Demand()) | demand
-        exact = self.ranked(twin, questions).cut(demand).retrieved
-        return Audited(exact, self._exact_scores(setting, chunks, questions, store), unreachable)
+        exact = self.ranked(exact_twin(setting), questions).cut(Demand(units=setting.retriever.top_k)).retrieved
+        return Audited(exact, self._exact_scores(setting, chunks, questions), unreachable)
 
-    def _exact_scores(
-        self, setting: Setting, chunks: Chunks, questions: Sequence[Question], store: ExactStore
-    ) -> Floats:
+    def _exact_scores(self, setting: Setting, chunks: Chunks, questions: Sequence[Question]) -> Floats:
         """The exact scores of the chunks that ``setting`` found, shape (queries, depth), NaN at the padding."""
         depth = setting.retriever.top_k
 
         def build(folder: Path) -> None:
             vectors = self.ground.embedder(setting.embedder).embed_queries([question.text for question in questions])
             units = self.ranked(setting, questions).cut(Demand(units=depth)).retrieved.units
-            index = store.open(self.ground.vectors(setting, chunks), folder)
+            index = ExactStore(space=setting.store.space).open(self.ground.vectors(setting, chunks), folder)
             write_array(folder / "scores.npy", index.scores_of(vectors, units))
 
-        name = fingerprint(["exact scores", self._ranking_base(setting, questions), depth])
+        self.ground.stand(setting)
+        name = self._names.rescored(setting, questions, self.unit)
         what = f"exact scores of {setting.name}"
         return self._workspace.load("rescored", name, what, build, lambda folder: read_array(folder / "scores.npy"))
 
@@ -367,8 +377,19 @@ class Plan:
         return self._workspace.read(kind, make, read)
 
 
+def _kept_in(folder: Path) -> set[tuple[str, str]]:
+    """Kind and name of what was kept as these rankings were made; nothing where that was not noted yet."""
+    written = (folder / _KEPT).read_text(encoding="utf-8") if (folder / _KEPT).exists() else "[]"
+    return {(str(kind), str(name)) for kind, name in json.loads(written)}
+
+
+def exact_twin(setting: Setting) -> Setting:
+    """``setting`` with exact search over the same vectors."""
+    return replace(setting, name=f"{setting.name}, exact", store=ExactStore(space=setting.store.space))
+
+
 def demands(settings: Sequence[Setting]) -> dict[str, Demand]:
-    """How deep each ranking must be, by its key, for ``settings`` and all that they are made of."""
+    """How deep each ranking must be, by its key, for ``settings``, all that they are made of, and their exact twins."""
     found: dict[str, Demand] = {}
 
     def want(setting: Setting, demand: Demand) -> None:
@@ -378,6 +399,8 @@ def demands(settings: Sequence[Setting]) -> dict[str, Demand]:
 
     for setting in settings:
         want(setting, Demand(units=setting.retriever.top_k))
+        if setting.has_index and not setting.store.is_exact:
+            want(exact_twin(setting), Demand(units=setting.retriever.top_k))
     return found
 
 

@@ -163,13 +163,19 @@ class ContextPart(Part):
 
 
 class CostsPart(Part):
-    """What a setting takes beside its quality, as measured when its stages were made; null where there is none."""
+    """What a setting takes beside its quality, as measured when its stages were made; null where that is not known.
+
+    Of a setting that is made of others: of all its parts together, what they share counted once.
+    """
 
     embedding_seconds: float | None
-    """To embed all of its texts, at the rate of this model on the machine of the run."""
+    """To embed all of its texts, cached or not, at the rate of this model on the machine of the run."""
 
     indexing_seconds: float | None
+    """To build its index from the vectors, or from the words; of exact search next to nothing."""
+
     index_bytes: int | None
+    """What its index takes on the disk; exact search has the vectors themselves."""
 
 
 class BudgetPart(Part):

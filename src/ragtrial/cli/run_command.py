@@ -38,7 +38,7 @@ def command(
     from ragtrial.config import load_config
     from ragtrial.experiment import run_experiment
     from ragtrial.records import Caution
-    from ragtrial.views.table import audit_table, budget_table, counted, header_line, score_table
+    from ragtrial.views.table import audit_table, budget_table, cost_table, counted, header_line, score_table
 
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
     report = run_experiment(
@@ -54,6 +54,8 @@ def command(
     terminal.say(header_line(report) + "\n")
     terminal.table(score_table(report, terminal.width))
     terminal.table(budget_table(report, report.settings, terminal.width), after="\n")
+    if len(report.settings) > 1:
+        terminal.table(cost_table(report.ranked_settings()), after="\n")
     terminal.table(audit_table(report, report.ranked_settings()), after="\n")
     terminal.warn([Caution(warning.code, warning.message) for warning in report.warnings])
     if report.failures:

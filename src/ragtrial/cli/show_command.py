@@ -12,6 +12,7 @@ from ragtrial.cli.terminal import Terminal, common_options
 @click.option("--results", type=click.Path(), default="results", show_default=True, help="Where reports are kept.")
 @click.option("--setting", metavar="NAME", help="Only this setting.")
 @click.option("--metrics", metavar="NAMES", help="Metrics to show, commas between; `all` shows every one.")
+@click.option("--costs", is_flag=True, help="What each setting takes: latency, embedding, index, context.")
 @click.option("--query", metavar="ID", help="What was found for one query: ranks, scores, grades, texts.")
 @click.option("--prompt", is_flag=True, help="With --query: the prompt template filled with what was found.")
 @common_options
@@ -23,6 +24,7 @@ def command(
     metrics: str | None,
     query: str | None,
     *,
+    costs: bool,
     prompt: bool,
 ) -> int:
     """Show a REPORT: a folder, a run id, or `latest`."""
@@ -54,6 +56,8 @@ def command(
         terminal.table(table.score_table(loaded, terminal.width, chosen, names))
         terminal.table(table.budget_table(loaded, chosen, terminal.width), after="\n")
         terminal.table(table.context_table(chosen), after="\n")
+    if costs:
+        terminal.table(table.cost_table(chosen), after="\n")
     terminal.table(table.audit_table(loaded, chosen), after="\n")
     terminal.say("\n" + table.lowest_queries(loaded, chosen[0], terminal.width))
     terminal.warn([Caution(warning.code, warning.message) for warning in loaded.warnings])

@@ -22,10 +22,7 @@ class IndexedTexts:
         self.chunks = chunks
         self.surroundings = surroundings
         self._has_title = title
-        self.name = chunks.name
-        if surroundings is not None or not title:
-            digest = surroundings.digest if surroundings else None
-            self.name = fingerprint(["indexed texts", chunks.name, title, digest])
+        self.name = name_of_texts(chunks.name, title=title, digest=surroundings.digest if surroundings else None)
 
     def __len__(self) -> int:
         return len(self.chunks)
@@ -63,3 +60,8 @@ class IndexedTexts:
         if self.surroundings is None:
             return self.chunks.span(position)
         return Span(int(self.surroundings.start[position]), int(self.surroundings.end[position]))
+
+
+def name_of_texts(chunks: str, *, title: bool, digest: str | None) -> str:
+    """The name of what is indexed for the chunks of that name, with surroundings of that digest, if any."""
+    return chunks if title and digest is None else fingerprint(["indexed texts", chunks, title, digest])

@@ -54,6 +54,10 @@ class Embedder(Options):
     def max_tokens(self) -> int | None:
         """How many tokens of a text the model reads, None if it is not known. Loads no model."""
 
+    def dimension(self) -> int | None:
+        """The dimension of the vectors, None if the model's files do not tell it. Loads no model."""
+        return None
+
     @abstractmethod
     def load(self) -> Encode:
         """The model, ready to encode. Raises EmbedderError if it cannot be loaded."""

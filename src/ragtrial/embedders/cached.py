@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,11 +49,16 @@ class TextList:
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
-    """Texts whose vectors are all in the cache at ``path``, in the order of their keys."""
+    """Texts whose vectors are all in the cache at ``path``, in the order of their keys.
+
+    ``amount`` is the length of those that the model was given for it, ``seconds`` what it took for them.
+    """
 
     path: Path
     keys: Keys
     dimension: int
+    amount: int
+    seconds: float
 
     def blocks(self) -> Iterator[Floats]:
         """The vectors, float32 (some texts, dimension) at a time. Raises WorkspaceError."""
@@ -70,13 +76,14 @@ class Embedded:
 class CachedEmbedder:
     """``embedder`` with its vectors kept in a file of ``folder``; the model is loaded when the first text is missing.
 
-    ``fingerprint`` is the hash of all that changes a vector, but the text and its prefix. ``digest`` hashes the
-    model's files. Raises ModelNotFoundError.
+    ``fingerprint`` is the hash of all that changes a vector, but the text and its prefix: of ``parts``. ``digest``
+    hashes the model's files. Raises ModelNotFoundError.
     """
 
     def __init__(self, embedder: Embedder, folder: Path, digest: Digest = file_digest) -> None:
         self.embedder = embedder
-        self.fingerprint = fingerprint(embedder.fingerprint_parts(digest))
+        self.parts = embedder.fingerprint_parts(digest)
+        self.fingerprint = fingerprint(self.parts)
         self.tokenizer = embedder.tokenizer()
         self.query_prefix, self.document_prefix = embedder.prefixes()
         self.path = folder / f"{self.fingerprint}.sqlite"
@@ -87,12 +94,17 @@ class CachedEmbedder:
 
     def embed_now(self, texts: Sequence[str]) -> Floats:
         """The vectors of ``texts`` from the model itself, float32 (texts, dimension). Raises EmbedderError."""
-        with self._lock:  # of threads: a model is loaded once, and works on one batch at a time
-            if self._encode is None:
-                self._encode = self.embedder.load()
-            vectors = checked(self._encode(texts), texts, self._dimension, f"the embedder ({self.embedder.kind})")
+        encode = self._loaded()
+        with self._lock:  # of threads: a model works on one batch at a time
+            vectors = checked(encode(texts), texts, self._dimension, f"the embedder ({self.embedder.kind})")
         self._dimension = vectors.shape[1]
         return normalized(vectors) if self.embedder.normalize else vectors
+
+    def _loaded(self) -> Encode:
+        with self._lock:
+            if self._encode is None:
+                self._encode = self.embedder.load()
+            return self._encode
 
     def release(self) -> None:
         """Let go of the model, and of the memory it takes; it is loaded again when it is needed."""
@@ -124,23 +136,43 @@ class CachedEmbedder:
         """
         keys = _keys(source, prefix)
         with VectorCache(self.path, self.embedder.summary()) as cache:
-            absent = np.flatnonzero(cache.missing(keys))
-            first = absent[_first_of_each(keys[absent])]
+            first = _absent(cache, keys)
             # Longest first: batches of equal length waste no padding, and the largest memory is asked for at once.
             order = first[np.lexsort((first, -lengths[first]))]
             advance(len(keys) - len(order))
             self._dimension = self._dimension or cache.dimension()
+            seconds = 0.0
             if len(order):
                 self._refuse_another_model(cache)
+                self._loaded()
             for positions, texts in self._batches_of(source, order, lengths):
                 prefixed = [prefix + text for text in texts]
+                start = time.perf_counter()
                 vectors = self.embed_now(prefixed)
+                seconds += time.perf_counter() - start
                 cache.write(keys[positions], vectors)
                 if positions[0] == order[0]:
                     shortest = min(range(len(prefixed)), key=lambda row: len(prefixed[row]))
                     cache.keep_probe(prefixed[shortest], vectors[shortest])
                 advance(len(positions))
-        return Embedded(self.path, keys, self._dimension or 0)
+        return Embedded(self.path, keys, self._dimension or 0, int(lengths[order].sum()), seconds)
+
+    def absent(self, source: TextSource, prefix: str) -> tuple[Counts, Keys]:
+        """The positions of the texts that would be embedded, of equal ones the first, and their keys."""
+        keys = _keys(source, prefix)
+        if not self.path.exists():
+            first = _first_of_each(keys)
+        else:
+            with VectorCache(self.path) as cache:
+                first = _absent(cache, keys)
+        return first, keys[first]
+
+    def dimension(self) -> int | None:
+        """The dimension of the vectors, None where neither the cache nor the model's files tell it."""
+        if self._dimension is None and self.path.exists():
+            with VectorCache(self.path) as cache:
+                self._dimension = cache.dimension()
+        return self._dimension or self.embedder.dimension()
 
     def lengths(self, source: TextSource, prefix: str) -> Counts:
         """Tokens of each text behind ``prefix``, special ones counted; characters where there is no tokenizer."""
@@ -197,6 +229,12 @@ def _keys(source: TextSource, prefix: str) -> Keys:
     """The key of every text, shape (texts, 16)."""
     batches = _batches(source.indexed_texts())
     return np.concatenate([text_keys(()), *(text_keys(prefix + text for text in texts) for texts in batches)])
+
+
+def _absent(cache: VectorCache, keys: Keys) -> Counts:
+    """The positions of the keys that the cache has not, of equal ones the first, ascending."""
+    absent = np.flatnonzero(cache.missing(keys))
+    return absent[_first_of_each(keys[absent])]
 
 
 def _first_of_each(keys: Keys) -> Counts:

@@ -84,6 +84,11 @@ class SentenceTransformerEmbedder(Embedder):
         )
         return next((int(length) for length in declared if length and length < 1_000_000), None)
 
+    def dimension(self) -> int | None:
+        pooled = self._json("1_Pooling/config.json").get("word_embedding_dimension")
+        found = pooled or self._json("config.json").get("hidden_size")
+        return int(found) if found else None
+
     def similarity(self) -> Literal["cosine", "ip", "l2"] | None:
         declared = self._json("config_sentence_transformers.json").get("similarity_fn_name")
         return _SPACES.get(str(declared))

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import sqlite3
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from ragtrial.storage.fingerprints import file_digest
 
 SEAL = "stage.json"
 _OPENED_FOR_WRITING = ".sqlite3"
 """The end of the names of databases, whose bytes change when they are opened; their own check stands for a hash."""
+
+
+MadeOf = Mapping[str, Any]
+"""What a stage depends on: JSON values by the dotted name of an option, hashes by the words for a content."""
 
 
 class DamagedError(Exception):
@@ -27,13 +32,16 @@ class Seal:
     """What is known of a finished folder.
 
     ``id`` is its own: two builds of the same stage have two. ``what`` says in words what it is. ``files`` has the
-    size in bytes and the hash of each file by its path below the folder.
+    size in bytes and the hash of each file by its path below the folder. ``seconds`` is how long it took to make;
+    ``made_of`` is what it depends on. A folder of before these were kept has None, and nothing.
     """
 
     what: str
     files: dict[str, tuple[int, str]]
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     made: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    seconds: float | None = None
+    made_of: MadeOf = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -41,10 +49,11 @@ class Seal:
         return sum(size for size, _ in self.files.values())
 
 
-def seal(folder: Path, what: str) -> None:
-    """Write down what ``folder`` holds: it is finished."""
+def seal(folder: Path, what: str, seconds: float | None = None, made_of: MadeOf | None = None) -> None:
+    """Write down what ``folder`` holds, and how it was made: it is finished."""
     files = {path.relative_to(folder).as_posix(): (path.stat().st_size, file_digest(path)) for path in _files(folder)}
-    (folder / SEAL).write_text(json.dumps(asdict(Seal(what, files))), encoding="utf-8")
+    written = Seal(what, files, seconds=seconds, made_of=dict(made_of or {}))
+    (folder / SEAL).write_text(json.dumps(asdict(written)), encoding="utf-8")
 
 
 def read_seal(folder: Path) -> Seal:
@@ -53,7 +62,9 @@ def read_seal(folder: Path) -> Seal:
         found = json.loads((folder / SEAL).read_text(encoding="utf-8"))
         files = {str(name): (int(size), str(digest)) for name, (size, digest) in found["files"].items()}
         datetime.fromisoformat(found["made"])
-        return Seal(str(found["what"]), files, str(found["id"]), found["made"])
+        seconds, made_of = found.get("seconds"), dict(found.get("made_of") or {})
+        known = None if seconds is None else float(seconds)
+        return Seal(str(found["what"]), files, str(found["id"]), found["made"], known, made_of)
     except FileNotFoundError:
         raise DamagedError(f"{SEAL} is missing") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

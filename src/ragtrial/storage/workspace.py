@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,7 +17,8 @@ from ragtrial.storage.atomic import TEMPORARY_PREFIX, new_folder, remove_folder,
 from ragtrial.storage.digests import FileDigests
 from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.storage.presence import Presence, only_writer
-from ragtrial.storage.seals import DamagedError, Seal, check_bytes, check_sizes, seal
+from ragtrial.storage.rates import Rates
+from ragtrial.storage.seals import DamagedError, MadeOf, Seal, check_bytes, check_sizes, seal
 from ragtrial.storage.usage import Usage
 
 LAYOUT = "2"
@@ -44,6 +46,7 @@ class Workspace:
     def __init__(self, root: Path, user: str = "") -> None:
         self.root = root
         self.digests = FileDigests(root / "digests.json")
+        self.rates = Rates(root / "rates.json")
         self.repaired: list[str] = []
         """What was found damaged and made again, in words."""
         self._sound: set[str] = set()
@@ -84,18 +87,26 @@ class Workspace:
         """What is known of a finished stage. Raises DamagedError."""
         return check_sizes(self.path(kind, name))
 
-    def stage(self, kind: str, name: str, what: str, build: Callable[[Path], None]) -> Path:
+    def stage(
+        self,
+        kind: str,
+        name: str,
+        what: str,
+        build: Callable[[Path], None],
+        made_of: Callable[[], MadeOf] | None = None,
+    ) -> Path:
         """The folder of a finished stage; ``build`` fills it first if it is not there, or damaged.
 
-        ``what`` says in words what it is. The folder appears whole: a build that fails or is killed leaves nothing
-        that counts. Of several processes that want the same stage one builds and the others wait for it.
+        ``what`` says in words what it is; ``made_of`` tells, once it is built, what it depends on. The folder appears
+        whole: a build that fails or is killed leaves nothing that counts. Of several processes that want the same stage
+        one builds and the others wait for it.
         """
         self.mark(kind, name)
         target = self.path(kind, name)
         if not self.has(kind, name):
             with self.lock(f"{kind}-{name}", f"the {what}"):
                 if not self.has(kind, name):
-                    self._make(target, what, build)
+                    self._make(target, what, build, made_of)
         return target
 
     def load(
@@ -107,6 +118,7 @@ class Workspace:
         read: Callable[[Path], T],
         *,
         every_byte: bool = False,
+        made_of: Callable[[], MadeOf] | None = None,
     ) -> T:
         """What ``read`` gives of the stage's folder; one that it cannot read is damaged, and made again.
 
@@ -114,7 +126,7 @@ class Workspace:
         """
 
         def make() -> str:
-            self.stage(kind, name, what, build)
+            self.stage(kind, name, what, build, made_of)
             return name
 
         def checked(folder: Path) -> T:
@@ -135,6 +147,20 @@ class Workspace:
                 self.drop_damaged(kind, name, build_id, error)
         raise WorkspaceError(f"{self.path(kind, name)} cannot be read, however often it is made; is the disk sound?")
 
+    def damage(self, kind: str, name: str) -> str | None:
+        """What is wrong with a stage that is there; None if nothing is, or if there is none."""
+        try:
+            check_sizes(self.path(kind, name))
+        except DamagedError as error:
+            return str(error) if self.path(kind, name).exists() else None
+        return None
+
+    def seals(self, kind: str) -> Iterator[tuple[str, Seal]]:
+        """The name of every whole stage of ``kind``, and what is known of it."""
+        for folder in sorted((self.root / kind).glob("[!.]*")):
+            with suppress(DamagedError):
+                yield folder.name, check_sizes(folder)
+
     def build_id(self, kind: str, name: str) -> str:
         """What tells this build of a stage from another one of the same; empty if it is not there, or not whole."""
         try:
@@ -153,6 +179,10 @@ class Workspace:
         """The experiment uses this stage."""
         if self._user:
             self._usage.mark(kind, name, self._user)
+
+    def was_marked(self, kind: str, name: str) -> bool:
+        """Whether some experiment asked for this stage since the workspace was last cleared up."""
+        return any((self.root / "uses").glob(f"*/{kind}-{name}"))
 
     def finish(self, *, complete: bool = True) -> None:
         """The run is finished; if it was ``complete``, its experiment needs no stage any more that it did not use."""
@@ -185,7 +215,9 @@ class Workspace:
         with self._errors(f"{path} cannot be removed"), suppress(FileNotFoundError):
             remove_folder(path)
 
-    def _make(self, target: Path, what: str, build: Callable[[Path], None]) -> None:
+    def _make(
+        self, target: Path, what: str, build: Callable[[Path], None], made_of: Callable[[], MadeOf] | None
+    ) -> None:
         kind, name = target.parent.name, target.name
         if target.exists():
             try:
@@ -196,8 +228,9 @@ class Workspace:
         for left_behind in target.parent.glob(f"{TEMPORARY_PREFIX}{name}-*"):  # by a run that was killed
             shutil.rmtree(left_behind, ignore_errors=True)
         with self._errors(f"{target} cannot be written"), new_folder(target) as folder:
+            start = time.perf_counter()
             build(folder)
-            seal(folder, what)
+            seal(folder, what, time.perf_counter() - start, made_of() if made_of else None)
 
     def _say_damaged(self, folder: Path, why: str) -> None:
         message = f"{folder} is damaged ({why}); it is made again."

@@ -62,6 +62,10 @@ class Store(Options):
         """Whether a search always finds the nearest; two builds then give the same rankings."""
         return False
 
+    def bytes_of(self, vectors: int, dimension: int) -> int:
+        """About how large the index of so many vectors is on the disk, beside these."""
+        return 0
+
     @abstractmethod
     def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
         """Build the index in the empty ``folder``, telling ``advance`` how many units were added."""

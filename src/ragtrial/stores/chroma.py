@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _COLLECTION = "chunks"
 _ADD_BATCH = 5_000  # Chroma refuses more than 5,461 at once
 _QUERY_BATCH = 256
+_BYTES_OF_A_ROW = 500  # in its database and its log, about
 _FEWEST_SYNCED = 2  # Chroma's lowest sync_threshold
 _OWN_NEIGHBOURS = 1_000
 """How many hits a vector is looked for among when it is itself the query; more only if as many are equal to it."""
@@ -52,6 +53,9 @@ class ChromaStore(Store):
 
     hnsw: HnswOptions = HnswOptions()
     """How the graph is built and searched."""
+
+    def bytes_of(self, vectors: int, dimension: int) -> int:
+        return vectors * (3 * 4 * dimension + _BYTES_OF_A_ROW)
 
     def build(self, vectors: Vectors, folder: Path, advance: Callable[[int], None]) -> None:
         # Set when the collection is made: changing ef_search on a loaded one has no effect in this process.

@@ -84,6 +84,33 @@ def context_table(settings: Sequence[SettingPart]) -> list[list[str]]:
     return rows
 
 
+def cost_table(settings: Sequence[SettingPart]) -> list[list[str]]:
+    """A header and one row per setting: what it takes beside its quality; nothing where nothing was measured.
+
+    Milliseconds per query, seconds to embed its texts and to build its index, megabytes of that, and the mean size of
+    its whole ranking in tokens, or in characters where these are not known.
+    """
+    if not any(setting.costs or setting.latency for setting in settings):
+        return []
+    in_tokens = all(setting.context[-1].tokens is not None for setting in settings if setting.context)
+    context = "tokens" if in_tokens else "characters"
+    rows = [["costs", "ms p50", "p95", "p99", "embed s", "index s", "index MB", context]]
+    for setting in settings:
+        latency, costs = setting.latency, setting.costs
+        times = [latency.p50, latency.p95, latency.p99] if latency else [None] * 3
+        made = [costs.embedding_seconds, costs.indexing_seconds] if costs else [None] * 2
+        size = costs.index_bytes if costs else None
+        whole = max(setting.context, key=lambda one: one.k, default=None)
+        read = None if whole is None else whole.tokens if in_tokens else whole.characters
+        cells = [*(_rounded(time, 1000) for time in times), *map(_rounded, made), _rounded(size, 1e-6)]
+        rows.append([setting.name, *cells, "-" if read is None else f"{read:,.0f}"])
+    return rows
+
+
+def _rounded(value: float | None, factor: float = 1) -> str:
+    return "-" if value is None else f"{value * factor:,.1f}"
+
+
 def audit_table(report: Report, settings: Sequence[SettingPart]) -> list[list[str]]:
     """A header and one row per setting with an index that is not exact; nothing if there is none.
 

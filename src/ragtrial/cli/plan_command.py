@@ -1,0 +1,50 @@
+"""ragtrial plan"""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from ragtrial.cli.terminal import Terminal, common_options, override_option
+
+
+@click.command("plan")
+@click.argument("config", type=click.Path())
+@override_option
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="As if only the first N queries were run.")
+@click.option("--audit", is_flag=True, help="As if `run --audit` were asked for.")
+@click.option("--no-latency", is_flag=True, help="As if `run --no-latency` were asked for.")
+@common_options
+def command(
+    terminal: Terminal, config: str, overrides: tuple[str, ...], limit: int | None, *, audit: bool, no_latency: bool
+) -> int:
+    """Say what `run` would do for CONFIG: what is cached, what is to do, why, and about how long that takes.
+
+    Reads the documents, makes nothing else, and neither loads nor fetches a model. -v: for which settings each is.
+    """
+    os.environ["HF_HUB_OFFLINE"] = "1"  # a plan must not fetch a model
+    from ragtrial.config import load_config
+    from ragtrial.hub import RetrievalEvaluator
+    from ragtrial.planning import plan_work
+    from ragtrial.records import Caution
+    from ragtrial.views.plan import disk_warning, plan_json, plan_lines, total_lines
+    from ragtrial.views.table import counted
+
+    experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
+    evaluator = RetrievalEvaluator(experiment, progress=terminal.progress(), limit=limit, audit=audit)
+    plan = plan_work(evaluator)
+    evaluator.ground.workspace.digests.save()
+    stages = counted(len(plan.nodes), "stage")
+    terminal.say(f"{plan.experiment}: {counted(len(plan.settings), 'setting')}, {stages} in {plan.workspace}\n")
+    for line in plan_lines(plan, terminal.width, verbose=terminal.verbose):
+        terminal.say(line)
+    terminal.say()
+    for line in total_lines(plan, terminal.width):
+        terminal.say(line)
+    short = disk_warning(plan)
+    warnings = [*evaluator.setting_cautions, *([Caution("disk", short)] if short else [])]
+    terminal.warn(warnings)
+    told = [{"code": caution.code, "message": caution.message} for caution in warnings]
+    terminal.say_json({"exit_code": 0, **plan_json(plan), "warnings": told})
+    return 0

@@ -1,0 +1,359 @@
+"""The plan of work: what it says is to do is what a run then makes, and why; and nothing is made to say it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments import Experiment, python, write_experiment
+from ragtrial.amounts import estimated_chunks
+from ragtrial.experiment import run_experiment
+from ragtrial.hub import RetrievalEvaluator
+from ragtrial.ingredients import changes, told
+from ragtrial.planning import Node, WorkPlan, plan_work
+from ragtrial.report_parts import ContextPart, CostsPart, LatencyPart, SettingPart
+from ragtrial.setting import settings_of
+from ragtrial.views.plan import disk_warning, plan_json, plan_lines, total_lines
+from ragtrial.views.table import cost_table
+
+FOLDERS = ("documents", "chunks", "surroundings", "lengths", "embeddings", "indexes", "rankings", "latency", "reach",
+           "rescored")  # fmt: skip
+TREE = {
+    "dense": {"kind": "dense", "top_k": 3, "store": {"kind": "chroma"}},
+    "exact": {"kind": "dense", "top_k": 3},
+    "bm25": {"kind": "bm25", "top_k": 3, "score": False},
+    "hybrid": {"kind": "fusion", "of": ["dense", "bm25"], "top_k": 3, "candidates": 5},
+    "twice": {"kind": "fusion", "of": ["hybrid", "exact"], "top_k": 3, "candidates": 4},
+}
+
+
+def plan_of(experiment: Experiment, *overrides: str) -> WorkPlan:
+    return plan_work(RetrievalEvaluator(experiment.config(*overrides)))
+
+
+def stages(experiment: Experiment) -> set[tuple[str, str]]:
+    return {(kind, path.name) for kind in FOLDERS for path in (experiment.workspace / kind).glob("[!.]*")}
+
+
+def whys(plan: WorkPlan) -> dict[tuple[str, str], str]:
+    """Why each piece of work is to do, by its kind and what it is."""
+    return {(node.kind, node.what): node.why for node in plan.to_do}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    experiment = write_experiment(tmp_path_factory.mktemp("plan") / "first", retrievers=TREE, latency=True)
+    run_experiment(experiment.config())
+    return experiment
+
+
+@pytest.fixture
+def experiment(finished: Experiment, tmp_path: Path) -> Experiment:
+    return Experiment(shutil.copytree(finished.folder, tmp_path / "copy"))
+
+
+def nothing(_: Experiment) -> None:
+    pass
+
+
+def edit(name: str, old: str, new: str) -> Callable[[Experiment], None]:
+    def change(experiment: Experiment) -> None:
+        file = experiment.folder / name
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new))
+
+    return change
+
+
+def remove(kind: str, what: str = "") -> Callable[[Experiment], None]:
+    """Remove the stages of a kind whose seal has these words."""
+
+    def change(experiment: Experiment) -> None:
+        found = [
+            path for path in (experiment.workspace / kind).glob("[!.]*") if what in (path / "stage.json").read_text()
+        ]
+        assert found
+        for path in found:
+            shutil.rmtree(path)
+
+    return change
+
+
+def cut_short(kind: str, name: str) -> Callable[[Experiment], None]:
+    def change(experiment: Experiment) -> None:
+        file = next((experiment.workspace / kind).glob(f"[!.]*/{name}"))
+        file.write_bytes(file.read_bytes()[:-1])
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "overrides", "to_do", "why"),
+    [
+        (nothing, (), set(), ""),
+        (nothing, ("retrievers.dense.top_k=2",), {"latency", "audit"}, "not measured yet"),
+        (nothing, ("retrievers.dense.top_k=6",), {"rankings", "latency", "audit"},
+         "top_k is 6, the rankings that are kept have 3"),
+        (nothing, ("retrievers.hybrid.candidates=9",), {"rankings", "latency"},
+         "9 hits are looked at, the rankings that are kept have 5"),
+        (nothing, ("retrievers.bm25.k1=1.5",), {"rankings", "latency"},
+         "retrievers.bm25.k1 changed from 1.2 to 1.5"),
+        (nothing, ("chunker.size=120",), {"chunks", "embeddings", "index", "rankings", "latency", "audit"},
+         "chunker.size changed from 90 to 120"),
+        (nothing, ("context.headings=true",), {"context", "embeddings", "index", "rankings", "latency", "audit"},
+         "nothing like it was made yet"),
+        (nothing, ("embedder.normalize=false",), {"embeddings", "index", "rankings", "latency", "audit"},
+         "embedder.normalize changed from true to false"),
+        (nothing, ('embedder.query_prefix="q: "',), {"rankings", "latency", "audit"},
+         "embedder.query_prefix changed from '' to 'q: '"),
+        (nothing, ("retrievers.dense.store.hnsw.ef_search=99",), {"index", "rankings", "latency", "audit"},
+         "store.hnsw.ef_search changed from 100 to 99"),
+        (edit("documents/oven.txt", "Leave", "Keep"), (),
+         {"chunks", "embeddings", "index", "rankings", "latency", "audit"}, "documents changed"),
+        (edit("prompt_queries.json", "grow coffee", "grow tea"), (), {"rankings", "latency", "audit"},
+         "questions changed"),
+        (edit("embedding.py", "% 32", "% 31"), (), {"embeddings", "index", "rankings", "latency", "audit"},
+         "embedder files changed"),
+        (remove("lengths"), (), {"embeddings"}, "an earlier run asked for it; it is gone, or was not finished"),
+        (remove("chunks"), (), {"chunks"}, "an earlier run asked for it; it is gone, or was not finished"),
+        (remove("indexes", "exact"), (), {"index", "audit"},
+         "an earlier run asked for it; it is gone, or was not finished"),
+        (remove("indexes", "chroma"), (), {"index", "rankings", "latency", "audit"},
+         "an earlier run asked for it; it is gone, or was not finished"),
+        (remove("rankings", "rankings of bm25"), (), set(), ""),
+        (cut_short("embeddings", "vectors.npy"), (), {"embeddings"}, "damaged: vectors.npy has "),
+        (cut_short("indexes", "*/data_level0.bin"), (), {"index", "rankings", "latency", "audit"}, "damaged: "),
+    ],
+)  # fmt: skip
+def test_what_is_to_do_is_what_the_run_makes(
+    experiment: Experiment, change: Callable[[Experiment], None], overrides: tuple[str, ...], to_do: set[str], why: str
+) -> None:
+    change(experiment)
+    plan = plan_of(experiment, *overrides)
+    assert {node.kind for node in plan.to_do} == to_do
+    assert not why or any(node.why.startswith(why) for node in plan.to_do), whys(plan)
+    before = stages(experiment)
+    missing = {stage for node in plan.nodes for stage in node.missing}
+    damaged = {stage for stage in missing if stage in before}
+    ids = {stage: (experiment.workspace.joinpath(*stage) / "stage.json").read_bytes() for stage in damaged}
+    run_experiment(experiment.config(*overrides))
+    made = stages(experiment) - before
+    for folder, name in missing - damaged:
+        assert (folder, name) in made if name else folder in {kind for kind, _ in made}
+    assert {stage for stage in made if stage not in missing and (stage[0], None) not in missing} == set()
+    assert all((experiment.workspace.joinpath(*stage) / "stage.json").read_bytes() != ids[stage] for stage in ids)
+    assert plan_of(experiment, *overrides).to_do == []
+
+
+def test_a_plan_makes_nothing_but_the_documents_and_loads_no_model(tmp_path: Path) -> None:
+    experiment = write_experiment(tmp_path, retrievers=TREE, latency=True, context={"headings": True})
+    assert {node.kind for node in plan_of(experiment).to_do} == {
+        "chunks", "context", "embeddings", "index", "rankings", "latency", "audit",
+    }  # fmt: skip
+    assert {kind for kind, _ in stages(experiment)} == {"documents"}
+    assert experiment.embedded() == []
+    assert not list((experiment.workspace / "vectors").glob("*"))
+
+
+def test_a_plan_imports_neither_torch_nor_chroma(experiment: Experiment) -> None:
+    code = (
+        "import sys; from ragtrial.__main__ import main\nsys.argv = ['ragtrial', 'plan', sys.argv[1], '-q']\n"
+        "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code\n"
+        "print(sorted({'torch', 'chromadb', 'sentence_transformers', 'transformers'} & set(sys.modules)))"
+    )
+    said = python(code, experiment.file)
+    assert said.stdout.splitlines()[-1] == "[]", said.stderr
+
+
+def test_each_piece_of_work_is_there_once_with_the_settings_that_need_it(finished: Experiment) -> None:
+    nodes = {(node.kind, node.what): node.settings for node in plan_of(finished).nodes}
+    assert nodes["chunks", "recursive 90/0"] == ("dense", "exact", "hybrid", "twice")
+    assert nodes["index", "chroma space=cosine"] == ("dense", "hybrid", "twice")
+    assert [node.kind for node in plan_of(finished).nodes].count("chunks") == 1
+
+
+def test_parts_whose_rankings_nobody_needs_are_not_planned(finished: Experiment) -> None:
+    assert ("rankings", "bm25 (bm25)") not in {(node.kind, node.what) for node in plan_of(finished).nodes}
+    other = plan_of(finished, "retrievers.hybrid.rank_constant=9")
+    assert ("rankings", "bm25 (bm25)") in {(node.kind, node.what) for node in other.nodes}
+
+
+def test_of_several_like_it_a_stage_is_compared_with_one_that_no_setting_uses_any_more(tmp_path: Path) -> None:
+    small = {"kind": "recursive", "size": 40, "overlap": 0, "unit": "characters"}
+    retrievers = {"dense": {"kind": "dense", "top_k": 3}, "small": {"kind": "dense", "top_k": 3, "chunker": small}}
+    experiment = write_experiment(tmp_path, retrievers=retrievers)
+    run_experiment(experiment.config())
+    plan = plan_of(experiment, "chunker.size=120")
+    assert whys(plan)["chunks", "recursive 120/0"] == "chunker.size changed from 90 to 120"
+
+
+def test_texts_that_the_cache_has_are_not_to_do_and_a_text_that_two_stages_need_is_embedded_once(
+    finished: Experiment, tmp_path: Path
+) -> None:
+    (known,) = (node for node in plan_of(finished).nodes if node.kind == "embeddings")
+    assert (known.amount.count, known.amount.to_do, known.amount.is_estimate) == (16, 0, False)
+    experiment = Experiment(shutil.copytree(finished.folder, tmp_path / "copy"))
+    remove("embeddings")(experiment)
+    (cached,) = (node for node in plan_of(experiment).nodes if node.kind == "embeddings")
+    assert (cached.is_cached, cached.amount.count, cached.amount.to_do, cached.seconds) == (False, 16, 0, 0.0)
+    shutil.rmtree(experiment.workspace / "vectors")
+    other = "retrievers.other={kind: dense, top_k: 3, context: {title: false}, chunker: {kind: document}}"
+    first, second = (node for node in plan_of(experiment, other).nodes if node.kind == "embeddings")
+    assert (first.amount.to_do, second.amount.is_estimate) == (16, True)
+
+
+def test_time_is_told_once_the_machine_has_done_such_work(tmp_path: Path) -> None:
+    experiment = write_experiment(tmp_path, retrievers=TREE, latency=True)
+    assert plan_of(experiment).unknown == len([node for node in plan_of(experiment).to_do if node.kind != "index"]) + 1
+    run_experiment(experiment.config())
+    after = plan_of(experiment, "chunker.size=120")
+    assert after.unknown == 0
+    assert after.seconds > 0
+
+
+def test_a_model_that_is_not_there_is_refused_as_run_refuses_it(experiment: Experiment) -> None:
+    command = [sys.executable, "-m", "ragtrial", "plan", str(experiment.file), "--set", "embedder.function=gone:embed"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert said.returncode == 2
+    assert "gone" in said.stderr
+    assert "Traceback" not in said.stderr
+
+
+def test_the_command_prints_a_line_for_each_piece_of_work_within_80_columns(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(experiment, "chunker.size=120")
+    lines = plan_lines(plan, 80)
+    assert max(map(len, lines)) <= 80
+    assert [line for line in lines if line.startswith(" ")] == ["        chunker.size changed from 90 to 120"]
+    assert len(lines) == len(plan.nodes) + 1
+    assert [line.split()[0] for line in lines if not line.startswith(" ")][:2] == ["cached", "to"]
+    assert len(plan_lines(plan, 160)) == len(plan.nodes)
+    assert "for dense, exact, hybrid, twice" in "\n".join(plan_lines(plan, 160, verbose=True))
+
+
+def test_what_all_comes_to_names_what_is_not_known(tmp_path: Path) -> None:
+    experiment = write_experiment(tmp_path)
+    text = "\n".join(total_lines(plan_of(experiment), 200))
+    assert text.startswith("1 cached, 4 to do. Time: not known yet. Disk: at least ")
+    assert "? is not known yet" in text
+    assert "~ is an estimate" in text
+    run_experiment(experiment.config())
+    assert total_lines(plan_of(experiment), 80) == ["Nothing to do: all 5 stages are cached."]
+
+
+def test_a_disk_that_is_too_small_is_named(experiment: Experiment) -> None:
+    plan = plan_of(experiment, "chunker.size=120")
+    assert disk_warning(plan) is None
+    short = WorkPlan(plan.experiment, plan.settings, plan.nodes, "/data/ws", plan.disk)
+    assert (disk_warning(short) or "").startswith("the disk of /data/ws is too small: about ")
+
+
+def test_json_has_every_stage_with_its_settings_and_why(experiment: Experiment) -> None:
+    command = [sys.executable, "-m", "ragtrial", "plan", str(experiment.file), "--json", "--set", "chunker.size=120"]
+    told_json: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    plan = plan_of(experiment, "chunker.size=120")
+    assert len(told_json["stages"]) == len(plan.nodes) == told_json["cached"] + told_json["to_do"]
+    (chunks,) = (row for row in told_json["stages"] if row["stage"] == "chunks")
+    assert chunks["why"] == "chunker.size changed from 90 to 120"
+    assert chunks["settings"] == ["dense", "exact", "hybrid", "twice"]
+    assert chunks["status"] == "to do"
+    assert plan_json(plan)["stages"] == told_json["stages"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        ({"a.b": 1}, {"a.b": 1}, []),
+        ({"a.b": 1, "documents": "x"}, {"a.b": 2, "documents": "y"}, ["a.b", "documents"]),
+        ({"embedder.model": "m", "embedder files": "x"}, {"embedder.model": "n", "embedder files": "y"},
+         ["embedder.model"]),
+        ({"embedder files": "x"}, {"embedder files": "y"}, ["embedder files"]),
+        ({"a.b": 1}, {}, ["a.b"]),
+        ({"a.b": 1}, {"a.b": True}, []),
+    ],
+)  # fmt: skip
+def test_what_differs_names_options_before_contents(
+    before: dict[str, Any], now: dict[str, Any], expected: list[str]
+) -> None:
+    assert changes(before, now) == expected
+
+
+def test_a_change_is_told_as_it_stands_in_the_config() -> None:
+    assert told("retriever.b", {"retriever.b": None}, {"retriever.b": 0.5}, "words") == (
+        "retrievers.words.b changed from null to 0.5"
+    )
+    assert told("store.hnsw.ef_search", {}, {"store.hnsw.ef_search": 9}) == (
+        "store.hnsw.ef_search changed from nothing to 9"
+    )
+    assert told("documents", {}, {}) == "documents changed"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (("chunker.size=100", "chunker.overlap=0"), 1 + 1 + 3),
+        (("chunker.size=100", "chunker.overlap=50"), 1 + 1 + 5),
+        (("chunker={kind: document}",), 3),
+    ],
+)
+def test_chunks_are_estimated_from_the_bytes_of_the_documents(
+    finished: Experiment, overrides: tuple[str, ...], expected: int
+) -> None:
+    setting = settings_of(finished.config(*overrides))[0][0]
+    assert estimated_chunks(setting, np.array([0, 30, 100, 300])) == expected
+
+
+def test_what_a_setting_takes_counts_what_its_parts_share_once(finished: Experiment) -> None:
+    report = run_experiment(finished.config())
+    costs = {setting.name: setting.costs for setting in report.settings}
+    index = next((finished.workspace / "indexes").glob("*/chroma.sqlite3")).parent
+    chroma = sum(size for size, _ in json.loads((index / "stage.json").read_text())["files"].values())
+    (vectors,) = (finished.workspace / "embeddings").glob("*/stage.json")
+    exact = sum(size for size, _ in json.loads(vectors.read_text())["files"].values())
+    words = [*(finished.workspace / "terms").glob("*/stage.json"), *(finished.workspace / "bm25").glob("*/stage.json")]
+    of_words = sum(size for file in words for size, _ in json.loads(file.read_text())["files"].values())
+    assert of_words > 0
+    found = {name: one.index_bytes if one else None for name, one in costs.items()}
+    assert found == {
+        "dense": chroma, "exact": exact, "hybrid": chroma + of_words, "twice": chroma + of_words + exact,
+    }  # fmt: skip
+    embedding = {one.embedding_seconds for one in costs.values() if one}
+    assert len(embedding) == 1  # all of them have the same vectors
+    built = json.loads((index / "stage.json").read_text())["seconds"]
+    assert costs["dense"] is not None
+    assert costs["dense"].indexing_seconds == built
+
+
+def part(name: str, costs: CostsPart | None, latency: LatencyPart | None, context: list[ContextPart]) -> SettingPart:
+    return SettingPart(
+        name=name, fingerprint="", parameters={}, scores={}, counts={}, index={}, health=None, audit=None, timings={},
+        latency=latency, costs=costs, context=context, queries=[],
+    )  # fmt: skip
+
+
+def test_the_table_of_costs_has_what_is_known_and_dashes() -> None:
+    latency = LatencyPart(p50=0.0012, p95=0.02, p99=None, n=9, machine="", date="")
+    context = [ContextPart(k=1, characters=90, tokens=20), ContextPart(k=3, characters=9000, tokens=2000)]
+    one = part("a", CostsPart(embedding_seconds=3.25, indexing_seconds=0.0, index_bytes=2_500_000), latency, context)
+    two = part("b", None, None, [])
+    assert cost_table([one, two]) == [
+        ["costs", "ms p50", "p95", "p99", "embed s", "index s", "index MB", "tokens"],
+        ["a", "1.2", "20.0", "-", "3.2", "0.0", "2.5", "2,000"],
+        ["b", "-", "-", "-", "-", "-", "-", "-"],
+    ]
+    assert cost_table([two]) == []
+
+
+def test_a_node_without_a_lacking_stage_is_cached(finished: Experiment) -> None:
+    plan = plan_of(finished)
+    assert all(node.is_cached and node.why == "" and node.seconds == 0 and node.disk == 0 for node in plan.nodes)
+    assert isinstance(plan.nodes[0], Node)

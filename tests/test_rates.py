@@ -1,0 +1,86 @@
+"""Rates: how fast work went here, whatever becomes of the file."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ragtrial.storage.rates import Rates, this_machine
+from ragtrial.storage.seals import DamagedError, read_seal, seal
+
+
+def note_many(path: Path, work: str) -> None:
+    for _ in range(20):
+        Rates(path).note(work, 10, 5)
+
+
+def test_a_rate_is_told_per_unit_and_what_was_noted_last_counts_most(tmp_path: Path) -> None:
+    rates = Rates(tmp_path / "rates.json")
+    assert (rates.seconds_per_unit("w"), rates.seconds("w", 4), rates.seconds("w", 0)) == (None, None, 0.0)
+    rates.note("w", 10, 5)
+    assert (rates.seconds_per_unit("w"), rates.seconds("w", 4)) == (0.5, 2.0)
+    rates.note("w", 5, 5)
+    assert rates.seconds_per_unit("w") == pytest.approx((2.5 + 5) / (5 + 5))
+    assert Rates(tmp_path / "rates.json").seconds_per_unit("w") == rates.seconds_per_unit("w")
+
+
+@pytest.mark.parametrize(("amount", "seconds"), [(0, 1), (-1, 1), (float("nan"), 1), (1, float("inf")), (1, -1)])
+def test_what_is_no_rate_is_not_noted(tmp_path: Path, amount: float, seconds: float) -> None:
+    rates = Rates(tmp_path / "rates.json")
+    rates.note("w", amount, seconds)
+    assert rates.seconds_per_unit("w") is None
+
+
+def test_two_processes_lose_nothing_of_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "rates.json"
+    with ProcessPoolExecutor(2) as processes:
+        list(processes.map(note_many, [path, path], ["a", "b"]))
+    rates = Rates(path)
+    assert (rates.seconds_per_unit("a"), rates.seconds_per_unit("b")) == (0.5, 0.5)
+    kept = json.loads(path.read_text())[this_machine()]
+    assert kept["a"][0] == kept["b"][0] == pytest.approx(20 * (1 - 0.5**20))
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "3", '{"m": 1}', '{"m": {"w": 1}}', '{"m": {"w": ["a", 1]}}', '{"m": {"w": [0, 1]}}', "\udcff"],
+)
+def test_a_damaged_file_holds_no_rates_and_is_written_anew(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "rates.json"
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    rates = Rates(path, "m")
+    assert rates.seconds_per_unit("w") is None
+    rates.note("w", 2, 1)
+    assert rates.seconds_per_unit("w") == 0.5
+
+
+def test_rates_of_another_machine_are_not_this_one_s(tmp_path: Path) -> None:
+    Rates(tmp_path / "rates.json", "fast").note("w", 2, 1)
+    assert Rates(tmp_path / "rates.json", "slow").seconds_per_unit("w") is None
+
+
+def test_what_cannot_be_written_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "locks").write_text("a file where a folder should be")
+    rates = Rates(tmp_path / "rates.json")
+    rates.note("w", 2, 1)
+    assert rates.seconds_per_unit("w") is None
+
+
+def test_a_seal_says_how_long_it_took_and_what_it_is_made_of(tmp_path: Path) -> None:
+    seal(tmp_path, "chunks", 1.5, {"chunker.size": 256, "chunker.separators": None})
+    found = read_seal(tmp_path)
+    assert (found.seconds, found.made_of) == (1.5, {"chunker.size": 256, "chunker.separators": None})
+
+
+def test_a_seal_of_before_these_were_kept_still_reads(tmp_path: Path) -> None:
+    seal(tmp_path, "chunks")
+    kept = json.loads((tmp_path / "stage.json").read_text())
+    del kept["seconds"], kept["made_of"]
+    (tmp_path / "stage.json").write_text(json.dumps(kept))
+    assert (read_seal(tmp_path).seconds, read_seal(tmp_path).made_of) == (None, {})
+    (tmp_path / "stage.json").write_text(json.dumps({**kept, "made_of": 3}))
+    with pytest.raises(DamagedError):
+        read_seal(tmp_path)
