@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +16,7 @@ from ragtrial import ingredients
 from ragtrial.context_sizes import context_sizes, token_counts
 from ragtrial.costs import costs_of
 from ragtrial.dataset.chunks import Chunks
+from ragtrial.demands import demands, exact_twin
 from ragtrial.drilldown import FoundText
 from ragtrial.embedders import Embedder
 from ragtrial.errors import RunError
@@ -381,27 +381,6 @@ def _kept_in(folder: Path) -> set[tuple[str, str]]:
     """Kind and name of what was kept as these rankings were made; nothing where that was not noted yet."""
     written = (folder / _KEPT).read_text(encoding="utf-8") if (folder / _KEPT).exists() else "[]"
     return {(str(kind), str(name)) for kind, name in json.loads(written)}
-
-
-def exact_twin(setting: Setting) -> Setting:
-    """``setting`` with exact search over the same vectors."""
-    return replace(setting, name=f"{setting.name}, exact", store=ExactStore(space=setting.store.space))
-
-
-def demands(settings: Sequence[Setting]) -> dict[str, Demand]:
-    """How deep each ranking must be, by its key, for ``settings``, all that they are made of, and their exact twins."""
-    found: dict[str, Demand] = {}
-
-    def want(setting: Setting, demand: Demand) -> None:
-        found[setting.ranking_key] = found.get(setting.ranking_key, Demand()) | demand
-        for part in setting.parts:
-            want(part, Demand(candidates=setting.depth_of_parts))
-
-    for setting in settings:
-        want(setting, Demand(units=setting.retriever.top_k))
-        if setting.has_index and not setting.store.is_exact:
-            want(exact_twin(setting), Demand(units=setting.retriever.top_k))
-    return found
 
 
 @contextmanager
