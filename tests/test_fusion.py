@@ -104,6 +104,13 @@ def test_parts_with_other_chunks_are_fused_document_by_document(
     # m stands better in bm25, z only in dense; a stands second in both, and the first part has it.
     assert places_of(found) == [("m", 0, 9), ("a", 0, 4), ("z", 4, 22)]
     assert found.facts == {"fused_by": "document", "mean_fused": 3, "mean_in_all": 2, "mean_in_one": 1}
+    options = FusionRefiner(of=["dense", "bm25"])
+    assert list(options.cautions("hybrid", {"fused_by": "chunk"})) == []
+    (caution,) = options.cautions("hybrid", found.facts)
+    assert caution.message == (
+        "hybrid: its parts rank different chunks, so they are fused by document; each is shown by the chunk of the part "
+        "in which it stands best. Parts with one chunker are fused by chunk."
+    )
 
 
 def test_where_a_document_stands_equally_well_the_part_that_weighs_more_represents_it(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragtrial import Report, load_report
-from ragtrial.views.table import audit_table, metric_table, named_metrics, score_table
+from ragtrial.views.table import audit_table, fact_table, metric_table, named_metrics, score_table
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +67,15 @@ def test_the_table_of_the_audit_has_a_row_for_each_index_that_is_not_exact(repor
         ["d", "0.9877", "0.4000", "+0.0000", "1,234"],
     ]
     assert audit_table(report, [settings[1]]) == []
+
+
+def test_what_a_refiner_tells_is_shown_as_it_counts(report: Report) -> None:
+    facts = {"fused_by": "chunk", "mean_fused": 154.129, "queries": 1200, "unknown": None}
+    told = report.settings[0].model_copy(update={"name": "hybrid", "facts": facts})
+    assert fact_table(told) == [
+        ["hybrid tells", ""],
+        ["fused_by", "chunk"],
+        ["mean_fused", "154.13"],
+        ["queries", "1,200"],
+    ]
+    assert fact_table(told.model_copy(update={"facts": {}})) == []

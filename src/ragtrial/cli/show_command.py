@@ -59,6 +59,8 @@ def command(
     if costs:
         terminal.table(table.cost_table(chosen), after="\n")
     terminal.table(table.audit_table(loaded, chosen), after="\n")
+    if setting:
+        terminal.table(table.fact_table(chosen[0]), after="\n")
     terminal.say("\n" + table.lowest_queries(loaded, chosen[0], terminal.width))
     terminal.warn([Caution(warning.code, warning.message) for warning in loaded.warnings])
     terminal.say(f"\nreport: {loaded.folder / 'report.json'}")

@@ -148,6 +148,16 @@ def named_metrics(report: Report, text: str) -> list[str]:
     return names
 
 
+def fact_table(setting: SettingPart) -> list[list[str]]:
+    """A header and one row for each thing that the setting's retriever or refiner tells of its work; or nothing."""
+    rows = [[name, _fact(value)] for name, value in setting.facts.items() if value is not None]
+    return [[f"{setting.name} tells", ""], *rows] if rows else []
+
+
+def _fact(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:,.2f}".rstrip("0").rstrip(".")
+
+
 def lowest_queries(report: Report, setting: SettingPart, width: int, most: int = 5) -> str:
     """The queries for which a setting scored lowest: where to look first."""
     texts = {query.id: query.text for query in report.queries}
