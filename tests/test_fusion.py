@@ -108,8 +108,8 @@ def test_parts_with_other_chunks_are_fused_document_by_document(
     assert list(options.cautions("hybrid", {"fused_by": "chunk"})) == []
     (caution,) = options.cautions("hybrid", found.facts)
     assert caution.message == (
-        "hybrid: its parts rank different chunks, so they are fused by document; each is shown by the chunk of the part "
-        "in which it stands best. Parts with one chunker are fused by chunk."
+        "hybrid: its parts rank different chunks, so they are fused by document; each is shown by the chunk of the "
+        "part in which it stands best. Parts with one chunker are fused by chunk."
     )
 
 
