@@ -67,6 +67,20 @@ class Opened:
         return ranked_from(self._refining.refine(questions, parts), demand, self._unit)
 
 
+def demands(settings: Sequence[Setting]) -> dict[str, Demand]:
+    """How deep each ranking must be, by its key, for ``settings`` and all that they are made of."""
+    found: dict[str, Demand] = {}
+
+    def want(setting: Setting, demand: Demand) -> None:
+        found[setting.ranking_key] = found.get(setting.ranking_key, Demand()) | demand
+        for part in setting.parts:
+            want(part, Demand(candidates=setting.depth_of_parts))
+
+    for setting in settings:
+        want(setting, Demand(units=setting.retriever.top_k))
+    return found
+
+
 @contextmanager
 def opened_indexes(ground: Ground, settings: Sequence[Setting]) -> Iterator[Indexes]:
     """The indexes of ``settings``, open; no other process has those open meanwhile that do not bear it."""

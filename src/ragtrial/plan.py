@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,8 @@ from ragtrial.errors import RunError
 from ragtrial.grading import Unit
 from ragtrial.ground import Ground
 from ragtrial.latency import measure_latency
-from ragtrial.materials import SettingMaterials
-from ragtrial.opened import Opened, opened_indexes
+from ragtrial.materials import ModellessMaterials, SettingMaterials
+from ragtrial.opened import Opened, demands, opened_indexes
 from ragtrial.outcomes import Audited, Costs, SettingRankings
 from ragtrial.progress import Progress, stage
 from ragtrial.rankings import PADDING, Counts, Floats
@@ -72,7 +72,7 @@ class Plan:
         self._audit = audit
         self._seed = seed
         self._demands = demands(settings)
-        self._failed: dict[str, RunError] = {}
+        self._failed: dict[str, Exception] = {}
         self._made_here: set[str] = set()
         """The rankings that this run has made: what was skipped in them was just asked."""
 
@@ -114,13 +114,14 @@ class Plan:
             costs=self.ground.costs(setting) if chunks else Costs(),
         )
 
-    def materials(self, setting: Setting) -> SettingMaterials:
+    def materials(self, setting: Setting, *, loads_models: bool = True) -> SettingMaterials:
         """What the retriever of ``setting`` may look at before anything is searched: its index is not open."""
 
         def no_index() -> Index:
             raise RunError(f"setting {setting.name!r}: its index is open only while it is searched.")
 
-        return SettingMaterials(self.ground, setting, self._progress, no_index)
+        kind = SettingMaterials if loads_models else ModellessMaterials
+        return kind(self.ground, setting, self._progress, no_index)
 
     def search(self, setting: Setting, text: str) -> list[FoundText]:
         """What ``setting`` finds for one text that no label knows."""
@@ -146,7 +147,9 @@ class Plan:
             raise self._failed[setting.ranking_key]
         try:
             return self._ranked(setting, questions)
-        except RunError as error:
+        except MemoryError:
+            raise
+        except Exception as error:
             self._failed[setting.ranking_key] = error
             raise
 
@@ -200,7 +203,8 @@ class Plan:
     def _part(self, setting: Setting, part: Setting, questions: Sequence[Question]) -> Candidates:
         """The rankings of a part, for what it is asked, cut at what is looked at of them."""
         demand = Demand(candidates=setting.depth_of_parts)
-        return self.ranked(part, setting.wordings(questions)).cut(demand).candidates
+        with _named(part):
+            return self.ranked(part, setting.wordings(questions)).cut(demand).candidates
 
     def _deep_enough(self, setting: Setting, questions: Sequence[Question], demand: Demand) -> str | None:
         """The name of finished rankings that are as deep as ``demand``: its own, or the least deep that will do."""
@@ -234,7 +238,10 @@ class Plan:
         Without ``builds`` it is the same for all builds of its indexes.
         """
         inputs = setting.retriever.inputs(self._workspace.digests.digest)
-        parts = [self._base(part, builds=builds) for part in setting.parts]
+        parts = []
+        for part in setting.parts:
+            with _named(part):
+                parts.append(self._base(part, builds=builds))
         return [setting.retriever.identity(), inputs, self.ground.reach(setting, builds=builds), parts]
 
     def _known_units(self, setting: Setting) -> Mapping[str, Chunks]:
@@ -247,13 +254,14 @@ class Plan:
         for one in setting.tree():
             if not one.has_index:
                 continue
-            with _timed(timings, "chunks"):
-                chunks = self.ground.chunks(one)
-                self.ground.too_long(one, [question.text for question in questions])
-            with _timed(timings, "embeddings"):
-                self.ground.embeddings(one, chunks)
-            with _timed(timings, "index"):
-                self.ground.index(one, chunks)
+            with nullcontext() if one is setting else _named(one):
+                with _timed(timings, "chunks"):
+                    chunks = self.ground.chunks(one)
+                    self.ground.too_long(one, [question.text for question in questions])
+                with _timed(timings, "embeddings"):
+                    self.ground.embeddings(one, chunks)
+                with _timed(timings, "index"):
+                    self.ground.index(one, chunks)
 
     def _is_audited(self, setting: Setting) -> bool:
         if not setting.has_index or setting.store.is_exact:
@@ -367,18 +375,14 @@ class Plan:
         return self._workspace.read(kind, make, read)
 
 
-def demands(settings: Sequence[Setting]) -> dict[str, Demand]:
-    """How deep each ranking must be, by its key, for ``settings`` and all that they are made of."""
-    found: dict[str, Demand] = {}
-
-    def want(setting: Setting, demand: Demand) -> None:
-        found[setting.ranking_key] = found.get(setting.ranking_key, Demand()) | demand
-        for part in setting.parts:
-            want(part, Demand(candidates=setting.depth_of_parts))
-
-    for setting in settings:
-        want(setting, Demand(units=setting.retriever.top_k))
-    return found
+@contextmanager
+def _named(part: Setting) -> Iterator[None]:
+    """What fails inside is said to be of ``part``."""
+    try:
+        yield
+    except RunError as error:
+        faults = (replace(fault, message=f"its part {part.name!r}: {fault.message}") for fault in error.faults)
+        raise RunError(*faults) from error
 
 
 @contextmanager
