@@ -82,6 +82,7 @@ def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> Cuts:
     for setting in cutting(evaluator.settings):
         found[setting.name] = None
         try:
+            evaluator.ground.prepare(setting)
             if not evaluator.ground.has_chunks(setting):
                 continue
             chunks = evaluator.ground.chunks(setting)
