@@ -32,13 +32,6 @@ def trouble():
     return json.loads((HERE / "mine-trouble.json").read_text()) if (HERE / "mine-trouble.json").exists() else {}
 
 
-class Odd(dict):
-    def __contains__(self, key):
-        raise LookupError("odd hit")
-
-    get = __getitem__ = keys = __iter__ = items = __contains__
-
-
 def find(queries, top_k, key):
     with (HERE / "asked.jsonl").open("a") as asked:
         asked.write(json.dumps(key) + "\\n")
