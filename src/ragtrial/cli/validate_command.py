@@ -78,7 +78,7 @@ def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> Cuts:
     from ragtrial.errors import ModelNotFoundError
     from ragtrial.setting import cutting, uncovered_cautions
 
-    found: Cuts = {setting.name: None for setting in evaluator.settings}
+    found: Cuts = {}
     for setting in cutting(evaluator.settings):
         found[setting.name] = None
         try:
@@ -93,7 +93,7 @@ def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> Cuts:
         except ModelNotFoundError as error:
             if not error.may_be_fetched:
                 raise
-    return found
+    return {**found, **{one.name: None for one in evaluator.settings if one.name not in found}}
 
 
 def _grades(evaluator: RetrievalEvaluator) -> Counter[int]:
