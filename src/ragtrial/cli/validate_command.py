@@ -58,14 +58,16 @@ def _check(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> None:
 
     wrong: dict[Fault, None] = {}
     for setting in evaluator.used:
+        left = "chunks were not checked"
         try:
             evaluator.ground.prepare(setting)
+            left = "not all was checked"
             setting.retriever.check(evaluator.plan.materials(setting, loads_models=False), evaluator.questions)
         except ModelNotFoundError as error:
             if not error.may_be_fetched:
                 wrong |= dict.fromkeys(error.faults)
             else:
-                cautions.append(Caution("model-not-here", f"{setting.name}: not all was checked. {error}"))
+                cautions.append(Caution("model-not-here", f"{setting.name}: {left}. {error}"))
         except InputError as error:
             wrong |= dict.fromkeys(error.faults)
     if wrong:
