@@ -120,6 +120,6 @@ def _failure(setting: Setting, error: Exception) -> FailurePart:
     """What is noted of a setting that failed; where nobody expected that, with the traceback."""
     if isinstance(error, RagtrialError):
         return FailurePart(name=setting.name, error=without_secrets(str(error)))
-    said = traceback.format_exception_only(error)[-1].strip()
+    said = f"{type(error).__name__}: {error}"
     details = without_secrets("".join(traceback.format_exception(error)))
     return FailurePart(name=setting.name, error=without_secrets(f"it broke ({said})"), details=details)

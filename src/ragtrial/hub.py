@@ -29,7 +29,7 @@ from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, collapse, from_rows
 from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQueries, Query, QueryResult, Question
 from ragtrial.reporting import setting_parameters
-from ragtrial.setting import Setting, settings_of, too_long_cautions, uncovered_cautions
+from ragtrial.setting import Setting, settings_of, too_long_cautions, uncovered_cautions, unheeded
 from ragtrial.span_labels import whole_cautions
 from ragtrial.storage.atomic import write_text
 
@@ -116,8 +116,8 @@ class RetrievalEvaluator:
 
     @property
     def setting_cautions(self) -> list[Caution]:
-        """What was noticed about the settings."""
-        return list(self._cautions)
+        """What was noticed about the settings, and of what they are asked."""
+        return [*self._cautions, *unheeded(self.settings, self.questions)]
 
     @property
     def cautions(self) -> list[Caution]:
@@ -125,7 +125,7 @@ class RetrievalEvaluator:
         repaired = [Caution("repaired", without_secrets(message)) for message in self.ground.workspace.repaired]
         return [
             *self._limit_cautions(),
-            *self._cautions,
+            *self.setting_cautions,
             *repaired,
             *self._document_cautions(),
             *self.resolved.cautions,
@@ -153,11 +153,11 @@ class RetrievalEvaluator:
 
         Raises InputError for what cannot be found or does not fit; under ``strict`` for warnings, too.
         """
-        used = self._used()
+        used = self.used
         steps: list[Callable[[], object]] = [partial(self.ground.prepare, setting) for setting in used]
         _all_of([*steps, partial(getattr, self, "resolved")])
         _all_of(partial(self._check, setting) for setting in used)
-        cautions = [*self._cautions, *self.resolved.cautions, *self._span_cautions()]
+        cautions = [*self.setting_cautions, *self.resolved.cautions, *self._span_cautions()]
         if self._strict:
             cautions += [caution for setting in self.settings for caution in self.too_long(setting)]
             faults = [Fault(str(self.dataset.corpus), message=one.message) for one in self.ground.library.notes]
@@ -184,7 +184,8 @@ class RetrievalEvaluator:
                 )
             ) from error
 
-    def _used(self) -> list[Setting]:
+    @property
+    def used(self) -> list[Setting]:
         """The settings and all that they are made of, each once."""
         return list({one.ranking_key: one for setting in self.settings for one in setting.tree()}.values())
 

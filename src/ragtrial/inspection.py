@@ -17,7 +17,7 @@ from ragtrial.ground import Ground, ground_of
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import Counts
 from ragtrial.records import Caution
-from ragtrial.setting import Setting, too_long_cautions, uncovered_cautions
+from ragtrial.setting import Setting, cutting, too_long_cautions, uncovered_cautions
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,7 @@ def cut_settings(
 ) -> list[CutSetting]:
     """The chunks of every setting, or of ``only`` one; of all documents, or of the ``document`` with that id.
 
+    Those of parts that are no settings of their own are there, too; settings that cut no documents are not.
     A file of prefixes that is not there, or wrong, is left aside with a warning: this is where the next one comes
     from. Raises ConfigError for an unknown setting and InputError for an unknown document.
     """
@@ -98,7 +99,7 @@ def cut_settings(
     if document is not None and document not in ground.library.positions:
         near = did_you_mean(document, ground.library.ids)
         raise InputError(f"there is no document {document!r} in the corpus ({len(ground.library):,} documents).{near}")
-    return [_cut(ground, setting, document) for setting in settings]
+    return [_cut(ground, setting, document) for setting in cutting(settings)]
 
 
 def distinct_rows(found: list[CutSetting], most: int | None = None) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from ragtrial.context import IndexedTexts
 from ragtrial.dataset.chunks import Chunks
+from ragtrial.errors import ModelNotFoundError
 from ragtrial.ground import Ground
 from ragtrial.progress import Progress
 from ragtrial.rankings import Floats
@@ -86,3 +87,13 @@ class SettingMaterials:
         path = workspace.path(kind, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
+
+
+class ModellessMaterials(SettingMaterials):
+    """The materials of one setting where no model may be loaded: who asks for vectors is told so."""
+
+    def embed_queries(self, texts: Sequence[str]) -> Floats:
+        raise ModelNotFoundError("that takes vectors, and no model is loaded to check it.", may_be_fetched=True)
+
+    def embed_texts(self, texts: Sequence[str]) -> Floats:
+        return self.embed_queries(texts)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +24,7 @@ from ragtrial.errors import RunError
 from ragtrial.grading import Unit
 from ragtrial.ground import Ground
 from ragtrial.latency import measure_latency
-from ragtrial.materials import SettingMaterials
+from ragtrial.materials import ModellessMaterials, SettingMaterials
 from ragtrial.names import at_depth
 from ragtrial.opened import Opened, opened_indexes
 from ragtrial.outcomes import Audited, SettingRankings
@@ -80,7 +81,7 @@ class Plan:
         self.seed = seed
         self.demands = demands(settings)
         """How deep each ranking must be, by its key."""
-        self._failed: dict[str, RunError] = {}
+        self._failed: dict[str, Exception] = {}
         self._made_here: set[str] = set()
         """The rankings that this run has made: what was skipped in them was just asked."""
 
@@ -122,13 +123,14 @@ class Plan:
             costs=costs_of(self.ground, setting, self._kept_by(setting, questions)),
         )
 
-    def materials(self, setting: Setting) -> SettingMaterials:
+    def materials(self, setting: Setting, *, loads_models: bool = True) -> SettingMaterials:
         """What the retriever of ``setting`` may look at before anything is searched: its index is not open."""
 
         def no_index() -> Index:
             raise RunError(f"setting {setting.name!r}: its index is open only while it is searched.")
 
-        return SettingMaterials(self.ground, setting, self._progress, no_index)
+        kind = SettingMaterials if loads_models else ModellessMaterials
+        return kind(self.ground, setting, self._progress, no_index)
 
     def search(self, setting: Setting, text: str) -> list[FoundText]:
         """What ``setting`` finds for one text that no label knows."""
@@ -154,7 +156,9 @@ class Plan:
             raise self._failed[setting.ranking_key]
         try:
             return self._ranked(setting, questions)
-        except RunError as error:
+        except MemoryError:
+            raise
+        except Exception as error:
             self._failed[setting.ranking_key] = error
             raise
 
@@ -222,7 +226,8 @@ class Plan:
     def _part(self, setting: Setting, part: Setting, questions: Sequence[Question]) -> Candidates:
         """The rankings of a part, for what it is asked, cut at what is looked at of them."""
         demand = Demand(candidates=setting.depth_of_parts)
-        return self.ranked(part, setting.wordings(questions)).cut(demand).candidates
+        with _named(part):
+            return self.ranked(part, setting.wordings(questions)).cut(demand).candidates
 
     def _deep_enough(self, setting: Setting, questions: Sequence[Question], demand: Demand) -> str | None:
         return self._names.deep_enough(self._ranking_base(setting, questions), demand)
@@ -252,13 +257,14 @@ class Plan:
         for one in setting.tree():
             if not one.has_index:
                 continue
-            with _timed(timings, "chunks"):
-                chunks = self.ground.chunks(one)
-                self.ground.too_long(one, [question.text for question in questions])
-            with _timed(timings, "embeddings"):
-                self.ground.embeddings(one, chunks)
-            with _timed(timings, "index"):
-                self.ground.index(one, chunks)
+            with nullcontext() if one is setting else _named(one):
+                with _timed(timings, "chunks"):
+                    chunks = self.ground.chunks(one)
+                    self.ground.too_long(one, [question.text for question in questions])
+                with _timed(timings, "embeddings"):
+                    self.ground.embeddings(one, chunks)
+                with _timed(timings, "index"):
+                    self.ground.index(one, chunks)
 
     def is_measured(self, setting: Setting) -> bool:
         """Whether the latency of ``setting`` is asked for and can be told."""
@@ -381,6 +387,16 @@ def _kept_in(folder: Path) -> set[tuple[str, str]]:
     """Kind and name of what was kept as these rankings were made; nothing where that was not noted yet."""
     written = (folder / _KEPT).read_text(encoding="utf-8") if (folder / _KEPT).exists() else "[]"
     return {(str(kind), str(name)) for kind, name in json.loads(written)}
+
+
+@contextmanager
+def _named(part: Setting) -> Iterator[None]:
+    """What fails inside is said to be of ``part``."""
+    try:
+        yield
+    except RunError as error:
+        faults = (replace(fault, message=f"its part {part.name!r}: {fault.message}") for fault in error.faults)
+        raise RunError(*faults) from error
 
 
 @contextmanager

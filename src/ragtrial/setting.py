@@ -67,6 +67,11 @@ class Setting:
         """Whether what it ranks are chunks of its own chunker."""
         return {"chunker", "context"} <= self.retriever.reached_by
 
+    @property
+    def cuts_documents(self) -> bool:
+        """Whether a chunker of its own makes what it ranks, or returns."""
+        return "chunker" in self.reached_by
+
     @cached_property
     def ranking_key(self) -> str:
         """Equal for settings whose rankings are the same, however deep they are cut."""
@@ -187,6 +192,57 @@ def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[Caution
             yield Caution(
                 "not-reached", f"{entry} is not changed by {listed(without)}; equal settings of it are run once."
             )
+
+
+def cutting(settings: Sequence[Setting]) -> list[Setting]:
+    """Those that cut documents, of ``settings`` and all that they are made of.
+
+    Parts that are no settings of their own are named like `dense of hybrid`; of equal ones the first is there.
+    """
+    of_settings = {setting.ranking_key for setting in settings}
+    found: dict[tuple[str, str], Setting] = {}
+    for setting in settings:
+        for one in setting.tree():
+            if one is setting:
+                found[one.name, ""] = one
+            elif one.ranking_key not in of_settings:
+                found.setdefault(("", one.ranking_key), replace(one, name=f"{one.name} of {setting.name}"))
+    return [one for one in found.values() if one.cuts_documents]
+
+
+def unheeded(settings: Sequence[Setting], questions: Sequence[Question]) -> Iterator[Caution]:
+    """What the labels say of the questions that plays no part: filters that apply to nothing, phrasings not asked."""
+    filtered = [one for one in questions if one.where is not None or one.where_document is not None]
+    if filtered:
+        plain = [replace(one, where=None, where_document=None) for one in filtered]
+        blind = [one.name for one in settings if any(_is_blind(leaf, filtered, plain) for leaf in one.tree())]
+        if blind:
+            message = (
+                f"{len(filtered):,} of {len(questions):,} queries have where or where_document in the labels, and "
+                f"{listed(blind)} search without these filters; a dense retriever over a collection heeds them."
+            )
+            yield Caution("filters-not-heeded", message)
+    phrased = [one for one in questions if one.phrasings]
+    if phrased:
+        plain = [replace(one, phrasings=()) for one in phrased]
+        every = [one.retriever for setting in settings for one in setting.tree()]
+        if all(_asked(one, phrased) == _asked(one, plain) for one in every):
+            yield Caution(
+                "phrasings-not-asked",
+                f"{len(phrased):,} of {len(questions):,} queries have phrasings in the labels, and no setting asks "
+                "them; a refiner of kind expand does.",
+            )
+
+
+def _is_blind(setting: Setting, filtered: Sequence[Question], plain: Sequence[Question]) -> bool:
+    """Whether it finds the same with filters as without; of rankings that were made elsewhere nobody knows."""
+    if setting.parts or not setting.retriever.has_latency:
+        return False
+    return _asked(setting.retriever, filtered) == _asked(setting.retriever, plain)
+
+
+def _asked(ranker: Ranker, questions: Sequence[Question]) -> list[Any]:
+    return [ranker.asked(question) for question in questions]
 
 
 def too_long_cautions(setting: Setting, too_long: Mapping[str, int | None]) -> Iterator[Caution]:

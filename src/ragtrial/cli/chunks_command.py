@@ -41,15 +41,18 @@ def command(
     """
     from ragtrial.config import load_config
     from ragtrial.errors import InputError
+    from ragtrial.experiment import chosen_settings
     from ragtrial.formats.output import check_folder
     from ragtrial.inspection import cut_settings
-    from ragtrial.views.chunks import chunk_texts, count_line, size_table
+    from ragtrial.views.chunks import chunk_texts, count_line, no_chunks_line, size_table
 
     if target is not None:
         if target == "-" and terminal.as_json:
             raise InputError("--json and -o - both write to standard output; leave one of them out.")
         check_folder(target)
-    found = cut_settings(load_config(config, overrides), setting, doc, progress=terminal.progress())
+    loaded = load_config(config, overrides)
+    found = cut_settings(loaded, setting, doc, progress=terminal.progress())
+    without = [one for one in chosen_settings(loaded, setting) if not one.cuts_documents]
     answer: dict[str, Any] = {"exit_code": 0, "settings": [_counts(one) for one in found]}
     if target is not None:
         with contextlib.redirect_stdout(terminal.out):
@@ -61,9 +64,12 @@ def command(
             terminal.table(size_table(one))
             for text in chunk_texts(one, _SHOWN if most is None else most, terminal.width):
                 terminal.say("\n" + text)
+        for number, other in enumerate(without):
+            terminal.say(("" if number or not found else "\n") + no_chunks_line(other))
         if terminal.as_json:
             for part, one in zip(answer["settings"], found, strict=True):
                 part["rows"] = list(one.rows(most))
+    answer["without_chunks"] = [one.name for one in without]
     terminal.say_json({**answer, "warnings": [asdict(caution) for one in found for caution in one.cautions]})
     terminal.warn([caution for one in found for caution in one.cautions])
     return 0

@@ -11,7 +11,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import NoReturn, TextIO
 
 import click
@@ -19,6 +19,7 @@ import click
 from ragtrial import __version__
 from ragtrial.cli.group import group
 from ragtrial.cli.terminal import write, write_json
+from ragtrial.environment import without_secrets
 from ragtrial.errors import Fault, RagtrialError
 
 _MISUSED = 2
@@ -134,6 +135,7 @@ def _where(what: str, error: BaseException | None = None) -> str:
 def _failed(
     code: int, faults: Sequence[Fault], arguments: Sequence[str], label: str = "error: ", out: TextIO | None = None
 ) -> int:
+    faults = [replace(fault, message=without_secrets(fault.message)) for fault in faults]
     for fault in faults:
         write(f"{label}{fault}", sys.stderr)
     if "--json" in arguments:
@@ -145,7 +147,7 @@ def _crash(error: BaseException) -> str:
     """Keep the traceback in a file; the sentence that says so."""
     if isinstance(error, MemoryError):
         return _where("out of memory", error)
-    details = "".join(traceback.format_exception(error))
+    details = without_secrets("".join(traceback.format_exception(error)))
     summary = traceback.format_exception_only(error)[-1].strip()
     message = f"ragtrial failed in a way it should not ({summary}). Everything that was finished is kept."
     try:

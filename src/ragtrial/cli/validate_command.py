@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ragtrial.records import Caution
 
     Cuts = dict[str, tuple[int, CutPassages] | None]
-    """By setting its chunks, and the passages that they cut; None where they are not known."""
+    """By setting its chunks, and the passages that they cut; None where it has none, or they are not known."""
 
 
 @click.command("validate")
@@ -41,6 +41,7 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
 
     evaluator = RetrievalEvaluator(load_config(config, overrides), progress=terminal.progress())
     cautions = [*evaluator.ground.library.notes, *evaluator.resolved.cautions, *evaluator.setting_cautions]
+    _check(evaluator, cautions)
     cuts = _cuts(evaluator, cautions)
     if strict and cautions:
         raise InputError(*(Fault(config, message=caution.message) for caution in cautions))
@@ -50,16 +51,37 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     return 0
 
 
+def _check(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> None:
+    """Look for all that the settings and their parts name: as before a run, but for what takes a model."""
+    from ragtrial.errors import Fault, InputError, ModelNotFoundError
+    from ragtrial.records import Caution
+
+    wrong: dict[Fault, None] = {}
+    for setting in evaluator.used:
+        left = "chunks were not checked"
+        try:
+            evaluator.ground.prepare(setting)
+            left = "not all was checked"
+            setting.retriever.check(evaluator.plan.materials(setting, loads_models=False), evaluator.questions)
+        except ModelNotFoundError as error:
+            if not error.may_be_fetched:
+                wrong |= dict.fromkeys(error.faults)
+            else:
+                cautions.append(Caution("model-not-here", f"{setting.name}: {left}. {error}"))
+        except InputError as error:
+            wrong |= dict.fromkeys(error.faults)
+    if wrong:
+        raise InputError(*wrong)
+
+
 def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> Cuts:
     """By setting the chunks and the passages that they cut; None, and a caution, where they cannot be made."""
     from ragtrial.dataset.cut_passages import cut_passages
-    from ragtrial.errors import Fault, ModelNotFoundError, PrefixesError
-    from ragtrial.records import Caution
-    from ragtrial.setting import uncovered_cautions
+    from ragtrial.errors import ModelNotFoundError
+    from ragtrial.setting import cutting, uncovered_cautions
 
     found: Cuts = {}
-    stale: dict[Fault, None] = {}
-    for setting in evaluator.settings:
+    for setting in cutting(evaluator.settings):
         found[setting.name] = None
         try:
             evaluator.ground.prepare(setting)
@@ -70,15 +92,10 @@ def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> Cuts:
             cautions += uncovered_cautions(setting, chunks)
             cautions += evaluator.too_long(setting)
             cautions += evaluator.ground.prefix_cautions(setting)
-        except PrefixesError as error:
-            stale |= dict.fromkeys(error.faults)
         except ModelNotFoundError as error:
             if not error.may_be_fetched:
                 raise
-            cautions.append(Caution("model-not-here", f"{setting.name}: chunks were not checked. {error}"))
-    if stale:
-        raise PrefixesError(*stale)
-    return found
+    return {**found, **{one.name: None for one in evaluator.settings if one.name not in found}}
 
 
 def _grades(evaluator: RetrievalEvaluator) -> Counter[int]:
@@ -88,6 +105,8 @@ def _grades(evaluator: RetrievalEvaluator) -> Counter[int]:
 
 
 def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: Cuts) -> None:
+    from ragtrial.setting import cutting
+    from ragtrial.views.chunks import no_chunks_line
     from ragtrial.views.table import counted
 
     labels, grades = evaluator.resolved.labels, _grades(evaluator)
@@ -103,12 +122,15 @@ def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: C
         if not resolution.is_plain:
             terminal.say(f"           {_told(resolution)}")
     terminal.say()
-    terminal.table(_table(cuts))
+    terminal.table(_table(cuts, {setting.name for setting in evaluator.settings if not setting.cuts_documents}))
     if any(made is not None and made[1].cut for made in cuts.values()):
         terminal.say("A passage is cut when no single chunk holds the whole of it.")
-    for setting in evaluator.settings:
+    for setting in cutting(evaluator.settings):
         if cuts[setting.name] is None and setting.chunker.needs_embedder:
             terminal.say(f"{setting.name}: not counted: its chunker needs vectors, which run makes.")
+    for setting in evaluator.settings:
+        if not setting.cuts_documents:
+            terminal.say(no_chunks_line(setting))
 
 
 def _as_json(evaluator: RetrievalEvaluator, cuts: Cuts, cautions: Sequence[Caution]) -> dict[str, Any]:
@@ -185,15 +207,17 @@ def _told(resolution: Resolution) -> str:
     return f"query {resolution.query!r}, {docs}: {', '.join(filter(None, what))}{quote}"
 
 
-def _table(cuts: Cuts) -> list[list[str]]:
-    """A row per setting; without passages, its chunks alone."""
+def _table(cuts: Cuts, without: Container[str]) -> list[list[str]]:
+    """A row per setting, but those ``without`` chunks of their own; without passages, its chunks alone."""
     some = any(made is not None and made[1].passages for made in cuts.values())
     rows = [["setting", "chunks", *(["passages cut", "share"] if some else [])]]
     for name, made in cuts.items():
+        if name in without:
+            continue
         row = [name, f"{made[0]:,}" if made else "not counted"]
         if some:
             share = made[1].share if made else None
             row += [f"{made[1].cut:,} of {made[1].passages:,}" if made else "-"]
             row += [f"{share:.1%}" if share is not None else "-"]
         rows.append(row)
-    return rows
+    return rows if len(rows) > 1 else []

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from ragtrial.config.merging import merged
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
 from ragtrial.config.strict_yaml import KeyPath, YamlText, parse_yaml
+from ragtrial.config.sweep import keys_in
 from ragtrial.config.variants import check_variants
 from ragtrial.dataset.texts import read_text
 from ragtrial.embedders import Embedder
@@ -30,6 +32,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentCo
         content = merged(content, _override(override, f"--set #{number}", content.value))
     content.value.pop("extends", None)
     content.written.pop("extends", None)
+    _refuse_swept(overrides, content.value)
     config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
     config.remember(content, str(file), file.read_text(encoding="utf-8-sig"))
     check(config)
@@ -143,9 +146,32 @@ def _bases(content: YamlText, folder: Path) -> Iterator[tuple[KeyPath, Path]]:
         yield where, base
 
 
+def _refuse_swept(overrides: Sequence[str], config: Mapping[str, Any]) -> None:
+    """Raise ConfigError for overrides of keys that the sweep sets: they would change nothing."""
+    sweep = config.get("sweep")
+    matrix = sweep.get("matrix") if isinstance(sweep, Mapping) else None
+    swept = {key: entry for entry in (matrix if isinstance(matrix, Mapping) else ()) for key in keys_in(str(entry))}
+    faults = []
+    for number, override in enumerate(overrides, 1):
+        key, _, value = override.partition("=")
+        if key.strip() in swept:
+            entry = swept[key.strip()]
+            like = quote(f"sweep.matrix.{entry}=" + (f"[{value.strip()}]" if entry == key.strip() else "..."))
+            message = f"{key.strip()} is an axis of the sweep, which sets it; for other values write --set {like}."
+            faults.append(Fault(f"--set #{number}", message=message))
+    if faults:
+        raise ConfigError(*faults)
+
+
+def _parts_of(key: str) -> list[str]:
+    """The parts of a dotted key; what follows ``sweep.matrix`` is one, the name of an axis."""
+    section = "sweep.matrix."
+    return ["sweep", "matrix", key.removeprefix(section)] if key.startswith(section) else key.split(".")
+
+
 def _override(text: str, place: str, config: Mapping[str, Any]) -> YamlText:
     key, equals, value = text.partition("=")
-    parts = key.strip().split(".")
+    parts = _parts_of(key.strip())
     if not equals or not all(parts):
         raise ConfigError(Fault(place, message=f"{text!r} must be written KEY=VALUE, like retrievers.dense.top_k=20."))
     if value.lstrip().startswith("#"):

@@ -88,6 +88,7 @@ class CachedEmbedder:
         self.query_prefix, self.document_prefix = embedder.prefixes()
         self.path = folder / f"{self.fingerprint}.sqlite"
         self._lock = Lock()
+        self._filling = Lock()
         self._encode: Encode | None = None
         self._dimension: int | None = None
         self._is_known = False
@@ -135,7 +136,8 @@ class CachedEmbedder:
         next begins. ``advance`` is told of every text that is done. Raises EmbedderError and WorkspaceError.
         """
         keys = _keys(source, prefix)
-        with VectorCache(self.path, self.embedder.summary()) as cache:
+        # Of threads that want the same text the second finds it in the cache.
+        with self._filling, VectorCache(self.path, self.embedder.summary()) as cache:
             first = _absent(cache, keys)
             # Longest first: batches of equal length waste no padding, and the largest memory is asked for at once.
             order = first[np.lexsort((first, -lengths[first]))]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import textwrap
 from dataclasses import astuple
 
+from ragtrial.errors import listed
 from ragtrial.inspection import CutSetting, Sizes
+from ragtrial.setting import Setting
 from ragtrial.views.table import counted
 
 _INDENT = " " * 4
@@ -17,6 +19,12 @@ def count_line(cut: CutSetting) -> str:
     context = cut.setting.context.summary()
     added = f"; context {context}" if context else ""
     return f"{cut.setting.name}: {counted(len(cut), 'chunk')} of {counted(cut.documents, 'document')}, {made_by}{added}"
+
+
+def no_chunks_line(setting: Setting) -> str:
+    """What a setting without a chunker of its own works on."""
+    parts = [part.name for part in setting.parts]
+    return f"{setting.name}: no chunks of its own" + (f"; it works on what {listed(parts)} find" if parts else "") + "."
 
 
 def size_table(cut: CutSetting) -> list[list[str]]:

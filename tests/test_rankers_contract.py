@@ -1,0 +1,389 @@
+"""What every retriever and refiner owes, from the moment it is registered."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chroma_databases import Item, write_collection
+from experiments import DOCUMENTS, Experiment, python, write_experiment
+from ragtrial.hub import RetrievalEvaluator
+from ragtrial.opened import Opened, opened_indexes
+from ragtrial.progress import Silent
+from ragtrial.rankings import PADDING
+from ragtrial.records import Question
+from ragtrial.refiners import REFINERS
+from ragtrial.retrievers import RETRIEVERS, Ranker
+from ragtrial.retrievers.base import NOT_RANKING, REACHING
+from ragtrial.searching import Demand, Ranked
+from ragtrial.setting import Setting
+from small_experiment import ragtrial
+from tiny_models import write_tiny_cross_encoder
+
+FUNCTION = '''
+"""Documents by the words that they share with a query; every call is noted."""
+
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def words(text):
+    return {word.strip(".,?#").lower() for word in text.split()}
+
+
+def find(queries, top_k, bonus=0):
+    with (HERE / "asked").open("a") as asked:
+        asked.write("call\\n")
+    texts = {path.relative_to(HERE / "documents").as_posix(): path.read_text()
+             for path in sorted((HERE / "documents").rglob("*.*"))}
+    found = []
+    for query in queries:
+        scores = {name: len(words(query) & words(text)) + bonus for name, text in texts.items()}
+        best = sorted(scores, key=lambda name: (-scores[name], name))
+        found.append([{"doc": name, "score": scores[name]} for name in best[:top_k]])
+    return found
+'''
+RUN_FILE = "".join(
+    f"{query} Q0 {document} {rank} {9 - rank}.5 made\n"
+    for query in ("rye", "keep", "smooth", "coffee", "How", "???")
+    for rank, document in enumerate(sorted(DOCUMENTS, reverse=query < "o"), 1)
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Options of a kind; ``other`` has another value for each that changes what is found, with what that takes.
+
+    ``free`` are options that change no ranking, or that are hashed by what they lead to.
+    """
+
+    kind: str
+    options: Mapping[str, Any]
+    other: Mapping[str, Mapping[str, Any]]
+    free: frozenset[str] = field(default=frozenset())
+
+
+CHUNKS = {"kind": "fixed", "size": 200, "overlap": 0, "unit": "characters"}
+FUSED = {
+    "method": {"method": "combsum"},
+    "normalisation": {"method": "combsum", "normalisation": "z_score"},
+    "rank_constant": {"rank_constant": 7},
+    "candidates": {"candidates": 3},
+}
+CASES = {
+    "dense": Case("dense", {}, {"collection": {"collection": {"name": "docs", "path": "chroma"}}},
+                  free=frozenset({"where", "where_document"})),
+    "collection": Case(
+        "dense",
+        {"collection": {"name": "docs", "path": "chroma"}},
+        {
+            "collection": {"collection": {"name": "more", "path": "chroma"}},
+            "where": {"where": {"lang": "en"}},
+            "where_document": {"where_document": {"$contains": "rye"}},
+        },
+    ),
+    "bm25": Case(
+        "bm25",
+        {},
+        {
+            "method": {"method": "atire"},
+            "k1": {"k1": 0.4},
+            "b": {"b": 0.1},
+            "delta": {"method": "bm25+", "delta": 0.2},
+            "stemmer": {"stemmer": "none"},
+            "stop_words": {"stop_words": "none"},
+            "title_weight": {"title_weight": 3},
+        },
+    ),
+    "custom": Case(
+        "custom",
+        {"function": "finder:find"},
+        {
+            "function": {"function": "finder:words"},
+            "options": {"options": {"bonus": 1}},
+            "document": {"document": "id"},
+            "on_error": {"on_error": "skip"},
+        },
+        free=frozenset({"batch_size", "version"}),
+    ),
+    "run_file": Case(
+        "run_file",
+        {"path": "run.trec"},
+        {"path": {"path": "other.trec"}, "form": {"form": "trec"}, "name": {"name": "made"}},
+    ),
+    "fusion": Case(
+        "fusion", {"of": ["dense", "bm25"]}, {**FUSED, "weights": {"weights": [2, 1]}}
+    ),
+    "expand": Case(
+        "expand",
+        {"of": "dense", "templates": ["About {query}"]},
+        {
+            **FUSED,
+            "templates": {"templates": ["A recipe for {query}"]},
+            "phrasings": {"phrasings": False},
+            "question": {"question": False},
+        },
+    ),
+    "rerank": Case(
+        "rerank",
+        {"of": "dense", "model": "reranker", "device": "cpu", "candidates": 5},
+        {
+            "model": {"model": "another"},
+            "revision": {"revision": "other"},
+            "precision": {"precision": "bfloat16"},
+            "max_length": {"max_length": 20},
+            "title": {"title": False},
+            "candidates": {"candidates": 4},
+        },
+        free=frozenset({"device", "batch_size"}),
+    ),
+    "mmr": Case("mmr", {"of": "dense"}, {"diversity": {"diversity": 0.9}, "candidates": {"candidates": 3}}),
+    "parent": Case(
+        "parent",
+        {"of": "dense", "returns": "neighbours"},
+        {
+            "returns": {"returns": "document"},
+            "neighbours": {"neighbours": 2},
+            "candidates": {"candidates": 3},
+        },
+    ),
+    "parent chunks": Case("parent", {"of": "dense", "returns": "chunk", "chunker": CHUNKS}, {
+        "returns": {"returns": "document"},
+        "candidates": {"candidates": 3},
+    }, free=frozenset({"neighbours"})),
+}  # fmt: skip
+every_case = pytest.mark.parametrize("name", CASES)
+
+KINDS = {**dict(RETRIEVERS.members()), **dict(REFINERS.members())}
+ASKED = [
+    "How long do I bake rye bread?",
+    "???",
+    "the of and",
+    "Ｒｙｅ\u200b brëad\u0301 \U0001f35e \u202e",
+    "パンはどのくらい焼きますか",
+    "How long do I bake rye bread?",
+    "soup " * 400,
+    "x",
+]
+
+
+@pytest.fixture(scope="module")
+def kitchen(tmp_path_factory: pytest.TempPathFactory, minilm_folder: Path) -> Experiment:
+    """An experiment with every case among its retrievers."""
+    folder = tmp_path_factory.mktemp("contract")
+    write_tiny_cross_encoder(folder / "reranker", minilm_folder, seed=1)
+    items = [Item(name, text, {"lang": "en"}) for name, text in DOCUMENTS.items()]
+    write_collection(folder / "chroma", items)
+    entries = {entry_of(name): {"kind": case.kind, "top_k": 3, **case.options} for name, case in CASES.items()}
+    made = write_experiment(folder, retrievers=entries)
+    (folder / "finder.py").write_text(FUNCTION)
+    (folder / "run.trec").write_text(RUN_FILE)
+    return made
+
+
+@pytest.fixture(scope="module")
+def evaluator(kitchen: Experiment) -> RetrievalEvaluator:
+    made = RetrievalEvaluator(kitchen.config())
+    made.prepare()
+    return made
+
+
+def entry_of(name: str) -> str:
+    return name.replace(" ", "-")
+
+
+def setting_of_case(evaluator: RetrievalEvaluator, name: str) -> Setting:
+    return next(one for one in evaluator.settings if one.name == entry_of(name))
+
+
+def ranked(
+    evaluator: RetrievalEvaluator,
+    name: str,
+    questions: Sequence[Question],
+    demand: Demand = Demand(candidates=4, units=3),  # noqa: B008 - it is frozen
+    *,
+    is_fresh: bool = False,
+) -> Ranked:
+    """What a case finds, put to work by itself, with all of its parts."""
+    setting = setting_of_case(evaluator, name)
+    with opened_indexes(evaluator.ground, list(setting.tree())) as indexes:
+        opened = Opened(evaluator.ground, setting, "document", Silent(), indexes, is_fresh=is_fresh)
+        return opened.ranked(questions, demand)
+
+
+Row = list[tuple[str, int, int, float]]
+
+
+def hits_of(found: Ranked) -> list[Row]:
+    """Document, start, end and score of each hit, best first."""
+    units, rankings = found.units, found.candidates.rankings
+    rows = []
+    for codes, scores in zip(rankings.codes.tolist(), rankings.scores.tolist(), strict=True):
+        hits = [(code, score) for code, score in zip(codes, scores, strict=True) if code != PADDING]
+        rows.append([(units.document_id(code), int(units.start[code]), int(units.end[code]), score)
+                     for code, score in hits])  # fmt: skip
+    return rows
+
+
+def documents_of(found: Ranked) -> list[list[str]]:
+    units = found.units
+    return [[units.document_id(code) for code in row if code != PADDING] for row in found.retrieved.units.tolist()]
+
+
+def questions_of(evaluator: RetrievalEvaluator) -> list[Question]:
+    return [*evaluator.questions, *(Question(text) for text in ASKED)]
+
+
+def near(row: Row) -> list[Any]:
+    """A row whose scores may differ in the last bits: a model's may, with what else is in its batch."""
+    return [(document, start, end, pytest.approx(score, rel=1e-4)) for document, start, end, score in row]
+
+
+def test_every_kind_has_a_case() -> None:
+    assert {case.kind for case in CASES.values()} == set(KINDS)
+
+
+@every_case
+def test_the_same_questions_find_the_same(evaluator: RetrievalEvaluator, name: str) -> None:
+    questions = questions_of(evaluator)
+    first, second = (ranked(evaluator, name, questions) for _ in range(2))
+    assert hits_of(first) == hits_of(second)
+    assert documents_of(first) == documents_of(second)
+    assert dict(first.facts) == dict(second.facts)
+    assert any(hits_of(first)), "or the test says nothing"
+
+
+@every_case
+@pytest.mark.parametrize("is_fresh", [False, True])
+def test_a_question_alone_finds_what_it_finds_among_others(
+    evaluator: RetrievalEvaluator, name: str, is_fresh: bool
+) -> None:
+    questions = questions_of(evaluator)
+    together = hits_of(ranked(evaluator, name, questions))
+    for question, row in zip(questions, together, strict=True):
+        (alone,) = hits_of(ranked(evaluator, name, [question], is_fresh=is_fresh))
+        assert alone == near(row)
+
+
+@every_case
+def test_what_is_found_with_less_depth_is_where_the_deeper_begins(evaluator: RetrievalEvaluator, name: str) -> None:
+    questions = questions_of(evaluator)
+    deep = ranked(evaluator, name, questions, Demand(candidates=10, units=6))
+    for depth in (1, 2, 5):
+        shallow = ranked(evaluator, name, questions, Demand(candidates=depth, units=depth))
+        if name == "collection":  # Chroma orders equal distances otherwise at another depth
+            scores = [[score for *_, score in row] for row in hits_of(shallow)]
+            assert scores == [
+                [pytest.approx(score, rel=1e-4, abs=1e-6) for *_, score in row[:depth]] for row in hits_of(deep)
+            ]
+            continue
+        assert hits_of(shallow) == [near(row)[:depth] for row in hits_of(deep)]
+        assert documents_of(shallow) == [row[:depth] for row in documents_of(deep)]
+
+
+@every_case
+def test_rows_are_sound(evaluator: RetrievalEvaluator, name: str) -> None:
+    """Codes of units, each once; then padding; scores that are numbers and never rise."""
+    questions = questions_of(evaluator)
+    found = ranked(evaluator, name, questions, Demand(candidates=10, units=6))
+    rankings, library = found.candidates.rankings, evaluator.ground.library
+    assert rankings.codes.dtype == "int32"
+    assert rankings.scores.dtype == "float32"
+    assert len(rankings) == len(found.skipped) == len(questions)
+    assert not found.skipped.any()
+    for codes, scores in zip(rankings.codes.tolist(), rankings.scores.tolist(), strict=True):
+        length = sum(code != PADDING for code in codes)
+        assert all(0 <= code < len(found.units) for code in codes[:length])
+        assert len(set(codes[:length])) == length
+        assert scores[:length] == sorted(scores[:length], reverse=True)
+        assert all(score == score for score in scores[:length]), "a score is NaN"
+        assert all(score != score for score in scores[length:]), "padding has a score"
+    for row in hits_of(found):
+        assert len({hit[:3] for hit in row}) == len(row)
+        for document, start, end, _ in row:
+            assert 0 <= start < end <= int(library.sizes[library.positions[document]])
+    assert all(len(set(row)) == len(row) for row in documents_of(found))
+
+
+@every_case
+def test_no_questions_find_nothing(evaluator: RetrievalEvaluator, name: str) -> None:
+    found = ranked(evaluator, name, [])
+    assert (len(found.candidates.rankings), found.skipped.shape, documents_of(found)) == (0, (0,), [])
+
+
+@every_case
+def test_facts_are_json_values(evaluator: RetrievalEvaluator, name: str) -> None:
+    facts = dict(ranked(evaluator, name, questions_of(evaluator)).facts)
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
+    assert all(value is None or isinstance(value, int | float | str) for value in facts.values())
+    setting = setting_of_case(evaluator, name)
+    for caution in setting.retriever.cautions(name, facts):
+        assert caution.message.startswith(f"{name}: ")
+
+
+def made(kitchen: Experiment, name: str, /, **options: object) -> Ranker:
+    """The options of a case with others laid over them."""
+    case = CASES[name]
+    located = {key: str(kitchen.folder / value) if key == "path" else value for key, value in case.options.items()}
+    return KINDS[case.kind].model_validate({"kind": case.kind, **located, **options})
+
+
+@every_case
+def test_the_identity_is_what_changes_rankings(kitchen: Experiment, name: str) -> None:
+    case = CASES[name]
+    own = made(kitchen, name)
+    fields = set(type(own).model_fields) - {*NOT_RANKING, *REACHING, "kind"}
+    assert set(case.other) | case.free == fields, "every option has another value in the table, or is free"
+    assert not {*NOT_RANKING, *REACHING} & own.identity().keys()
+    assert json.loads(json.dumps(own.identity())) == own.identity()
+    assert made(kitchen, name, top_k=7, score=False).identity() == own.identity()
+    for option, values in case.other.items():
+        before = {key: value for key, value in values.items() if key != option}
+        assert made(kitchen, name, **values).identity() != made(kitchen, name, **before).identity(), option
+
+
+@every_case
+def test_what_it_is_asked_and_its_inputs_are_json_values(evaluator: RetrievalEvaluator, name: str) -> None:
+    retriever = setting_of_case(evaluator, name).retriever
+    asked = [retriever.asked(question) for question in questions_of(evaluator)]
+    inputs = retriever.inputs(evaluator.ground.workspace.digests.digest)
+    assert json.loads(json.dumps([asked, inputs])) == [asked, inputs]
+
+
+def test_a_second_run_loads_no_model_and_searches_nothing(kitchen: Experiment, tmp_path: Path) -> None:
+    shutil.copytree(kitchen.folder, tmp_path / "new", ignore=shutil.ignore_patterns("workspace", "asked"))
+    new = Experiment(tmp_path / "new")
+    code = (
+        "import sys; from ragtrial import load_config, run_experiment; run_experiment(load_config(sys.argv[1])); "
+        "print([name for name in ('torch', 'Stemmer') if name in sys.modules])"
+    )
+    loaded, left = [], []
+    for _ in range(2):
+        ended = python(code, new.file)
+        assert ended.returncode == 0, ended.stderr
+        loaded.append(ended.stdout.strip())
+        left.append((new.stages(), new.embedded(), (new.folder / "asked").read_text()))
+    assert loaded == ["['torch', 'Stemmer']", "[]"]
+    assert left[0] == left[1]
+
+
+@pytest.mark.parametrize("family", ["retrievers", "refiners"])
+def test_the_command_line_lists_every_kind(family: str, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = {one["name"]: one["description"] for one in ragtrial(capsys, "list", family, "--json").json}
+    assert list(listed) == (RETRIEVERS if family == "retrievers" else REFINERS).names()
+    assert all(listed.values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_option_is_described_and_every_kind_is_in_the_documentation(kind: str, root: Path) -> None:
+    undescribed = [name for name, one in KINDS[kind].model_fields.items() if not one.description]
+    assert not undescribed
+    pages = [path.read_text(encoding="utf-8") for path in [root / "README.md", *(root / "docs").glob("*.md")]]
+    assert any(f"kind: {kind}" in page for page in pages)

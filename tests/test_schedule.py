@@ -1,0 +1,145 @@
+"""Stages side by side: in the order of their needs, never more at once than wanted, whatever fails."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments import Experiment, write_experiment
+from ragtrial.hub import RetrievalEvaluator
+from ragtrial.schedule import Task, make_side_by_side, tasks_of
+
+WORKERS = 3
+
+
+@dataclass
+class Watched:
+    """Tasks that note what begins and ends, in order; those that ``fail`` raise."""
+
+    needs: list[set[int]]
+    failing: set[int]
+    events: list[tuple[str, int]] = field(default_factory=list)
+    most: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _at_work: int = 0
+
+    def tasks(self) -> list[Task]:
+        def work(number: int) -> None:
+            with self._lock:
+                self.events.append(("begin", number))
+                self._at_work += 1
+                self.most = max(self.most, self._at_work)
+            with self._lock:
+                self.events.append(("end", number))
+                self._at_work -= 1
+            if number in self.failing:
+                raise ConnectionError(str(number))
+
+        return [
+            Task(str(number), frozenset(map(str, needs)), lambda number=number: work(number))  # type: ignore[misc]
+            for number, needs in enumerate(self.needs)
+        ]
+
+    def possible(self) -> set[int]:
+        """What can be run: all whose needs can be, and do not fail."""
+        found: set[int] = set()
+        for number, needs in enumerate(self.needs):
+            if all(need in found and need not in self.failing for need in needs):
+                found.add(number)
+        return found
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Watched:
+    """Up to twelve tasks, each in need of some before it, some of which fail."""
+    count = draw(st.integers(0, 12))
+    needs = [draw(st.sets(st.integers(0, number - 1), max_size=3)) if number else set() for number in range(count)]
+    return Watched(needs, draw(st.sets(st.integers(0, max(0, count - 1)), max_size=3)))
+
+
+@given(watched=graphs(), workers=st.integers(1, 4))
+def test_all_that_can_be_run_is_run_once_after_its_needs_and_never_too_many_at_once(
+    watched: Watched, workers: int
+) -> None:
+    make_side_by_side(watched.tasks(), workers)
+    begun = [number for what, number in watched.events if what == "begin"]
+    assert Counter(begun) == Counter(watched.possible())
+    for number in begun:
+        before = watched.events[: watched.events.index(("begin", number))]
+        assert all(("end", need) in before for need in watched.needs[number])
+    assert watched.most <= workers
+
+
+def test_tasks_that_need_nothing_of_each_other_are_at_work_at_once() -> None:
+    """Each waits until all are there; were they run one by one, the first would wait in vain."""
+    together = threading.Barrier(WORKERS, timeout=20)
+    met: list[int] = []
+
+    def meet(number: int) -> None:
+        together.wait()
+        met.append(number)
+
+    tasks = [Task(str(number), frozenset(), lambda number=number: meet(number)) for number in range(WORKERS)]  # type: ignore[misc]
+    make_side_by_side(tasks, WORKERS)
+    assert sorted(met) == list(range(WORKERS))
+
+
+SWEPT = {
+    "dense": {"kind": "dense", "top_k": 3},
+    "words": {"kind": "bm25", "top_k": 3, "score": False},
+    "hybrid": {"kind": "fusion", "of": ["dense", "words"], "top_k": 3},
+    "whole": {"kind": "parent", "of": "dense", "top_k": 2},
+    "asked": {"kind": "expand", "of": "dense", "templates": ["About {query}"], "top_k": 3},
+}
+
+
+@pytest.fixture
+def swept(tmp_path: Path) -> Experiment:
+    return write_experiment(
+        tmp_path, retrievers=SWEPT, sweep={"matrix": {"chunker.size": [40, 60, 90]}}, store={"kind": "exact"}
+    )
+
+
+def evaluator_of(experiment: Experiment) -> RetrievalEvaluator:
+    made = RetrievalEvaluator(experiment.config())
+    made.prepare()
+    return made
+
+
+def test_each_stage_is_one_task_behind_all_that_it_needs(swept: Experiment) -> None:
+    evaluator = evaluator_of(swept)
+    tasks = tasks_of(evaluator.plan, evaluator.settings, evaluator.questions)
+    names = [task.name for task in tasks]
+    assert len(set(names)) == len(names)
+    for position, task in enumerate(tasks):
+        assert task.needs <= set(names[:position])
+    kinds = Counter(name.partition(" ")[0] for name in names)
+    # Of each size: rankings of dense, words, hybrid, whole and asked.
+    assert kinds == {"chunks": 3, "embeddings": 3, "index": 3, "ranking": 15}
+
+
+def test_side_by_side_each_text_is_embedded_once_and_all_is_there_for_the_run(swept: Experiment) -> None:
+    evaluator = evaluator_of(swept)
+    make_side_by_side(tasks_of(evaluator.plan, evaluator.settings, evaluator.questions), WORKERS)
+    embedded = Counter(swept.embedded())
+    assert set(embedded.values()) == {1}
+    rankings = {one for one in swept.stages() if one[0] == "rankings"}
+    assert len(evaluator.retrieve()) == 12
+    assert Counter(swept.embedded()) == embedded
+    asked = 3  # the other wordings, asked of the part of each `asked`, are made with its own rankings
+    assert {one for one in swept.stages() if one[0] == "rankings"} == rankings
+    assert len(rankings) == 15 + asked
+
+
+def test_side_by_side_finds_what_one_after_another_finds(swept: Experiment, tmp_path: Path) -> None:
+    alone = [(one.name, one.results) for one in evaluator_of(swept).retrieve()]
+    other = write_experiment(tmp_path / "other", retrievers=SWEPT, sweep={"matrix": {"chunker.size": [40, 60, 90]}})
+    evaluator = evaluator_of(other)
+    make_side_by_side(tasks_of(evaluator.plan, evaluator.settings, evaluator.questions), WORKERS)
+    assert [(one.name, one.results) for one in evaluator.retrieve()] == alone

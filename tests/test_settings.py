@@ -1,0 +1,385 @@
+"""Settings of a config and of its sweep, as a user meets them: what they are called, which are one, what is shared."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments import QUERIES, Experiment, write_experiment
+from ragtrial.config.loading import check_config
+from ragtrial.errors import ConfigError
+from ragtrial.hub import RetrievalEvaluator
+from ragtrial.report import Report, load_report
+from ragtrial.setting import cutting, setting_of, settings_of
+from small_experiment import Outcome, ragtrial
+
+Capture = pytest.CaptureFixture[str]
+DENSE = {"kind": "dense", "top_k": 3}
+ENTRIES: dict[str, Any] = {
+    "dense": {**DENSE, "score": False},
+    "words": {"kind": "bm25", "top_k": 3, "score": False},
+    "hybrid": {"kind": "fusion", "of": ["dense", "words"], "top_k": 3},
+    "own": {**DENSE, "chunker": {"kind": "document"}},
+}
+MATRIX = {"chunker.size": [60, 90], "retrievers.hybrid.rank_constant": [10, 60]}
+
+
+def experiment(folder: Path, sweep: object = None, **changes: Any) -> Experiment:
+    return write_experiment(folder, **{"retrievers": ENTRIES, "sweep": sweep, **changes})
+
+
+def names_of(made: Experiment, *overrides: str) -> list[str]:
+    return [setting.name for setting in settings_of(made.config(*overrides))[0]]
+
+
+def run(capsys: Capture, made: Experiment, *more: str) -> Outcome:
+    return ragtrial(capsys, "run", made.file, *more)
+
+
+def report_of(made: Experiment) -> Report:
+    return load_report("latest", str(made.folder / "results"))
+
+
+def rankings_of(made: Experiment) -> int:
+    return sum(kind == "rankings" for kind, _ in made.stages())
+
+
+def fault_of(made: Experiment, *overrides: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        settings_of(made.config(*overrides))
+    return [str(fault).replace(str(made.file), "config.yaml") for fault in caught.value.faults]
+
+
+def place_of(made: Experiment, text: str) -> str:
+    """Line and column at which a text stands in the config for the first time."""
+    lines = made.file.read_text().splitlines()
+    number = next(number for number, line in enumerate(lines) if text in line)
+    return f"config.yaml:{number + 1}:{lines[number].index(text) + 1}"
+
+
+def test_every_combination_is_a_setting_and_what_an_axis_does_not_reach_is_one(tmp_path: Path) -> None:
+    settings, cautions = settings_of(experiment(tmp_path, {"matrix": MATRIX}).config())
+    assert [(one.name, dict(one.values)) for one in settings] == [
+        ("hybrid-rank_constant10-size60", {"chunker.size": 60, "retrievers.hybrid.rank_constant": 10}),
+        ("own", {}),
+        ("hybrid-rank_constant60-size60", {"chunker.size": 60, "retrievers.hybrid.rank_constant": 60}),
+        ("hybrid-rank_constant10-size90", {"chunker.size": 90, "retrievers.hybrid.rank_constant": 10}),
+        ("hybrid-rank_constant60-size90", {"chunker.size": 90, "retrievers.hybrid.rank_constant": 60}),
+    ]
+    assert [caution.message for caution in cautions] == [
+        "own is not changed by chunker.size, retrievers.hybrid.rank_constant; equal settings of it are run once."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "axis", "reached"),
+    [
+        ("dense", "chunker.size", True),
+        ("dense", "retrievers.dense.top_k", True),
+        ("dense", "retrievers.dense.score", False),
+        ("dense", "retrievers.words.k1", False),
+        ("dense", "store.space", True),
+        ("words", "store.space", False),
+        ("words", "embedder.model", False),
+        ("words", "context.title", True),
+        ("own", "chunker.size", False),
+        ("own", "embedder.model", True),
+        ("hybrid", "chunker.size", True),
+        ("hybrid", "store.space", True),
+        ("hybrid", "retrievers.hybrid.top_k", True),
+        ("hybrid", "retrievers.words.k1", True),
+        ("hybrid", "retrievers.words.top_k", False),
+        ("hybrid", "retrievers.own.chunker", False),
+        ("far", "retrievers.words.k1", True),
+        ("far", "retrievers.hybrid.rank_constant", True),
+        ("far", "retrievers.hybrid.top_k", False),
+    ],
+)
+def test_an_axis_reaches_what_it_changes_and_all_that_is_made_of_it(
+    tmp_path: Path, entry: str, axis: str, *, reached: bool
+) -> None:
+    entries = {**ENTRIES, "far": {"kind": "parent", "of": "hybrid", "top_k": 3}}
+    config = experiment(tmp_path, retrievers=entries).config()
+    assert setting_of(config, entry).is_reached(axis) is reached
+
+
+def test_equal_settings_are_one_and_that_is_said(tmp_path: Path, capsys: Capture) -> None:
+    entries = {"one": DENSE, "two": DENSE, "deeper": {**DENSE, "top_k": 4}}
+    made = experiment(tmp_path, retrievers=entries)
+    assert run(capsys, made).code == 0
+    report = report_of(made)
+    assert [one.name for one in report.settings] == ["one", "deeper"]
+    assert "setting 'two' is the same as 'one'; it is run and shown once, as 'one'." in [
+        one.message for one in report.warnings
+    ]
+    assert rankings_of(made) == 1, "the shallower is cut from the deeper"
+
+
+def test_included_and_excluded_combinations_and_a_sample(tmp_path: Path) -> None:
+    more = {
+        "include": [{"chunker.size": 200, "retrievers.hybrid.rank_constant": 5}],
+        "exclude": [{"chunker.size": 60, "retrievers.hybrid.rank_constant": 10}],
+    }
+    whole = names_of(experiment(tmp_path, {"matrix": MATRIX, **more}))
+    assert whole == [
+        *("hybrid-rank_constant60-size60", "own", "hybrid-rank_constant10-size90", "hybrid-rank_constant60-size90"),
+        "hybrid-rank_constant5-size200",
+    ]
+    sampled = experiment(tmp_path, {"matrix": MATRIX, **more, "sample": 1})
+    drawn = names_of(sampled)
+    assert len(drawn) == 3
+    assert set(drawn) < set(whole)
+    assert drawn[-1] == "hybrid-rank_constant5-size200"
+    assert names_of(sampled) == drawn
+
+
+@pytest.mark.parametrize(
+    ("sweep", "at", "message"),
+    [
+        (
+            {"matrix": MATRIX, "max_settings": 4},
+            '"sweep"',
+            "the sweep comes to 5 settings; max_settings is 4. Take values out, set sample, or raise max_settings.",
+        ),
+        (
+            {"matrix": {"retrievers.words.top_k": [3, 4], "chunker.size": [60]}},
+            '"retrievers.words.top_k"',
+            "sweep.matrix.retrievers.words.top_k: retrievers.words.top_k reaches no setting: none is changed by it, "
+            "or each has its own.",
+        ),
+        (
+            {"matrix": {"chunker.sise": [60]}},
+            '"chunker.sise"',
+            "sweep.matrix.chunker.sise names no option: there is no 'sise' in chunker, which is of kind recursive. "
+            "Did you mean 'size'?",
+        ),
+        (
+            {"matrix": MATRIX, "name": "{retriever}-{chunker.size}"},
+            '"{retriever}-{chunker.size}"',
+            "sweep.name '{retriever}-{chunker.size}' gives the name 'hybrid-60' to hybrid with chunker.size 60, "
+            "retrievers.hybrid.rank_constant 10, and hybrid with chunker.size 60, retrievers.hybrid.rank_constant 60; "
+            "put {retrievers.hybrid.rank_constant} into it.",
+        ),
+    ],
+    ids=["too many", "reaches nothing", "no option", "names clash"],
+)
+def test_a_sweep_that_is_wrong_is_refused_with_its_place(
+    tmp_path: Path, capsys: Capture, sweep: dict[str, Any], at: str, message: str
+) -> None:
+    made = experiment(tmp_path, sweep)
+    ended = run(capsys, made)
+    assert ended.code == 2
+    (line,) = ended.err.splitlines()
+    found = line.replace(str(made.file), "config.yaml").removeprefix("error: ")
+    place, _, said = found.partition(": ")
+    assert said.startswith(message)
+    assert place.rpartition(":")[0] == place_of(made, at).rpartition(":")[0], "the line"
+    assert not made.workspace.exists()
+
+
+def test_a_sweep_makes_each_stage_once_and_rows_of_settings_alone(tmp_path: Path, capsys: Capture) -> None:
+    made = experiment(tmp_path, {"matrix": MATRIX})
+    assert run(capsys, made).code == 0
+    assert set(Counter(made.embedded()).values()) == {1}
+    counts = Counter(kind for kind, _ in made.stages())
+    # By size: chunks, embeddings, an index, rankings of dense, of words, and of each constant; and those of own.
+    assert (counts["documents"], counts["chunks"], counts["embeddings"], counts["indexes"]) == (1, 3, 3, 3)
+    assert counts["rankings"] == 2 * (1 + 1 + 2) + 1
+    report = report_of(made)
+    assert sorted(one.name for one in report.settings) == sorted(names_of(made))
+    by_name = {one.name: one for one in report.settings}
+    assert by_name["own"].parameters.get("values") is None
+    swept = by_name["hybrid-rank_constant10-size90"].parameters
+    assert swept["values"] == {"chunker.size": 90, "retrievers.hybrid.rank_constant": 10}
+    assert swept["retriever"]["rank_constant"] == 10
+    assert swept["parts"]["words"]["chunker"]["size"] == 90
+
+
+def test_an_axis_of_depths_is_cut_from_the_deepest(tmp_path: Path, capsys: Capture) -> None:
+    made = experiment(tmp_path, {"matrix": {"retrievers.deep.top_k": [1, 2, 5]}}, retrievers={"deep": DENSE})
+    assert run(capsys, made).code == 0
+    assert rankings_of(made) == 1
+    deepest = {query.id: [hit.doc for hit in query.hits] for query in report_of(made).setting("deep-top_k5").queries}
+    for depth in (1, 2):
+        for query in report_of(made).setting(f"deep-top_k{depth}").queries:
+            assert [hit.doc for hit in query.hits] == deepest[query.id][:depth]
+
+
+def test_settings_of_a_sweep_are_shown_exported_and_searched_by_their_names(tmp_path: Path, capsys: Capture) -> None:
+    made = experiment(tmp_path, {"matrix": MATRIX})
+    run(capsys, made)
+    name, results = "hybrid-rank_constant60-size90", str(made.folder / "results")
+    shown = ragtrial(capsys, "show", "latest", "--results", results, "--setting", name)
+    assert shown.code == 0
+    assert name in shown.out
+    found = ragtrial(capsys, "show", "latest", "--results", results, "--setting", name, "--query", "rye", "--json")
+    assert [one["setting"] for one in found.json] == [name]
+    report = str(report_of(made).folder)
+    target = tmp_path / "out.run"
+    assert ragtrial(capsys, "export", report, target, "--run", name).code == 0
+    assert target.read_text().split()[5] == name
+    searched = ragtrial(capsys, "search", made.file, "rye bread", "--setting", name, "--json")
+    assert [one["setting"] for one in searched.json] == [name]
+    assert searched.json[0]["hits"]
+
+
+def test_an_override_gives_an_axis_other_values(tmp_path: Path) -> None:
+    made = experiment(tmp_path, {"matrix": MATRIX})
+    only = names_of(made, "sweep.matrix.chunker.size=[70]", "sweep.matrix.retrievers.hybrid.rank_constant=[10]")
+    assert only == ["hybrid-rank_constant10-size70", "own"]
+    added = names_of(made, "sweep.matrix={chunker.size: [70]}", "sweep.matrix.retrievers.words.k1=[1, 2]")
+    assert [name for name in added if name.endswith("k12")] == [
+        *("hybrid-rank_constant10-size70-k12", "hybrid-rank_constant60-size70-k12"),
+    ]
+
+
+def test_an_override_of_what_the_sweep_sets_is_refused(tmp_path: Path) -> None:
+    made = experiment(tmp_path, {"matrix": {**MATRIX, "retrievers.words.k1, retrievers.words.b": [[1, 0.5]]}})
+    assert fault_of(made, "seed=1", "chunker.size=70", "retrievers.words.b=0.1") == [
+        "--set #2: chunker.size is an axis of the sweep, which sets it; for other values write --set "
+        "'sweep.matrix.chunker.size=[70]'.",
+        "--set #3: retrievers.words.b is an axis of the sweep, which sets it; for other values write --set "
+        "'sweep.matrix.retrievers.words.k1, retrievers.words.b=...'.",
+    ]
+    assert names_of(made, "sweep=null", "chunker.size=70") == ["hybrid", "own"]
+
+
+@pytest.mark.parametrize(
+    ("entries", "at", "message"),
+    [
+        (
+            {**ENTRIES, "hybrid": {"kind": "fusion", "of": ["dense", "wordz"]}, "words": {"kind": "bm25"}},
+            '"of"',
+            "retrievers.hybrid.of names 'wordz', which is no retriever. Did you mean 'words'? Known: dense, words, "
+            "hybrid, own.",
+        ),
+        (
+            {"far": {"kind": "parent", "of": "near"}, "near": {"kind": "mmr", "of": "far"}},
+            '"of"',
+            "retrievers.far.of leads back to 'far': far -> near -> far; a refiner cannot refine itself.",
+        ),
+        ({"me": {"kind": "mmr", "of": "me"}}, '"of"', "retrievers.me.of leads back to 'me': me -> me; "),
+        (
+            {"dense": {**DENSE, "score": False}, "far": {"kind": "mmr", "of": "dense", "score": False}},
+            '"retrievers"',
+            "every retriever has `score: false`; at least one must be a setting of its own.",
+        ),
+        (
+            {"dense": {**DENSE, "score": False}, "own": DENSE},
+            '"score"',
+            "retrievers.dense.score is false and no refiner has 'dense' among its parts (of): it would do nothing.",
+        ),
+    ],
+    ids=["unknown part", "circle", "itself", "no setting", "unused part"],
+)
+def test_parts_that_do_not_fit_are_refused_with_their_place(
+    tmp_path: Path, entries: dict[str, Any], at: str, message: str
+) -> None:
+    made = experiment(tmp_path, retrievers=entries)
+    (first, *_) = fault_of(made)
+    place, _, said = first.partition(": ")
+    assert said.startswith(message)
+    assert place.rpartition(":")[0] == place_of(made, at).rpartition(":")[0]
+
+
+def test_a_config_that_is_right_has_no_faults(tmp_path: Path) -> None:
+    assert check_config(experiment(tmp_path, {"matrix": MATRIX}).config()) == []
+
+
+def test_what_cuts_documents_is_named_by_its_setting(tmp_path: Path) -> None:
+    made = experiment(tmp_path, {"matrix": {"chunker.size": [60, 90]}})
+    assert [(one.name, one.chunker.kind) for one in cutting(settings_of(made.config())[0])] == [
+        ("dense of hybrid-size60", "recursive"),
+        ("words of hybrid-size60", "recursive"),
+        ("own", "document"),
+        ("dense of hybrid-size90", "recursive"),
+        ("words of hybrid-size90", "recursive"),
+    ]
+
+
+FILTERED = [{**QUERIES[0], "where": {"lang": "en"}}, {**QUERIES[1], "where_document": {"$contains": "soup"}}]
+PHRASED = [{**QUERIES[0], "phrasings": ["baking time of rye bread"]}, *QUERIES[1:]]
+
+
+def cautions_of(made: Experiment) -> dict[str, str]:
+    return {caution.code: caution.message for caution in RetrievalEvaluator(made.config()).setting_cautions}
+
+
+def test_filters_that_no_retriever_heeds_are_told(tmp_path: Path, capsys: Capture) -> None:
+    entries = {**ENTRIES, "file": {"kind": "run_file", "path": "made.run", "top_k": 3}}
+    made = experiment(tmp_path, retrievers=entries, queries=[*FILTERED, *QUERIES[2:]])
+    (tmp_path / "made.run").write_text("rye Q0 storage.txt 1 1.0 made\n")
+    message = (
+        "2 of 4 queries have where or where_document in the labels, and hybrid, own search without these filters; a "
+        "dense retriever over a collection heeds them."
+    )
+    assert cautions_of(made) == {"filters-not-heeded": message}
+    assert run(capsys, made).code == 0
+    assert message in [one.message for one in report_of(made).warnings]
+    assert message in ragtrial(capsys, "validate", made.file).err
+    assert run(capsys, made, "--strict").code == 2
+
+
+def test_phrasings_that_no_setting_asks_are_told(tmp_path: Path) -> None:
+    made = experiment(tmp_path, queries=PHRASED)
+    assert cautions_of(made) == {
+        "phrasings-not-asked": "1 of 4 queries have phrasings in the labels, and no setting asks them; a refiner of "
+        "kind expand does."
+    }
+    asks = {**ENTRIES, "more": {"kind": "expand", "of": "own", "top_k": 3}}
+    assert cautions_of(experiment(tmp_path, retrievers=asks, queries=PHRASED)) == {}
+
+
+def test_commands_have_words_for_settings_without_chunks(tmp_path: Path, capsys: Capture) -> None:
+    entries = {
+        **ENTRIES,
+        "file": {"kind": "run_file", "path": "made.run", "top_k": 3},
+        "large": {"kind": "parent", "of": "own", "returns": "chunk", "chunker": {"kind": "document"}, "top_k": 3},
+        "whole": {"kind": "parent", "of": "hybrid", "top_k": 3},
+    }
+    made = experiment(tmp_path, retrievers=entries)
+    (tmp_path / "made.run").write_text("rye Q0 storage.txt 1 1.0 made\n")
+    none = [
+        "hybrid: no chunks of its own; it works on what dense, words find.",
+        "file: no chunks of its own.",
+        "whole: no chunks of its own; it works on what hybrid find.",
+    ]
+    validated = ragtrial(capsys, "validate", made.file)
+    assert validated.code == 0
+    rows = [line.split("  ")[0] for line in validated.out.splitlines()]
+    start = rows.index("setting") + 1
+    assert rows[start:] == ["dense of hybrid", "words of hybrid", "own", "large", *none]
+    shown = ragtrial(capsys, "chunks", made.file, "-n", "0")
+    assert shown.out.splitlines()[-3:] == none
+    as_json = ragtrial(capsys, "chunks", made.file, "--setting", "file", "--json").json
+    assert (as_json["settings"], as_json["without_chunks"]) == ([], ["file"])
+    assert ragtrial(capsys, "chunks", made.file, "--setting", "file").out == f"{none[1]}\n"
+    searched = ragtrial(capsys, "search", made.file, "not a labelled query", "--setting", "file")
+    assert (searched.code, searched.out) == (0, "file: nothing found\n")
+    run(capsys, made)
+    results = str(made.folder / "results")
+    assert ragtrial(capsys, "show", "latest", "--results", results, "--query", "keep").code == 0
+    report = str(report_of(made).folder)
+    assert ragtrial(capsys, "export", report, tmp_path / "whole.run", "--run", "whole").code == 0
+    assert ragtrial(capsys, "labels", "--help").code == 0
+
+
+def test_validate_finds_what_a_run_would_refuse(tmp_path: Path, capsys: Capture) -> None:
+    entries = {
+        "part": {"kind": "custom", "function": "nowhere:find", "score": False},
+        "whole": {"kind": "parent", "of": "part", "top_k": 3},
+        "file": {"kind": "run_file", "path": "made.run", "top_k": 3},
+        "words": {"kind": "bm25", "stop_words": "gone.txt", "top_k": 3},
+    }
+    made = experiment(tmp_path, retrievers=entries)
+    (tmp_path / "made.run").write_text("rye Q0 no-such-document 1 1.0 made\n")
+    checked, ran = ragtrial(capsys, "validate", made.file, "--json"), run(capsys, made, "--json")
+    assert checked.code == ran.code == 2
+    messages = [one["message"] for one in checked.json["errors"]]
+    assert messages == [one["message"] for one in ran.json["errors"]]
+    for said in ("nowhere", "no-such-document", "gone.txt"):
+        assert any(said in one["message"] + one["file"] for one in checked.json["errors"]), json.dumps(messages)
