@@ -9,7 +9,7 @@ from dataclasses import asdict, astuple
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,8 @@ from ragtrial.storage.workspace import Workspace
 from ragtrial.stores import Vectors
 from ragtrial.tokenizers import Tokenizer, UnitCounter, Words
 
+T = TypeVar("T")
+
 
 class Ground:
     """The stages below retrieval: what is finished is never made again, here or in another run.
@@ -53,6 +55,8 @@ class Ground:
         self._embedders: dict[Embedder, CachedEmbedder] = {}
         self._tokenizers: dict[Path, Tokenizer] = {}
         self._prefix_files: dict[str, str] = {}
+        self._loaded: dict[tuple[str, str], Any] = {}
+        self._too_long: dict[tuple[Embedder, tuple[str, ...]], int | None] = {}
         digest = workspace.digests.digest
         content = corpus_fingerprint(corpus, on_error, digest)
         self.documents = fingerprint(["documents", content])
@@ -128,7 +132,7 @@ class Ground:
         name = self._chunks_name(setting)
         if chunker.needs_embedder:
             self.workspace.mark("vectors", self.embedder(setting.embedder).path.stem)
-        return self.workspace.load("chunks", name, what, build, partial(Chunks, self.library))
+        return self._load("chunks", name, what, build, partial(Chunks, self.library))
 
     def has_chunks(self, setting: Setting) -> bool:
         """Whether the chunks of ``setting`` are there or can be made without a model."""
@@ -161,7 +165,7 @@ class Ground:
                 Surroundings.write(folder, chunks, context, prefixes, progress.advance)
 
         what = f"context of chunks ({context.summary()})"
-        found = self.workspace.load("surroundings", name, what, build, Surroundings.read)
+        found = self._load("surroundings", name, what, build, Surroundings.read)
         return IndexedTexts(chunks, title=context.title, surroundings=found)
 
     def prefix_cautions(self, setting: Setting) -> Iterator[Caution]:
@@ -179,11 +183,12 @@ class Ground:
 
     def too_long(self, setting: Setting, queries: Sequence[str]) -> dict[str, int | None]:
         """How many chunks and queries are longer than the model reads (None: not known); loads no model."""
-        embedder, texts = self.embedder(setting.embedder), TextList(queries)
-        return {
-            "chunks": embedder.count_too_long(self.lengths(setting, self.chunks(setting))),
-            "queries": embedder.count_too_long(embedder.lengths(texts, embedder.query_prefix)),
-        }
+        embedder, key = self.embedder(setting.embedder), (setting.embedder, tuple(queries))
+        if key not in self._too_long:
+            lengths = embedder.lengths(TextList(queries), embedder.query_prefix)
+            self._too_long[key] = embedder.count_too_long(lengths)
+        chunks = self.lengths(setting, self.chunks(setting))
+        return {"chunks": embedder.count_too_long(chunks), "queries": self._too_long[key]}
 
     def lengths(self, setting: Setting, chunks: Chunks) -> Counts:
         """How long each chunk is for the model, shape (chunks,); see ``CachedEmbedder.lengths``."""
@@ -195,7 +200,7 @@ class Ground:
         def build(folder: Path) -> None:
             write_array(folder / "lengths.npy", embedder.lengths(texts, embedder.document_prefix))
 
-        return self.workspace.load("lengths", name, "lengths of chunks", build, _read_lengths)
+        return self._load("lengths", name, "lengths of chunks", build, _read_lengths)
 
     def embeddings(self, setting: Setting, chunks: Chunks, *, every_byte: bool = False) -> Embeddings:
         """The vectors of all chunks; with ``every_byte`` they are checked to be what was written."""
@@ -214,7 +219,7 @@ class Ground:
             write_text(folder / "health.json", json.dumps(asdict(health)))
 
         what = f"embeddings ({setting.embedder.summary()})"
-        return self.workspace.load("embeddings", name, what, build, Embeddings.read, every_byte=every_byte)
+        return self._load("embeddings", name, what, build, Embeddings.read, every_byte=every_byte)
 
     def index(self, setting: Setting, chunks: Chunks, *, every_byte: bool = False) -> BuiltIndex:
         """The built index; with ``every_byte`` it is checked to be what was written."""
@@ -235,7 +240,7 @@ class Ground:
             return BuiltIndex(folder, sealed.id, {**description, "id": sealed.id, "bytes": sealed.size})
 
         what = f"index ({setting.store.summary()})"
-        return self.workspace.load("indexes", name, what, build, read, every_byte=every_byte)
+        return self._load("indexes", name, what, build, read, every_byte=every_byte)
 
     def reach(self, setting: Setting, *, builds: bool = True) -> dict[str, Any]:
         """What tells the ground of a setting's own searches from others; without ``builds`` not that of its index."""
@@ -291,6 +296,22 @@ class Ground:
                 "set chunker.unit: characters or chunker.tokenizer: words."
             )
         return tokenizer
+
+    def _load(
+        self,
+        kind: str,
+        name: str,
+        what: str,
+        build: Callable[[Path], None],
+        read: Callable[[Path], T],
+        *,
+        every_byte: bool = False,
+    ) -> T:
+        """As ``Workspace.load``, once in a run: settings share most stages; again where every byte is to be checked."""
+        if every_byte or (kind, name) not in self._loaded:
+            self._loaded[kind, name] = self.workspace.load(kind, name, what, build, read, every_byte=every_byte)
+        found: T = self._loaded[kind, name]
+        return found
 
     def _tokenizer(self, setting: str, path: Path) -> Tokenizer:
         """The tokenizer at ``path``, read once. Raises ModelNotFoundError."""
