@@ -290,6 +290,28 @@ def nothing_retrieved(judgments: Judgments, threshold: int = 1, *, pooled: bool 
     )
 
 
+@dataclass(frozen=True, eq=False)
+class DocumentLabels:
+    """What queries judge: ``codes``, int32 (judgments,), are the documents' positions, PADDING for unknown ones."""
+
+    judgments: Judgments
+    codes: npt.NDArray[np.int32]
+
+    @classmethod
+    def of(cls, queries: Sequence[Query], documents: Sequence[str]) -> DocumentLabels:
+        """The labels of ``queries``: of several that name one document the highest grade."""
+        labels = [highest_grades((one.doc, one.relevance) for one in query.relevant_docs) for query in queries]
+        wanted = {name for row in labels for name in row}
+        code_of = {name: code for code, name in enumerate(documents) if name in wanted}
+        codes = np.array([code_of.get(name, PADDING) for row in labels for name in row], dtype=np.int32)
+        judgments = Judgments(
+            starts=np.cumsum([0, *map(len, labels)], dtype=np.int64),
+            grades=np.array([value for row in labels for value in row.values()], dtype=np.int32),
+            ordered=np.array([query.ordered for query in queries], dtype=np.bool_),
+        )
+        return cls(judgments, codes)
+
+
 def grade(
     rankings: Rankings, documents: Sequence[str], queries: Sequence[Query], depth: int, threshold: int = 1
 ) -> GradedRankings:
@@ -301,16 +323,8 @@ def grade(
     """
     if len(rankings) != len(queries):
         raise ValueError(f"{len(rankings)} rankings for {len(queries)} queries")
-    labels = [highest_grades((one.doc, one.relevance) for one in query.relevant_docs) for query in queries]
-    wanted = {name for row in labels for name in row}
-    code_of = {name: code for code, name in enumerate(documents) if name in wanted}
-    codes = np.array([code_of.get(name, PADDING) for row in labels for name in row], dtype=np.int32)
-    judgments = Judgments(
-        starts=np.cumsum([0, *map(len, labels)], dtype=np.int64),
-        grades=np.array([value for row in labels for value in row.values()], dtype=np.int32),
-        ordered=np.array([query.ordered for query in queries], dtype=np.bool_),
-    )
-    return grade_codes(rankings.cut(depth), judgments, codes, depth, threshold)
+    labels = DocumentLabels.of(queries, documents)
+    return grade_codes(rankings.cut(depth), labels.judgments, labels.codes, depth, threshold)
 
 
 def grade_codes(

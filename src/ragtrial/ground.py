@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, astuple
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -36,10 +37,13 @@ from ragtrial.setting import Setting
 from ragtrial.storage.arrays import read_array, write_array, write_rows
 from ragtrial.storage.atomic import write_text
 from ragtrial.storage.fingerprints import file_digest, fingerprint
+from ragtrial.storage.seals import MadeOf
 from ragtrial.storage.usage import user
 from ragtrial.storage.workspace import Workspace
 from ragtrial.stores import Vectors
 from ragtrial.work import work_of_chunks, work_of_embedding, work_of_index
+
+T = TypeVar("T")
 
 
 class Ground:
@@ -51,6 +55,8 @@ class Ground:
     def __init__(self, workspace: Workspace, corpus: Path, progress: Progress, on_error: OnError = "stop") -> None:
         self.workspace = workspace
         self._progress = progress
+        self._loaded: dict[tuple[str, str], Any] = {}
+        self._too_long: dict[tuple[Embedder, tuple[str, ...]], int | None] = {}
         digest = workspace.digests.digest
         content = corpus_fingerprint(corpus, on_error, digest)
         self.documents = fingerprint(["documents", content])
@@ -125,7 +131,7 @@ class Ground:
         if chunker.needs_embedder:
             self.workspace.mark("vectors", self.embedder(setting.embedder).path.stem)
         made_of = partial(ingredients.of_chunks, self.names, setting)
-        return self.workspace.load("chunks", name, what, build, partial(Chunks, self.library), made_of=made_of)
+        return self._load("chunks", name, what, build, partial(Chunks, self.library), made_of=made_of)
 
     def has_chunks(self, setting: Setting) -> bool:
         """Whether the chunks of ``setting`` are there or can be made without a model."""
@@ -151,7 +157,7 @@ class Ground:
 
         what, name = f"context of chunks ({context.summary()})", self.names.surroundings(setting)
         made_of = partial(ingredients.of_texts, self.names, setting)
-        found = self.workspace.load("surroundings", name, what, build, Surroundings.read, made_of=made_of)
+        found = self._load("surroundings", name, what, build, Surroundings.read, made_of=made_of)
         return IndexedTexts(chunks, title=context.title, surroundings=found)
 
     def prefix_cautions(self, setting: Setting) -> Iterator[Caution]:
@@ -169,11 +175,12 @@ class Ground:
 
     def too_long(self, setting: Setting, queries: Sequence[str]) -> dict[str, int | None]:
         """How many chunks and queries are longer than the model reads (None: not known); loads no model."""
-        embedder, texts = self.embedder(setting.embedder), TextList(queries)
-        return {
-            "chunks": embedder.count_too_long(self.lengths(setting, self.chunks(setting))),
-            "queries": embedder.count_too_long(embedder.lengths(texts, embedder.query_prefix)),
-        }
+        embedder, key = self.embedder(setting.embedder), (setting.embedder, tuple(queries))
+        if key not in self._too_long:
+            lengths = embedder.lengths(TextList(queries), embedder.query_prefix)
+            self._too_long[key] = embedder.count_too_long(lengths)
+        chunks = self.lengths(setting, self.chunks(setting))
+        return {"chunks": embedder.count_too_long(chunks), "queries": self._too_long[key]}
 
     def lengths(self, setting: Setting, chunks: Chunks) -> Counts:
         """How long each chunk is for the model, shape (chunks,); see ``CachedEmbedder.lengths``."""
@@ -183,7 +190,7 @@ class Ground:
             write_array(folder / "lengths.npy", embedder.lengths(texts, embedder.document_prefix))
 
         name, made_of = self.names.lengths(setting), partial(ingredients.of_lengths, self.names, setting)
-        return self.workspace.load("lengths", name, "lengths of chunks", build, _read_lengths, made_of=made_of)
+        return self._load("lengths", name, "lengths of chunks", build, _read_lengths, made_of=made_of)
 
     def embeddings(self, setting: Setting, chunks: Chunks, *, every_byte: bool = False) -> Embeddings:
         """The vectors of all chunks; with ``every_byte`` they are checked to be what was written."""
@@ -202,7 +209,7 @@ class Ground:
             self.workspace.rates.note(work_of_embedding(embedder), made.amount, made.seconds)
 
         what, name = f"embeddings ({setting.embedder.summary()})", self.names.embeddings(setting)
-        return self.workspace.load(
+        return self._load(
             "embeddings", name, what, build, Embeddings.read,
             every_byte=every_byte, made_of=partial(ingredients.of_embeddings, self.names, setting),
         )  # fmt: skip
@@ -226,7 +233,7 @@ class Ground:
             return BuiltIndex(folder, sealed.id, {**description, "id": sealed.id, "bytes": sealed.size})
 
         what, made_of = f"index ({setting.store.summary()})", partial(ingredients.of_index, self.names, setting)
-        return self.workspace.load("indexes", name, what, build, read, every_byte=every_byte, made_of=made_of)
+        return self._load("indexes", name, what, build, read, every_byte=every_byte, made_of=made_of)
 
     def stand(self, setting: Setting) -> None:
         """Make what the name of any search of ``setting`` hangs on: what stands under it and under its parts."""
@@ -252,6 +259,25 @@ class Ground:
         start = time.perf_counter()
         yield
         self.workspace.rates.note(work, amount, time.perf_counter() - start)
+
+    def _load(
+        self,
+        kind: str,
+        name: str,
+        what: str,
+        build: Callable[[Path], None],
+        read: Callable[[Path], T],
+        *,
+        made_of: Callable[[], MadeOf],
+        every_byte: bool = False,
+    ) -> T:
+        """As ``Workspace.load``, once in a run: settings share most stages; again where every byte is to be checked."""
+        if every_byte or (kind, name) not in self._loaded:
+            self._loaded[kind, name] = self.workspace.load(
+                kind, name, what, build, read, every_byte=every_byte, made_of=made_of
+            )
+        found: T = self._loaded[kind, name]
+        return found
 
 
 def _read_lengths(folder: Path) -> Counts:

@@ -207,11 +207,12 @@ class RetrievalEvaluator:
 
     def one_by_one(self) -> Iterator[Setting]:
         """The settings in the order of the config; a model leaves the memory after the last setting that needs it."""
-        for position, setting in enumerate(self.settings, 1):
+        last = {one.embedder: place for place, setting in enumerate(self.settings) for one in setting.tree()}
+        for place, setting in enumerate(self.settings):
             yield setting
-            later = {one.embedder for other in self.settings[position:] for one in other.tree()}
-            for embedder in {one.embedder for one in setting.tree()} - later:
-                self.ground.release(embedder)
+            for embedder in {one.embedder for one in setting.tree()}:
+                if last[embedder] == place:
+                    self.ground.release(embedder)
 
     def run(self, results: Sequence[ExperimentResults]) -> list[ExperimentResults]:
         """``results``, from any source, with evaluations added, per query and as means.

@@ -14,7 +14,7 @@ from ragtrial.config.models import EvaluatorOptions
 from ragtrial.dataset.library import Library
 from ragtrial.errors import LabelsError
 from ragtrial.evaluators import EVALUATORS, Evaluation
-from ragtrial.grading import GradedRankings, grade, grade_spans
+from ragtrial.grading import DocumentLabels, GradedRankings, grade_codes, grade_spans
 from ragtrial.judgments import Bools
 from ragtrial.outcomes import SettingRankings
 from ragtrial.overlaps import Overlaps
@@ -72,6 +72,10 @@ class Judge:
         """The labels as passages of documents, for ``unit: span``."""
         return span_labels(self._queries, self._library)
 
+    @cached_property
+    def _document_labels(self) -> DocumentLabels:
+        return DocumentLabels.of(self._queries, self._library.ids)
+
     def score(self, rankings: SettingRankings) -> Scored:
         """``rankings``, graded and evaluated."""
         graded = self._graded(rankings, rankings.retrieved)
@@ -100,7 +104,8 @@ class Judge:
         options, top_k = self._options, rankings.setting.retriever.top_k
         ranked, chunks = retrieved.collapsed.rankings, rankings.chunks
         if options.unit == "document":
-            return grade(ranked, chunks.library.ids, self._queries, top_k, options.relevance_threshold)
+            labels = self._document_labels
+            return grade_codes(ranked.cut(top_k), labels.judgments, labels.codes, top_k, options.relevance_threshold)
         overlaps = Overlaps(
             ranked.cut(top_k).codes,
             ChunkSpans(chunks.document, chunks.start, chunks.end),

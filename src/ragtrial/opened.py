@@ -97,4 +97,4 @@ def _open(ground: Ground, setting: Setting) -> Index:
     except StoreError as error:
         workspace = ground.workspace
         workspace.drop_damaged("indexes", folder.name, workspace.build_id("indexes", folder.name), error)
-        return setting.store.open(vectors, ground.index(setting, chunks).folder)
+        return setting.store.open(vectors, ground.index(setting, chunks, every_byte=True).folder)

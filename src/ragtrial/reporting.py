@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
+
+import numpy as np
 
 from ragtrial.audit import audit_cautions
 from ragtrial.config import ExperimentConfig
@@ -168,10 +170,10 @@ def ranking_rows(scored: Scored) -> Iterator[dict[str, Any]]:
         units = [unit for unit in collapsed.units[index].tolist() if unit != PADDING]
         yield {
             "query": name,
-            "docs": [chunks.document_id(unit) for unit in units],
-            "chunks": [chunks.id(unit) for unit in units],
-            "starts": [int(chunks.start[unit]) for unit in units],
-            "ends": [int(chunks.end[unit]) for unit in units],
+            "docs": [chunks.library.ids[document] for document in chunks.document[units].tolist()],
+            "chunks": chunks.ids(units),
+            "starts": chunks.start[units].tolist(),
+            "ends": chunks.end[units].tolist(),
             "scores": [_known(score) for score in collapsed.rankings.scores[index, : len(units)].tolist()],
         }
 
@@ -182,8 +184,8 @@ def text_rows(scored: Sequence[Scored]) -> Iterator[dict[str, Any]]:
     for one in scored:
         chunks = one.rankings.chunks
         found = one.rankings.retrieved.collapsed.units
-        for unit in sorted({int(unit) for unit in found[found != PADDING]}):
-            name = chunks.id(unit)
+        units = np.unique(found[found != PADDING]).tolist()
+        for unit, name in zip(units, chunks.ids(units), strict=True):
             if name not in seen:
                 seen.add(name)
                 document, pages = int(chunks.document[unit]), chunks.pages(unit)
@@ -249,34 +251,36 @@ def _context_parts(scored: Scored) -> Iterator[ContextPart]:
 
 
 def _query_scores(scored: Scored) -> Iterator[QueryScores]:
-    chunks, collapsed = scored.rankings.chunks, scored.rankings.retrieved.collapsed
     passages = _passage_parts(scored.graded)
-    for index, name in enumerate(scored.query_ids):
-        hits, grades = [], scored.graded.grades_by_rank(index)
-        tokens = scored.rankings.sizes.of_hits(index)
-        for rank, unit in enumerate(collapsed.units[index, :HITS_SHOWN].tolist(), 1):
-            if unit == PADDING:
-                break
-            hits.append(
-                HitPart(
-                    doc=chunks.document_id(unit),
-                    chunk=chunks.id(unit),
-                    start=int(chunks.start[unit]),
-                    end=int(chunks.end[unit]),
-                    rank=rank,
-                    score=_known(float(collapsed.rankings.scores[index, rank - 1])),
-                    grade=grades.get(rank),
-                    tokens=None if tokens is None else tokens[rank - 1],
-                )
-            )
+    dropped = scored.rankings.retrieved.collapsed.dropped.tolist()
+    values = {metric: one.as_list() for metric, one in scored.evaluations.items()}
+    rows = zip(scored.query_ids, ranking_rows(scored), strict=True)
+    for index, (name, found) in enumerate(rows):
         yield QueryScores(
             id=name,
-            evaluations={metric: one.of(index) for metric, one in scored.evaluations.items()},
-            hits=hits,
+            evaluations={metric: column[index] for metric, column in values.items()},
+            hits=list(_hit_parts(scored, index, found)),
             short=bool(scored.graded.lengths[index] < scored.top_k),
             skipped=bool(scored.rankings.skipped[index]),
-            collapsed=int(collapsed.dropped[index]),
+            collapsed=dropped[index],
             passages=passages[index] if passages else None,
+        )
+
+
+def _hit_parts(scored: Scored, index: int, found: Mapping[str, Any]) -> Iterator[HitPart]:
+    """The first hits of a query, from its row of ``ranking_rows``."""
+    grades, tokens = scored.graded.grades_by_rank(index), scored.rankings.sizes.of_hits(index)
+    columns = zip(*(found[name] for name in ("docs", "chunks", "starts", "ends", "scores")), strict=True)
+    for rank, (doc, chunk, start, end, score) in enumerate(islice(columns, HITS_SHOWN), 1):
+        yield HitPart(
+            doc=doc,
+            chunk=chunk,
+            start=start,
+            end=end,
+            rank=rank,
+            score=score,
+            grade=grades.get(rank),
+            tokens=None if tokens is None else tokens[rank - 1],
         )
 
 

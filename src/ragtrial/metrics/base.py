@@ -216,6 +216,8 @@ class Metric:
             if parameter.always or given.get(key, parameter.default) != parameter.default
         )
         object.__setattr__(self, "parameters", shown)
+        if not self.gains:
+            return
         grades = np.array([grade for grade, _ in self.gains], dtype=np.int64)
         usual = gains_of(grades, {}, exponential=given.get("gain") == "exp")
         other = tuple(pair for pair, gain in zip(self.gains, usual, strict=True) if pair[1] != gain)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ragtrial.errors import Fault, MetricError, did_you_mean, listed
 from ragtrial.metrics.base import METRICS, Alias, Definition, Metric, Value
@@ -53,6 +54,7 @@ MOST_K = 1_000_000
 """The largest cutoff: rankings are not that long, and some metrics need memory for each place."""
 
 
+@lru_cache(maxsize=1000)
 def parse_metric(text: str) -> Metric:
     """The metric that a spelling means: ``ndcg@10``, or another tool's ``NDCG@10``, ``ndcg_cut_10``, ``MRR@10``.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -170,12 +170,16 @@ class Bm25Retriever(ChunkRetriever):
         }
 
 
+_installed = cache(version)
+"""The version of a package; reading it takes longer than all else in a fingerprint."""
+
+
 def _reading_version() -> list[Any]:
-    return [analysis.VERSION, version("PyStemmer"), analysis.UNICODE]
+    return [analysis.VERSION, _installed("PyStemmer"), analysis.UNICODE]
 
 
 def _weighing_version() -> list[Any]:
-    return [index.VERSION, version("bm25s")]
+    return [index.VERSION, _installed("bm25s")]
 
 
 class _OpenBm25:

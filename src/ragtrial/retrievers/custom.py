@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -174,6 +176,5 @@ def _said(
 
 def _rises(answer: Answer) -> bool:
     """Whether a score is above the one before it; those that are not known say nothing."""
-    scores = np.array([hit.score for hit in answer.hits])
-    scores = scores[~np.isnan(scores)]
-    return bool((np.diff(scores) > 0).any())
+    scores = [hit.score for hit in answer.hits if not math.isnan(hit.score)]
+    return any(later > earlier for earlier, later in pairwise(scores))

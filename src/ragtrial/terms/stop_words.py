@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import ConfigError, Fault
@@ -19,10 +22,23 @@ def stop_words_of(language: str) -> frozenset[str]:
     """The list of a language of ``STOP_WORD_LANGUAGES``; empty for "none"."""
     if language == NO_STOP_WORDS:
         return frozenset()
-    from bm25s import stopwords
-
     suffix = {"english": "EN", "english_plus": "EN_PLUS"}.get(language, language.upper())
-    return frozenset(getattr(stopwords, f"STOPWORDS_{suffix}"))
+    return frozenset(getattr(_lists(), f"STOPWORDS_{suffix}"))
+
+
+@cache
+def _lists() -> ModuleType:
+    """The lists of bm25s without the rest of it, which takes half a second to import."""
+    package = find_spec("bm25s")
+    places = package.submodule_search_locations if package else None
+    if not places:
+        raise ModuleNotFoundError("No module named 'bm25s'", name="bm25s")
+    spec = spec_from_file_location("bm25s.stopwords", Path(places[0]) / "stopwords.py")
+    if spec is None or spec.loader is None:
+        raise ModuleNotFoundError("No module named 'bm25s.stopwords'", name="bm25s.stopwords")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def read_stop_words(path: Path) -> frozenset[str]:

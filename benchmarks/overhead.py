@@ -1,0 +1,335 @@
+"""What ragtrial does around a retriever, as a share of the retriever's own time, at 1,000 queries.
+
+    python benchmarks/overhead.py [--vectors 100000] [--chroma 20000] [--queries 1000] [--rounds 5] [--beir PATH]
+                                  [--json PATH] [--case dense|chroma|bm25|custom] [--profile]
+
+Each case is a setting of a real config, with chunks, vectors and index made before. In every round its rankings go,
+and ``Plan.rankings`` (search, collapse, asking again, saving, sizes; without latency and audit) and
+``RetrievalEvaluator.score`` make them again. Own is the time inside the retriever: for ``dense`` in ``Index.search``
+(of the exact store, and of Chroma), for ``bm25`` in its whole search, for ``custom`` in the user's function, which
+expands each query by the titles of what bm25s finds for it: a few milliseconds' work. Opening is apart: every byte of
+vectors and index is checked before they are searched, once in a run, and the index is loaded. The rest is ragtrial's,
+and the share is of that. Medians of rounds; the first warms up.
+
+Dense vectors are like those of models (see search.py), of 384 numbers, one for each document; documents and queries of
+the other cases are those of a folder in the BEIR layout, queries repeated with a word more until there are enough.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import json
+import os
+import pstats
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ragtrial import RetrievalEvaluator, load_config, opened, plan
+from ragtrial.environment import environment
+from ragtrial.rankings import Floats, Rankings
+from ragtrial.records import Question
+from ragtrial.retrievers import Candidates, OpenRetriever
+from ragtrial.retrievers.base import Materials
+from ragtrial.retrievers.bm25 import Bm25Retriever
+from ragtrial.retrievers.custom import CustomRetriever
+from ragtrial.retrievers.dense import DenseRetriever
+from ragtrial.setting import Setting
+from ragtrial.stores import Index
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+DIMENSION = 384
+REMADE = ("rankings", "sizes", "answers")
+CONFIG = """\
+experiment: overhead
+dataset: {{corpus: corpus.jsonl, queries: prompt_queries.json}}
+chunker: {{kind: document}}
+embedder: {{kind: custom, function: "overhead:vectors_of"}}
+store: {{kind: {store}}}
+retrievers:
+  {retriever}
+latency: false
+output: {{directory: results}}
+workspace: workspace
+"""
+RETRIEVERS = {
+    "dense": "dense: {kind: dense, top_k: 10}",
+    "chroma": "dense: {kind: dense, top_k: 10}",
+    "bm25": "bm25: {kind: bm25, top_k: 10}",
+    "custom": 'custom: {kind: custom, function: "overhead:one_by_one", top_k: 10}',
+}
+
+
+class Clock:
+    """Seconds that were spent in some blocks."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    @contextmanager
+    def runs(self) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds += time.perf_counter() - start
+
+
+own, opening = Clock(), Clock()
+
+
+@dataclass(frozen=True)
+class ClockedIndex:
+    index: Index
+
+    def search(self, queries: Floats, depth: int) -> Rankings:
+        with own.runs():
+            return self.index.search(queries, depth)
+
+
+class ClockedMaterials:
+    """The materials of a setting, with a clock at its index."""
+
+    def __init__(self, materials: Materials) -> None:
+        self._materials = materials
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._materials, name)
+
+    def index(self) -> Any:
+        return ClockedIndex(self._materials.index())
+
+
+@dataclass(frozen=True)
+class ClockedRetriever:
+    retriever: OpenRetriever
+
+    def search(self, questions: Sequence[Question], depth: int) -> Candidates:
+        with own.runs():
+            return self.retriever.search(questions, depth)
+
+
+class ClockedDense(DenseRetriever):
+    def open(self, materials: Materials) -> OpenRetriever:
+        return super().open(ClockedMaterials(materials))  # type: ignore[arg-type]
+
+
+class ClockedBm25(Bm25Retriever):
+    def open(self, materials: Materials) -> OpenRetriever:
+        made = super().open(materials)
+        with opening.runs():
+            made.search([], 1)  # reads its index
+        return ClockedRetriever(made)
+
+
+CLOCKED = {DenseRetriever: ClockedDense, Bm25Retriever: ClockedBm25}
+
+
+class Shelf:
+    """What the functions of the configs look things up in."""
+
+    def __init__(self) -> None:
+        self.vectors: dict[str, Floats] = {}
+        self.beir = Path()
+
+    @cached_property
+    def documents(self) -> list[dict[str, str]]:
+        lines = (self.beir / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    @cached_property
+    def queries(self) -> list[str]:
+        lines = (self.beir / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line)["text"] for line in lines]
+
+    @cached_property
+    def bm25(self) -> Any:
+        import bm25s
+
+        model = bm25s.BM25()
+        texts = [f"{one['title']} {one['text']}" for one in self.documents]
+        model.index(bm25s.tokenize(texts, show_progress=False), show_progress=False)
+        return model
+
+
+shelf = Shelf()
+
+
+def vectors_of(texts: list[str]) -> list[Floats]:
+    """The vector of each text, made before."""
+    return [shelf.vectors[text] for text in texts]
+
+
+def one_by_one(queries: list[str], top_k: int) -> list[list[tuple[str, float]]]:
+    """What bm25s finds for each query and for the ten best texts: ranks of all these rankings together (rrf)."""
+    import bm25s
+
+    model, documents = shelf.bm25, shelf.documents
+    with own.runs():
+        answers = []
+        for query in queries:
+            first, _ = found_by(bm25s, model, [query], top_k)
+            titles = [documents[number]["title"] for number in first[0].tolist()]
+            rankings = [first[0].tolist(), *found_by(bm25s, model, titles, top_k)[0].tolist()]
+            sums: dict[int, float] = {}
+            for ranking in rankings:
+                for rank, number in enumerate(ranking, 1):
+                    sums[number] = sums.get(number, 0.0) + 1 / (60 + rank)
+            best = sorted(sums, key=sums.__getitem__, reverse=True)[:top_k]
+            answers.append([(documents[number]["_id"], sums[number]) for number in best])
+        return answers
+
+
+def found_by(bm25s: Any, model: Any, texts: list[str], top_k: int) -> Any:
+    """The places and scores of what bm25s finds for ``texts``."""
+    tokens = bm25s.tokenize(texts, show_progress=False)
+    return model.retrieve(tokens, k=top_k, show_progress=False, backend_selection="numpy")
+
+
+@dataclass(frozen=True)
+class Round:
+    """Seconds of one round."""
+
+    whole: float
+    own: float
+    opening: float
+
+    @property
+    def share(self) -> float:
+        """What is neither the retriever's own nor opening, over the retriever's own."""
+        return (self.whole - self.own - self.opening) / self.own
+
+
+def write_case(folder: Path, name: str, count: int, queries: int) -> None:
+    """The config of a case, its documents and its labels: two documents for each query, of any."""
+    if name in ("dense", "chroma"):
+        from search import like_embeddings
+
+        documents = [{"_id": f"d{number}", "title": "", "text": f"document {number}"} for number in range(count)]
+        texts = [f"query {number}" for number in range(queries)]
+        given = [one["text"] for one in documents]
+        shelf.vectors = dict(zip(given, like_embeddings(count, DIMENSION, seed=1), strict=True))
+        shelf.vectors |= dict(zip(texts, like_embeddings(queries, DIMENSION, seed=2), strict=True))
+    else:
+        documents = shelf.documents
+        repeated = shelf.queries * (queries // len(shelf.queries) + 1)
+        texts = [f"{text} {number}" for number, text in enumerate(repeated[:queries])]
+    rows = [json.dumps(one) for one in documents]
+    (folder / "corpus.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    labelled = []
+    for number, text in enumerate(texts):
+        judged = [documents[place % len(documents)]["_id"] for place in (7 * number, 7 * number + 3)]
+        labelled.append({"id": str(number), "text": text, "relevant_docs": [{"doc": one} for one in judged]})
+    (folder / "prompt_queries.json").write_text(json.dumps({"queries": labelled}), encoding="utf-8")
+    store = "chroma" if name == "chroma" else "exact"
+    (folder / "config.yaml").write_text(CONFIG.format(store=store, retriever=RETRIEVERS[name]), encoding="utf-8")
+
+
+def clocked(setting: Setting) -> Setting:
+    """The same setting with clocks in its retriever; of a function of the user's that has its own."""
+    if isinstance(setting.retriever, CustomRetriever):
+        return setting
+    kind = CLOCKED[type(setting.retriever)]  # type: ignore[index]
+    return replace(setting, retriever=kind.model_validate(setting.retriever.model_dump(exclude_unset=True)))
+
+
+def one_round(folder: Path, profiler: cProfile.Profile | None = None) -> Round:
+    """The rankings and scores of the case in ``folder``, made anew by a new evaluator."""
+    for kind in REMADE:
+        shutil.rmtree(folder / "workspace" / kind, ignore_errors=True)
+    evaluator = RetrievalEvaluator(load_config(folder / "config.yaml"))
+    evaluator.settings = [clocked(one) for one in evaluator.settings]
+    evaluator.prepare()
+    (setting,), questions = evaluator.settings, evaluator.questions
+    if setting.has_index:
+        evaluator.ground.index(setting, evaluator.ground.chunks(setting))
+    own.seconds = opening.seconds = 0.0
+    with profiler or nullcontext():
+        start = time.perf_counter()
+        evaluator.score(evaluator.plan.rankings(setting, questions))
+        whole = time.perf_counter() - start
+    return Round(whole, own.seconds, opening.seconds)
+
+
+def clocked_opening(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, which opens something, with the clock of opening."""
+
+    def timed(*given: Any, **named: Any) -> Any:
+        with opening.runs():
+            return function(*given, **named)
+
+    return timed
+
+
+def measured(name: str, count: int, queries: int, rounds: int, *, profile: bool) -> list[Round]:
+    """The rounds of one case, without the first, which makes what is searched."""
+    with tempfile.TemporaryDirectory() as given:
+        folder = Path(given)
+        write_case(folder, name, count, queries)
+        one_round(folder)
+        if profile:
+            profiler = cProfile.Profile()
+            one_round(folder, profiler)
+            pstats.Stats(profiler).sort_stats("cumulative").print_stats(60)
+        return [one_round(folder) for _ in range(rounds)]
+
+
+def row(name: str, rounds: Sequence[Round]) -> dict[str, Any]:
+    """One line of the table, printed at once."""
+    made = {
+        "case": name,
+        "own": statistics.median(one.own for one in rounds),
+        "whole": statistics.median(one.whole for one in rounds),
+        "opening": statistics.median(one.opening for one in rounds),
+        "share": statistics.median(one.share for one in rounds),
+        "lowest": min(one.share for one in rounds),
+        "highest": max(one.share for one in rounds),
+        "rounds": len(rounds),
+    }
+    print(
+        f"{name:<24} {made['own']:>8.3f} s {made['whole']:>8.3f} s {made['opening']:>8.3f} s {made['share']:>7.1%}  "
+        f"({made['lowest']:.1%} to {made['highest']:.1%})",
+        flush=True,
+    )
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    data = os.environ.get("RAGTRIAL_TEST_DATA")
+    parser.add_argument("--beir", type=Path, default=Path(data) / "scifact" if data else None, required=not data)
+    parser.add_argument("--vectors", type=int, default=100_000)
+    parser.add_argument("--chroma", type=int, default=20_000, help="vectors of the index that Chroma searches")
+    parser.add_argument("--queries", type=int, default=1_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--case", choices=list(RETRIEVERS), action="append", help="only this one; may be repeated")
+    parser.add_argument("--profile", action="store_true", help="print where the time of a round goes, too")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    shelf.beir = options.beir
+    sys.modules["overhead"] = sys.modules["__main__"]  # whose clocks and shelf the functions of the configs use
+    plan.AUDITED_BELOW = 0
+    opened._open = clocked_opening(opened._open)  # noqa: SLF001 - what opens the indexes
+    about = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "load": os.getloadavg()[0], **environment()}
+    print(f"{options.queries:,} queries; load {about['load']:.1f}, {about['cpus']} CPUs, {about['system']}")
+    print(f"{'':<24} {'own':>10} {'whole':>10} {'opening':>10} {'share':>7}  (of single rounds)")
+    counts = {"dense": options.vectors, "chroma": options.chroma, "bm25": 0, "custom": 0}
+    rows = []
+    for name in options.case or counts:
+        rounds = measured(name, counts[name], options.queries, options.rounds, profile=options.profile)
+        rows.append(row(f"{name}, {counts[name] or len(shelf.documents):,} texts", rounds))
+    if options.json:
+        options.json.write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
