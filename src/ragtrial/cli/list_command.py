@@ -10,7 +10,7 @@ import click
 
 from ragtrial.cli.terminal import Terminal, common_options
 
-_KINDS = ("retrievers", "chunkers", "embedders", "stores", "metrics", "runs")
+_KINDS = ("retrievers", "refiners", "chunkers", "embedders", "stores", "metrics", "runs")
 
 
 @click.command("list")
@@ -20,7 +20,7 @@ _KINDS = ("retrievers", "chunkers", "embedders", "stores", "metrics", "runs")
 def command(terminal: Terminal, what: str, results: str) -> int:
     """List the runs there are, or what a config may name.
 
-    WHAT is runs (the default), retrievers, chunkers, embedders, stores or metrics.
+    WHAT is runs (the default), retrievers, refiners, chunkers, embedders, stores or metrics.
     """
     rows = _runs(Path(results)) if what == "runs" else _metrics() if what == "metrics" else _members(what)
     if not rows and what == "runs":
@@ -35,11 +35,13 @@ def command(terminal: Terminal, what: str, results: str) -> int:
 def _members(what: str) -> list[tuple[str, str]]:
     from ragtrial.chunkers import CHUNKERS
     from ragtrial.embedders import EMBEDDERS
+    from ragtrial.refiners import REFINERS
     from ragtrial.retrievers import RETRIEVERS
     from ragtrial.stores import STORES
 
     families: dict[str, Iterable[tuple[str, type]]] = {
         "retrievers": RETRIEVERS.members(),
+        "refiners": REFINERS.members(),
         "chunkers": CHUNKERS.members(),
         "embedders": EMBEDDERS.members(),
         "stores": STORES.members(),
