@@ -104,7 +104,7 @@ def run_python(code: str, folder: Path) -> str:
 def test_the_retrievers_and_the_sweep_of_the_readme_are_a_config(root: Path, tmp_path: Path) -> None:
     from ragtrial import load_config
 
-    head = CONFIG.partition("retrievers:")[0].replace("{kind: document}", "{kind: recursive, overlap: 0}")
+    head = CONFIG.partition("retrievers:")[0].replace("{kind: document}", "{kind: recursive, unit: characters}")
     write_files(tmp_path, {"config.yaml": head + "".join(blocks(root, "yaml"))})
     settings = load_config(tmp_path / "config.yaml")
     assert list(settings.retrievers) == ["dense", "bm25", "hybrid", "reranked"]
