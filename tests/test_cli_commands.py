@@ -10,6 +10,7 @@ import pytest
 
 from ragtrial.embedders import EMBEDDERS
 from ragtrial.metrics import METRICS
+from ragtrial.refiners import REFINERS
 from ragtrial.report import load_report
 from small_experiment import BROKEN, CONFIG, LABELS, ragtrial, small_experiment
 
@@ -57,6 +58,15 @@ def test_init_gives_an_experiment_that_validates_and_runs_as_it_is(tmp_path: Pat
     )
     assert prompts.json[0]["tokens"] > 20
     assert prompts.json[0]["tokenizer"] == "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def test_the_hybrid_that_init_leaves_out_is_right_once_it_is_taken_in(tmp_path: Path, capsys: Capture) -> None:
+    ragtrial(capsys, "init", "trial")
+    config = tmp_path / "trial" / "experiment.yaml"
+    config.write_text(config.read_text(encoding="utf-8").replace("\n  # ", "\n  "), encoding="utf-8")
+    made = ragtrial(capsys, "validate", "trial/experiment.yaml")
+    assert made.code == 0
+    assert "experiment.yaml is right; 4 settings" in made.out
 
 
 def test_init_writes_here_unless_told_where(tmp_path: Path, capsys: Capture) -> None:
@@ -435,7 +445,9 @@ def test_list_gives_every_metric_and_every_kind_with_a_sentence(capsys: Capture)
     assert [row["name"] for row in metrics] == METRICS.names()
     embedders = ragtrial(capsys, "list", "embedders", "--json").json
     assert [row["name"] for row in embedders] == EMBEDDERS.names()
-    assert all(row["description"] for row in metrics + embedders)
+    refiners = ragtrial(capsys, "list", "refiners", "--json").json
+    assert [row["name"] for row in refiners] == REFINERS.names()
+    assert all(row["description"] for row in metrics + embedders + refiners)
     for what in ("retrievers", "chunkers", "stores"):
         assert ragtrial(capsys, "list", what).code == 0
 

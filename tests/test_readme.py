@@ -11,6 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from corpora import write_files
+from ragtrial.refiners import REFINERS
+from ragtrial.retrievers import RETRIEVERS
+from small_experiment import CONFIG
+
 SHIPPED = ("configs", "data", "constraints", "prompt_queries.json", "Makefile", "pyproject.toml", "README.md")
 
 
@@ -94,6 +99,23 @@ def run_python(code: str, folder: Path) -> str:
     done = run(f"{sys.executable} readme_example.py", folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_the_retrievers_and_the_sweep_of_the_readme_are_a_config(root: Path, tmp_path: Path) -> None:
+    from ragtrial import load_config
+
+    head = CONFIG.partition("retrievers:")[0].replace("{kind: document}", "{kind: recursive, unit: characters}")
+    write_files(tmp_path, {"config.yaml": head + "".join(blocks(root, "yaml"))})
+    settings = load_config(tmp_path / "config.yaml")
+    assert list(settings.retrievers) == ["dense", "bm25", "hybrid", "reranked"]
+    assert settings.sweep is not None
+
+
+def test_every_kind_of_retriever_and_refiner_is_in_the_readme(root: Path) -> None:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    kinds = re.findall(r"^\| \[?`(\w+)`(?:\]\(\S+\))? \|", text, flags=re.MULTILINE)
+    assert kinds == ["dense", "bm25", "custom", "run_file", "fusion", "expand", "rerank", "mmr", "parent"]
+    assert set(kinds) == {*RETRIEVERS.names(), *REFINERS.names()}
 
 
 def test_the_labels_of_the_readme_are_labels(root: Path, tmp_path: Path) -> None:

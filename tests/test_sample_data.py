@@ -14,11 +14,15 @@ from ragtrial.dataset.resolution import ResolvedLabels, resolve
 CONFIGS = (
     "beir",
     "chroma-collection",
+    "chunk-size",
     "chunking",
     "chunking_evaluation",
     "contextual",
     "custom-embedder",
+    "hybrid",
+    "langchain",
     "quickstart",
+    "top-k",
 )
 
 

@@ -1,0 +1,248 @@
+"""The guides tell the truth: their configs run on the sample data with the real model, and come to what they show."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ragtrial import Report, load_report
+from ragtrial.report_parts import SettingPart
+
+GUIDES = ("chunk-size", "hybrid", "langchain", "top-k")
+ALIKE = 0.02
+"""Machines differ in the last bits of vectors, so a chunk may stand one rank higher or lower."""
+
+_BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A copy of the sample data and configs. All guides share a workspace: chunks of 200 are embedded once."""
+
+    folder: Path
+
+    def run(self, *command: str) -> str:
+        """What a command printed that ended well."""
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "COLUMNS": "160", "RAGTRIAL_WORKSPACE": str(self.folder / "kept")}
+        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def report(self, experiment: str) -> Report:
+        """The latest of an experiment."""
+        results = self.folder / "results" / experiment
+        return load_report(results / (results / "latest").read_text(encoding="utf-8").strip())
+
+    def variant(self, name: str, *changes: tuple[str, str]) -> str:
+        """The path of a copy of a config with other text in it."""
+        text = (self.folder / "configs" / f"{name}.yaml").read_text(encoding="utf-8")
+        for old, new in changes:
+            assert text.count(old) == 1, old
+            text = text.replace(old, new)
+        (self.folder / "configs" / f"{name}-variant.yaml").write_text(text, encoding="utf-8")
+        return f"configs/{name}-variant.yaml"
+
+
+@pytest.fixture(scope="module")
+def place(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    folder = tmp_path_factory.mktemp("guides")
+    for name in ("configs", "data"):
+        shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns(".ragtrial", "__pycache__"))
+    shutil.copy(root / "prompt_queries.json", folder)
+    for guide in GUIDES:  # latency takes as long as all the rest, and no guide shows it
+        with (folder / "configs" / f"{guide}.yaml").open("a", encoding="utf-8") as config:
+            config.write("latency: false\n")
+    return Place(folder)
+
+
+def blocks(root: Path, guide: str, language: str) -> list[str]:
+    page = (root / "docs" / "guides" / f"{guide}.md").read_text(encoding="utf-8")
+    return [block["code"] for block in _BLOCK.finditer(page) if block["language"] == language]
+
+
+def tables(text: str) -> list[tuple[list[str], dict[str, list[str]]]]:
+    """Of each table its header, and the cells of its rows by the first; two spaces or more stand between cells."""
+    found = []
+    for table in text.strip().split("\n\n"):
+        head, *rows = ([*re.split(r" {2,}", line.strip())] for line in table.splitlines())
+        found.append((head, {name: cells for name, *cells in rows}))
+    return found
+
+
+def assert_shown(shown: str, setting: SettingPart, within: float) -> None:
+    """The scores of the setting in the tables of a page are its own."""
+    of_setting = [(head, rows[setting.name]) for head, rows in tables(shown) if setting.name in rows]
+    assert of_setting
+    for head, cells in of_setting:
+        is_budget = head[0].startswith("within ")
+        assert setting.budget is not None or not is_budget
+        scores = setting.budget.scores if setting.budget is not None and is_budget else setting.scores
+        for metric, cell in zip(head[1:], cells, strict=True):
+            if metric == "n":
+                assert int(cell) == scores[head[1]].n
+            elif metric == "hits":
+                assert setting.budget is not None
+                assert setting.budget.hits == pytest.approx(float(cell), abs=max(0.06, 20 * within))
+            else:
+                value, *n = cell.split()
+                assert scores[metric].mean == pytest.approx(float(value), abs=0.00006 + within), (setting.name, metric)
+                assert n in ([], [f"({scores[metric].n})"])
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_what_a_guide_shows_of_its_config_stands_in_it(root: Path, guide: str) -> None:
+    (shown,) = (yaml.safe_load(block) for block in blocks(root, guide, "yaml"))
+    config = yaml.safe_load((root / "configs" / f"{guide}.yaml").read_text(encoding="utf-8"))
+    for section, options in shown.items():
+        for name, value in options.items():
+            there = config[section][name]
+            assert there == value or (isinstance(value, dict) and value.items() <= there.items()), (section, name)
+        if section == "retrievers":
+            assert set(options) == set(config[section])
+
+
+def test_the_hybrid_guide_s_command_and_program_print_what_it_shows(root: Path, place: Place) -> None:
+    run, show = blocks(root, "hybrid", "sh")
+    place.run(*run.split())
+    report = place.report("hybrid")
+    of_all, by_tag = blocks(root, "hybrid", "text")
+    for setting in report.settings:
+        assert_shown(of_all, setting, within=0.0 if setting.name == "bm25" else ALIKE)
+    (code,) = blocks(root, "hybrid", "python")
+    ((head, expected),), ((printed_head, printed),) = tables(by_tag), tables(place.run(sys.executable, "-c", code))
+    assert (printed_head, set(printed)) == (head, set(expected))
+    for name, cells in expected.items():
+        assert [float(cell) for cell in printed[name]] == pytest.approx([float(cell) for cell in cells], abs=ALIKE)
+    dense, bm25 = (place.run(*line.split()) for line in show.splitlines())
+    assert "hub/hub-power-supply.md" in "\n".join(bm25.splitlines()[:14])
+    assert "hub/hub-power-supply.md" not in "\n".join(dense.splitlines()[:14])
+
+
+def test_what_the_hybrid_guide_reads_from_its_tables_is_so(place: Place) -> None:
+    """BM25 first on codes and last on paraphrases, dense the other way round, fusion ahead on the mean."""
+    report = place.report("hybrid")
+    tags = {query.id: query.tags for query in report.queries}
+
+    def scores(setting: str, tag: str, metric: str = "ndcg@10") -> list[float]:
+        values = {one.id: one.evaluations[metric] for one in report.setting(setting).queries}
+        return [value for name, value in values.items() if value is not None and tag in tags[name]]
+
+    def order(tag: str) -> list[str]:
+        return sorted((one.name for one in report.settings), key=lambda name: -sum(scores(name, tag)))
+
+    assert [one.name for one in report.ranked_settings()] == ["weighted", "rrf", "dense", "bm25"]
+    assert (order("error-code")[0], order("error-code")[-1]) == ("bm25", "dense")
+    assert (order("paraphrase")[0], order("paraphrase")[-1]) == ("dense", "bm25")
+    assert scores("bm25", "error-code", "rr@10") == [1.0] * 13
+    assert len(scores("bm25", "paraphrase")) == 18
+    (glowing,) = (one for one in report.setting("bm25").queries if one.id == "hub-06")
+    assert glowing.evaluations["ndcg@10"] == 0.0
+
+
+def test_the_top_k_guide_s_commands_print_what_it_shows(root: Path, place: Place) -> None:
+    run, *show = "".join(blocks(root, "top-k", "sh")).splitlines()
+    place.run(*run.split())
+    dense = place.report("top-k").setting("dense")
+    (shown,) = blocks(root, "top-k", "text")
+    *scores, context = tables(shown)
+    assert_shown(shown.rpartition("\n\n")[0], dense, within=ALIKE)
+    for line, (head, _) in zip(show, scores, strict=True):
+        (table, *others) = place.run(*line.split()).split("\n\n")[1:]
+        assert tables(table)[0][0] == head
+        assert tables(others[0])[0][0] == context[0]
+    sizes = {f"@{one.k}": one.tokens for one in dense.context}
+    for k, cell in zip(context[0][1:], context[1]["dense"], strict=True):
+        assert sizes[k] == pytest.approx(float(cell.replace(",", "")), rel=0.02)
+
+
+def test_the_table_of_gains_in_the_top_k_guide_is_made_of_its_figures(root: Path) -> None:
+    (shown,) = blocks(root, "top-k", "text")
+    figures = {
+        name: float(cell.replace(",", ""))
+        for head, rows in tables(shown)
+        for name, cell in zip(head[1:], rows["dense"], strict=True)
+    }
+    page = (root / "docs" / "guides" / "top-k.md").read_text(encoding="utf-8")
+    gains = re.findall(r"^\| (\d+) to (\d+) \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", page, re.MULTILINE)
+    assert len(gains) == 5
+    for first, last, tokens, recall, rate, hit_rate in gains:
+        more = {name: figures[f"{name}@{last}"] - figures[f"{name}@{first}"] for name in ("", "recall", "hit_rate")}
+        assert more[""] == float(tokens.replace(",", ""))
+        assert [f"{more['recall']:.2f}", f"{more['hit_rate']:.2f}"] == [recall, hit_rate]
+        assert f"{1000 * more['recall'] / more['']:.2f}" == rate
+
+
+def test_a_setting_for_each_top_k_is_refused_as_the_guide_says(place: Place) -> None:
+    variant = place.variant("top-k", ("top_k: 40", "top_k: 5"))
+    with pytest.raises(AssertionError, match=r"evaluators.order_unaware.k\[3\] is 10, above the top_k of 5"):
+        place.run("ragtrial", "validate", variant)
+
+
+def test_the_chunk_size_guide_shows_how_many_passages_are_cut(root: Path, place: Place) -> None:
+    validate, _ = blocks(root, "chunk-size", "sh")
+    printed = place.run(*validate.split()).splitlines()
+    for line in blocks(root, "chunk-size", "text")[0].splitlines():
+        assert line in printed
+    assert any(line.endswith("is right; 12 settings") for line in printed)
+
+
+def test_the_chunk_size_guide_s_scores_are_those_of_its_config(root: Path, place: Place) -> None:
+    """All of BM25, and of `dense` the size that the other guides have embedded: the others take minutes."""
+    _, shown = blocks(root, "chunk-size", "text")
+    of_words = place.variant("chunk-size", ("  dense: {kind: dense, top_k: 60}\n", ""))
+    place.run("ragtrial", "run", of_words)
+    report = place.report("chunk-size")
+    assert len(report.settings) == 6
+    for setting in report.settings:
+        assert_shown(shown, setting, within=0.0)
+        assert setting.budget is not None
+    one = place.variant("chunk-size", ("[50, 100, 200]", "[200]"), ("[0, 0.2]", "0.2"))
+    place.run("ragtrial", "run", one)
+    assert_shown(shown, place.report("chunk-size").setting("dense-200-40"), within=ALIKE)
+
+
+def test_the_orders_at_equal_k_and_at_equal_context_are_opposite_in_the_chunk_size_guide(root: Path) -> None:
+    at_k, at_budget = tables(blocks(root, "chunk-size", "text")[1])
+    by_k = [name for name in at_k[1] if name.startswith("dense")]
+    by_budget = [name for name in at_budget[1] if name.startswith("dense")]
+    assert [name.split("-")[1] for name in by_k] == ["200", "200", "100", "100", "50", "50"]
+    assert [name.split("-")[1] for name in by_budget] == ["50", "50", "100", "100", "200", "200"]
+
+
+def test_the_langchain_guide_s_command_prints_what_it_shows(root: Path, place: Place) -> None:
+    (run,) = blocks(root, "langchain", "sh")
+    place.run(*run.split())
+    report = place.report("langchain")
+    (shown,) = blocks(root, "langchain", "text")
+    for setting in report.settings:
+        assert_shown(shown, setting, within=ALIKE)
+    own, same = (report.setting(name) for name in ("langchain", "dense-articles"))
+    for metric, mean in own.scores.items():
+        assert mean.mean == pytest.approx(same.scores[metric].mean, abs=ALIKE), metric
+    told = "77 chunks are longer than the 256 tokens that the model reads"
+    assert told in " ".join((root / "docs" / "guides" / "langchain.md").read_text(encoding="utf-8").split())
+    assert any(told in one.message for one in report.warnings)
+
+
+def test_the_langchain_guide_shows_the_file_as_it_is(root: Path) -> None:
+    (code,) = blocks(root, "langchain", "python")
+    whole = (root / "configs" / "langchain_retriever.py").read_text(encoding="utf-8")
+    without_docstring = re.sub(r'^    """.*?"""\n', "", whole, flags=re.MULTILINE | re.DOTALL)
+    assert code in without_docstring
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_what_a_guide_links_to_is_there(root: Path, guide: str) -> None:
+    path = root / "docs" / "guides" / f"{guide}.md"
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8"))
+    assert targets
+    assert [target for target in targets if not (path.parent / target).exists()] == []
