@@ -202,8 +202,9 @@ def test_scores_below_zero_are_not_multiplied(library: Library, halves: Chunks) 
 
 def test_options_that_change_no_ranking_are_no_part_of_the_identity() -> None:
     plain = FusionRefiner(of=["dense", "bm25"])
-    assert plain.identity() == FusionRefiner(of=["a", "b"], top_k=3, score=False, weights=[2, 2]).identity()
+    assert plain.identity() == FusionRefiner(of=["a", "b"], top_k=3, score=False, weights=[1, 1]).identity()
     for changed in (
+        {"weights": [2, 2]},
         {"rank_constant": 10},
         {"weights": [1, 2]},
         {"method": "combsum"},
@@ -284,6 +285,25 @@ def test_a_config_fuses_its_retrievers(tmp_path: Path) -> None:
     report = run_experiment(hybrid(tmp_path, method="weighted", weights=[0.5, 1]).config())
     assert [setting.name for setting in report.settings] == ["dense", "whole", "hybrid"]
     assert report.settings[-1].facts["fused_by"] == "document"
+
+
+def test_fusions_that_differ_in_their_scores_alone_are_two_parts_to_what_adds_their_scores(tmp_path: Path) -> None:
+    inner: Mapping[str, object] = {"kind": "fusion", "of": ["dense", "words"], "score": False}
+    outer: Mapping[str, object] = {"kind": "fusion", "method": "combsum", "normalisation": "none", "top_k": 3}
+    retrievers = {
+        "dense": {"kind": "dense", "score": False},
+        "words": {"kind": "bm25", "score": False},
+        "light": inner,
+        "heavy": {**inner, "weights": [200, 200]},
+        "of-light": {**outer, "of": ["light", "dense"]},
+        "of-heavy": {**outer, "of": ["heavy", "dense"]},
+    }
+    report = run_experiment(write_experiment(tmp_path, retrievers=retrievers).config())
+    light, heavy = (setting.queries[0].hits for setting in report.settings)
+    assert light[0].score is not None
+    assert heavy[0].score is not None
+    assert light[0].score < 1.1  # a cosine, and two reciprocal ranks above 60
+    assert heavy[0].score > 3  # these 200 times
 
 
 def test_the_examples_of_the_page_are_options(root: Path) -> None:

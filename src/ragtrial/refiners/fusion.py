@@ -73,7 +73,8 @@ class FusionRefiner(FusingRefiner):
         return tuple(self.of)
 
     def identity(self) -> dict[str, Any]:
-        weights = None if self.weights is None or len(set(self.weights)) == 1 else self.weights
+        # Equal weights change no order, but the scores, which what is made of them may look at.
+        weights = None if self.weights is None or set(self.weights) == {1} else self.weights
         return {**super().identity(), "weights": weights}
 
     def fusing(self) -> Fusing:
