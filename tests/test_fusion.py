@@ -197,6 +197,15 @@ def test_scores_below_zero_are_not_multiplied(library: Library, halves: Chunks) 
     fused(library, parts, method="combmnz")
 
 
+def test_scores_that_add_up_to_more_than_float32_holds_are_refused(library: Library, halves: Chunks) -> None:
+    huge = candidates(halves, [(0, 3e38), (1, 1.0)])
+    with pytest.raises(RunError) as raised:
+        fused(library, [huge, huge], method="combsum", normalisation="none")
+    assert str(raised.value) == (
+        "the scores of 'dense', 'bm25' are too large to be added (float32); set method: rrf or another normalisation."
+    )
+
+
 # What the config may say.
 
 
@@ -237,6 +246,14 @@ WRONG = {
     ),
     "weights of zero": ({"weights": [0, 0]}, "hybrid.weights: all weights are 0; at least one must be above 0."),
     "a weight below zero": ({"weights": [1, -1]}, "hybrid.weights[1] is -1; it must be at least 0.0."),
+    "weights that float32 cannot add": (
+        {"weights": [1e39, 1]},
+        "hybrid.weights[0]: is 1e+39; it must be 0, or from 1e-06 to 1e+06, since scores are kept as float32.",
+    ),
+    "weights that float32 cannot tell from zero": (
+        {"weights": [1, 1e-50]},
+        "hybrid.weights[1]: is 1e-50; it must be 0, or from 1e-06 to 1e+06, since scores are kept as float32.",
+    ),
     "weights of combsum": (
         {"method": "combsum", "weights": [1, 2]},
         "hybrid: `weights` play no part under method: combsum; leave them out, or set method: weighted.",
