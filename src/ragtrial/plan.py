@@ -27,10 +27,11 @@ from ragtrial.materials import SettingMaterials
 from ragtrial.names import at_depth
 from ragtrial.opened import Opened, opened_indexes
 from ragtrial.outcomes import Audited, SettingRankings
+from ragtrial.part_findings import found_by_parts
 from ragtrial.progress import Progress, stage
 from ragtrial.rankings import PADDING, Counts, Floats
 from ragtrial.records import Question
-from ragtrial.retrievers import Candidates
+from ragtrial.retrievers import Candidates, Facts
 from ragtrial.searching import Demand, Ranked
 from ragtrial.setting import Setting
 from ragtrial.storage.arrays import read_array, write_array
@@ -120,7 +121,12 @@ class Plan:
             latency=latency,
             audited=audited,
             costs=costs_of(self.ground, setting, self._kept_by(setting, questions)),
+            parts=tuple(found_by_parts(self.ground, setting, questions, self._facts)),
         )
+
+    def _facts(self, part: Setting, asked: Sequence[Question]) -> Facts | None:
+        is_there = self._deep_enough(part, asked, self.demands[part.ranking_key])
+        return self.ranked(part, asked).facts if is_there else None
 
     def materials(self, setting: Setting) -> SettingMaterials:
         """What the retriever of ``setting`` may look at before anything is searched: its index is not open."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +18,7 @@ from ragtrial.health import health_cautions
 from ragtrial.judging import Scored
 from ragtrial.metrics import Metric
 from ragtrial.options import Options
+from ragtrial.outcomes import FoundByPart
 from ragtrial.rankings import PADDING
 from ragtrial.records import Caution, PromptQueries
 from ragtrial.report import HITS_SHOWN, SCHEMA_VERSION, Report
@@ -111,6 +112,8 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
     if scored.rankings.health:
         yield from health_cautions(setting.name, scored.rankings.health, setting.embedder, setting.store)
     yield from setting.retriever.cautions(setting.name, scored.rankings.facts)
+    for part in scored.rankings.parts:
+        yield from part_cautions(part)
     skipped = int(scored.rankings.skipped.sum())
     if skipped:
         yield Caution(
@@ -140,6 +143,15 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
     empty = scored.rankings.chunks.library.empty
     if empty:
         yield Caution("empty-documents", f"{empty} documents have no text; they are kept, and cannot be found by it.")
+
+
+def part_cautions(part: FoundByPart) -> Iterator[Caution]:
+    """What should be known of a part that is told of nowhere else."""
+    made, name = part.setting, f"{part.setting.name}, by itself, as a part of {part.whole}"
+    yield from too_long_cautions(replace(made, name=name), part.too_long)
+    if part.health:
+        yield from health_cautions(name, part.health, made.embedder, made.store)
+    yield from made.retriever.cautions(name, part.facts)
 
 
 def setting_parameters(setting: Setting) -> dict[str, Any]:

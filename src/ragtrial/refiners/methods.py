@@ -75,9 +75,9 @@ class FusingRefiner(Refiner):
         with np.errstate(over="ignore"):  # told below
             fused = fuse(lists, fusing, order)
         if np.isinf(fused.rankings.scores).any():
+            parts = listed(map(repr, dict.fromkeys(names)))
             raise RunError(
-                f"the scores of {listed(map(repr, dict.fromkeys(names)))} are too large to be added (float32); set method: rrf or another "
-                "normalisation."
+                f"the scores of {parts} are too large to be added (float32); set method: rrf or another normalisation."
             )
         return fused
 
