@@ -10,6 +10,8 @@ import pytest
 from corpora import write_files
 from experiments import DOCUMENTS, write_experiment
 from ragtrial import run_experiment
+from ragtrial.config.loading import load_config
+from ragtrial.errors import ConfigError
 
 DENSE = {"kind": "dense", "chunker": {"kind": "document"}, "top_k": 3}
 MADE = {"kind": "run_file", "path": "made.trec", "top_k": 1}
@@ -46,3 +48,22 @@ def test_what_is_to_be_known_of_parts_is_told_once_and_again_when_all_is_kept(tm
     expected = {code: message.format(names[code]) for code, message in TOLD.items()}
     assert told(tmp_path, scored=scored) == expected
     assert told(tmp_path, scored=scored) == expected
+
+
+@pytest.mark.parametrize("candidates", [2, 3])
+def test_a_refiner_that_looks_at_fewer_hits_than_are_scored_says_so(tmp_path: Path, candidates: int) -> None:
+    parent = {"kind": "parent", "of": "dense", "candidates": candidates, "top_k": 3}
+    dense = {"kind": "dense", "top_k": 3}
+    experiment = write_experiment(tmp_path, DOCUMENTS, retrievers={"dense": dense, "wide": parent})
+    (short,) = (one.message for one in run_experiment(experiment.config()).warnings if one.code == "short")
+    told = " Of each part only 2 are looked at: raise candidates to 3 or more."
+    assert short.startswith("wide: ")
+    assert short.endswith("count as not relevant." + (told if candidates == 2 else ""))
+
+
+def test_more_hits_than_memory_holds_are_refused_when_the_config_is_read(tmp_path: Path) -> None:
+    file = write_experiment(tmp_path, retrievers={"dense": {"kind": "dense", "top_k": 10**9}}).file
+    with pytest.raises(ConfigError) as raised:
+        load_config(file)
+    (fault,) = raised.value.faults
+    assert fault.message == "retrievers.dense.top_k: is 1,000,000,000; it must be at most 100,000."

@@ -132,7 +132,7 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
         yield Caution(
             "short",
             f"{setting.name}: {short} of {len(scored.graded):,} queries have fewer than {scored.top_k} "
-            f"{units}; the places that are missing count as not relevant.",
+            f"{units}; the places that are missing count as not relevant.{_more_candidates(setting, scored.top_k)}",
         )
     if scored.budget and scored.budget.not_full.any():
         yield Caution(
@@ -143,6 +143,14 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
     empty = scored.rankings.chunks.library.empty
     if empty:
         yield Caution("empty-documents", f"{empty} documents have no text; they are kept, and cannot be found by it.")
+
+
+def _more_candidates(setting: Setting, top_k: int) -> str:
+    """What to do where a refiner looks at fewer hits than are scored; empty elsewhere."""
+    looked_at = setting.depth_of_parts
+    if not 0 < looked_at < top_k:
+        return ""
+    return f" Of each part only {looked_at} are looked at: raise candidates to {top_k} or more."
 
 
 def part_cautions(part: FoundByPart) -> Iterator[Caution]:
