@@ -39,7 +39,7 @@ from ragtrial import RetrievalEvaluator, load_config, opened, plan
 from ragtrial.environment import environment
 from ragtrial.rankings import Floats, Rankings
 from ragtrial.records import Question
-from ragtrial.retrievers import Candidates, OpenRetriever
+from ragtrial.retrievers import Candidates, OpenRetriever, Ranker
 from ragtrial.retrievers.base import Materials
 from ragtrial.retrievers.bm25 import Bm25Retriever
 from ragtrial.retrievers.custom import CustomRetriever
@@ -120,7 +120,7 @@ class ClockedRetriever:
 
 class ClockedDense(DenseRetriever):
     def open(self, materials: Materials) -> OpenRetriever:
-        return super().open(ClockedMaterials(materials))  # type: ignore[arg-type]
+        return super().open(ClockedMaterials(materials))
 
 
 class ClockedBm25(Bm25Retriever):
@@ -131,7 +131,7 @@ class ClockedBm25(Bm25Retriever):
         return ClockedRetriever(made)
 
 
-CLOCKED = {DenseRetriever: ClockedDense, Bm25Retriever: ClockedBm25}
+CLOCKED: dict[type[Ranker], type[Ranker]] = {DenseRetriever: ClockedDense, Bm25Retriever: ClockedBm25}
 
 
 class Shelf:
@@ -238,7 +238,7 @@ def clocked(setting: Setting) -> Setting:
     """The same setting with clocks in its retriever; of a function of the user's that has its own."""
     if isinstance(setting.retriever, CustomRetriever):
         return setting
-    kind = CLOCKED[type(setting.retriever)]  # type: ignore[index]
+    kind = CLOCKED[type(setting.retriever)]
     return replace(setting, retriever=kind.model_validate(setting.retriever.model_dump(exclude_unset=True)))
 
 
@@ -317,7 +317,7 @@ def main() -> None:
     options = parser.parse_args()
     shelf.beir = options.beir
     sys.modules["overhead"] = sys.modules["__main__"]  # whose clocks and shelf the functions of the configs use
-    plan.AUDITED_BELOW = 0
+    plan.AUDITED_BELOW = 0  # type: ignore[attr-defined]  # what it imports, set for this measurement
     opened._open = clocked_opening(opened._open)  # noqa: SLF001 - what opens the indexes
     about = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "load": os.getloadavg()[0], **environment()}
     print(f"{options.queries:,} queries; load {about['load']:.1f}, {about['cpus']} CPUs, {about['system']}")

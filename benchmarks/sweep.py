@@ -33,7 +33,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -121,7 +121,7 @@ def imports(_beir: Path, _folder: Path) -> Cost:
 
 def each_stage(beir: Path, folder: Path) -> dict[str, float]:
     """Seconds of every distinct stage of the sweep, by its kind, each made when all that it needs is there."""
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = defaultdict(float)
 
     def clocked(name: str, make: Callable[[], Any]) -> Any:
         start = time.perf_counter()

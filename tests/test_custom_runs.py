@@ -92,6 +92,27 @@ def test_a_skipped_query_is_in_no_mean_and_the_same_command_asks_for_it_alone(tm
     assert again.setting("mine").scores["recall@3"].n == 3
 
 
+def test_a_secret_among_the_options_is_in_no_report_and_in_nothing_that_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEARCH_TOKEN", "hunter2hunter2")
+    refusing = (
+        "def search(queries, top_k, token):\n"
+        "    if 'smooth' in queries[0]:\n"
+        "        raise ValueError('refused: ' + token)\n"
+        "    return [['oven.txt']]\n"
+    )
+    mine = {"function": "refusing:search", "options": {"token": "${SEARCH_TOKEN}"}}
+    retrievers = {"mine": {"kind": "custom", **mine, "batch_size": 1, "on_error": "skip", "top_k": 3}}
+    made = write_experiment(tmp_path, retrievers=retrievers)
+    (tmp_path / "refusing.py").write_text(refusing)
+    report = run_experiment(made.config())
+    (told,) = (warning.message for warning in report.warnings if warning.code == "first-skipped")
+    assert told.endswith("refused: ${SEARCH_TOKEN}")
+    files = [path for folder in ("results", "workspace") for path in (tmp_path / folder).rglob("*") if path.is_file()]
+    assert [str(path) for path in files if b"hunter2hunter2" in path.read_bytes()] == []
+
+
 def test_a_custom_retriever_finds_passages_where_its_texts_stand(tmp_path: Path) -> None:
     made = experiment(tmp_path, options={"by": "sentence"})
     quote = "Soup keeps for three days in the fridge"

@@ -204,13 +204,23 @@ def test_scores_below_zero_are_not_multiplied(library: Library, halves: Chunks) 
     fused(library, parts, method="combmnz")
 
 
+def test_scores_that_add_up_to_more_than_float32_holds_are_refused(library: Library, halves: Chunks) -> None:
+    huge = candidates(halves, [(0, 3e38), (1, 1.0)])
+    with pytest.raises(RunError) as raised:
+        fused(library, [huge, huge], method="combsum", normalisation="none")
+    assert str(raised.value) == (
+        "the scores of 'dense', 'bm25' are too large to be added (float32); set method: rrf or another normalisation."
+    )
+
+
 # What the config may say.
 
 
 def test_options_that_change_no_ranking_are_no_part_of_the_identity() -> None:
     plain = FusionRefiner(of=["dense", "bm25"])
-    assert plain.identity() == FusionRefiner(of=["a", "b"], top_k=3, score=False, weights=[2, 2]).identity()
+    assert plain.identity() == FusionRefiner(of=["a", "b"], top_k=3, score=False, weights=[1, 1]).identity()
     for changed in (
+        {"weights": [2, 2]},
         {"rank_constant": 10},
         {"weights": [1, 2]},
         {"method": "combsum"},
@@ -243,6 +253,14 @@ WRONG = {
     ),
     "weights of zero": ({"weights": [0, 0]}, "hybrid.weights: all weights are 0; at least one must be above 0."),
     "a weight below zero": ({"weights": [1, -1]}, "hybrid.weights[1] is -1; it must be at least 0.0."),
+    "weights that float32 cannot add": (
+        {"weights": [1e39, 1]},
+        "hybrid.weights[0]: is 1e+39; it must be 0, or from 1e-06 to 1e+06, since scores are kept as float32.",
+    ),
+    "weights that float32 cannot tell from zero": (
+        {"weights": [1, 1e-50]},
+        "hybrid.weights[1]: is 1e-50; it must be 0, or from 1e-06 to 1e+06, since scores are kept as float32.",
+    ),
     "weights of combsum": (
         {"method": "combsum", "weights": [1, 2]},
         "hybrid: `weights` play no part under method: combsum; leave them out, or set method: weighted.",
@@ -291,6 +309,25 @@ def test_a_config_fuses_its_retrievers(tmp_path: Path) -> None:
     report = run_experiment(hybrid(tmp_path, method="weighted", weights=[0.5, 1]).config())
     assert [setting.name for setting in report.settings] == ["dense", "whole", "hybrid"]
     assert report.settings[-1].facts["fused_by"] == "document"
+
+
+def test_fusions_that_differ_in_their_scores_alone_are_two_parts_to_what_adds_their_scores(tmp_path: Path) -> None:
+    inner: Mapping[str, object] = {"kind": "fusion", "of": ["dense", "words"], "score": False}
+    outer: Mapping[str, object] = {"kind": "fusion", "method": "combsum", "normalisation": "none", "top_k": 3}
+    retrievers = {
+        "dense": {"kind": "dense", "score": False},
+        "words": {"kind": "bm25", "score": False},
+        "light": inner,
+        "heavy": {**inner, "weights": [200, 200]},
+        "of-light": {**outer, "of": ["light", "dense"]},
+        "of-heavy": {**outer, "of": ["heavy", "dense"]},
+    }
+    report = run_experiment(write_experiment(tmp_path, retrievers=retrievers).config())
+    light, heavy = (setting.queries[0].hits for setting in report.settings)
+    assert light[0].score is not None
+    assert heavy[0].score is not None
+    assert light[0].score < 1.1  # a cosine, and two reciprocal ranks above 60
+    assert heavy[0].score > 3  # these 200 times
 
 
 def test_the_examples_of_the_page_are_options(root: Path) -> None:

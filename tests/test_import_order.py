@@ -16,9 +16,9 @@ ORDER = [
     "embedders", "stores", "collection", "health", "latency", "overlaps", "grading", "span_labels", "context_sizes",
     "metrics", "evaluators", "ranges", "report_folders", "report_parts", "report", "formats", "mismatch", "sources",
     "scoring", "drilldown", "environment", "answers", "retrievers", "refiners", "searching", "config", "setting",
-    "demands", "names", "ingredients", "work", "outcomes", "ground", "costs", "materials", "opened", "plan",
-    "schedule", "audit", "judging", "reporting", "score_report", "hub", "amounts", "planning", "experiment",
-    "inspection", "labelling", "integrations", "views", "cli",
+    "demands", "names", "ingredients", "work", "outcomes", "ground", "costs", "materials", "opened",
+    "part_findings", "plan", "schedule", "audit", "judging", "reporting", "score_report", "hub", "amounts",
+    "planning", "experiment", "inspection", "labelling", "integrations", "views", "cli",
 ]  # fmt: skip
 """Folders and modules, top to bottom. The package itself and its entry point stand outside: they open the door."""
 

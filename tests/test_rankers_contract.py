@@ -71,7 +71,7 @@ class Case:
 
 
 CHUNKS = {"kind": "fixed", "size": 200, "overlap": 0, "unit": "characters"}
-FUSED = {
+FUSED: Mapping[str, Mapping[str, Any]] = {
     "method": {"method": "combsum"},
     "normalisation": {"method": "combsum", "normalisation": "z_score"},
     "rank_constant": {"rank_constant": 7},

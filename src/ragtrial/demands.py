@@ -9,6 +9,9 @@ from ragtrial.searching import Demand
 from ragtrial.setting import Setting
 from ragtrial.stores.exact import ExactStore
 
+AUDITED_BELOW = 100_000
+"""Indexes of fewer vectors are always compared with exact search; it takes a second or two per thousand queries."""
+
 
 def exact_twin(setting: Setting) -> Setting:
     """``setting`` with exact search over the same vectors."""

@@ -5,9 +5,11 @@ Options go by their dotted names, contents (documents, files, code) by words wit
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragtrial.environment import without_secrets
 from ragtrial.grading import Unit
 from ragtrial.names import Names
 from ragtrial.records import Question
@@ -95,7 +97,7 @@ def _of_embedder(names: Names, setting: Setting) -> MadeOf:
     embedder = names.embedder(setting.embedder)
     options = type(setting.embedder).model_fields
     parts = embedder.parts
-    found = _naming(setting) | {f"embedder.{name}": value for name, value in parts.items() if name in options}
+    found = _naming(setting) | {f"embedder.{name}": _open(value) for name, value in parts.items() if name in options}
     found["embedder.document_prefix"] = embedder.document_prefix
     found["embedder files"] = fingerprint({name: value for name, value in parts.items() if name not in options})
     return found
@@ -113,8 +115,15 @@ def _flat(prefix: str, options: Mapping[str, Any]) -> MadeOf:
         if isinstance(value, Mapping):
             found |= _flat(f"{prefix}.{name}", value)
         else:
-            found[f"{prefix}.{name}"] = value
+            found[f"{prefix}.{name}"] = _open(value)
     return found
+
+
+def _open(value: Any) -> Any:
+    """``value``; of one with a secret the name of its variable, and a hash that tells it from others."""
+    written = json.dumps(value, ensure_ascii=False)
+    told = without_secrets(written)
+    return value if told == written else f"{told} (hash {fingerprint(value)[:8]})"
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

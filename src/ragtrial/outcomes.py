@@ -46,13 +46,25 @@ class Costs:
 
 
 @dataclass(frozen=True, eq=False)
+class FoundByPart:
+    """What there is to say of a part that is no setting of its own; ``whole`` is the name of what is made of it."""
+
+    setting: Setting
+    whole: str
+    facts: Facts
+    health: VectorHealth | None
+    too_long: Mapping[str, int | None]
+
+
+@dataclass(frozen=True, eq=False)
 class SettingRankings:
     """What a setting found: ranked documents or chunks, the chunks that brought them, and what there is to say of it.
 
     ``chunks`` are what it ranks. ``skipped``, shape (queries,), marks those that could not be answered. ``index``
     describes its own index and ``health`` its vectors, empty and None without one; ``too_long`` counts chunks and
     queries beyond what its model reads (None: unknown). ``timings`` are seconds per stage, of this run; ``latency``
-    is of the run that retrieved; ``audited`` is there where the index is not exact.
+    is of the run that retrieved; ``audited`` is there where the index is not exact. ``parts`` are those of its parts,
+    and of theirs, that are no settings of their own.
     """
 
     setting: Setting
@@ -69,6 +81,7 @@ class SettingRankings:
     latency: dict[str, Any] | None
     audited: Audited | None
     costs: Costs
+    parts: tuple[FoundByPart, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

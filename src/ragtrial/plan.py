@@ -11,13 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ragtrial import ingredients
 from ragtrial.context_sizes import context_sizes, token_counts
 from ragtrial.costs import costs_of
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.demands import demands, exact_twin
+from ragtrial.demands import AUDITED_BELOW, demands, exact_twin
 from ragtrial.drilldown import FoundText
 from ragtrial.embedders import Embedder
 from ragtrial.errors import RunError
@@ -28,11 +26,12 @@ from ragtrial.materials import ModellessMaterials, SettingMaterials
 from ragtrial.names import at_depth
 from ragtrial.opened import Opened, opened_indexes
 from ragtrial.outcomes import Audited, SettingRankings
+from ragtrial.part_findings import found_by_parts
 from ragtrial.progress import Progress, stage
-from ragtrial.rankings import PADDING, Counts, Floats
+from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Question
-from ragtrial.retrievers import Candidates
-from ragtrial.searching import Demand, Ranked
+from ragtrial.retrievers import Candidates, Facts
+from ragtrial.searching import Demand, Ranked, found_texts
 from ragtrial.setting import Setting
 from ragtrial.storage.arrays import read_array, write_array
 from ragtrial.storage.atomic import write_text
@@ -44,9 +43,6 @@ from ragtrial.work import work_of_audit, work_of_latency, work_of_rankings
 T = TypeVar("T")
 
 _KEPT = "kept.json"
-
-AUDITED_BELOW = 100_000
-"""Indexes of fewer vectors are always compared with exact search; it takes a second or two per thousand queries."""
 
 
 class Plan:
@@ -121,7 +117,12 @@ class Plan:
             latency=latency,
             audited=audited,
             costs=costs_of(self.ground, setting, self._kept_by(setting, questions)),
+            parts=tuple(found_by_parts(self.ground, setting, questions, self._facts)),
         )
+
+    def _facts(self, part: Setting, asked: Sequence[Question]) -> Facts | None:
+        is_there = self._deep_enough(part, asked, self.demands[part.ranking_key])
+        return self.ranked(part, asked).facts if is_there else None
 
     def materials(self, setting: Setting, *, loads_models: bool = True) -> SettingMaterials:
         """What the retriever of ``setting`` may look at before anything is searched: its index is not open."""
@@ -136,16 +137,7 @@ class Plan:
         """What ``setting`` finds for one text that no label knows."""
         with self._opened(setting) as opened:
             ranked = opened.ranked([Question(text)], Demand(units=setting.retriever.top_k))
-        units, library = ranked.units, self.ground.library
-        scores = ranked.retrieved.rankings.scores[0].tolist()
-        hits = []
-        for rank, (unit, score) in enumerate(zip(ranked.retrieved.units[0].tolist(), scores, strict=True), 1):
-            if unit != PADDING:
-                title, span = library.titles[int(units.document[unit])], units.span(unit)
-                where = (units.document_id(unit), title, span.start, span.end)
-                known = None if np.isnan(score) else score
-                hits.append(FoundText(rank, *where, known, units.text(unit), pages=units.pages(unit)))
-        return hits
+        return found_texts(ranked, self.ground.library)
 
     def ranked(self, setting: Setting, questions: Sequence[Question]) -> Ranked:
         """The rankings of ``setting`` as deep as anything needs them, made where they are not there.

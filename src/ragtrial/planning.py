@@ -15,10 +15,9 @@ from typing import Any, Literal
 from ragtrial import ingredients
 from ragtrial.amounts import Amount, Amounts, Estimate
 from ragtrial.chunkers.base import SizedChunker
-from ragtrial.demands import exact_twin
+from ragtrial.demands import AUDITED_BELOW, exact_twin
 from ragtrial.hub import RetrievalEvaluator
 from ragtrial.names import UnmadeError, at_depth
-from ragtrial.plan import AUDITED_BELOW
 from ragtrial.records import Question
 from ragtrial.searching import Demand
 from ragtrial.setting import Setting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice, pairwise
 from typing import Any
 
@@ -20,6 +20,7 @@ from ragtrial.health import health_cautions
 from ragtrial.judging import Scored
 from ragtrial.metrics import Metric
 from ragtrial.options import Options
+from ragtrial.outcomes import FoundByPart
 from ragtrial.rankings import PADDING
 from ragtrial.records import Caution, PromptQueries
 from ragtrial.report import HITS_SHOWN, SCHEMA_VERSION, Report
@@ -113,6 +114,8 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
     if scored.rankings.health:
         yield from health_cautions(setting.name, scored.rankings.health, setting.embedder, setting.store)
     yield from setting.retriever.cautions(setting.name, scored.rankings.facts)
+    for part in scored.rankings.parts:
+        yield from part_cautions(part)
     skipped = int(scored.rankings.skipped.sum())
     if skipped:
         yield Caution(
@@ -131,7 +134,7 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
         yield Caution(
             "short",
             f"{setting.name}: {short} of {len(scored.graded):,} queries have fewer than {scored.top_k} "
-            f"{units}; the places that are missing count as not relevant.",
+            f"{units}; the places that are missing count as not relevant.{_more_candidates(setting, scored.top_k)}",
         )
     if scored.budget and scored.budget.not_full.any():
         yield Caution(
@@ -142,6 +145,23 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
     empty = scored.rankings.chunks.library.empty
     if empty:
         yield Caution("empty-documents", f"{empty} documents have no text; they are kept, and cannot be found by it.")
+
+
+def _more_candidates(setting: Setting, top_k: int) -> str:
+    """What to do where a refiner looks at fewer hits than are scored; empty elsewhere."""
+    looked_at = setting.depth_of_parts
+    if not 0 < looked_at < top_k:
+        return ""
+    return f" Of each part only {looked_at} are looked at: raise candidates to {top_k} or more."
+
+
+def part_cautions(part: FoundByPart) -> Iterator[Caution]:
+    """What should be known of a part that is told of nowhere else."""
+    made, name = part.setting, f"{part.setting.name}, by itself, as a part of {part.whole}"
+    yield from too_long_cautions(replace(made, name=name), part.too_long)
+    if part.health:
+        yield from health_cautions(name, part.health, made.embedder, made.store)
+    yield from made.retriever.cautions(name, part.facts)
 
 
 def setting_parameters(setting: Setting) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
+from ragtrial.drilldown import FoundText
 from ragtrial.grading import Unit
 from ragtrial.judgments import Bools
 from ragtrial.rankings import PADDING, Codes, Collapsed, Counts, Rankings, collapse, unfilled
@@ -177,6 +178,19 @@ def collapsed_to(found: Candidates, unit: Unit) -> tuple[Collapsed, Counts]:
     owner = units.document if unit == "document" else np.arange(len(units), dtype=np.int32)
     collapsed = collapse(found.rankings, owner)
     return collapsed, _places(found.rankings.codes, collapsed.units)
+
+
+def found_texts(ranked: Ranked, library: Library) -> list[FoundText]:
+    """The hits of the first question, with their texts."""
+    units, scores = ranked.units, ranked.retrieved.rankings.scores[0].tolist()
+    hits = []
+    for rank, (unit, score) in enumerate(zip(ranked.retrieved.units[0].tolist(), scores, strict=True), 1):
+        if unit != PADDING:
+            title, span = library.titles[int(units.document[unit])], units.span(unit)
+            where = (units.document_id(unit), title, span.start, span.end)
+            known = None if np.isnan(score) else score
+            hits.append(FoundText(rank, *where, known, units.text(unit), pages=units.pages(unit)))
+    return hits
 
 
 def _places(codes: Codes, kept: Codes) -> Counts:

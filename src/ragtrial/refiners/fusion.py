@@ -34,7 +34,18 @@ def _not_all_zero(weights: list[float]) -> list[float]:
     return weights
 
 
-Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+def _within_float32(weight: float) -> float:
+    if weight and not _LEAST <= weight <= _MOST:
+        raise ValueError(
+            f"is {weight:g}; it must be 0, or from {_LEAST:g} to {_MOST:g}, since scores are kept as float32."
+        )
+    return weight
+
+
+_LEAST, _MOST = 1e-6, 1e6
+"""Far beyond them, sums of scores are 0 or infinite as float32, and all hits equal."""
+
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_within_float32)]
 
 
 @REFINERS.register("fusion")
@@ -73,7 +84,8 @@ class FusionRefiner(FusingRefiner):
         return tuple(self.of)
 
     def identity(self) -> dict[str, Any]:
-        weights = None if self.weights is None or len(set(self.weights)) == 1 else self.weights
+        # Equal weights change no order, but the scores, which what is made of them may look at.
+        weights = None if self.weights is None or set(self.weights) == {1} else self.weights
         return {**super().identity(), "weights": weights}
 
     def fusing(self) -> Fusing:

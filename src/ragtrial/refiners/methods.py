@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from ragtrial.errors import RunError
+from ragtrial.errors import RunError, listed
 from ragtrial.judgments import Bools
 from ragtrial.rankings import PADDING, Rankings
 from ragtrial.refiners.base import Refiner
@@ -72,7 +72,14 @@ class FusingRefiner(Refiner):
         if fusing.needs_scores:
             for name, ranking in zip(names, lists, strict=True):
                 self._check_scores(name, ranking)
-        return fuse(lists, fusing, order)
+        with np.errstate(over="ignore"):  # told below
+            fused = fuse(lists, fusing, order)
+        if np.isinf(fused.rankings.scores).any():
+            parts = listed(map(repr, dict.fromkeys(names)))
+            raise RunError(
+                f"the scores of {parts} are too large to be added (float32); set method: rrf or another normalisation."
+            )
+        return fused
 
     def _check_scores(self, name: str, ranking: Rankings) -> None:
         lacking = int(without_scores(ranking).sum())

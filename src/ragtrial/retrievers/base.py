@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from ragtrial.chunkers import AnyChunker
 from ragtrial.context import ContextOptions, IndexedTexts
@@ -96,6 +96,16 @@ class Materials(Protocol):
         ...
 
 
+_MOST_KEPT = 100_000
+"""Rankings are kept with a place for each of top_k: beyond this they fill the memory."""
+
+
+def _held(top_k: int) -> int:
+    if top_k > _MOST_KEPT:
+        raise ValueError(f"is {top_k:,}; it must be at most {_MOST_KEPT:,}.")
+    return top_k
+
+
 class OpenRetriever(Protocol):
     """A retriever at work."""
 
@@ -115,7 +125,7 @@ class Ranker(Options):
 
     kind: str
 
-    top_k: Annotated[int, Field(ge=1)] = 10
+    top_k: Annotated[int, Field(ge=1), AfterValidator(_held)] = 10
     """How many hits of each ranking are kept and scored: documents, or chunks under `unit: span`."""
 
     score: bool = True

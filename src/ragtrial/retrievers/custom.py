@@ -18,6 +18,7 @@ from ragtrial.answers.placing import Answer
 from ragtrial.answers.systems import System, check_system, open_system, system_sources
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import Places
+from ragtrial.environment import without_secrets
 from ragtrial.errors import RetrieverError
 from ragtrial.functions import FunctionName
 from ragtrial.rankings import Rankings, from_rows
@@ -168,7 +169,7 @@ def _said(
         "limit": limit if 0 < limit < most else None,
     }
     if errors:
-        said["first_error"] = str(next(iter(errors.values())))
+        said["first_error"] = without_secrets(str(next(iter(errors.values()))))
     if rising:
         said["first_rising"] = short(rising[0])
     return said
