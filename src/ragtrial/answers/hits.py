@@ -124,8 +124,7 @@ def _id_of(value: object, what: str) -> str:
 def _score_of(value: object) -> float:
     if value is None:
         return NO_SCORE
-    is_float = type(value) is float  # which is what nearly all are
-    if is_float or (isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_)):
+    if isinstance(value, float) or (isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_)):
         score = float(value)
         if math.isfinite(score) and abs(score) <= _LARGEST:
             return score
