@@ -124,9 +124,8 @@ def _id_of(value: object, what: str) -> str:
 def _score_of(value: object) -> float:
     if value is None:
         return NO_SCORE
-    is_float = type(value) is float  # which is what nearly all are
-    if is_float or (isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_)):
-        score = float(value)  # type: ignore[arg-type]  # it is a number
+    if isinstance(value, float) or (isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_)):
+        score = float(value)
         if math.isfinite(score) and abs(score) <= _LARGEST:
             return score
     raise RetrieverError(f"has the score {shown(value)}; it must be a finite number, or None where there is none")
