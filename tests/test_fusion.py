@@ -311,6 +311,33 @@ def test_a_config_fuses_its_retrievers(tmp_path: Path) -> None:
     assert report.settings[-1].facts["fused_by"] == "document"
 
 
+@pytest.mark.parametrize(("unit", "chunker"), [("span", "document"), ("document", "document"), ("span", "recursive")])
+def test_that_one_hit_of_a_document_is_left_is_told_where_passages_are_looked_for(
+    tmp_path: Path, unit: str, chunker: str
+) -> None:
+    whole = {
+        "chunker": {
+            "kind": chunker,
+            **({"size": 90, "overlap": 0, "unit": "characters"} if chunker == "recursive" else {}),
+        }
+    }
+    retrievers: Mapping[str, object] = {
+        "dense": {"kind": "dense", "score": False},
+        "whole": {"kind": "dense", "score": False, **whole},
+        "hybrid": {"kind": "fusion", "of": ["dense", "whole"], "score": False},
+        "wide": {"kind": "parent", "of": "hybrid", "top_k": 3},
+    }
+    quoted = {"doc": "oven.txt", "quote": "Leave it overnight, then wipe it."}
+    queries = [{"id": "oven", "text": "Clean the oven", "relevant_docs": [quoted]}]
+    made = write_experiment(tmp_path, queries=queries, retrievers=retrievers, evaluators={"unit": unit})
+    told = [one.message for one in run_experiment(made.config()).warnings if one.code == "fused-by-document"]
+    expected = (
+        "hybrid, by itself, as a part of wide: its parts do not rank the same chunks, so one hit of each document is "
+        "left, and under unit: span other passages of it are not found. Give all parts the same chunker."
+    )
+    assert told == ([expected] if (unit, chunker) == ("span", "document") else [])
+
+
 def test_fusions_that_differ_in_their_scores_alone_are_two_parts_to_what_adds_their_scores(tmp_path: Path) -> None:
     inner: Mapping[str, object] = {"kind": "fusion", "of": ["dense", "words"], "score": False}
     outer: Mapping[str, object] = {"kind": "fusion", "method": "combsum", "normalisation": "none", "top_k": 3}

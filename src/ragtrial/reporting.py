@@ -44,7 +44,7 @@ from ragtrial.report_parts import (
     SpanPart,
     WarningPart,
 )
-from ragtrial.retrievers.base import REACHING
+from ragtrial.retrievers.base import REACHING, Facts
 from ragtrial.setting import Setting, too_long_cautions, uncovered_cautions
 from ragtrial.storage.fingerprints import fingerprint
 
@@ -114,8 +114,9 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
     if scored.rankings.health:
         yield from health_cautions(setting.name, scored.rankings.health, setting.embedder, setting.store)
     yield from setting.retriever.cautions(setting.name, scored.rankings.facts)
+    yield from _fused_cautions(setting.name, scored.rankings.facts, scored.graded.unit)
     for part in scored.rankings.parts:
-        yield from part_cautions(part)
+        yield from part_cautions(part, scored.graded.unit)
     skipped = int(scored.rankings.skipped.sum())
     if skipped:
         yield Caution(
@@ -155,13 +156,23 @@ def _more_candidates(setting: Setting, top_k: int) -> str:
     return f" Of each part only {looked_at} are looked at: raise candidates to {top_k} or more."
 
 
-def part_cautions(part: FoundByPart) -> Iterator[Caution]:
+def _fused_cautions(name: str, facts: Facts, unit: Unit) -> Iterator[Caution]:
+    if unit == "span" and facts.get("fused_by") == "document":
+        yield Caution(
+            "fused-by-document",
+            f"{name}: its parts do not rank the same chunks, so one hit of each document is left, and under unit: span "
+            "other passages of it are not found. Give all parts the same chunker.",
+        )
+
+
+def part_cautions(part: FoundByPart, unit: Unit) -> Iterator[Caution]:
     """What should be known of a part that is told of nowhere else."""
     made, name = part.setting, f"{part.setting.name}, by itself, as a part of {part.whole}"
     yield from too_long_cautions(replace(made, name=name), part.too_long)
     if part.health:
         yield from health_cautions(name, part.health, made.embedder, made.store)
     yield from made.retriever.cautions(name, part.facts)
+    yield from _fused_cautions(name, part.facts, unit)
 
 
 def setting_parameters(setting: Setting) -> dict[str, Any]:
