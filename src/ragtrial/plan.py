@@ -148,14 +148,16 @@ class Plan:
     def ranked(self, setting: Setting, questions: Sequence[Question]) -> Ranked:
         """The rankings of ``setting`` as deep as anything needs them, made where they are not there.
 
-        What failed once fails again, without being tried: several settings may be made of it.
+        What failed once fails again, without being tried: several settings may be made of it. Asked something else, as
+        the part of a refiner is, it may do better.
         """
-        if setting.ranking_key in self._failed:
-            raise self._failed[setting.ranking_key]
+        asked = fingerprint([setting.ranking_key, self._names.asked(setting, questions)])
+        if asked in self._failed:
+            raise self._failed[asked]
         try:
             return self._ranked(setting, questions)
         except RunError as error:
-            self._failed[setting.ranking_key] = error
+            self._failed[asked] = error
             raise
 
     def _ranked(self, setting: Setting, questions: Sequence[Question]) -> Ranked:
@@ -173,7 +175,7 @@ class Plan:
             return Ranked.load(folder, self.ground.library, known)
 
         found = self._workspace.read("rankings", make, read)
-        if found.skipped.any() and name not in self._made_here:  # by another run: what failed then may be answered now
+        while found.skipped.any() and name not in self._made_here:  # by another run: it may be answered now
             self._made_here.add(name)
             self._workspace.drop("rankings", name)
             found = self._workspace.read("rankings", make, read)
