@@ -33,7 +33,7 @@ from ragtrial.records import Question
 from ragtrial.retrievers import Candidates
 from ragtrial.searching import Demand, Ranked
 from ragtrial.setting import Setting
-from ragtrial.storage.arrays import read_array, write_array
+from ragtrial.storage.arrays import array_digest, read_array, write_array
 from ragtrial.storage.atomic import write_text
 from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.stores import Index
@@ -93,7 +93,7 @@ class Plan:
         self._make_ground(setting, questions, timings)
         with _timed(timings, "retrieval"):
             ranked = self.ranked(setting, questions).cut(Demand(units=setting.retriever.top_k))
-            tokens = self._tokens(setting, questions, ranked)
+            tokens = self._tokens(setting, ranked)
         latency, audited = None, None
         if self.is_measured(setting):
             with _timed(timings, "latency"):
@@ -279,14 +279,15 @@ class Plan:
         with opened_indexes(self.ground, list(setting.tree()) if searched is None else searched) as indexes:
             yield Opened(self.ground, setting, self.unit, self._progress, indexes, is_fresh=is_fresh)
 
-    def _tokens(self, setting: Setting, questions: Sequence[Question], ranked: Ranked) -> Counts | None:
+    def _tokens(self, setting: Setting, ranked: Ranked) -> Counts | None:
         """Tokens of each unit that was found, in the shape of the rankings; None without a tokenizer."""
         tokenizer = self.ground.embedder(self._counted_by or setting.embedder).tokenizer
         if tokenizer is None:
             return None
-        depth = setting.retriever.top_k
-        base = self._ranking_base(setting, questions)
-        name = fingerprint(["sizes", base, depth, tokenizer.fingerprint])
+        # By what was found: rankings of one name may be others when they are made again, as of skipped questions.
+        found = ranked.retrieved.units
+        content = [list(found.shape), array_digest(found), ranked.units.name]
+        name = fingerprint(["sizes", content, tokenizer.fingerprint])
 
         def build(folder: Path) -> None:
             write_array(folder / "tokens.npy", token_counts(ranked.units, ranked.retrieved.units, tokenizer))
