@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,7 +27,7 @@ from ragtrial.materials import SettingMaterials
 from ragtrial.names import at_depth
 from ragtrial.opened import Opened, opened_indexes
 from ragtrial.outcomes import Audited, SettingRankings
-from ragtrial.progress import Progress, stage
+from ragtrial.progress import Progress, stage, timed
 from ragtrial.rankings import PADDING, Counts, Floats
 from ragtrial.records import Question
 from ragtrial.retrievers import Candidates
@@ -36,6 +36,9 @@ from ragtrial.setting import Setting
 from ragtrial.storage.arrays import array_digest, read_array, write_array
 from ragtrial.storage.atomic import write_text
 from ragtrial.storage.fingerprints import fingerprint
+from ragtrial.storage.seals import check_bytes
+from ragtrial.storage.upkeep import GROWING
+from ragtrial.storage.workspace import DAMAGE
 from ragtrial.stores import Index
 from ragtrial.stores.exact import ExactStore
 from ragtrial.work import work_of_audit, work_of_latency, work_of_rankings
@@ -91,15 +94,15 @@ class Plan:
         """
         timings: dict[str, float] = {}
         self._make_ground(setting, questions, timings)
-        with _timed(timings, "retrieval"):
+        with timed(timings, "retrieval"):
             ranked = self.ranked(setting, questions).cut(Demand(units=setting.retriever.top_k))
             tokens = self._tokens(setting, ranked)
         latency, audited = None, None
         if self.is_measured(setting):
-            with _timed(timings, "latency"):
+            with timed(timings, "latency"):
                 latency = self._measured(setting, questions)
         if self._is_audited(setting):
-            with _timed(timings, "audit"):
+            with timed(timings, "audit"):
                 audited = self._audited(setting, questions)
         chunks = self.ground.chunks(setting) if setting.has_index else None
         index = self.ground.index(setting, chunks) if chunks else None
@@ -171,7 +174,7 @@ class Plan:
             return name
 
         def read(folder: Path) -> Ranked:
-            _kept_in(folder)  # damage is to be seen here, where it is mended
+            check_bytes(folder)  # all of it is read anyway, and a count that changed would tell nobody
             return Ranked.load(folder, self.ground.library, known)
 
         found = self._workspace.read("rankings", make, read)
@@ -235,14 +238,20 @@ class Plan:
         return self._names.rankings(setting, questions, self.unit)
 
     def _kept_by(self, setting: Setting, questions: Sequence[Question]) -> set[tuple[str, str]]:
-        """Kind and name of the stages that the retrievers of ``setting`` keep for themselves, as far as it is known."""
+        """Kind and name of the stages that the retrievers of ``setting`` keep for themselves, as far as it is known.
+
+        These count as used, and so do the rankings of its parts, also where nobody had to read them.
+        """
         found: set[tuple[str, str]] = set()
+        name = self._deep_enough(setting, questions, self.demands[setting.ranking_key])
+        if name is not None:
+            with suppress(*DAMAGE):
+                found |= _kept_in(self._workspace.path("rankings", name))
+            for kind, used in [("rankings", name), *found]:
+                self._workspace.mark(kind, used)
         for part in setting.parts:
             found |= self._kept_by(part, setting.wordings(questions))
-        if not setting.parts:
-            name = self._deep_enough(setting, questions, Demand())
-            found |= _kept_in(self._workspace.path("rankings", name)) if name else set()
-        return found
+        return {(kind, kept) for kind, kept in found if kind not in GROWING}
 
     def _known_units(self, setting: Setting) -> Mapping[str, Chunks]:
         """The chunks that are there anyway, by name: those of all that ``setting`` is made of."""
@@ -252,14 +261,16 @@ class Plan:
     def _make_ground(self, setting: Setting, questions: Sequence[Question], timings: dict[str, float]) -> None:
         """Make what stands under the searches of ``setting`` and of its parts, and note how long that takes."""
         for one in setting.tree():
+            if "embedder" in one.retriever.reached_by:
+                self._workspace.mark("vectors", self.ground.embedder(one.embedder).path.stem)
             if not one.has_index:
                 continue
-            with _timed(timings, "chunks"):
+            with timed(timings, "chunks"):
                 chunks = self.ground.chunks(one)
                 self.ground.too_long(one, [question.text for question in questions])
-            with _timed(timings, "embeddings"):
+            with timed(timings, "embeddings"):
                 self.ground.embeddings(one, chunks)
-            with _timed(timings, "index"):
+            with timed(timings, "index"):
                 self.ground.index(one, chunks)
 
     def is_measured(self, setting: Setting) -> bool:
@@ -384,10 +395,3 @@ def _kept_in(folder: Path) -> set[tuple[str, str]]:
     """Kind and name of what was kept as these rankings were made; nothing where that was not noted yet."""
     written = (folder / _KEPT).read_text(encoding="utf-8") if (folder / _KEPT).exists() else "[]"
     return {(str(kind), str(name)) for kind, name in json.loads(written)}
-
-
-@contextmanager
-def _timed(timings: dict[str, float], name: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    timings[name] = timings.get(name, 0.0) + time.perf_counter() - start
