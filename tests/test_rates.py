@@ -46,7 +46,18 @@ def test_two_processes_lose_nothing_of_each_other(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["", "{", "[]", "3", '{"m": 1}', '{"m": {"w": 1}}', '{"m": {"w": ["a", 1]}}', '{"m": {"w": [0, 1]}}', "\udcff"],
+    [
+        "",
+        "{",
+        "[]",
+        "3",
+        '{"m": 1}',
+        '{"m": {"w": 1}}',
+        '{"m": {"w": ["a", 1]}}',
+        '{"m": {"w": [0, 1]}}',
+        "\udcff",
+        '{"m": {"w": [1%s, 1]}}' % ("0" * 400),
+    ],
 )
 def test_a_damaged_file_holds_no_rates_and_is_written_anew(tmp_path: Path, content: str) -> None:
     path = tmp_path / "rates.json"

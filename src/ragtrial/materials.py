@@ -40,7 +40,7 @@ class SettingMaterials:
         self._ground = ground
         self._of = of
         self.kept: dict[tuple[str, str], None] = {}
-        """Kind and name of every stage that was kept, in their order."""
+        """Kind and name of all that was kept, stages and files that grow, in their order."""
         self._vectors: dict[tuple[str, ...], Floats] = {}
 
     def chunks(self) -> Chunks:
@@ -79,10 +79,11 @@ class SettingMaterials:
     def keep(self, kind: str, parts: Any, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
         name = fingerprint([kind, parts])
         self.kept[kind, name] = None
-        return self._ground.workspace.load(kind, name, what, build, read)
+        return self._ground.workspace.load(kind, name, what, build, read, every_byte=True)
 
     def growing(self, kind: str, name: str) -> Path:
         workspace = self._ground.workspace
+        self.kept[kind, name] = None
         workspace.mark(kind, name)
         path = workspace.path(kind, name)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -138,7 +138,9 @@ class Names:
 
     def latency(self, setting: Setting, questions: Sequence[Question], unit: Unit, seed: int) -> str:
         """How long its single queries take."""
-        devices = [one.embedder.model_dump(mode="json").get("device") for one in setting.tree()]
+        devices = [
+            options.model_dump().get("device") for one in setting.tree() for options in (one.embedder, one.retriever)
+        ]
         base, top_k = self.rankings(setting, questions, unit), setting.retriever.top_k
         return fingerprint(["latency", base, top_k, seed, devices])
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,15 +26,18 @@ from ragtrial.names import at_depth
 from ragtrial.opened import Opened, opened_indexes
 from ragtrial.outcomes import Audited, SettingRankings
 from ragtrial.part_findings import found_by_parts
-from ragtrial.progress import Progress, stage
+from ragtrial.progress import Progress, stage, timed
 from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Question
 from ragtrial.retrievers import Candidates, Facts
 from ragtrial.searching import Demand, Ranked, found_texts
-from ragtrial.setting import Setting
-from ragtrial.storage.arrays import read_array, write_array
+from ragtrial.setting import Setting, failing_as
+from ragtrial.storage.arrays import array_digest, read_array, write_array
 from ragtrial.storage.atomic import write_text
 from ragtrial.storage.fingerprints import fingerprint
+from ragtrial.storage.seals import check_bytes
+from ragtrial.storage.upkeep import GROWING
+from ragtrial.storage.workspace import DAMAGE
 from ragtrial.stores import Index
 from ragtrial.stores.exact import ExactStore
 from ragtrial.work import work_of_audit, work_of_latency, work_of_rankings
@@ -88,15 +90,15 @@ class Plan:
         """
         timings: dict[str, float] = {}
         self._make_ground(setting, questions, timings)
-        with _timed(timings, "retrieval"):
+        with timed(timings, "retrieval"):
             ranked = self.ranked(setting, questions).cut(Demand(units=setting.retriever.top_k))
-            tokens = self._tokens(setting, questions, ranked)
+            tokens = self._tokens(setting, ranked)
         latency, audited = None, None
         if self.is_measured(setting):
-            with _timed(timings, "latency"):
+            with timed(timings, "latency"):
                 latency = self._measured(setting, questions)
         if self._is_audited(setting):
-            with _timed(timings, "audit"):
+            with timed(timings, "audit"):
                 audited = self._audited(setting, questions)
         chunks = self.ground.chunks(setting) if setting.has_index else None
         index = self.ground.index(setting, chunks) if chunks else None
@@ -142,16 +144,18 @@ class Plan:
     def ranked(self, setting: Setting, questions: Sequence[Question]) -> Ranked:
         """The rankings of ``setting`` as deep as anything needs them, made where they are not there.
 
-        What failed once fails again, without being tried: several settings may be made of it.
+        What failed once fails again, without being tried: several settings may be made of it. Asked something else, as
+        the part of a refiner is, it may do better.
         """
-        if setting.ranking_key in self._failed:
-            raise self._failed[setting.ranking_key]
+        asked = fingerprint([setting.ranking_key, self._names.asked(setting, questions)])
+        if asked in self._failed:
+            raise self._failed[asked]
         try:
             return self._ranked(setting, questions)
         except MemoryError:
             raise
         except Exception as error:
-            self._failed[setting.ranking_key] = error
+            self._failed[asked] = error
             raise
 
     def _ranked(self, setting: Setting, questions: Sequence[Question]) -> Ranked:
@@ -165,11 +169,11 @@ class Plan:
             return name
 
         def read(folder: Path) -> Ranked:
-            _kept_in(folder)  # damage is to be seen here, where it is mended
+            check_bytes(folder)  # all of it is read anyway, and a count that changed would tell nobody
             return Ranked.load(folder, self.ground.library, known)
 
         found = self._workspace.read("rankings", make, read)
-        if found.skipped.any() and name not in self._made_here:  # by another run: what failed then may be answered now
+        while found.skipped.any() and name not in self._made_here:  # by another run: it may be answered now
             self._made_here.add(name)
             self._workspace.drop("rankings", name)
             found = self._workspace.read("rankings", make, read)
@@ -218,7 +222,7 @@ class Plan:
     def _part(self, setting: Setting, part: Setting, questions: Sequence[Question]) -> Candidates:
         """The rankings of a part, for what it is asked, cut at what is looked at of them."""
         demand = Demand(candidates=setting.depth_of_parts)
-        with _named(part):
+        with failing_as(part):
             return self.ranked(part, setting.wordings(questions)).cut(demand).candidates
 
     def _deep_enough(self, setting: Setting, questions: Sequence[Question], demand: Demand) -> str | None:
@@ -230,14 +234,20 @@ class Plan:
         return self._names.rankings(setting, questions, self.unit)
 
     def _kept_by(self, setting: Setting, questions: Sequence[Question]) -> set[tuple[str, str]]:
-        """Kind and name of the stages that the retrievers of ``setting`` keep for themselves, as far as it is known."""
+        """Kind and name of the stages that the retrievers of ``setting`` keep for themselves, as far as it is known.
+
+        These count as used, and so do the rankings of its parts, also where nobody had to read them.
+        """
         found: set[tuple[str, str]] = set()
+        name = self._deep_enough(setting, questions, self.demands[setting.ranking_key])
+        if name is not None:
+            with suppress(*DAMAGE):
+                found |= _kept_in(self._workspace.path("rankings", name))
+            for kind, used in [("rankings", name), *found]:
+                self._workspace.mark(kind, used)
         for part in setting.parts:
             found |= self._kept_by(part, setting.wordings(questions))
-        if not setting.parts:
-            name = self._deep_enough(setting, questions, Demand())
-            found |= _kept_in(self._workspace.path("rankings", name)) if name else set()
-        return found
+        return {(kind, kept) for kind, kept in found if kind not in GROWING}
 
     def _known_units(self, setting: Setting) -> Mapping[str, Chunks]:
         """The chunks that are there anyway, by name: those of all that ``setting`` is made of."""
@@ -247,15 +257,17 @@ class Plan:
     def _make_ground(self, setting: Setting, questions: Sequence[Question], timings: dict[str, float]) -> None:
         """Make what stands under the searches of ``setting`` and of its parts, and note how long that takes."""
         for one in setting.tree():
+            if "embedder" in one.retriever.reached_by:
+                self._workspace.mark("vectors", self.ground.embedder(one.embedder).path.stem)
             if not one.has_index:
                 continue
-            with nullcontext() if one is setting else _named(one):
-                with _timed(timings, "chunks"):
+            with nullcontext() if one is setting else failing_as(one):
+                with timed(timings, "chunks"):
                     chunks = self.ground.chunks(one)
                     self.ground.too_long(one, [question.text for question in questions])
-                with _timed(timings, "embeddings"):
+                with timed(timings, "embeddings"):
                     self.ground.embeddings(one, chunks)
-                with _timed(timings, "index"):
+                with timed(timings, "index"):
                     self.ground.index(one, chunks)
 
     def is_measured(self, setting: Setting) -> bool:
@@ -275,14 +287,15 @@ class Plan:
         with opened_indexes(self.ground, list(setting.tree()) if searched is None else searched) as indexes:
             yield Opened(self.ground, setting, self.unit, self._progress, indexes, is_fresh=is_fresh)
 
-    def _tokens(self, setting: Setting, questions: Sequence[Question], ranked: Ranked) -> Counts | None:
+    def _tokens(self, setting: Setting, ranked: Ranked) -> Counts | None:
         """Tokens of each unit that was found, in the shape of the rankings; None without a tokenizer."""
         tokenizer = self.ground.embedder(self._counted_by or setting.embedder).tokenizer
         if tokenizer is None:
             return None
-        depth = setting.retriever.top_k
-        base = self._ranking_base(setting, questions)
-        name = fingerprint(["sizes", base, depth, tokenizer.fingerprint])
+        # By what was found: rankings of one name may be others when they are made again, as of skipped questions.
+        found = ranked.retrieved.units
+        content = [list(found.shape), array_digest(found), ranked.units.name]
+        name = fingerprint(["sizes", content, tokenizer.fingerprint])
 
         def build(folder: Path) -> None:
             write_array(folder / "tokens.npy", token_counts(ranked.units, ranked.retrieved.units, tokenizer))
@@ -379,20 +392,3 @@ def _kept_in(folder: Path) -> set[tuple[str, str]]:
     """Kind and name of what was kept as these rankings were made; nothing where that was not noted yet."""
     written = (folder / _KEPT).read_text(encoding="utf-8") if (folder / _KEPT).exists() else "[]"
     return {(str(kind), str(name)) for kind, name in json.loads(written)}
-
-
-@contextmanager
-def _named(part: Setting) -> Iterator[None]:
-    """What fails inside is said to be of ``part``."""
-    try:
-        yield
-    except RunError as error:
-        faults = (replace(fault, message=f"its part {part.name!r}: {fault.message}") for fault in error.faults)
-        raise RunError(*faults) from error
-
-
-@contextmanager
-def _timed(timings: dict[str, float], name: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    timings[name] = timings.get(name, 0.0) + time.perf_counter() - start

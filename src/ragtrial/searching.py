@@ -214,6 +214,7 @@ def _with_later(first: Candidates | None, later: Candidates, rows: Counts, depth
         return Candidates(later.units, Rankings(cut.codes.copy(), cut.scores.copy()), later.skipped.copy(), later.facts)
     skipped = first.skipped.copy()
     skipped[rows] |= later.skipped
+    first.rankings.codes[skipped], first.rankings.scores[skipped] = PADDING, np.nan
     return Candidates(later.units, first.rankings, skipped, first.facts)
 
 

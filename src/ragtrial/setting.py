@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -18,7 +19,7 @@ from ragtrial.context import ContextOptions
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.uncovered import uncovered
 from ragtrial.embedders import Embedder
-from ragtrial.errors import ConfigError, listed
+from ragtrial.errors import ConfigError, RunError, listed
 from ragtrial.records import Caution, Question
 from ragtrial.refiners import Refiner
 from ragtrial.retrievers import Ranker
@@ -116,6 +117,16 @@ class Setting:
             return option != "score"
         # How deep a part's ranking is looked at is up to its refiner, wherever it is cut by itself.
         return option not in ("top_k", "score") and any(part.is_reached(axis) for part in self.parts)
+
+
+@contextmanager
+def failing_as(part: Setting) -> Iterator[None]:
+    """What fails inside is said to be of ``part``."""
+    try:
+        yield
+    except RunError as error:
+        faults = (replace(fault, message=f"its part {part.name!r}: {fault.message}") for fault in error.faults)
+        raise RunError(*faults) from error
 
 
 def setting_of(config: ExperimentConfig, entry: str) -> Setting:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.rankings import Floats
+from ragtrial.storage.fingerprints import DIGEST_BYTES
 
 
 def write_array(path: Path, array: npt.NDArray[Any]) -> None:
@@ -43,6 +45,11 @@ def read_array(path: Path) -> npt.NDArray[Any]:
         return np.empty(shape, dtype)
     # A plain array on top of the map: the map's own class is slow to take single values from.
     return np.memmap(path, dtype, "r", offset, shape).view(np.ndarray)
+
+
+def array_digest(array: npt.NDArray[Any]) -> str:
+    """The hash of the values of ``array``, in hex digits; not of its shape and type."""
+    return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=DIGEST_BYTES).hexdigest()
 
 
 def _header(file: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:

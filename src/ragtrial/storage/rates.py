@@ -68,7 +68,7 @@ class Rates:
             return {str(machine): dict(_noted(works.items())) for machine, works in found.items()}
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             logger.debug("no rates in %s: %s", self._path, error)
             return {}
 

@@ -32,6 +32,9 @@ _UNFINISHED = "unfinished"
 _ANSWERS = "answers"
 """Files of lines that are read with care each time: whoever asks finds damage in them, and asks again."""
 
+GROWING = (*_CACHES, _ANSWERS)
+"""The folders of files that grow: several settings and experiments fill each of these files."""
+
 
 @dataclass(frozen=True)
 class Entry:

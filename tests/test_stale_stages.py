@@ -1,0 +1,142 @@
+"""What was kept is used only as long as it is what a fresh workspace would hold."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corpora import library_of
+from experiments import Experiment, write_experiment
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.experiment import run_experiment
+from ragtrial.rankings import PADDING, from_rows
+from ragtrial.records import Question
+from ragtrial.report import Report
+from ragtrial.retrievers import Candidates
+from ragtrial.searching import Demand, retrieve
+from ragtrial.storage.seals import SEAL
+from ragtrial.storage.upkeep import Upkeep
+from test_custom_runs import SEARCH, asked
+from tiny_models import write_tiny_cross_encoder
+
+MINE = {"kind": "custom", "function": "my_search:search", "top_k": 3, "on_error": "skip"}
+WORDS = {"kind": "bm25", "top_k": 3, "stemmer": "none"}
+
+
+def experiment(folder: Path, retrievers: dict[str, Any], **changes: Any) -> Experiment:
+    made = write_experiment(folder, retrievers=retrievers, **changes)
+    (folder / "my_search.py").write_text(SEARCH)
+    return made
+
+
+def numbers(report: Report) -> dict[str, Any]:
+    """All that the settings found, without times and without what they took."""
+    return {part.name: part.model_dump(exclude={"timings", "costs", "latency", "index"}) for part in report.settings}
+
+
+def test_the_sizes_of_what_was_found_follow_an_answer_that_came_later(tmp_path: Path, tiny_model: Path) -> None:
+    embedder = {"kind": "sentence-transformer", "model": str(tiny_model)}
+    made = experiment(tmp_path / "one", {"mine": MINE}, embedder=embedder)
+    (made.folder / "trouble").write_text("raise")
+    run_experiment(made.config())
+    (made.folder / "trouble").unlink()
+    later = run_experiment(made.config())
+    shutil.rmtree(made.workspace)
+    fresh = run_experiment(made.config())
+    assert numbers(later) == numbers(fresh)
+
+
+def test_a_question_that_was_skipped_is_asked_again_of_deeper_rankings_too(tmp_path: Path) -> None:
+    made = experiment(tmp_path, {"mine": MINE})
+    (made.folder / "trouble").write_text("raise")
+    run_experiment(made.config("retrievers.mine.top_k=2", "evaluators.primary_metric=recall@1"))
+    run_experiment(made.config())
+    (made.folder / "trouble").unlink()
+    report = run_experiment(made.config("retrievers.mine.top_k=2", "evaluators.primary_metric=recall@1"))
+    assert report.setting("mine").scores["recall@1"].n == 3
+
+
+def test_a_retriever_that_fails_at_another_wording_is_still_asked_the_question(tmp_path: Path) -> None:
+    mine = {**MINE, "on_error": "stop"}
+    more = {"kind": "expand", "of": "mine", "templates": ["smooth {query}"], "phrasings": False, "top_k": 3}
+    made = experiment(tmp_path, {"more": more, "mine": mine})
+    made.write_queries([{"id": "rye", "text": "rye bread", "relevant_docs": [{"doc": "bread/rye.md"}]}])
+    (made.folder / "trouble").write_text("raise")
+    report = run_experiment(made.config())
+    assert [failure.name for failure in report.failures] == ["more"]
+    assert report.setting("mine").scores["recall@3"].mean == 1.0
+
+
+def test_what_a_finished_experiment_stands_on_is_used_also_where_nobody_had_to_read_it(tmp_path: Path) -> None:
+    """Answers that were paid for, words that were counted, and vectors of the refiner's own among them."""
+    retrievers = {
+        "words": {**WORDS, "score": False},
+        "mine": {**MINE, "score": False},
+        "both": {"kind": "fusion", "of": ["words", "mine"], "top_k": 3},
+        "various": {"kind": "mmr", "of": "mine", "top_k": 3},
+    }
+    made = experiment(tmp_path, retrievers)
+    first = run_experiment(made.config())
+    again = run_experiment(made.config())
+    assert {"answers", "bm25", "terms", "rankings", "vectors"} <= {
+        entry.kind for entry in Upkeep(made.workspace).entries()
+    }
+    assert Upkeep(made.workspace).prune(unused=True) == []
+    assert [part.costs for part in again.settings] == [part.costs for part in first.settings]
+    assert len(asked(made.folder)) == 1
+
+
+@pytest.mark.parametrize("kind", ["rankings", "bm25", "terms"])
+def test_a_flipped_bit_of_any_file_of_a_bm25_setting_is_seen_and_mended(tmp_path: Path, kind: str) -> None:
+    made = experiment(tmp_path, {"words": WORDS})
+    whole = run_experiment(made.config())
+    (folder,) = (made.workspace / kind).glob("[!.]*")
+    for name in json.loads((folder / SEAL).read_text())["files"]:
+        path = folder / name
+        content = bytearray(path.read_bytes())
+        content[len(content) * 2 // 3] ^= 1
+        path.write_bytes(content)
+        if kind != "rankings":  # which alone are read when all is finished
+            shutil.rmtree(made.workspace / "rankings")
+        if kind == "terms":
+            shutil.rmtree(made.workspace / "bm25")
+        report = run_experiment(made.config())
+        assert [one.message for one in report.warnings if one.code == "repaired"] == [
+            f"{folder} is damaged ({name} has other bytes than it had); it is made again."
+        ]
+        assert numbers(report)["words"] == numbers(whole)["words"]
+
+
+def test_latency_is_measured_again_on_another_device_of_a_reranker(tmp_path: Path, minilm_folder: Path) -> None:
+    model = write_tiny_cross_encoder(tmp_path / "cross", minilm_folder, seed=3)
+    best = {"kind": "rerank", "of": "words", "model": str(model), "candidates": 4, "top_k": 3}
+    made = experiment(tmp_path / "one", {"words": WORDS, "best": best}, latency=True)
+    run_experiment(made.config("retrievers.best.device=cpu"))
+    before = {path.name for path in (made.workspace / "latency").iterdir()}
+    run_experiment(made.config("retrievers.best.device=cpu:0"))
+    assert len({path.name for path in (made.workspace / "latency").iterdir()} - before) == 1
+
+
+@dataclass(frozen=True)
+class Failing:
+    """Two chunks of one document for each question; asked for more than two it answers nobody."""
+
+    units: Chunks
+
+    def search(self, questions: Sequence[Question], depth: int) -> Candidates:
+        rankings = from_rows([[0, 1] if depth <= 2 else [] for _ in questions])
+        return Candidates(self.units, rankings, np.full(len(questions), depth > 2))
+
+
+def test_a_question_that_could_not_be_asked_on_has_no_hits_left_over(tmp_path: Path) -> None:
+    units = Chunks.of(library_of(tmp_path, {"a": "rye bread", "b": "soup"}), [(0, 0, 3), (0, 4, 9)])
+    found = retrieve(Failing(units), [Question("rye")], Demand(candidates=2, units=2), "document")
+    assert found.skipped.tolist() == [True]
+    assert found.candidates.rankings.codes.tolist() == [[PADDING, PADDING]]
