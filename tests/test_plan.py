@@ -254,7 +254,7 @@ def test_each_stage_hashes_what_changes_it_and_nothing_else(
     [
         ("ragtrial.dataset.documents.READER_VERSION", {"documents", *CUT}),
         ("ragtrial.chunkers.recursive.RecursiveChunker.revision", CUT),
-        ("ragtrial.retrievers.dense.DenseRetriever.version", {"rankings", "latency"}),
+        ("ragtrial.retrievers.dense.DenseRetriever.ranking_version", {"rankings", "latency"}),
     ],
 )
 def test_a_newer_version_of_a_part_makes_again_what_it_made(

@@ -19,7 +19,7 @@ from ragtrial.dataset.dataset import Dataset, corpus_of, load_dataset
 from ragtrial.dataset.documents import passed_over
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 from ragtrial.environment import without_secrets
-from ragtrial.errors import Fault, InputError, LabelsError, listed
+from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, listed
 from ragtrial.grading import GradedRankings, grade
 from ragtrial.ground import Ground, ground_of
 from ragtrial.judging import Judge, Scored, evaluated, grade_given_chunks
@@ -156,7 +156,7 @@ class RetrievalEvaluator:
         used = self.used
         steps: list[Callable[[], object]] = [partial(self.ground.prepare, setting) for setting in used]
         _all_of([*steps, partial(getattr, self, "resolved")])
-        _all_of(partial(self._check, setting) for setting in used)
+        _all_of(partial(self.check, setting) for setting in used)
         cautions = [*self.setting_cautions, *self.resolved.cautions, *self._span_cautions()]
         if self._strict:
             cautions += [caution for setting in self.settings for caution in self.too_long(setting)]
@@ -170,11 +170,16 @@ class RetrievalEvaluator:
             if faults:
                 raise LabelsError(*faults)
 
-    def _check(self, setting: Setting) -> None:
-        """Let the retriever of ``setting`` look for what it needs. Raises InputError that says which one it is."""
+    def check(self, setting: Setting, *, loads_models: bool = True) -> None:
+        """Let the retriever of ``setting`` look for what it needs, of the config alone unless models may be loaded.
+
+        Raises InputError that says which setting it is, ModelNotFoundError as it is.
+        """
         try:
-            setting.retriever.check(self.plan.materials(setting), self.questions)
+            setting.retriever.check(self.plan.materials(setting, loads_models=loads_models), self.questions)
         except InputError as error:
+            if isinstance(error, ModelNotFoundError) and error.may_be_fetched and not loads_models:
+                raise
             place = setting.config.fault_at(("retrievers", setting.entry), "")
             told = [fault.message.removeprefix(f"{setting.name}: ") for fault in error.faults]
             raise InputError(
@@ -189,7 +194,7 @@ class RetrievalEvaluator:
         """The settings and all that they are made of, each once."""
         return list({one.ranking_key: one for setting in self.settings for one in setting.tree()}.values())
 
-    @property
+    @cached_property
     def questions(self) -> list[Question]:
         """What every setting is asked: a question for each labelled query."""
         return [query.question for query in self.resolved.labels.queries]

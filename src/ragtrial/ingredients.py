@@ -75,7 +75,7 @@ def of_rankings(names: Names, setting: Setting, questions: Sequence[Question], u
     found = _flat(RETRIEVER[:-1], {name: value for name, value in identity.items() if name in fields})
     code = {name: value for name, value in identity.items() if name not in fields}
     found["retriever code"] = fingerprint([code, retriever.inputs(names.digest)])
-    found["questions"] = fingerprint(names.asked(setting, questions))
+    found["questions"] = names.asked_name(setting, questions)
     found["evaluators.unit"] = unit
     if setting.has_index:
         found |= of_index(names, setting)

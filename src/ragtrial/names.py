@@ -45,6 +45,7 @@ class Names:
         self._embedders: dict[Embedder, CachedEmbedder] = {}
         self._tokenizers: dict[Path, Tokenizer] = {}
         self._prefix_files: dict[str, str] = {}
+        self._asked: dict[tuple[str, int], tuple[Sequence[Question] | None, str]] = {}
 
     def chunks(self, setting: Setting) -> str:
         """The chunks of ``setting``."""
@@ -132,9 +133,17 @@ class Names:
         own = [setting.retriever.asked(question) for question in questions]
         return [own, *(self.asked(part, setting.wordings(questions)) for part in setting.parts)]
 
+    def asked_name(self, setting: Setting, questions: Sequence[Question]) -> str:
+        """The fingerprint of ``asked``, made once for a list of questions: it may be long."""
+        known, name = self._asked.get((setting.ranking_key, id(questions)), (None, ""))
+        if known is not questions:  # which is held here, so that no other list gets its place in memory
+            name = fingerprint(self.asked(setting, questions))
+            self._asked[setting.ranking_key, id(questions)] = questions, name
+        return name
+
     def rankings(self, setting: Setting, questions: Sequence[Question], unit: Unit) -> str:
         """What tells rankings from others, but how deep they are."""
-        return fingerprint(["rankings", self.base(setting), self.asked(setting, questions), unit])
+        return fingerprint(["rankings", self.base(setting), self.asked_name(setting, questions), unit])
 
     def latency(self, setting: Setting, questions: Sequence[Question], unit: Unit, seed: int) -> str:
         """How long its single queries take."""

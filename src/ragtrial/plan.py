@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -147,15 +148,15 @@ class Plan:
         What failed once fails again, without being tried: several settings may be made of it. Asked something else, as
         the part of a refiner is, it may do better.
         """
-        asked = fingerprint([setting.ranking_key, self._names.asked(setting, questions)])
+        asked = fingerprint([setting.ranking_key, self._names.asked_name(setting, questions)])
         if asked in self._failed:
-            raise self._failed[asked]
+            raise copy(self._failed[asked])
         try:
             return self._ranked(setting, questions)
         except MemoryError:
             raise
         except Exception as error:
-            self._failed[asked] = error
+            self._failed[asked] = copy(error)  # its own traceback would hold all that is at work, locks included
             raise
 
     def _ranked(self, setting: Setting, questions: Sequence[Question]) -> Ranked:

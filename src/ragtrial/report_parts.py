@@ -111,7 +111,7 @@ class LatencyPart(Part):
     p50: float
     p95: float
     p99: float | None = None
-    """Null in a report of before it was measured."""
+    """Of fewer than 100 queries the slowest; null in a report of before it was measured."""
 
     n: int
     machine: str

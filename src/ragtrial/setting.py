@@ -94,11 +94,12 @@ class Setting:
         """How many hits of each part it looks at."""
         return self.retriever.candidates if isinstance(self.retriever, Refiner) else 0
 
-    def wordings(self, questions: Sequence[Question]) -> list[Question]:
+    def wordings(self, questions: Sequence[Question]) -> Sequence[Question]:
         """What its parts are asked for ``questions``, those of the first before those of the second."""
         if not isinstance(self.retriever, Refiner):
             return []
-        return [wording for question in questions for wording in self.retriever.wordings(question)]
+        worded = [wording for question in questions for wording in self.retriever.wordings(question)]
+        return questions if worded == list(questions) else worded
 
     def tree(self) -> Iterator[Setting]:
         """The setting and all that it is made of, the parts before what is made of them."""

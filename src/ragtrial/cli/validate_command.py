@@ -62,7 +62,7 @@ def _check(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> None:
         try:
             evaluator.ground.prepare(setting)
             left = "not all was checked"
-            setting.retriever.check(evaluator.plan.materials(setting, loads_models=False), evaluator.questions)
+            evaluator.check(setting, loads_models=False)
         except ModelNotFoundError as error:
             if not error.may_be_fetched:
                 wrong |= dict.fromkeys(error.faults)

@@ -60,8 +60,8 @@ def check_config(config: ExperimentConfig) -> list[tuple[KeyPath, str]]:
             "give it a tokenizer_model."
         )
         faults.append((("evaluators", "budget"), message))
-    faults += choose_metrics(config, ordered=False)[1]
     faults += _part_faults(config)
+    faults += choose_metrics(config, ordered=False)[1] if scored(config) else []
     for name, retriever in config.retrievers.items():
         chunker, embedder = effective(config, retriever, "chunker"), effective(config, retriever, "embedder")
         if "chunker" in retriever.reached_by and chunker.unit_is_tokens and not _has_tokenizer(embedder):

@@ -41,7 +41,8 @@ class HnswOptions(Options):
     """Links per vector; more takes memory and is more exact."""
 
     ef_search: Annotated[int, Field(ge=1)] = 100
-    """Candidates considered while searching; more is slower and more exact. Never below the hits asked for."""
+    """Candidates considered while searching; more is slower and more exact. Never below the hits asked for: a ranking
+    that a refiner wants deeper than this is searched more thoroughly, also where it is cut for a setting of its own."""
 
 
 @STORES.register("chroma")
