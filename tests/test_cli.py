@@ -191,7 +191,10 @@ def test_some_settings_that_fail_are_four_and_the_others_are_written(tmp_path: P
     (tmp_path / "broken.py").write_text(BROKEN, encoding="utf-8")
     made = ragtrial(capsys, "run", config, "-q")
     assert made.code == 4
-    assert made.err == "error: setting 'broken' failed: broken:embed raised RuntimeError for 3 texts: no key\n"
+    assert made.err == (
+        "\n1 of 2 settings failed: broken. The same command runs only these again.\n"
+        "error: setting 'broken' failed: broken:embed raised RuntimeError for 3 texts: no key\n"
+    )
     assert made.out.splitlines()[3].startswith("dense ")
     again = ragtrial(capsys, "run", config, "--json")
     assert again.json["exit_code"] == again.code == 4

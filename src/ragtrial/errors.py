@@ -24,7 +24,9 @@ An error carries faults: each names the place, what was found, what was expected
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -142,3 +144,14 @@ def listed(names: Iterable[str], most: int = 12) -> str:
     all_names = list(names)
     rest = len(all_names) - most
     return ", ".join(all_names[:most]) + (f", and {rest} more" if rest > 0 else "")
+
+
+def without_frames(error: Exception) -> Exception:
+    """The same error to be kept: its traceback would hold all that was at work, and is a note where it is of use."""
+    try:
+        kept = copy(error)
+    except Exception:  # noqa: BLE001 - other people's classes may ask for more than they keep
+        kept = RuntimeError(f"{type(error).__name__}: {error}")
+    if not isinstance(error, RagtrialError) and error.__traceback__ is not None and not hasattr(error, "__notes__"):
+        kept.add_note("".join(traceback.format_tb(error.__traceback__)))
+    return kept

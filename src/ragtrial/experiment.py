@@ -101,9 +101,12 @@ def _score_all(
             on_failure(setting.name, _failure(setting, error).error)
             if fail_fast:
                 break
-    if failed and (fail_fast or not scored):
-        raise _all_of(failed)
-    return scored, [_failure(*one) for one in failed]
+    try:
+        if failed and (fail_fast or not scored):
+            raise _all_of(failed)
+        return scored, [_failure(*one) for one in failed]
+    finally:
+        failed.clear()  # errors hold the frames that they came through: this one would hold them in turn
 
 
 def _all_of(failed: Sequence[tuple[Setting, Exception]]) -> Exception:

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +17,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.demands import AUDITED_BELOW, demands, exact_twin
 from ragtrial.drilldown import FoundText
 from ragtrial.embedders import Embedder
-from ragtrial.errors import RunError
+from ragtrial.errors import RunError, without_frames
 from ragtrial.grading import Unit
 from ragtrial.ground import Ground
 from ragtrial.latency import measure_latency
@@ -150,13 +149,13 @@ class Plan:
         """
         asked = fingerprint([setting.ranking_key, self._names.asked_name(setting, questions)])
         if asked in self._failed:
-            raise copy(self._failed[asked])
+            raise without_frames(self._failed[asked])
         try:
             return self._ranked(setting, questions)
         except MemoryError:
             raise
         except Exception as error:
-            self._failed[asked] = copy(error)  # its own traceback would hold all that is at work, locks included
+            self._failed[asked] = without_frames(error)
             raise
 
     def _ranked(self, setting: Setting, questions: Sequence[Question]) -> Ranked:

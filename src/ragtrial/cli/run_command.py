@@ -49,7 +49,7 @@ def command(
         audit=audit,
         jobs=jobs,
         fail_fast=fail_fast,
-        on_failure=lambda name, why: write(f"error: setting {name!r} failed: {why}", sys.stderr),
+        on_failure=lambda name, why: terminal.note(f"error: setting {name!r} failed: {why}"),
     )
     terminal.say(header_line(report) + "\n")
     terminal.table(score_table(report, terminal.width))
