@@ -200,7 +200,7 @@ def test_some_settings_that_fail_are_four_and_the_others_are_written(tmp_path: P
     assert again.json["exit_code"] == again.code == 4
     assert [setting["name"] for setting in again.json["settings"]] == ["dense"]
     assert again.json["failures"] == [
-        {"name": "broken", "error": "broken:embed raised RuntimeError for 3 texts: no key"}
+        {"name": "broken", "error": "broken:embed raised RuntimeError for 3 texts: no key", "details": None}
     ]
 
 
