@@ -43,7 +43,7 @@ def search(place: Workplace, retriever: RunFileRetriever, depth: int = 10) -> Ca
     ("name", "content"),
     [
         ("run.trec", TREC),
-        ("run.trec.gz", gzip.compress(TREC.encode())),
+        ("run.trec.gz", gzip.compress(TREC.encode(), mtime=0)),
         ("run.json", json.dumps({"q1": {"b": 3.5, "a": 7, "c": 2}, "q2": {"d/e.md": 1}})),
         (
             "run.jsonl",
