@@ -104,13 +104,6 @@ def test_parts_with_other_chunks_are_fused_document_by_document(
     # m stands better in bm25, z only in dense; a stands second in both, and the first part has it.
     assert places_of(found) == [("m", 0, 9), ("a", 0, 4), ("z", 4, 22)]
     assert found.facts == {"fused_by": "document", "mean_fused": 3, "mean_in_all": 2, "mean_in_one": 1}
-    options = FusionRefiner(of=["dense", "bm25"])
-    assert list(options.cautions("hybrid", {"fused_by": "chunk"})) == []
-    (caution,) = options.cautions("hybrid", found.facts)
-    assert caution.message == (
-        "hybrid: its parts rank different chunks, so they are fused by document; each is shown by the chunk of the "
-        "part in which it stands best. Parts with one chunker are fused by chunk."
-    )
 
 
 def test_where_a_document_stands_equally_well_the_part_that_weighs_more_represents_it(
@@ -360,6 +353,6 @@ def test_fusions_that_differ_in_their_scores_alone_are_two_parts_to_what_adds_th
 def test_the_examples_of_the_page_are_options(root: Path) -> None:
     page = (root / "docs" / "refiners.md").read_text(encoding="utf-8")
     lines = re.findall(r"^  \w+: (\{kind: (fusion|expand), .*\})$", page, re.MULTILINE)
-    assert [kind for _, kind in lines] == ["fusion", "fusion", "expand", "expand"]
+    assert [kind for _, kind in lines] == ["fusion", "fusion", "fusion", "expand", "expand"]
     for text, kind in lines:
         REFINERS[kind].model_validate(yaml.safe_load(text))

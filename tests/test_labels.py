@@ -54,12 +54,12 @@ ASKED = """{"queries": [{"id": 1, "text": "x", "relevant_docs": [], "phrasings":
 def test_other_wordings_and_filters_are_read_and_are_part_of_the_question(tmp_path: Path) -> None:
     (query,) = load_prompt_queries(written(tmp_path, ASKED)).queries
     where = {"$and": [{"lang": "en"}, {"page": {"$gte": 2}}]}
-    assert query.question == Question("x", ("caf\u00e9\n", "z"), where, {"$contains": "hub"})
+    assert query.question == Question("x", ("caf\u00e9\n", "z"), where, {"$contains": "hub"}, "1")
 
 
 def test_a_query_without_them_has_none(tmp_path: Path) -> None:
     plain = written(tmp_path, '{"queries": [{"id": 1, "text": "x", "relevant_docs": [], "where": null}]}')
-    assert load_prompt_queries(plain).queries[0].question == Question("x")
+    assert load_prompt_queries(plain).queries[0].question == Question("x", id="1")
 
 
 def test_every_field_of_the_format_is_read(tmp_path: Path) -> None:

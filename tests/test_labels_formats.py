@@ -57,7 +57,7 @@ def test_other_wordings_and_filters_of_a_query_are_kept(convert: Conversions) ->
     own = {"queries": [{"id": "a", "text": "?", "relevant_docs": [{"doc": "faq.txt"}], **asked}]}
     assert convert.rows(own) == only("a", "?", {"doc": "faq.txt", "relevance": 1}, **asked)
     assert load_prompt_queries(convert.target).queries[0].question == Question(
-        "?", ("how?", "why?"), {"lang": "en"}, {"$contains": "ring"}
+        "?", ("how?", "why?"), {"lang": "en"}, {"$contains": "ring"}, "a"
     )
 
 

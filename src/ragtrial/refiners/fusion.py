@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
@@ -14,11 +14,11 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.places import Places
 from ragtrial.judgments import Bools
 from ragtrial.rankings import PADDING, Codes, Collapsed, Rankings, collapse
-from ragtrial.records import Caution, Question
+from ragtrial.records import Question
 from ragtrial.refiners.base import REFINERS, OpenRefiner
 from ragtrial.refiners.fusing import Fused, Fusing, Order, order_of
 from ragtrial.refiners.methods import FusingRefiner, overlap
-from ragtrial.retrievers.base import Candidates, Facts, Materials
+from ragtrial.retrievers.base import Candidates, Materials
 
 
 def _different(names: list[str]) -> list[str]:
@@ -90,14 +90,6 @@ class FusionRefiner(FusingRefiner):
 
     def fusing(self) -> Fusing:
         return replace(super().fusing(), weights=None if self.weights is None else tuple(self.weights))
-
-    def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
-        if facts.get("fused_by") == "document":
-            yield Caution(
-                "fused-by-document",
-                f"{setting}: its parts rank different chunks, so they are fused by document; each is shown by the "
-                "chunk of the part in which it stands best. Parts with one chunker are fused by chunk.",
-            )
 
     def open(self, materials: Materials) -> OpenRefiner:
         return _OpenFusion(self, materials.library, Places(materials.library))
