@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, override_option, write
+
+if TYPE_CHECKING:
+    from ragtrial.report import Report
 
 
 @click.command("run")
@@ -37,8 +41,6 @@ def command(
     """
     from ragtrial.config import load_config
     from ragtrial.experiment import run_experiment
-    from ragtrial.records import Caution
-    from ragtrial.views.table import audit_table, budget_table, cost_table, counted, header_line, score_table
 
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
     report = run_experiment(
@@ -51,6 +53,19 @@ def command(
         fail_fast=fail_fast,
         on_failure=lambda name, why: terminal.note(f"error: setting {name!r} failed: {why}"),
     )
+    _say(terminal, report)
+    terminal.say_json(_as_json(report))
+    return _exit_code(report)
+
+
+def _exit_code(report: Report) -> int:
+    return 4 if report.failures else 0
+
+
+def _say(terminal: Terminal, report: Report) -> None:
+    from ragtrial.records import Caution
+    from ragtrial.views.table import audit_table, budget_table, cost_table, header_line, score_table
+
     terminal.say(header_line(report) + "\n")
     terminal.table(score_table(report, terminal.width))
     terminal.table(budget_table(report, report.settings, terminal.width), after="\n")
@@ -58,25 +73,33 @@ def command(
         terminal.table(cost_table(report.ranked_settings()), after="\n")
     terminal.table(audit_table(report, report.ranked_settings()), after="\n")
     terminal.warn([Caution(warning.code, warning.message) for warning in report.warnings])
-    if report.failures:
-        names = ", ".join(failure.name for failure in report.failures)
-        run = counted(len(report.settings) + len(report.failures), "setting")
-        write(f"\n{len(report.failures)} of {run} failed: {names}. The same command runs only these again.", sys.stderr)
-        for failure in report.failures:
-            write(f"error: setting {failure.name!r} failed: {failure.error}", sys.stderr)
+    _tell_failures(report)
     terminal.say(f"\nreport: {report.folder / 'report.json'}")
-    terminal.say_json(
-        {
-            "exit_code": 4 if report.failures else 0,
-            "report": str(report.folder / "report.json"),
-            "run_id": report.run_id,
-            "primary_metric": report.primary_metric,
-            "settings": [
-                {"name": one.name, "scores": {name: vars(mean) for name, mean in one.scores.items()}}
-                for one in report.ranked_settings()
-            ],
-            "failures": [vars(failure) for failure in report.failures],
-            "warnings": [vars(warning) for warning in report.warnings],
-        }
-    )
-    return 4 if report.failures else 0
+
+
+def _tell_failures(report: Report) -> None:
+    """Once more at the end, where they are not lost among what was told since."""
+    from ragtrial.views.table import counted
+
+    if not report.failures:
+        return
+    names = ", ".join(failure.name for failure in report.failures)
+    run = counted(len(report.settings) + len(report.failures), "setting")
+    write(f"\n{len(report.failures)} of {run} failed: {names}. The same command runs only these again.", sys.stderr)
+    for failure in report.failures:
+        write(f"error: setting {failure.name!r} failed: {failure.error}", sys.stderr)
+
+
+def _as_json(report: Report) -> dict[str, Any]:
+    return {
+        "exit_code": _exit_code(report),
+        "report": str(report.folder / "report.json"),
+        "run_id": report.run_id,
+        "primary_metric": report.primary_metric,
+        "settings": [
+            {"name": one.name, "scores": {name: vars(mean) for name, mean in one.scores.items()}}
+            for one in report.ranked_settings()
+        ],
+        "failures": [vars(failure) for failure in report.failures],
+        "warnings": [vars(warning) for warning in report.warnings],
+    }
