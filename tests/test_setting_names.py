@@ -38,7 +38,7 @@ def test_a_name_is_the_retriever_its_own_options_and_then_what_else_reaches_it()
     ("key", "given", "shown"),
     [
         (SIZE, [128, 256], ["size128", "size256"]),
-        ("retrievers.dense.k1", [0.9, 1.2, -1], ["k10.9", "k11.2", "k1-1"]),
+        ("retrievers.dense.k1", [0.9, 1.2, -1], ["k1_0.9", "k1_1.2", "k1-1"]),
         ("retrievers.dense.x", [1e-05, 1e22], ["x1e-05", "x1e22"]),
         ("context.title", [True, False], ["title-true", "title-false"]),
         ("context.prefixes", [None, "a/b.jsonl"], ["prefixes-none", "prefixes-b.jsonl"]),

@@ -104,7 +104,8 @@ class SettingNames:
             return label
         if isinstance(value, Mapping) and "kind" in value:
             return label
-        return short + _glued(label, value)
+        glued = _glued(label, value)
+        return f"{short}_{glued}" if short[-1].isdigit() and glued[0].isdigit() else short + glued
 
     def _label(self, key: str, value: Any) -> str:
         return self.labels.get(key, {}).get(identity_of(value)) or _shown(value)
@@ -225,6 +226,6 @@ def _mapping_shown(value: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
 
 
 def _glued(label: str, value: Any) -> str:
-    """A label behind a key: ``128`` in size128, ``-lucene`` in method-lucene."""
+    """A label behind a key: ``128`` in size128, ``-lucene`` in method-lucene; what ends with a digit gets ``_0.9``."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return label if is_number else f"-{label}"

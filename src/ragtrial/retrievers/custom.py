@@ -81,7 +81,8 @@ class CustomRetriever(Retriever):
             message = f"{setting}: scores of {facts['rising']:,} queries rise, first of {facts['first_rising']!r}"
             yield Caution("rising-scores", f"{message}. Hits count in the order they were returned: is it best first?")
         if facts.get("limit"):
-            message = f"{setting}: every query got exactly {facts['limit']} hits where more were asked for"
+            hits = f"{facts['limit']} hit{'' if facts['limit'] == 1 else 's'}"
+            message = f"{setting}: every query got exactly {hits} where more were asked for"
             own = "`search_kwargs` in LangChain, `similarity_top_k` in LlamaIndex, `top_k` in Haystack"
             yield Caution("own-limit", f"{message}: has the retriever a limit of its own ({own})?")
 
