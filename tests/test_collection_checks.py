@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -160,22 +161,20 @@ def test_a_database_that_is_damaged_is_told(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_written_to_is_not_copied(tmp_path: Path) -> None:
     folder = write_collection(tmp_path / "db", ITEMS)
+    moments = iter(range(1, 1000))
     done = threading.Event()
 
-    def write() -> None:
-        moment = 1
-        while not done.is_set():
+    def write(event: str, _: object) -> None:
+        if event == "sqlite3.connect" and not done.is_set():
+            moment = next(moments)
             os.utime(folder / "chroma.sqlite3", ns=(moment, moment))
-            moment += 1
 
-    writer = threading.Thread(target=write)
-    writer.start()
+    sys.addaudithook(write)  # which stays for the process, as any does; it writes at the moment that a copy begins
     try:
         with pytest.raises(InputError, match="is being written to, so that no copy of it is sound"):
             copied(folder, "docs")
     finally:
         done.set()
-        writer.join()
 
 
 def test_a_server_that_does_not_answer_is_told_with_what_was_tried(tmp_path: Path) -> None:

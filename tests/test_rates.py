@@ -74,7 +74,7 @@ def test_rates_of_another_machine_are_not_this_one_s(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_left_out(tmp_path: Path) -> None:
-    (tmp_path / "locks").write_text("a file where a folder should be")
+    (tmp_path / "rates.json").mkdir()
     rates = Rates(tmp_path / "rates.json")
     rates.note("w", 2, 1)
     assert rates.seconds_per_unit("w") is None
@@ -95,3 +95,9 @@ def test_a_seal_of_before_these_were_kept_still_reads(tmp_path: Path) -> None:
     (tmp_path / "stage.json").write_text(json.dumps({**kept, "made_of": 3}))
     with pytest.raises(DamagedError):
         read_seal(tmp_path)
+
+
+def test_what_a_killed_process_left_half_written_goes_with_the_next_note(tmp_path: Path) -> None:
+    (tmp_path / ".partial-x4p4fxqs").write_text("{", encoding="utf-8")
+    Rates(tmp_path / "rates.json").note("w", 10, 5)
+    assert [path.name for path in tmp_path.iterdir()] == ["rates.json"]

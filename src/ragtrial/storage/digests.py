@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from ragtrial.storage.atomic import write_text
+from ragtrial.storage.presence import only_writer
 from ragtrial.storage.fingerprints import file_digest
 
 _SETTLED_NS = 2_000_000_000
@@ -52,7 +53,8 @@ class FileDigests:
         if self._new:
             self._new = False
             try:
-                write_text(self._path, json.dumps({name: self._known[name] for name in sorted(self._known)}))
+                with only_writer(self._path.parent):
+                    write_text(self._path, json.dumps({name: self._known[name] for name in sorted(self._known)}))
             except OSError as error:
                 logger.debug("hashes are not remembered: %s", error)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ragtrial.storage.atomic import write_text
 from ragtrial.storage.fingerprints import fingerprint
+from ragtrial.storage.presence import only_writer
 
 _FADING = 0.5
 """What is left of all that was noted before when something is: what the machine does now counts most."""
@@ -38,12 +39,8 @@ class Rates:
         """``amount`` units of ``work`` took ``seconds``. Without an amount there is nothing to note."""
         if not _are_right(amount, seconds):
             return
-        from filelock import FileLock
-
-        lock = self._path.parent / "locks" / f"{self._path.stem}.lock"
         try:
-            lock.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(lock):
+            with only_writer(self._path.parent):
                 machines = self._read()
                 noted = machines.setdefault(self._machine, {})
                 before = noted.get(work, (0.0, 0.0))
