@@ -15,8 +15,8 @@ ORDER = [
     "compiled", "matching", "storage", "functions", "dataset", "tokenizers", "chunkers", "context", "terms",
     "embedders", "stores", "collection", "health", "latency", "overlaps", "grading", "span_labels", "context_sizes",
     "metrics", "evaluators", "ranges", "report_folders", "report_parts", "report", "formats", "mismatch", "sources",
-    "scoring", "drilldown", "environment", "answers", "retrievers", "refiners", "searching", "config", "setting",
-    "demands", "names", "ingredients", "work", "outcomes", "ground", "costs", "materials", "opened",
+    "scoring", "drilldown", "environment", "comparison", "answers", "retrievers", "refiners", "searching", "config",
+    "setting", "demands", "names", "ingredients", "work", "outcomes", "ground", "costs", "materials", "opened",
     "part_findings", "plan", "schedule", "audit", "judging", "reporting", "score_report", "hub", "amounts",
     "planning", "experiment", "inspection", "labelling", "integrations", "views", "cli",
 ]  # fmt: skip

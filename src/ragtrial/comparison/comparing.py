@@ -1,0 +1,152 @@
+"""The comparison of settings: every metric of every pair, and what may be claimed of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, FamilyKind, ProcedurePart
+from ragtrial.comparison.contest import Contender, Contest, Pair, PairedScores
+from ragtrial.comparison.flips import Family, Inference, Procedure, infer, takes_all
+from ragtrial.comparison.verdicts import Evidence, detectable_difference, queries_for, sentence_of, verdict_of
+from ragtrial.grading import Scores
+from ragtrial.metrics import parse_metric
+from ragtrial.report_parts import WarningPart
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What is asked: against which baseline (None: all pairs), and which difference would not matter."""
+
+    baseline: str | None = None
+    margin: float = 0.02
+    procedure: Procedure = field(default_factory=Procedure)
+
+
+def compare_settings(contest: Contest, aim: Aim) -> Comparison:
+    """All comparisons of a contest. Raises ReportError if its baseline is not there."""
+    pairs, all_pairs = contest.pairs(aim.baseline), contest.pairs()
+    scored = [contest.scores(metric) for metric in contest.metrics]
+    inferred = infer([_family(scores, pairs) for scores in scored], aim.procedure)
+    of_all = inferred if pairs == all_pairs else infer([_family(one, all_pairs) for one in scored], aim.procedure)
+    return Comparison(
+        comparisons=[
+            part
+            for scores, inference in zip(scored, inferred, strict=True)
+            for part in _parts(contest, aim, scores, pairs, inference)
+        ],
+        not_worse_than_best={
+            scores.metric: _not_worse_than_best(contest, all_pairs, inference)
+            for scores, inference in zip(scored, of_all, strict=True)
+        },
+        procedure=_procedure_part(contest, aim, len(pairs)),
+        primary_metric=contest.primary,
+        metrics=list(contest.metrics),
+        settings=list(contest.names),
+        queries=len(contest.queries),
+        warnings=[WarningPart(code=caution.code, message=caution.message) for caution in contest.cautions],
+    )
+
+
+def _family(scores: PairedScores, pairs: Sequence[Pair]) -> Family:
+    weights = np.zeros((len(pairs), len(scores.values)))
+    for row, pair in enumerate(pairs):
+        weights[row, pair.baseline], weights[row, pair.setting] = -1.0, 1.0
+    return Family(scores.values, weights)
+
+
+def _parts(
+    contest: Contest, aim: Aim, scores: PairedScores, pairs: Sequence[Pair], inference: Inference
+) -> Iterator[ComparisonPart]:
+    kind: FamilyKind = "primary" if scores.metric == contest.primary else "descriptive"
+    differences = scores.differences(pairs)
+    for row, pair in enumerate(pairs):
+        known = ~np.isnan(differences[row])
+        here = differences[row][known]
+        evidence = _evidence(inference, row, here, aim)
+        verdict = verdict_of(evidence, aim.margin)
+        baseline, setting = contest.contenders[pair.baseline], contest.contenders[pair.setting]
+        deviation = float(inference.deviation[row])
+        difference = _number(inference.mean[row])
+        yield ComparisonPart(
+            metric=scores.metric,
+            family=kind,
+            baseline=baseline.name,
+            setting=setting.name,
+            mean_baseline=_mean(scores.values[pair.baseline][known]),
+            mean=_mean(scores.values[pair.setting][known]),
+            difference=difference,
+            ci=None if evidence.low is None or evidence.high is None else (evidence.low, evidence.high),
+            p=_number(inference.p[row]),
+            p_corrected=_number(inference.p_corrected[row]),
+            wins=int(np.count_nonzero(here > 0)),
+            ties=int(np.count_nonzero(here == 0)),
+            losses=int(np.count_nonzero(here < 0)),
+            effect_size=difference / deviation if difference is not None and deviation > 0 else None,
+            n=evidence.n,
+            verdict=verdict if kind == "primary" else None,
+            sentence=sentence_of(verdict, evidence, aim.margin),
+            detectable=evidence.detectable,
+            queries_needed=evidence.queries_needed,
+            judged_baseline=judged_share(baseline, scores.metric),
+            judged=judged_share(setting, scores.metric),
+        )
+
+
+def _evidence(inference: Inference, row: int, differences: Scores, aim: Aim) -> Evidence:
+    n, deviation, critical = len(differences), float(inference.deviation[row]), inference.critical
+    low, high, differing = _number(inference.low[row]), _number(inference.high[row]), int(np.count_nonzero(differences))
+    if low is None or high is None or not math.isfinite(critical):
+        return Evidence(n, differing, low, high, None, None)
+    from scipy.special import stdtr
+
+    needed = queries_for(aim.margin, deviation, 2 * float(stdtr(n - 1, -critical)))
+    return Evidence(n, differing, low, high, detectable_difference(deviation, n, critical), needed)
+
+
+def _not_worse_than_best(contest: Contest, pairs: Sequence[Pair], inference: Inference) -> list[str]:
+    beaten = set()
+    for row, pair in enumerate(pairs):
+        if inference.low[row] > 0:
+            beaten.add(pair.baseline)
+        elif inference.high[row] < 0:
+            beaten.add(pair.setting)
+    return [name for place, name in enumerate(contest.names) if place not in beaten]
+
+
+def judged_share(contender: Contender, metric: str) -> float | None:
+    """The mean share of judged hits where ``metric`` cuts; None if the report has none for that cutoff."""
+    k = parse_metric(metric).k
+    known = contender.setting.scores.get("judged" if k is None else f"judged@{k}")
+    return None if known is None else known.mean
+
+
+def _procedure_part(contest: Contest, aim: Aim, comparisons: int) -> ProcedurePart:
+    procedure, confidence = aim.procedure, 1 - aim.procedure.level
+    if takes_all(len(contest.queries), procedure):
+        flips = f"all {2 ** len(contest.queries):,} flips of signs"
+    else:
+        flips = f"{procedure.flips:,} random flips of signs (seed {procedure.seed})"
+    family = f"the {comparisons:,} comparisons" if comparisons > 1 else "one comparison"
+    return ProcedurePart(
+        name="max-t",
+        confidence=confidence,
+        margin=aim.margin,
+        flips=procedure.flips,
+        seed=procedure.seed,
+        baseline=aim.baseline,
+        comparisons=comparisons,
+        sentence=f"Studentised randomisation, {flips}, max-|t| over {family} of a metric: with probability "
+        f"{confidence:.0%} all intervals of the metric hold together.",
+    )
+
+
+def _mean(values: Scores) -> float | None:
+    return float(values.mean()) if len(values) else None
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

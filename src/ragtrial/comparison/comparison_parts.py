@@ -1,0 +1,95 @@
+"""What a comparison is made of; as JSON, what ``ragtrial compare --json`` prints."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ragtrial.report_parts import Part, WarningPart
+
+FamilyKind = Literal["primary", "descriptive"]
+Verdict = Literal[
+    "better", "worse", "worse within the margin", "no worse", "cannot tell", "too few differences", "identical"
+]
+
+
+class ComparisonPart(Part):
+    """Two settings by one metric, over the queries that count for both: ``setting`` less ``baseline``."""
+
+    metric: str
+    family: FamilyKind
+    """Claims are made, and errors limited, within the primary metric; all else is descriptive."""
+
+    baseline: str
+    setting: str
+    mean_baseline: float | None
+    mean: float | None
+    difference: float | None
+    """Null over no queries, as the means are."""
+
+    ci: tuple[float, float] | None
+    """Simultaneous for all comparisons of the family; null where too few queries differ."""
+
+    p: float | None
+    """Of this comparison by itself."""
+
+    p_corrected: float | None
+    """For the family; at most 1 less the confidence exactly where ``ci`` leaves out 0."""
+
+    wins: int
+    """Queries for which the setting has the higher value."""
+
+    ties: int
+    losses: int
+    effect_size: float | None
+    """The mean difference over the standard deviation of the differences (Cohen's d of pairs)."""
+
+    n: int
+    verdict: Verdict | None
+    """Null for a metric that is descriptive."""
+
+    sentence: str
+    """The verdict in words."""
+
+    detectable: float | None
+    """The difference that would be found with a probability of 80%, with as many queries."""
+
+    queries_needed: int | None
+    """How many queries would find a difference as large as the margin with a probability of 80%."""
+
+    judged_baseline: float | None
+    """The share of judged hits at the metric's cutoff; null where it is not known."""
+
+    judged: float | None
+
+
+class ProcedurePart(Part):
+    """How it was tested."""
+
+    name: str
+    confidence: float
+    margin: float
+    flips: int
+    seed: int
+    baseline: str | None
+    """Null where all pairs are compared."""
+
+    comparisons: int
+    """How many make up the family of a metric."""
+
+    sentence: str
+    """The procedure in words."""
+
+
+class Comparison(Part):
+    """Which settings are better, by how much, and how sure one can be."""
+
+    comparisons: list[ComparisonPart]
+    not_worse_than_best: dict[str, list[str]]
+    """For each metric the settings that cannot be told from the best of all: none is shown to be better."""
+
+    procedure: ProcedurePart
+    primary_metric: str
+    metrics: list[str]
+    settings: list[str]
+    queries: int
+    warnings: list[WarningPart]
