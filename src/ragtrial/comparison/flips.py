@@ -208,7 +208,7 @@ def _signs(queries: int, procedure: Procedure) -> Iterator[Scores]:
     """Signs, -1 or 1, in blocks of shape (some flips, queries): all of them, or as many as are to be drawn."""
     if takes_all(queries, procedure):
         numbers = np.arange(2**queries)
-        yield 1.0 - 2.0 * ((numbers[:, None] >> np.arange(queries)) & 1)
+        yield np.asarray(1.0 - 2.0 * ((numbers[:, None] >> np.arange(queries)) & 1))
         return
     random, words = np.random.default_rng(procedure.seed), -(-queries // 64)
     rows = max(1, _BLOCK_VALUES // queries)
@@ -216,7 +216,5 @@ def _signs(queries: int, procedure: Procedure) -> Iterator[Scores]:
         size = (min(rows, procedure.flips - start), words)
         drawn = random.integers(0, 2**64, size=size, dtype=np.uint64)
         bits = np.unpackbits(drawn.astype("<u8").view(np.uint8), axis=1, count=queries)
-        signs: Scores = bits.astype(np.float64)
-        signs *= -2.0
-        signs += 1.0
+        signs: Scores = np.asarray(bits * -2.0 + 1.0)
         yield signs
