@@ -28,10 +28,11 @@ class Aim:
 
 def compare_settings(contest: Contest, aim: Aim) -> Comparison:
     """All comparisons of a contest. Raises ReportError if its baseline is not there."""
-    pairs, all_pairs = contest.pairs(aim.baseline), contest.pairs()
     scored = [contest.scores(metric) for metric in contest.metrics]
+    all_pairs = _best_first(contest.pairs(), scored[0])
+    pairs = all_pairs if aim.baseline is None else contest.pairs(aim.baseline)
     inferred = infer([_family(scores, pairs) for scores in scored], aim.procedure)
-    of_all = inferred if pairs == all_pairs else infer([_family(one, all_pairs) for one in scored], aim.procedure)
+    of_all = inferred if pairs is all_pairs else infer([_family(one, all_pairs) for one in scored], aim.procedure)
     return Comparison(
         comparisons=[
             part
@@ -48,6 +49,16 @@ def compare_settings(contest: Contest, aim: Aim) -> Comparison:
         settings=list(contest.names),
         queries=len(contest.queries),
         warnings=[WarningPart(code=caution.code, message=caution.message) for caution in contest.cautions],
+    )
+
+
+def _best_first(pairs: Sequence[Pair], scores: PairedScores) -> tuple[Pair, ...]:
+    """The pairs with the higher mean as the baseline: how much is lost with the other."""
+    counted = ~np.isnan(scores.values)
+    sums = np.where(counted, scores.values, 0.0).sum(axis=1)
+    means = sums / np.maximum(counted.sum(axis=1), 1)
+    return tuple(
+        Pair(pair.setting, pair.baseline) if means[pair.setting] > means[pair.baseline] else pair for pair in pairs
     )
 
 

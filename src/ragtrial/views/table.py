@@ -40,7 +40,7 @@ def score_table(
     ``n`` is the number of queries behind the first mean; a mean over another number shows its own in brackets.
     """
     settings = report.ranked_settings() if settings is None else settings
-    names = list(_chosen(report) if metrics is None else metrics)
+    names = list(usual_metrics(report) if metrics is None else metrics)
     rows = _rows(settings, names)
     while metrics is None and len(names) > 1 and _width(rows) > width:
         names.pop()
@@ -57,7 +57,7 @@ def budget_table(report: Report, settings: Sequence[SettingPart], width: int) ->
     known = [(setting, setting.budget) for setting in settings if setting.budget]
     if not known:
         return []
-    chosen = [str(parse_metric(name).at(None)) for name in _chosen(report)]
+    chosen = [str(parse_metric(name).at(None)) for name in usual_metrics(report)]
     names = [name for name in dict.fromkeys(chosen) if name in known[0][1].scores] or list(known[0][1].scores)
     known.sort(key=lambda pair: -(pair[1].scores[names[0]].mean or 0.0))
     while True:
@@ -172,7 +172,7 @@ def lowest_queries(report: Report, setting: SettingPart, width: int, most: int =
     return "\n".join(lines)
 
 
-def _chosen(report: Report) -> list[str]:
+def usual_metrics(report: Report) -> list[str]:
     """The primary metric, then each usual one at its cutoff or the nearest below."""
     cutoff = parse_metric(report.primary_metric).k or 0
     names = [report.primary_metric]
