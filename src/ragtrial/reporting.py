@@ -87,6 +87,7 @@ def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -
             labels_fingerprint=fingerprint([query.model_dump(mode="json") for query in queries]),
         ),
         unit=options.unit,
+        span_coverage=options.span_coverage if options.unit == "span" else None,
         primary_metric=primary,
         metrics={
             str(metric): metric_part(
