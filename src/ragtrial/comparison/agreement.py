@@ -97,12 +97,11 @@ def _known(name: str, reports: Sequence[Report]) -> str:
 
 
 def _missing(name: str, entry: Entry, everywhere: Sequence[str], primary: str) -> str:
-    what = f"{name}, the primary metric," if name == primary else name
+    what = f"{name}, the metric that decides" if name == primary else name
     kin = [other for other in entry.report.metrics if _kin(other, name)]
-    has = f"{entry.name} has not; it has {listed(kin)}, which is another number" if kin else f"{entry.name} has not"
-    if not everywhere:
-        return f"{what} is a metric that {has}; the reports have no metric in common."
-    return f"{what} is a metric that {has}. All have: {listed(everywhere)}."
+    near = f"; it has {listed(kin)}, which is another number" if kin else ""
+    there = f"All have: {listed(everywhere, 40)}." if everywhere else "The reports have no metric in common."
+    return f"{entry.name} has no {what}{near}. {there}"
 
 
 def _kin(one: str, other: str) -> bool:

@@ -59,8 +59,8 @@ class PairedScores:
 class Contest:
     """Contenders that may be compared, over ``queries``, by ``metrics``, of which the first is the primary one.
 
-    ``baseline`` is the one that was asked for, as ``pairs`` takes it: a contender's name, or a report's, of which each
-    setting is the baseline of those of the same name.
+    ``baseline`` is what ``pairs`` takes: a contender's name, or a report's, of which each setting is the baseline of
+    those of the same name; None where all pairs are compared.
     """
 
     contenders: tuple[Contender, ...]
@@ -157,6 +157,7 @@ def contest_of(
     primary: str | None = None,
     settings: Sequence[str] | None = None,
     baseline: Reference | None = None,
+    all_pairs: bool = False,
     common: bool = False,
     directory: str | Path = "results",
 ) -> Contest:
@@ -166,8 +167,9 @@ def contest_of(
     ids are looked for in ``directory``. ``metrics`` None means all that every report has and that count for any query.
     ``primary`` is the metric that decides; None means the first of ``metrics``, else that of the first report.
     ``settings`` are those to compare, ``SETTING`` or ``REPORT:SETTING``, None means all. ``baseline`` is a setting or a
-    whole report; one that is not among the references is read as well. With ``common`` only those queries are compared
-    that are the same in all reports.
+    whole report; one that is not among the references is read as well. Without it the first of several reports is, if
+    another has settings of the same names, unless ``all_pairs`` are asked for. With ``common`` only those queries are
+    compared that are the same in all reports.
 
     Raises ReportError for reports that cannot be read; ComparisonError where reports differ in labels, queries or the
     meaning of metrics, and where there is nothing to compare; MetricError for a metric that there is not.
@@ -178,8 +180,9 @@ def contest_of(
     if len(contenders) < 2:
         raise ComparisonError(_nothing_to_compare(entries[0]))
     contest = Contest(contenders, agreement.queries, agreement.metrics, agreement.cautions)
-    contest = replace(contest, baseline=_baseline_name(contest, entries, meant))
-    return _counted(contest, agreement, keep_all=metrics is not None)
+    if not all_pairs:
+        contest = replace(contest, baseline=_baseline_name(contest, entries, meant))
+    return _counted(contest, agreement, entries, keep_all=metrics is not None)
 
 
 def _contenders(entries: Sequence[Entry]) -> Iterator[Contender]:
@@ -194,17 +197,19 @@ def _nothing_to_compare(entry: Entry) -> str:
     others = [setting.name for setting in entry.report.settings if setting.name != only.name]
     failed = [failure.name for failure in entry.report.failures]
     instead = f"another of its settings ({listed(others)}), or another report" if others else "another report as well"
-    why = f" These failed: {listed(failed)}." if failed else ""
+    why = f" It was given {entry.times} times, and counts once." if entry.times > 1 else ""
+    why += f" These failed: {listed(failed)}." if failed else ""
+    what = "only setting" if not others else "only setting that was chosen"
     return (
-        f"there is nothing to compare {only.name!r} with, the only setting of {entry.name} that was chosen.{why} "
+        f"there is nothing to compare {only.name!r} with, the {what} of {entry.name}.{why} "
         f"Name {instead}; `ragtrial list runs` shows them."
     )
 
 
 def _baseline_name(contest: Contest, entries: Sequence[Entry], baseline: Baseline | None) -> str | None:
-    """The name of a baseline among the contenders, or of the report that is the baseline."""
+    """The name of a baseline among the contenders, or of the report that is the baseline; None for all pairs."""
     if baseline is None:
-        return None
+        return entries[0].name if len(entries) > 1 and contest.pairs_by_name() else None
     name = next((entry.name for entry in entries if entry.report is baseline.report), None)
     if baseline.setting is None:
         if name is not None and not contest.pairs_by_name(name):
@@ -216,16 +221,30 @@ def _baseline_name(contest: Contest, entries: Sequence[Entry], baseline: Baselin
     return contest.names[contest.place(baseline.setting if name is None else f"{name}:{baseline.setting}")]
 
 
-def _counted(contest: Contest, agreement: Agreement, *, keep_all: bool) -> Contest:
+def _counted(contest: Contest, agreement: Agreement, entries: Sequence[Entry], *, keep_all: bool) -> Contest:
     """The contest without metrics that count for no query; with what is left out of it. Raises ComparisonError."""
     known = {metric: ~np.isnan(contest.scores(metric).values) for metric in contest.metrics}
     primary = contest.primary
     if not known[primary].any():
         counted = contest.contenders[0].report.metrics[primary].counted
         raise ComparisonError(f"{primary} has no value for any query: it counts {counted}. Compare by another metric.")
-    cautions = (*agreement.cautions, *_left_out(contest, known[primary]), *_without_partner(contest))
+    cautions = (
+        *_given_twice(entries),
+        *agreement.cautions,
+        *_left_out(contest, known[primary]),
+        *_without_partner(contest),
+    )
     kept = [name for name in contest.metrics if keep_all or name == primary or known[name].any()]
     return replace(contest, metrics=tuple(kept), cautions=cautions)
+
+
+def _given_twice(entries: Sequence[Entry]) -> Iterator[Caution]:
+    for entry in entries:
+        if entry.times > 1:
+            message = (
+                f"{entry.name} is one report, {entry.report.run_id}; it was given {entry.times} times, and counts once."
+            )
+            yield Caution("given-twice", message)
 
 
 def _left_out(contest: Contest, known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Iterator[Caution]:
@@ -247,12 +266,9 @@ def _left_out(contest: Contest, known: np.ndarray[tuple[int, ...], np.dtype[np.b
 
 def _without_partner(contest: Contest) -> Iterator[Caution]:
     """What is said of settings that no other report has, where reports are compared name by name."""
-    if len(contest.report_names) == 1 or contest.baseline in contest.names:
-        return
-    pairs = contest.pairs_by_name(contest.baseline)
-    paired = {place for pair in pairs for place in (pair.baseline, pair.setting)}
+    base = contest.baseline
+    paired = {place for pair in contest.pairs(base) for place in (pair.baseline, pair.setting)}
     alone = [name for place, name in enumerate(contest.names) if place not in paired]
-    if pairs and alone:
-        base = contest.baseline or contest.report_names[0]
+    if alone:
         message = f"without a setting of the same name to compare with, {base} being the baseline: {listed(alone)}."
         yield Caution("no-partner", message)

@@ -26,7 +26,7 @@ class Entry:
     """A report that is compared, what it is called, and which of its settings are meant.
 
     ``spellings`` are all names that mean it. One that ``is_added`` was not among the reports to compare: it is there
-    for the baseline's sake.
+    for the baseline's sake. ``times`` counts how often all of it was named.
     """
 
     report: Report
@@ -34,6 +34,7 @@ class Entry:
     settings: tuple[SettingPart, ...]
     name: str = ""
     is_added: bool = False
+    times: int = 1
 
     def setting_names(self) -> list[str]:
         return [setting.name for setting in self.settings]
@@ -55,6 +56,7 @@ class _Read:
     spellings: list[str]
     chosen: list[str] | None
     is_added: bool = False
+    times: int = 0
 
 
 @dataclass(eq=False)
@@ -67,7 +69,9 @@ class _Reading:
     def add(self, reference: Reference, *, is_added: bool = False) -> _Read:
         """Raises ReportError if there is no such report, or no such setting of it."""
         if isinstance(reference, Report):
-            return self.entries.setdefault(id(reference), _Read(reference, [], None, is_added))
+            given = self.entries.setdefault(id(reference), _Read(reference, [], None, is_added))
+            given.times += not is_added
+            return given
         written = str(reference)
         folder, name, setting = self.found(written)
         key = folder.resolve()
@@ -78,6 +82,7 @@ class _Reading:
         entry.spellings += [name] if name not in entry.spellings else []
         if setting is None:
             entry.chosen = None
+            entry.times += 1
         elif entry.chosen is not None:
             entry.chosen.append(entry.report.setting(setting).name)
         return entry
@@ -221,7 +226,7 @@ def _named(entries: Sequence[_Read]) -> list[Entry]:
         for place in clashing:
             places[place] = min(places[place] + 1, len(spellings[place]) - 1)
     return [
-        Entry(entry.report, tuple(names), _meant_settings(entry), names[at], entry.is_added)
+        Entry(entry.report, tuple(names), _meant_settings(entry), names[at], entry.is_added, entry.times)
         for entry, names, at in zip(entries, spellings, places, strict=True)
     ]
 

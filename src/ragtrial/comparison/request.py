@@ -22,6 +22,7 @@ def compare(
     metrics: Sequence[str] | None = None,
     margin: float = 0.02,
     confidence: float = 0.95,
+    all_pairs: bool = False,
     common: bool = False,
     flips: int = 10_000,
     seed: int = 0,
@@ -31,7 +32,8 @@ def compare(
 
     A report is a ``Report``, its folder, its id or ``latest`` (looked for in ``directory``), or one of its settings,
     ``REPORT:SETTING``. Settings of several reports are called so, too. All others are compared with ``baseline``, a
-    setting or a report (then those of equal names); without one all pairs are. ``metric`` decides, or the first of
+    setting or a report (then those of equal names); without one all pairs are, and of several reports the first is it,
+    unless ``all_pairs`` are asked for. ``metric`` decides, or the first of
     ``metrics``, or the primary metric of the first report; the others are shown beside it. A difference below
     ``margin`` would not matter. All intervals of a metric hold together with the probability ``confidence``. With
     ``common`` only those queries are compared that have the same labels in all reports.
@@ -47,6 +49,7 @@ def compare(
         primary=metric,
         settings=settings,
         baseline=baseline,
+        all_pairs=all_pairs,
         common=common,
         directory=directory,
     )
