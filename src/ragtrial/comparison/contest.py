@@ -9,6 +9,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from ragtrial.comparison.agreement import Agreement, agreement_of
 from ragtrial.comparison.reading import Baseline, Entry, Reference, read_entries
@@ -136,18 +137,20 @@ class Contest:
 
     def scores(self, metric: str) -> PairedScores:
         """The values of a metric for each contender and each of the queries."""
-        places = self._places
         values = np.full((len(self.contenders), len(self.queries)), np.nan)
-        for row, contender in enumerate(self.contenders):
-            for query in contender.setting.queries:
-                value = query.evaluations.get(metric)
-                if value is not None and query.id in places:
-                    values[row, places[query.id]] = value
+        for row, (contender, places) in enumerate(zip(self.contenders, self._places, strict=True)):
+            own = [query.evaluations.get(metric) for query in contender.setting.queries]
+            values[row, places[places >= 0]] = np.array(own, dtype=np.float64)[places >= 0]  # None becomes NaN
         return PairedScores(metric, values)
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {query.id: place for place, query in enumerate(self.queries)}
+    def _places(self) -> list[npt.NDArray[np.int64]]:
+        """For each contender the places of its queries among those of the contest; -1 where one is not there."""
+        known = {query.id: place for place, query in enumerate(self.queries)}
+        return [
+            np.array([known.get(query.id, -1) for query in contender.setting.queries], dtype=np.int64)
+            for contender in self.contenders
+        ]
 
 
 def contest_of(
@@ -247,7 +250,7 @@ def _given_twice(entries: Sequence[Entry]) -> Iterator[Caution]:
             yield Caution("given-twice", message)
 
 
-def _left_out(contest: Contest, known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Iterator[Caution]:
+def _left_out(contest: Contest, known: npt.NDArray[np.bool_]) -> Iterator[Caution]:
     """What is said of queries that count for others and not for a contender; ``known`` is of the primary metric."""
     anywhere = known.any(axis=0)
     for row, contender in enumerate(contest.contenders):
