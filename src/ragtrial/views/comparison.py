@@ -28,7 +28,7 @@ def heading(comparison: Comparison) -> str:
 
 
 def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart]) -> list[list[str]]:
-    """A header and one row per comparison, the largest difference first: means, interval, p, won queries, verdict.
+    """A header and one row per comparison: means, interval, p, won queries, verdict.
 
     Where all have one baseline it is a row of its own; else each row has what it is compared with, and its mean.
     """
@@ -36,13 +36,12 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart]) -> lis
     layout = _layout(rows)
     first = {"one": ["setting"], "names": ["setting", "baseline"], "pairs": ["setting", "against", "baseline"]}[layout]
     table = [[*first, "mean", "difference", interval, "p", "won", "tied", "lost", "n", "verdict"]]
-    ordered = sorted(rows, key=lambda part: -(part.difference or 0.0))
-    for part in ordered:
+    for part in rows:
         before = [] if layout == "one" else [_score(part.mean_baseline)]
         table.append([*_named(part, layout), *before, *_cells(part)])
     if layout == "one":
         mean = _score(rows[0].mean_baseline) if len({part.mean_baseline for part in rows}) == 1 else ""
-        place = 1 + sum((part.difference or 0.0) > 0 for part in ordered)
+        place = 1 + sum((part.difference or 0.0) > 0 for part in rows)
         table.insert(place, [rows[0].baseline, mean, *[""] * (len(table[0]) - 3), "(baseline)"])
     return table
 
@@ -68,11 +67,12 @@ def _parted(name: str) -> tuple[str, str]:
 
 
 def shown(comparison: Comparison, metric: str, *, everything: bool) -> tuple[list[ComparisonPart], str]:
-    """The comparisons by ``metric`` that a reader looks at first, and a line about those left out, or nothing.
+    """The comparisons by ``metric`` that a reader looks at first, the largest difference first; what is left out.
 
     Of many pairs these are the ones with the best setting, which is the baseline of all of them.
     """
     rows = [part for part in comparison.comparisons if part.metric == metric]
+    rows.sort(key=lambda part: -(part.difference or 0.0))
     if everything or comparison.procedure.baseline or len(rows) <= MOST_ROWS:
         return rows, ""
     best = max(rows, key=lambda part: part.mean_baseline or 0.0).baseline
