@@ -50,9 +50,9 @@ def differences(metric: Metric, case: Case, labellings: Sequence[Mapping[str, in
     """The second ranking's score less the first's under each of these labels, by the package's own scoring."""
     found = []
     for ranking in case[:2]:
-        graded = Scenario(
-            (tuple(ranking),) * len(labellings), tuple(labellings), (True,) * len(labellings)
-        ).graded(threshold=threshold)
+        graded = Scenario((tuple(ranking),) * len(labellings), tuple(labellings), (True,) * len(labellings)).graded(
+            threshold=threshold
+        )
         found.append(scores(metric, graded))
     return np.asarray(found[1] - found[0])
 

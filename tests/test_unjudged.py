@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joint import Case, all_labellings, differences, joined, metrics_of, pairs
-from ragtrial.comparison import joint_ap, joint_bounds, joint_hits
-from ragtrial.comparison.joint_bounds import MOST, NOT_KNOWN, as_judged, why_unbounded
+from ragtrial.comparison import joint_bounds
+from ragtrial.comparison.joint_bounds import MOST
 from ragtrial.metrics import Metric, parse_metric
-from scenarios import OF_DOCUMENTS
 
 EVERY = tuple(MOST)
 GRADES = st.integers(-1, 3)

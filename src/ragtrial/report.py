@@ -108,9 +108,9 @@ def write_report(
 ) -> Report:
     """Write a report's folder, ``directory/<experiment>/<run id>``, whole or not at all, and point ``latest`` to it.
 
-    ``rankings`` has for each setting, and under ``parts/`` for parts that are none, one row per query, ``texts`` one
-    row per retrieved chunk. Returns the report, which now knows its folder. What killed runs left half-made beside it goes. Raises RunError if it cannot
-    be written.
+    ``rankings`` has for each setting, and under ``parts/`` for parts, one row per query, ``texts`` one row per
+    retrieved chunk. Returns the report, which now knows its folder. What killed runs left half-made beside it goes.
+    Raises RunError if it cannot be written.
     """
     folder = directory / report.experiment / report.run_id
     try:

@@ -62,7 +62,7 @@ def _sums(hits: JointHits, ranks: Counts, k: int | None) -> _Sums:
     rows, relevant = hits.rows[order], (hits.relevant & (ranks < NOWHERE))[order]
     shares = np.where(ranks[order] < NOWHERE, 1.0 / ranks[order], 0.0)
     above, below = np.empty(len(order)), np.empty(len(order))
-    before = np.cumsum(relevant) - relevant
+    before: Counts = np.cumsum(relevant) - relevant
     starts = np.searchsorted(rows, rows)
     above[order] = before - (before[starts] if len(starts) else 0)
     brought = np.bincount(rows, weights=relevant * shares, minlength=hits.queries)
@@ -97,7 +97,7 @@ def _tried(
     relevant = hits.relevant_counts[rows, None] + numbers
     # Idle documents only raise R, which is of use below 0.
     fewest, all_of_them = np.minimum(relevant, cap), np.minimum(relevant + idle[:, None], cap)
-    return np.maximum(ratio(values, fewest), ratio(values, all_of_them)).max(axis=1)
+    return np.asarray(np.maximum(ratio(values, fewest), ratio(values, all_of_them)).max(axis=1))
 
 
 def _apart(hits: JointHits, sums: list[_Sums], active: Bools, rows: Counts, idle: Counts, cap: int) -> Scores:
@@ -119,7 +119,7 @@ def _apart(hits: JointHits, sums: list[_Sums], active: Bools, rows: Counts, idle
     lowest = np.take_along_axis(first, np.clip(more - unseen, 0, first.shape[1] - 1), axis=1)
     values = highest - lowest
     made = ratio(values, np.minimum(hits.relevant_counts[rows, None] + more, cap))
-    return np.where(more <= (counts + free)[:, None], made, -np.inf).max(axis=1)
+    return np.asarray(np.where(more <= (counts + free)[:, None], made, -np.inf).max(axis=1))
 
 
 def _walked(hits: JointHits, own: _Sums, rows: Counts, chosen: Counts, *, upwards: bool) -> Scores:

@@ -139,7 +139,7 @@ def _precision(metric: Metric, hits: JointHits) -> Most:
 
 def _rbp(metric: Metric, hits: JointHits) -> Most:
     p = float(dict(metric.parameters)["p"])
-    edges = _edges(metric.k, hits, lambda ranks: (1 - p) * p ** (ranks - 1.0))
+    edges = _edges(metric.k, hits, lambda ranks: np.asarray((1 - p) * p ** (ranks - 1.0), dtype=np.float64))
     return _most_sum(hits, edges, hits.relevant.astype(np.float64), 1.0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,13 +16,15 @@ from ragtrial.grading import Scores, Unit
 from ragtrial.judgments import Bools, Grades
 from ragtrial.rankings import PADDING, Codes, Counts
 from ragtrial.records import highest_grades
-from ragtrial.report import read_rows
+from ragtrial.report import Report, read_rows
 
 Place = tuple[str, int, int]
 """A document, or a stretch of one: its characters from the first to the one behind the last."""
 
 NOWHERE = 2**31 - 1
 """The rank of what was not retrieved: beyond all others."""
+
+_THRESHOLD = re.compile(r"\(relevant: grade (-?\d+) and above\)")
 
 BLOCK = 2**18
 """How many numbers one step works on at once, whatever the number of queries."""
@@ -133,6 +136,17 @@ class JudgedLists:
             self._known[place] = self._read(place)
         return self._known[place]
 
+    def finds(self, place: int, k: int | None, threshold: int) -> Bools:
+        """Whether the contender at ``place`` has a relevant hit among its first ``k``, (queries,). As ``codes``."""
+        codes = self.codes(place)[:, :k]
+        if self.unit == "document":
+            self._of_documents  # noqa: B018 - as below
+        width = max(1, len(self._codes))
+        keys, _ = _keys(codes, width)
+        labels = self._labels(width, keys)
+        found = np.intersect1d(keys, labels.keys[labels.grades >= threshold]) // width
+        return np.bincount(found, minlength=len(codes)) > 0
+
     def joint(self, first: int, second: int, *, threshold: int, pooled: bool = False) -> JointHits:
         """The hits of two contenders, by their places. ``pooled`` is as in GradedRankings. Raises ReportError."""
         codes = [self.codes(first), self.codes(second)]
@@ -226,3 +240,16 @@ def _keys(codes: Codes, width: int) -> tuple[Counts, Counts]:
 def _columns(entries: Sequence[tuple[int, int, int]]) -> tuple[Counts, Counts, Grades]:
     table: Counts = np.array(entries, dtype=np.int64).reshape(-1, 3)
     return table[:, 0], table[:, 1], table[:, 2].astype(np.int32)
+
+
+def threshold_of(report: Report, metric: str) -> int:
+    """The grade from which a document was relevant as the report was made; 1 where it says nothing of that."""
+    parts = [report.metrics[metric]] if metric in report.metrics else []
+    found = (_THRESHOLD.search(part.counted) for part in [*parts, *report.metrics.values()])
+    return next((int(match[1]) for match in found if match), 1)
+
+
+def is_pooled(report: Report) -> bool:
+    """Whether grades below 0 say that nobody judged, as they do to trec_eval."""
+    scored = report.config.get("score")
+    return isinstance(scored, dict) and bool(scored.get("trec_compat"))
