@@ -7,7 +7,7 @@ import json
 import mmap
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +34,7 @@ SCHEMA_VERSION = 1
 HITS_SHOWN = 20
 """How many hits of a query stand in report.json; all of them are in rankings/."""
 
+_DECODER = json.JSONDecoder()
 _GZIP_LEVEL = 4  # the default, 9, takes three times as long for a twentieth of the size
 
 
@@ -112,9 +113,9 @@ def write_report(
 ) -> Report:
     """Write a report's folder, ``directory/<experiment>/<run id>``, whole or not at all, and point ``latest`` to it.
 
-    ``rankings`` has for each setting one row per query, ``texts`` one row per retrieved chunk. Returns the
-    report, which now knows its folder. What killed runs left half-made beside it goes. Raises RunError if it cannot
-    be written.
+    ``rankings`` has for each setting, and under ``parts/`` for parts, one row per query, ``texts`` one row per
+    retrieved chunk. Returns the report, which now knows its folder. What killed runs left half-made beside it goes.
+    Raises RunError if it cannot be written.
     """
     folder = directory / report.experiment / report.run_id
     try:
@@ -143,7 +144,9 @@ def write_folder(
         (new / "config.yaml").write_text(config_text, encoding="utf-8")
         (new / "rankings").mkdir()
         for name, rows in rankings.items():
-            _write_lines(new / "rankings" / f"{name}.jsonl.gz", rows)
+            path = new / "rankings" / f"{name}.jsonl.gz"
+            path.parent.mkdir(exist_ok=True)
+            _write_lines(path, rows)
         _write_lines(new / "texts.jsonl.gz", texts)
     return _placed(report, folder)
 
@@ -215,12 +218,54 @@ def _placed(report: Report, folder: Path) -> Report:
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of one of a report's .jsonl.gz files. Raises ReportError if it is damaged."""
+    for line in _lines(path):
+        yield _row(path, line)
+
+
+def read_rows(path: Path, key: str, wanted: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Of the rows of one of a report's .jsonl.gz files those whose first field, ``key``, is ``wanted``, by that.
+
+    Other rows are not taken apart, and what stands behind the last that is wanted is not read. Rows that are not
+    there are not in it. Raises ReportError if the file is damaged.
+    """
+    opening, missing = f'{{"{key}": ', set(wanted)
+    rows: dict[str, dict[str, Any]] = {}
+    lines = _lines(path)
+    while missing and (line := next(lines, None)) is not None:
+        name = _first_text(line, len(opening)) if line.startswith(opening) else None
+        if name is None or name in missing:
+            row = _row(path, line)
+            if row.get(key) in missing:
+                rows[row[key]] = row
+                missing.remove(row[key])
+    return rows
+
+
+def _first_text(line: str, start: int) -> str | None:
+    """The JSON string that begins at ``start``; None if there is none."""
+    try:
+        value, _ = _DECODER.raw_decode(line, start)
+    except ValueError:
+        return None
+    return value if isinstance(value, str) else None
+
+
+def _lines(path: Path) -> Iterator[str]:
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
-            for line in file:
-                yield json.loads(line)
+            yield from file
     except (OSError, EOFError, ValueError) as error:
         raise _unreadable(path, error) from error
+
+
+def _row(path: Path, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise _unreadable(path, error) from error
+    if not isinstance(row, dict):
+        raise _unreadable(path, ValueError("a row is no object"))
+    return row
 
 
 def _unreadable(path: Path, error: Exception) -> ReportError:
