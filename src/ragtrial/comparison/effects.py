@@ -89,7 +89,7 @@ def sweep_effects(contest: Contest, procedure: Procedure) -> EffectsPart | None:
     values = contest.scores(contest.primary).values
     mains = [(one, level) for one in parameters for level in range(1, len(one.levels))]
     pairs = [design.pairs(*main) for main in mains]
-    twos = [(one, two) for one, two in combinations(mains, 2) if one[0] != two[0] and design.meet(one[0], two[0])]
+    twos = [(one, two) for one, two in combinations(mains, 2) if design.meet(one[0], *two)]
     fours = [design.fours(*two) for two in twos]
     main_weights = _stacked([_of_pairs(one, len(values)) for one in pairs], len(values))
     two_weights = _stacked([_of_fours(one, len(values)) for one in fours], len(values))

@@ -124,22 +124,24 @@ class Design:
             if one.report == two.report and _common(one, common) == rest:
                 yield Pair(one.place, two.place, other, (two.report, rest))
 
-    def meet(self, one: Parameter, two: Parameter) -> bool:
-        """Whether two parameters reach a setting together; the retriever, whether ``one`` reaches more than one."""
+    def meet(self, one: Parameter, two: Parameter, level: int) -> bool:
+        """Whether two parameters reach a setting together; if the second is RETRIEVER, whether ``one`` reaches both."""
+        if one == two:
+            return False
         if two.name == RETRIEVER:
-            return len({cell.retriever for cell in self.cells if one.name in cell.levels}) > 1
+            return all(one.name in self._reaching(str(two.levels[place].value)) for place in (0, level))
         return any(one.name in cell.levels and two.name in cell.levels for cell in self.cells)
 
     def fours(self, first: tuple[Parameter, int], second: tuple[Parameter, int]) -> list[tuple[Pair, Pair]]:
         """Pairs of ``first`` at the reference of ``second``, each with one at its level: all four agree in all else.
 
-        ``first`` is not the retriever.
+        ``first`` is not RETRIEVER, and must reach both where ``second`` is.
         """
         (one, level), (two, other) = first, second
         if two.name == RETRIEVER:
             names = [str(two.levels[place].value) for place in (0, other)]
             common = (self._reaching(names[0]) & self._reaching(names[1])) - {one.name}
-            pairs = self.pairs(one, level) if one.name in self._reaching(names[0]) else []
+            pairs = self.pairs(one, level)
             left, right = ([pair for pair in pairs if pair.retriever == name] for name in names)
             return [(a, b) for a, b in product(left, right) if _within(a.rest, common) == _within(b.rest, common)]
         at = {cell.place: cell.levels.get(two.name) for cell in self.cells}
