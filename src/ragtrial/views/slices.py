@@ -5,20 +5,28 @@ from __future__ import annotations
 from ragtrial.comparison.slice_parts import SlicePart, SlicesPart
 
 
+def slice_heading(slices: SlicesPart) -> str:
+    """One line above the overview: what the differences are, and what their marks say."""
+    baseline = slices.comparisons[0].baseline if slices.comparisons else "-"
+    return (
+        f"Differences in {slices.metric} from {baseline}, by kind of query. * the interval leaves out 0; "
+        "! and contradicts that of all queries"
+    )
+
+
 def slice_overview(slices: SlicesPart, width: int) -> list[list[str]]:
     """A header and one row per slice, with the differences of as many settings as ``width`` allows, as they come.
 
-    A * stands behind a difference whose interval leaves out 0, ! where it contradicts the whole. Nothing if there is no
-    slice.
+    A * stands behind a difference whose interval leaves out 0, a ! where it contradicts the whole. Nothing if there is
+    no slice.
     """
     known = {(part.slicing, part.name, part.setting): part for part in slices.comparisons}
     settings = list(dict.fromkeys(part.setting for part in slices.comparisons))
     sizes = {(part.slicing, part.name): part.queries for part in slices.comparisons}
     if not settings:
         return []
-    header = f"{slices.metric} less {slices.comparisons[0].baseline}, by"
     while True:
-        rows = [[header, "slice", "queries", *settings]]
+        rows = [["queries by", "slice", "queries", *settings]]
         before = ""
         for (slicing, name), queries in sizes.items():
             cells = [_marked(known[slicing, name, setting]) for setting in settings]
@@ -34,7 +42,7 @@ def slice_table(slices: SlicesPart, setting: str) -> list[list[str]]:
     parts = [part for part in slices.comparisons if part.setting == setting]
     if not parts:
         return []
-    rows = [[f"{slices.metric}, by", "slice", "n", parts[0].baseline, setting, "difference", "interval", "won", "tied",
+    rows = [["queries by", "slice", "n", parts[0].baseline, setting, "difference", "interval", "won", "tied",
              "lost"]]  # fmt: skip
     before = ""
     for part in parts:
