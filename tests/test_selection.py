@@ -111,7 +111,9 @@ def test_queries_that_do_not_count_for_a_setting_are_left_out_for_all() -> None:
         ({"one": [], "two": []}, None, "no query counts for all settings: nothing to choose by"),
     ],
 )
-def test_where_nothing_can_be_corrected_it_says_why(scores: dict, setting: str | None, sentence: str) -> None:
+def test_where_nothing_can_be_corrected_it_says_why(
+    scores: dict[str, list[float | None]], setting: str | None, sentence: str
+) -> None:
     part = select_winner(contest_between(scores))
     assert (part.setting, part.corrected, part.optimism, part.sentence) == (setting, None, None, sentence)
     assert (part.draws, part.chosen) == (0, {})
