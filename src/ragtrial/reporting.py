@@ -182,7 +182,8 @@ def part_cautions(part: FoundByPart, unit: Unit) -> Iterator[Caution]:
 def setting_parameters(setting: Setting) -> dict[str, Any]:
     """Everything that makes a setting, defaults too; texts (names, paths, variables) stand as they were written.
 
-    Its own options, what reaches it, under ``parts`` the same of all that it is made of, and the sweep's ``values``.
+    Its own options, what reaches it, under ``parts`` the same of all that it is made of, and the sweep's ``values``,
+    with the ``entry`` of the config that they are of.
     """
     written = setting.config.as_written
     own = (written.get("retrievers") or {}).get(setting.entry) or {}
@@ -195,6 +196,8 @@ def setting_parameters(setting: Setting) -> dict[str, Any]:
         made["parts"] = {part.entry: setting_parameters(part) for part in setting.parts}
     if setting.values:
         made["values"] = dict(setting.values)
+    if setting.name != setting.entry:
+        made["entry"] = setting.entry
     return made
 
 
