@@ -10,6 +10,7 @@
     │   ├── MetricError          a metric's name or parameters
     │   ├── CutoffError          a k beyond the depth that was retrieved
     │   ├── ModelNotFoundError   a model, a tokenizer or a custom function that cannot be found or read
+    │   ├── GateError            a gate, its baseline, or a file of expected scores
     │   └── ReportError          a report that is not there or cannot be read
     └── RunError                 it broke while running; what finished is kept   (exit code 3)
         ├── ChunkerError         a function that chunks failed, or what it returned are no chunks
@@ -102,6 +103,10 @@ class ModelNotFoundError(InputError):
     def __init__(self, *faults: Fault | str, may_be_fetched: bool = False) -> None:
         super().__init__(*faults)
         self.may_be_fetched = may_be_fetched
+
+
+class GateError(InputError):
+    """A gate cannot be understood, or is about what there is not; so with expected scores."""
 
 
 class ReportError(InputError):
