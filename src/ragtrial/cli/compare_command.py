@@ -40,12 +40,16 @@ def command(
     from ragtrial.comparison.comparing import Aim, compare_settings
     from ragtrial.comparison.contest import contest_of
     from ragtrial.comparison.flips import Procedure
+    from ragtrial.metrics import parse_metric
     from ragtrial.records import Caution
     from ragtrial.report import load_report
     from ragtrial.views import comparison as view
+    from ragtrial.views.table import usual_metrics
 
     loaded = [load_report(reference, results) for reference in reports]
-    contest = contest_of(loaded)
+    others = [name for one in loaded for name in usual_metrics(one)]
+    primary = loaded[0].primary_metric if metric is None else str(parse_metric(metric))
+    contest = contest_of(loaded, list(dict.fromkeys([primary, *others])))
     aim = Aim(baseline, margin, Procedure(1 - confidence, flips, seed))
     made = compare_settings(contest, aim)
     terminal.say(view.heading(made) + "\n")
@@ -53,6 +57,7 @@ def command(
     table = view.verdict_table(made, rows)
     terminal.table(table, texts=(0, len(table[0]) - 1))
     terminal.say("\n" + "\n".join(line for line in (left_out, view.best_line(made), made.procedure.sentence) if line))
+    terminal.table(view.descriptive_table(made, contest.metrics[1:], rows), after="\n")
     terminal.warn([Caution(warning.code, warning.message) for warning in made.warnings])
     terminal.say_json(made.model_dump(mode="json"))
     return 0
