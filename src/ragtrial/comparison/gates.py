@@ -77,7 +77,7 @@ class GateOutcome(Part):
     """As it was asked for."""
 
     outcome: Outcome
-    """Failed if it is for any setting; not checked if it is for none, and some could not be run."""
+    """Failed if it is for any setting; not checked if it could be checked for none."""
 
     findings: list[Finding]
     note: str = ""
@@ -115,12 +115,12 @@ def _judged(gate: Gate, evidence: Evidence) -> GateOutcome:
         missing = _chosen(gate, evidence.failed)
     else:
         comparison = evidence.comparisons.get(gate.quantity)
-        rows = {} if comparison is None else _rows(comparison, gate.quantity, evidence.baseline)
+        rows = {} if comparison is None else _rows(comparison, gate.quantity)
         confidence = 0.0 if comparison is None else comparison.procedure.confidence
         findings = [_baseline_finding(rows[name], gate.condition.margin, confidence) for name in _chosen(gate, rows)]
-        others = [name for name in (*evidence.settings, *evidence.failed) if name != evidence.baseline]
-        missing = [name for name in _chosen(gate, others) if name not in rows]
-        if comparison is not None and len(rows) > 1:
+        absent = evidence.failed if comparison is not None else [*evidence.settings, *evidence.failed]
+        missing = [name for name in _chosen(gate, absent) if name != evidence.baseline]
+        if len(rows) > 1:
             note = f"simultaneous for {len(rows):,} settings in {gate.quantity}"
     findings += [Finding(setting=name, outcome="not checked", found=_unknown(name, evidence)) for name in missing]
     return GateOutcome(gate=gate.text, outcome=_outcome(findings), findings=findings, note=note)
@@ -130,20 +130,20 @@ def _chosen(gate: Gate, names: Collection[str]) -> list[str]:
     return [name for name in names if gate.setting in (None, name)]
 
 
-def _rows(comparison: Comparison, metric: str, baseline: str | None) -> dict[str, ComparisonPart]:
-    parts = comparison.comparisons
-    return {part.setting: part for part in parts if part.metric == metric and part.baseline == baseline}
+def _rows(comparison: Comparison, metric: str) -> dict[str, ComparisonPart]:
+    """By setting: each is compared with one baseline."""
+    return {part.setting: part for part in comparison.comparisons if part.metric == metric}
 
 
 def _unknown(name: str, evidence: Evidence) -> str:
     if name in evidence.failed:
-        return "it could not be run"
-    return f"there is no {evidence.baseline} to compare with: it could not be run"
+        return "could not be run"
+    return f"has nothing to be compared with: {evidence.baseline} could not be run"
 
 
 def _outcome(findings: Sequence[Finding]) -> Outcome:
     found = {finding.outcome for finding in findings}
-    return "failed" if "failed" in found else "passed" if found == {"passed"} else "not checked"
+    return "failed" if "failed" in found else "passed" if "passed" in found else "not checked"
 
 
 def _bound_finding(name: str, setting: SettingPart, quantity: str, bound: Bound) -> Finding:

@@ -8,14 +8,16 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """How a text begins that spreadsheets take for a formula, and run (OWASP, CSV injection)."""
 
 
-def csv_columns(comparison: Comparison) -> dict[str, list[object]]:
-    """One row for each comparison, with all of its fields; ``ci`` is two columns. None where there is no value.
+def csv_columns(comparison: Comparison | None) -> dict[str, list[object]]:
+    """One row for each comparison, with all of its fields; ``ci`` is two columns. None where there is no value. Without
+    a comparison there are no rows.
 
     A name that a spreadsheet would run as a formula has an apostrophe before it.
     """
     columns: dict[str, list[object]] = {}
+    parts = comparison.comparisons if comparison else []
     for field in ComparisonPart.model_fields:
-        values = [getattr(part, field) for part in comparison.comparisons]
+        values = [getattr(part, field) for part in parts]
         if field == "ci":
             columns["ci_low"] = [None if ci is None else ci[0] for ci in values]
             columns["ci_high"] = [None if ci is None else ci[1] for ci in values]
