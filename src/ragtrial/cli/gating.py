@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -151,51 +151,69 @@ def checks_of_contest(asked: Asked, contest: Contest, baseline: str | None, term
     return check(asked, replace(subject_of(contest), baseline=baseline), terminal)
 
 
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """A comparison, and what it is of."""
+
+    contest: Contest
+    aim: Aim
+    comparison: Comparison
+
+
 def judged(
-    checks: Checks,
-    settings: Mapping[str, SettingPart],
-    reports: Sequence[Report],
-    contest: Contest | None = None,
-    aim: Aim | None = None,
-    comparison: Comparison | None = None,
+    checks: Checks, settings: Mapping[str, SettingPart], newest: Report, compared: Compared | None = None
 ) -> Findings:
-    """What came of gates and expected scores. ``reports`` has the newest first; what failed is of it alone.
+    """What came of gates and expected scores in a run, those that failed in it among them.
 
     A metric in a gate with a baseline that is not the primary one is compared by itself, as if it were.
     """
+    return _judged(checks, settings, newest, compared, tuple(newest.failures))
+
+
+def judged_contest(checks: Checks, compared: Compared) -> Findings:
+    """What came of gates and expected scores in a comparison of reports; what failed in their runs is no part of it."""
+    contenders = compared.contest.contenders
+    newest = max((contender.report for contender in contenders), key=lambda report: report.run_id)
+    return _judged(checks, {one.name: one.setting for one in contenders}, newest, compared, ())
+
+
+def _judged(
+    checks: Checks,
+    settings: Mapping[str, SettingPart],
+    newest: Report,
+    compared: Compared | None,
+    failures: tuple[FailurePart, ...],
+) -> Findings:
     from ragtrial.comparison.expected import judge_expected
     from ragtrial.comparison.findings import Findings
     from ragtrial.comparison.gates import Evidence, judge_gates
 
-    newest = reports[0]
-    primary = comparison.primary_metric if comparison else newest.primary_metric
-    failures: tuple[FailurePart, ...] = tuple(newest.failures)
+    primary = compared.comparison.primary_metric if compared else newest.primary_metric
     failed = [failure.name for failure in failures]
-    compared = _comparisons(checks, contest, aim, comparison)
+    evidence = Evidence(settings, primary, failed, checks.subject.baseline, _comparisons(checks, compared))
     return Findings(
         subject=newest.experiment,
         run_id=newest.run_id,
         primary_metric=primary,
         settings=_best_first(settings, primary),
-        comparison=comparison,
-        gates=tuple(judge_gates(checks.gates, Evidence(settings, failed, checks.subject.baseline, compared))),
+        comparison=compared.comparison if compared else None,
+        gates=tuple(judge_gates(checks.gates, evidence)),
         expected=tuple(judge_expected(checks.expected, settings, failed)),
         failures=failures,
     )
 
 
-def _comparisons(
-    checks: Checks, contest: Contest | None, aim: Aim | None, comparison: Comparison | None
-) -> dict[str, Comparison]:
+def _comparisons(checks: Checks, compared: Compared | None) -> dict[str, Comparison]:
     from ragtrial.comparison.comparing import compare_settings
     from ragtrial.comparison.gates import compared_metrics
 
-    if contest is None or aim is None or comparison is None or aim.baseline is None:
+    if compared is None or compared.aim.baseline is None:
         return {}
+    primary, contest = compared.comparison.primary_metric, compared.contest
     return {
-        metric: comparison
-        if metric == comparison.primary_metric
-        else compare_settings(replace(contest, metrics=(metric,)), aim)
+        metric: compared.comparison
+        if metric == primary
+        else compare_settings(replace(contest, metrics=(metric,)), compared.aim)
         for metric in compared_metrics(checks.gates)
     }
 

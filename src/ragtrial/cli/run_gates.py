@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ragtrial.cli.gating import Asked, Checks, attempt, check, judged
+from ragtrial.cli.gating import Asked, Checks, Compared, attempt, check, judged
 from ragtrial.errors import Fault, GateError, InputError, ReportError, RunError, did_you_mean, listed
 
 if TYPE_CHECKING:
@@ -56,14 +56,14 @@ class RunChecks:
         if self.baseline is not None:
             wanted = self.baseline.report is not None or (self.baseline.setting in settings and len(settings) > 1)
         if not wanted:
-            return judged(self.checks, settings, [report])
+            return judged(self.checks, settings, report)
         try:
             contest = _contest(report, self.baseline)
         except InputError as error:
             told = (f"{fault.message} The report is written: {report.folder / 'report.json'}" for fault in error.faults)
             raise RunError(*told) from error
         aim = Aim(name)
-        return judged(self.checks, settings, [report], contest, aim, compare_settings(contest, aim))
+        return judged(self.checks, settings, report, Compared(contest, aim, compare_settings(contest, aim)))
 
 
 def prepared(

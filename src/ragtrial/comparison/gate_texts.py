@@ -119,10 +119,8 @@ class _Reader:
     def _check_baseline(self, setting: str | None, than: str, phrase: str) -> None:
         baseline = self._subject.baseline
         if than.lower() != "baseline":
-            near = did_you_mean(than, ["baseline", *self._known])
-            if than in self._subject.settings:
-                near = f" Name the other setting with --baseline {than}."
-            self._say(f"{than!r} is not the word 'baseline'.{near} Write '{phrase}'.")
+            near = f"name the other setting with --baseline {than}, and " if than in self._subject.settings else ""
+            self._say(f"a gate compares with 'baseline', found {than!r}; {near}write '{phrase}'.")
         elif baseline is None:
             self._say("there is no baseline; name the setting to compare with: --baseline SETTING or REPORT:SETTING.")
         elif setting == baseline:

@@ -88,10 +88,12 @@ class GateOutcome(Part):
 class Evidence:
     """What gates are judged by: settings by name, and for each metric that a gate compares the comparison.
 
-    ``failed`` are settings that could not be run, ``baseline`` is what the comparisons are with.
+    ``failed`` are settings that could not be run, ``baseline`` is what the comparisons are with, ``primary`` the metric
+    that decides where nobody says otherwise.
     """
 
     settings: Mapping[str, SettingPart]
+    primary: str = ""
     failed: Collection[str] = ()
     baseline: str | None = None
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)
@@ -120,8 +122,7 @@ def _judged(gate: Gate, evidence: Evidence) -> GateOutcome:
         findings = [_baseline_finding(rows[name], gate.condition.margin, confidence) for name in _chosen(gate, rows)]
         absent = evidence.failed if comparison is not None else [*evidence.settings, *evidence.failed]
         missing = [name for name in _chosen(gate, absent) if name != evidence.baseline]
-        if len(rows) > 1:
-            note = f"simultaneous for {len(rows):,} settings in {gate.quantity}"
+        note = _note(gate.quantity, evidence.primary, len(rows))
     findings += [Finding(setting=name, outcome="not checked", found=_unknown(name, evidence)) for name in missing]
     return GateOutcome(gate=gate.text, outcome=_outcome(findings), findings=findings, note=note)
 
@@ -133,6 +134,11 @@ def _chosen(gate: Gate, names: Collection[str]) -> list[str]:
 def _rows(comparison: Comparison, metric: str) -> dict[str, ComparisonPart]:
     """By setting: each is compared with one baseline."""
     return {part.setting: part for part in comparison.comparisons if part.metric == metric}
+
+
+def _note(metric: str, primary: str, settings: int) -> str:
+    own = [] if metric == primary else [f"{metric} is not the primary metric: compared by itself"]
+    return ", ".join([*own, *([f"simultaneous for {settings:,} settings"] if settings > 1 else [])])
 
 
 def _unknown(name: str, evidence: Evidence) -> str:

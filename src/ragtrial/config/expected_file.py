@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from ragtrial.comparison.expected import NEARLY, TOLERANCE, ExpectedScore
 from ragtrial.comparison.gate_texts import known_metric
@@ -37,6 +37,13 @@ class ExpectedValue(Options):
     nearly: Off | None = None
 
 
+def _shape(value: object) -> str:
+    return "mapping" if isinstance(value, Mapping | ExpectedValue) else "score"
+
+
+Expected = Annotated[Annotated[Value, Tag("score")] | Annotated[ExpectedValue, Tag("mapping")], Discriminator(_shape)]
+
+
 class ExpectedFile(Options):
     """What a file of expected scores may say."""
 
@@ -49,7 +56,7 @@ class ExpectedFile(Options):
     nearly: Off = NEARLY
     """Within it a score is nearly what is expected, which is told and does not fail."""
 
-    settings: dict[str, Annotated[dict[str, Value | ExpectedValue], Field(min_length=1)]] = Field(min_length=1)
+    settings: dict[str, Annotated[dict[str, Expected], Field(min_length=1)]] = Field(min_length=1)
     """By setting, and by metric in any spelling."""
 
 
