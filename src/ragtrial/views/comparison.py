@@ -9,9 +9,6 @@ from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.errors import listed
 from ragtrial.views.table import counted
 
-MOST_ROWS = 15
-"""Of all pairs more are shown only on request."""
-
 MOST_NAMED = 6
 
 
@@ -66,18 +63,13 @@ def _parted(name: str) -> tuple[str, str]:
     return report, setting
 
 
-def shown(comparison: Comparison, metric: str, *, everything: bool) -> tuple[list[ComparisonPart], str]:
-    """The comparisons by ``metric`` that a reader looks at first, the largest difference first; what is left out.
-
-    Of many pairs these are the ones with the best setting, which is the baseline of all of them.
-    """
-    rows = [part for part in comparison.comparisons if part.metric == metric]
-    rows.sort(key=lambda part: -(part.difference or 0.0))
-    if everything or comparison.procedure.baseline or len(rows) <= MOST_ROWS:
-        return rows, ""
-    best = max(rows, key=lambda part: part.mean_baseline or 0.0).baseline
-    line = f"All {len(rows):,} pairs were compared; shown are those with {best}, the highest mean. --full shows all."
-    return [part for part in rows if part.baseline == best], line
+def left_out_line(comparison: Comparison, shown: Sequence[ComparisonPart]) -> str:
+    """A line about the pairs that are not ``shown``; nothing where all are."""
+    pairs = comparison.procedure.comparisons
+    if len(shown) == pairs:
+        return ""
+    best = shown[0].baseline
+    return f"All {pairs:,} pairs were compared; shown are those with {best}, the highest mean. --full shows all."
 
 
 def best_line(comparison: Comparison) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.findings import Findings
 from ragtrial.report_parts import MeanPart
-from ragtrial.views.comparison import best_line, shown
+from ragtrial.views.comparison import best_line, left_out_line
 from ragtrial.views.gates import expected_told, gate_line, metric_names, summary
 
 _HARMLESS = re.compile(r"[^`|\\\s](?:[^`|\\]*[^`|\\\s])?")
@@ -29,9 +30,9 @@ def _sections(findings: Findings) -> Iterator[str]:
     if findings.comparison is None:
         yield _score_table(findings, [findings.primary_metric])
     else:
-        parts, left_out = shown(findings.comparison, findings.primary_metric, everything=False)
+        parts = close_comparisons(findings.comparison)
         yield _table(list(_comparison_rows(findings, findings.comparison, parts)))
-        said = [left_out, best_line(findings.comparison)] if parts else []
+        said = [left_out_line(findings.comparison, parts), best_line(findings.comparison)] if parts else []
         yield _escaped(" ".join(line for line in said if line)) if said else "There is nothing to compare."
     yield from filter(
         None, [_list(_gate_items(findings)), _list(_expected_items(findings)), _list(_failures(findings))]
@@ -128,7 +129,7 @@ def _details(findings: Findings) -> Iterator[str]:
         if comparison is None:
             yield _score_table(findings, metrics)
         else:
-            parts, _ = shown(comparison, findings.primary_metric, everything=False)
+            parts = close_comparisons(comparison)
             yield _table(list(_other_rows(comparison, parts, metrics[1:])))
         yield "</details>"
     if comparison is not None:
