@@ -142,7 +142,8 @@ def _finds_relevant(contest: Contest, metric: str) -> Bools:
     lists: JudgedLists | None = None
     for row, contender in enumerate(contest.contenders):
         least = int(dict(parsed.parameters).get("rel", threshold_of(contender.report, metric)))
-        if parsed.k is not None and parsed.k <= HITS_SHOWN:
+        has_hits = any(one.hits for one in contender.setting.queries)  # not where it was read for a comparison
+        if parsed.k is not None and parsed.k <= HITS_SHOWN and has_hits:
             known = {one.id: any(_is_relevant(hit, parsed.k, least) for hit in one.hits)
                      for one in contender.setting.queries}  # fmt: skip
             found[row] = [known.get(query.id, False) for query in contest.queries]
