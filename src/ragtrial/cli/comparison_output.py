@@ -22,7 +22,9 @@ def say_analysis(terminal: Terminal, made: Analysis, *, everything: bool) -> Non
     terminal.table(table, texts=(0, len(table[0]) - 1))
     terminal.say()
     lines = [view.left_out_line(made, rows), view.best_line(made), made.selection.sentence if made.selection else ""]
-    lines += [part.sentence for part in made.unjudged if part.hangs_on_unjudged]
+    lines += [
+        f"{part.setting} against {part.baseline}: {part.sentence}" for part in made.unjudged if part.hangs_on_unjudged
+    ]
     for line in filter(None, [*lines, made.procedure.sentence]):
         terminal.say(line)
     others = [name for name in made.metrics if name != made.primary_metric]
