@@ -272,6 +272,10 @@ def test_settings_of_different_reports_are_never_matched() -> None:
     lone = sweep_effects(contest_of([one, report_of([swept("a", {SIZE: 3}, [0.5])])]), Procedure(flips=100))
     assert lone is not None
     assert [part.matched for part in lone.effects] == [1, 0]
+    apart = [report_of([swept(entry, {SIZE: 1}, [0.1]), swept(entry, {SIZE: 2}, [0.2])]) for entry in "ab"]
+    other = sweep_effects(contest_of(apart), Procedure(flips=100))
+    assert other is not None
+    assert effect(other, "retriever", "b").matched == 0
 
 
 def test_queries_that_do_not_count_for_all_matched_settings_are_left_out() -> None:
@@ -321,15 +325,15 @@ def test_a_sweep_that_was_run_has_effects_of_what_reaches_each_retriever(tmp_pat
         "chunker: {kind: document}", "chunker: {kind: fixed, size: 40, overlap: 0, unit: characters}"
     )
     config += (
-        "sweep:\n  matrix:\n    chunker.size: [40, 20]\n    retrievers.bm25.k1: [0.9, 1.2]\n"
-        '  name: "{chunker.size}-{retrievers.bm25.k1}-of-{retriever}"\n'
+        "sweep:\n  matrix:\n    chunker.size: [40, 20]\n    retrievers.words.k1: [0.9, 1.2]\n"
+        '  name: "{chunker.size}-{retrievers.words.k1}-of-{retriever}"\n'
     )
     config = config.replace(
-        "  dense: {kind: dense, top_k: 3}\n", "  dense: {kind: dense, top_k: 3}\n  bm25: {kind: bm25, top_k: 3}\n"
+        "  dense: {kind: dense, top_k: 3}\n", "  near: {kind: dense, top_k: 3}\n  words: {kind: bm25, top_k: 3}\n"
     )
     report = run_experiment(load_config(small_experiment(tmp_path, config=config)))
     found = sweep_effects(contest_of([report]), Procedure())
     assert found is not None
     matched = {(one.levels.parameter, one.levels.reference, one.levels.level): one.matched for one in found.effects}
-    assert matched == {(SIZE, 20, 40): 3, ("retrievers.bm25.k1", 0.9, 1.2): 2, ("retriever", "dense", "bm25"): 4}
-    assert effect(found, SIZE, 40).by_retriever.keys() == {"dense", "bm25"}
+    assert matched == {(SIZE, 20, 40): 3, ("retrievers.words.k1", 0.9, 1.2): 2, ("retriever", "near", "words"): 4}
+    assert effect(found, SIZE, 40).by_retriever.keys() == {"near", "words"}

@@ -315,7 +315,7 @@ def test_the_tables_mark_what_is_shown_and_what_contradicts() -> None:
         part("y", "other", 0.0, (-0.1, 0.1)),
         part("1", "other", 0.25, (-0.1, 0.6), slicing="relevant documents"),
     ]
-    made = SlicesPart(metric=METRIC, least_queries=10, slicings=["tag"], comparisons=parts, warnings=[])
+    made = SlicesPart(metric=METRIC, least_differences=10, slicings=["tag"], comparisons=parts, warnings=[])
     assert slice_overview(made, 100) == [
         ["queries by", "slice", "queries", "new", "other"],
         ["tag", "x", "12", "+0.1000*", "-0.0000 "],
