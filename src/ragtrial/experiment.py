@@ -21,7 +21,7 @@ from ragtrial.plan import Plan
 from ragtrial.progress import Progress, Silent
 from ragtrial.report import Report, new_run_id, write_report
 from ragtrial.report_parts import FailurePart
-from ragtrial.reporting import Run, build_report, ranking_rows, text_rows
+from ragtrial.reporting import Run, build_report, part_rankings, ranking_rows, text_rows
 from ragtrial.schedule import make_side_by_side, tasks_of
 from ragtrial.setting import Setting, settings_of
 
@@ -61,7 +61,7 @@ def run_experiment(
     )
     report = build_report(config, run, scored)
     evaluator.ground.workspace.finish(complete=limit is None and not failures)
-    rankings = {one.rankings.setting.name: ranking_rows(one) for one in scored}
+    rankings = {one.rankings.setting.name: ranking_rows(one) for one in scored} | part_rankings(scored)
     config_text = config.text or json.dumps(config.as_written, indent=1)
     return write_report(report, Path(config.output.directory), rankings, text_rows(scored), config_text)
 
