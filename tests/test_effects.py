@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hand_made import METRIC, report_of, setting_of
+from hand_made import METRIC, contest_over, report_of, setting_of
 from ragtrial.comparison.contest import Contest, contest_of
 from ragtrial.comparison.effects import EffectPart, EffectsPart, InteractionPart, sweep_effects
 from ragtrial.comparison.flips import Family, Procedure, infer
@@ -33,7 +33,7 @@ def swept(entry: str, values: Mapping[str, Any], scores: Values | Sequence[float
 
 
 def contest_with(made: Sequence[SettingPart], config: Mapping[str, Any] | None = None) -> Contest:
-    return contest_of([report_of(made, config=dict(config or {}))])
+    return contest_over(report_of(made, config=dict(config or {})))
 
 
 def effects_of(made: Sequence[SettingPart], config: Mapping[str, Any] | None = None) -> EffectsPart:
@@ -266,14 +266,14 @@ def test_a_report_that_does_not_tell_entries_is_read_by_its_names() -> None:
 def test_settings_of_different_reports_are_never_matched() -> None:
     one = report_of([swept("a", {SIZE: 1}, [0.1]), swept("a", {SIZE: 2}, [0.2])], run_id="one")
     two = report_of([swept("a", {SIZE: 1}, [0.5]), swept("a", {SIZE: 2}, [0.8])], run_id="two")
-    found = sweep_effects(contest_of([one, two]), Procedure(flips=100))
+    found = sweep_effects(contest_over(one, two), Procedure(flips=100))
     assert found is not None
     assert (found.effects[0].matched, found.effects[0].difference) == pytest.approx((2, 0.2))
-    lone = sweep_effects(contest_of([one, report_of([swept("a", {SIZE: 3}, [0.5])])]), Procedure(flips=100))
+    lone = sweep_effects(contest_over(one, report_of([swept("a", {SIZE: 3}, [0.5])])), Procedure(flips=100))
     assert lone is not None
     assert [part.matched for part in lone.effects] == [1, 0]
     apart = [report_of([swept(entry, {SIZE: 1}, [0.1]), swept(entry, {SIZE: 2}, [0.2])]) for entry in "ab"]
-    other = sweep_effects(contest_of(apart), Procedure(flips=100))
+    other = sweep_effects(contest_over(*apart), Procedure(flips=100))
     assert other is not None
     assert effect(other, "retriever", "b").matched == 0
 

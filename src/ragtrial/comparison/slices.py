@@ -21,12 +21,12 @@ _COLUMNS_AT_ONCE = 1000
 def compare_slices(contest: Contest, comparisons: Sequence[ComparisonPart], procedure: Procedure) -> SlicesPart:
     """The differences by the primary metric within each slice of the queries.
 
-    ``comparisons`` are what is said of all queries. Of those with several baselines, as all pairs have, the ones with
-    the best are taken: the baseline with the highest mean. The intervals of one pair hold together, whatever the slice;
+    ``comparisons`` are what is said of all queries. Where a setting is in several, as in all pairs, those with the
+    best baseline are taken, the one with the highest mean. The intervals of one pair hold together, whatever the slice;
     for a slice in which fewer than ``LEAST_DIFFERENCES`` queries differ there is none. Raises ReportError if
     the texts of a report are damaged.
     """
-    wholes = _against_one([part for part in comparisons if part.metric == contest.primary])
+    wholes = _chosen([part for part in comparisons if part.metric == contest.primary])
     scores = contest.scores(contest.primary)
     slices = slices_of(contest, np.asarray(~np.isnan(scores.values).all(axis=0)))
     pairs = [Pair(contest.place(whole.baseline), contest.place(whole.setting)) for whole in wholes]
@@ -47,10 +47,12 @@ def compare_slices(contest: Contest, comparisons: Sequence[ComparisonPart], proc
     )
 
 
-def _against_one(wholes: Sequence[ComparisonPart]) -> list[ComparisonPart]:
-    """The comparisons with the best of their baselines."""
-    best = max(wholes, key=lambda part: part.mean_baseline or 0.0, default=None)
-    return [part for part in wholes if best and part.baseline == best.baseline]
+def _chosen(wholes: Sequence[ComparisonPart]) -> list[ComparisonPart]:
+    """All, where each setting is compared once; else those with the best baseline."""
+    if len({part.setting for part in wholes}) == len(wholes):
+        return list(wholes)
+    best = max(wholes, key=lambda part: part.mean_baseline or 0.0)
+    return [part for part in wholes if part.baseline == best.baseline]
 
 
 Interval = tuple[float, float]
