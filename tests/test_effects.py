@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hand_made import METRIC, report_of, setting_of
+from hand_made import METRIC, contest_over, report_of, setting_of
 from ragtrial.comparison.contest import Contest, contest_of
 from ragtrial.comparison.effects import EffectPart, EffectsPart, InteractionPart, sweep_effects
 from ragtrial.comparison.flips import Family, Procedure, infer
@@ -33,7 +33,7 @@ def swept(entry: str, values: Mapping[str, Any], scores: Values | Sequence[float
 
 
 def contest_with(made: Sequence[SettingPart], config: Mapping[str, Any] | None = None) -> Contest:
-    return contest_of([report_of(made, config=dict(config or {}))])
+    return contest_over(report_of(made, config=dict(config or {})))
 
 
 def effects_of(made: Sequence[SettingPart], config: Mapping[str, Any] | None = None) -> EffectsPart:
@@ -266,12 +266,16 @@ def test_a_report_that_does_not_tell_entries_is_read_by_its_names() -> None:
 def test_settings_of_different_reports_are_never_matched() -> None:
     one = report_of([swept("a", {SIZE: 1}, [0.1]), swept("a", {SIZE: 2}, [0.2])], run_id="one")
     two = report_of([swept("a", {SIZE: 1}, [0.5]), swept("a", {SIZE: 2}, [0.8])], run_id="two")
-    found = sweep_effects(contest_of([one, two]), Procedure(flips=100))
+    found = sweep_effects(contest_over(one, two), Procedure(flips=100))
     assert found is not None
     assert (found.effects[0].matched, found.effects[0].difference) == pytest.approx((2, 0.2))
-    lone = sweep_effects(contest_of([one, report_of([swept("a", {SIZE: 3}, [0.5])])]), Procedure(flips=100))
+    lone = sweep_effects(contest_over(one, report_of([swept("a", {SIZE: 3}, [0.5])])), Procedure(flips=100))
     assert lone is not None
     assert [part.matched for part in lone.effects] == [1, 0]
+    apart = [report_of([swept(entry, {SIZE: 1}, [0.1]), swept(entry, {SIZE: 2}, [0.2])]) for entry in "ab"]
+    other = sweep_effects(contest_over(*apart), Procedure(flips=100))
+    assert other is not None
+    assert effect(other, "retriever", "b").matched == 0
 
 
 def test_queries_that_do_not_count_for_all_matched_settings_are_left_out() -> None:
@@ -321,15 +325,15 @@ def test_a_sweep_that_was_run_has_effects_of_what_reaches_each_retriever(tmp_pat
         "chunker: {kind: document}", "chunker: {kind: fixed, size: 40, overlap: 0, unit: characters}"
     )
     config += (
-        "sweep:\n  matrix:\n    chunker.size: [40, 20]\n    retrievers.bm25.k1: [0.9, 1.2]\n"
-        '  name: "{chunker.size}-{retrievers.bm25.k1}-of-{retriever}"\n'
+        "sweep:\n  matrix:\n    chunker.size: [40, 20]\n    retrievers.words.k1: [0.9, 1.2]\n"
+        '  name: "{chunker.size}-{retrievers.words.k1}-of-{retriever}"\n'
     )
     config = config.replace(
-        "  dense: {kind: dense, top_k: 3}\n", "  dense: {kind: dense, top_k: 3}\n  bm25: {kind: bm25, top_k: 3}\n"
+        "  dense: {kind: dense, top_k: 3}\n", "  near: {kind: dense, top_k: 3}\n  words: {kind: bm25, top_k: 3}\n"
     )
     report = run_experiment(load_config(small_experiment(tmp_path, config=config)))
     found = sweep_effects(contest_of([report]), Procedure())
     assert found is not None
     matched = {(one.levels.parameter, one.levels.reference, one.levels.level): one.matched for one in found.effects}
-    assert matched == {(SIZE, 20, 40): 3, ("retrievers.bm25.k1", 0.9, 1.2): 2, ("retriever", "dense", "bm25"): 4}
-    assert effect(found, SIZE, 40).by_retriever.keys() == {"dense", "bm25"}
+    assert matched == {(SIZE, 20, 40): 3, ("retrievers.words.k1", 0.9, 1.2): 2, ("retriever", "near", "words"): 4}
+    assert effect(found, SIZE, 40).by_retriever.keys() == {"near", "words"}

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hand_made import METRIC, contest_between, query_of, report_of, setting_of, written
+from hand_made import METRIC, contest_between, contest_over, query_of, report_of, setting_of, written
 from ragtrial.comparison import slices as slices_module
 from ragtrial.comparison.comparing import Aim, compare_settings
-from ragtrial.comparison.contest import Contest, contest_of
+from ragtrial.comparison.contest import Contest
 from ragtrial.comparison.flips import Family, Procedure, infer
 from ragtrial.comparison.slice_parts import SlicePart, SlicesPart
 from ragtrial.comparison.slices import compare_slices
@@ -111,7 +111,7 @@ def overlap_contest(
     folder: Path, texts: Sequence[Mapping[str, Any]], queries: Sequence[QueryPart], **more: Any
 ) -> Contest:
     report = report_of([setting_of("a", [0.5] * len(queries), **more)], queries)
-    return contest_of([written(report, folder / "run", texts)])
+    return contest_over(written(report, folder / "run", texts))
 
 
 def label(doc: str, start: int, end: int) -> dict[str, Any]:
@@ -261,6 +261,18 @@ def test_of_all_pairs_those_with_the_best_are_sliced() -> None:
     ]  # fmt: skip
 
 
+def test_of_pairs_with_a_baseline_each_all_are_sliced() -> None:
+    made = [
+        report_of([setting_of(name, values) for name in ("a", "b")], tagged("x", "y"), run_id=run)
+        for run, values in (("main", [0.1, 0.2]), ("branch", [0.3, 0.1]))
+    ]
+    found = sliced(contest_over(*made), "main")
+    assert [(part.baseline, part.setting) for part in found.comparisons] == [
+        *[("main:a", "branch:a")] * 2, *[("main:b", "branch:b")] * 2
+    ]  # fmt: skip
+    assert slice_heading(found).startswith("Differences in ndcg@10 from the baseline of each, by kind of query.")
+
+
 def test_queries_that_do_not_count_for_both_are_not_in_n() -> None:
     one, two = np.full(12, 0.5), np.linspace(0, 1, 12)
     two[1], one[2], one[3], two[3] = np.nan, np.nan, np.nan, np.nan
@@ -315,7 +327,7 @@ def test_the_tables_mark_what_is_shown_and_what_contradicts() -> None:
         part("y", "other", 0.0, (-0.1, 0.1)),
         part("1", "other", 0.25, (-0.1, 0.6), slicing="relevant documents"),
     ]
-    made = SlicesPart(metric=METRIC, least_queries=10, slicings=["tag"], comparisons=parts, warnings=[])
+    made = SlicesPart(metric=METRIC, least_differences=10, slicings=["tag"], comparisons=parts, warnings=[])
     assert slice_overview(made, 100) == [
         ["queries by", "slice", "queries", "new", "other"],
         ["tag", "x", "12", "+0.1000*", "-0.0000 "],

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hand_made import METRIC, report_of, setting_of
-from ragtrial.comparison.contest import contest_of
+from hand_made import METRIC, contest_over, report_of, setting_of
 from ragtrial.comparison.tradeoffs import TradeoffsPart, pareto, weigh_costs
 from ragtrial.report_parts import SettingPart
 from ragtrial.views.tradeoffs import tradeoff_table
@@ -35,7 +34,7 @@ def priced(
 
 
 def weighed(*settings: SettingPart) -> TradeoffsPart:
-    return weigh_costs(contest_of([report_of(settings)]))
+    return weigh_costs(contest_over(report_of(settings)))
 
 
 def test_a_table_worked_by_hand() -> None:

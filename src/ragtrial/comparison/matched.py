@@ -28,7 +28,7 @@ class Level:
 
     @classmethod
     def of(cls, value: Any) -> Level:
-        return cls(json.dumps(_plain(value), sort_keys=True))
+        return cls(json.dumps(_plain(value), sort_keys=True, default=str))
 
     @property
     def value(self) -> JsonValue:
@@ -140,7 +140,7 @@ class Design:
         (one, level), (two, other) = first, second
         if two.name == RETRIEVER:
             names = [str(two.levels[place].value) for place in (0, other)]
-            common = (self._reaching(names[0]) & self._reaching(names[1])) - {one.name}
+            common = self._reaching(names[0]) & self._reaching(names[1])
             pairs = self.pairs(one, level)
             left, right = ([pair for pair in pairs if pair.retriever == name] for name in names)
             return [(a, b) for a, b in product(left, right) if _within(a.rest, common) == _within(b.rest, common)]

@@ -45,8 +45,8 @@ class SlicesPart(Part):
     """Where settings differ more, or the other way round."""
 
     metric: str
-    least_queries: int
-    """A slice of fewer has no interval."""
+    least_differences: int
+    """A slice in which fewer queries differ has no interval."""
 
     slicings: list[SlicingName]
     """Those that part the queries at all: the tags may overlap, the slices of any other do not."""

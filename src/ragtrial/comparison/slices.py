@@ -14,19 +14,19 @@ from ragtrial.comparison.slicing import QuerySlice, slices_of
 from ragtrial.grading import Scores
 from ragtrial.report_parts import WarningPart
 
-_COLUMNS_AT_ONCE = 500
+_COLUMNS_AT_ONCE = 1000
 """Flipped sums are kept for so many columns: of 10,000 flips 80 MB."""
 
 
 def compare_slices(contest: Contest, comparisons: Sequence[ComparisonPart], procedure: Procedure) -> SlicesPart:
     """The differences by the primary metric within each slice of the queries.
 
-    ``comparisons`` are what is said of all queries. Of those with several baselines, as all pairs have, the ones with
-    the best are taken: the baseline with the highest mean. The intervals of one pair hold together, whatever the slice;
-    for a slice of fewer than ``LEAST_DIFFERENCES`` queries there is none, nor where fewer differ. Raises ReportError if
+    ``comparisons`` are what is said of all queries. Where a setting is in several, as in all pairs, those with the
+    best baseline are taken, the one with the highest mean. The intervals of one pair hold together, whatever the slice;
+    for a slice in which fewer than ``LEAST_DIFFERENCES`` queries differ there is none. Raises ReportError if
     the texts of a report are damaged.
     """
-    wholes = _against_one([part for part in comparisons if part.metric == contest.primary])
+    wholes = _chosen([part for part in comparisons if part.metric == contest.primary])
     scores = contest.scores(contest.primary)
     slices = slices_of(contest, np.asarray(~np.isnan(scores.values).all(axis=0)))
     pairs = [Pair(contest.place(whole.baseline), contest.place(whole.setting)) for whole in wholes]
@@ -40,17 +40,19 @@ def compare_slices(contest: Contest, comparisons: Sequence[ComparisonPart], proc
     of_pair = {(whole.baseline, whole.setting): whole for whole in wholes}
     return SlicesPart(
         metric=contest.primary,
-        least_queries=LEAST_DIFFERENCES,
+        least_differences=LEAST_DIFFERENCES,
         slicings=list(dict.fromkeys(one.slicing for one in slices)),
         comparisons=parts,
         warnings=[_warning(of_pair[part.baseline, part.setting], part) for part in parts if part.contradicts],
     )
 
 
-def _against_one(wholes: Sequence[ComparisonPart]) -> list[ComparisonPart]:
-    """The comparisons with the best of their baselines."""
-    best = max(wholes, key=lambda part: part.mean_baseline or 0.0, default=None)
-    return [part for part in wholes if best and part.baseline == best.baseline]
+def _chosen(wholes: Sequence[ComparisonPart]) -> list[ComparisonPart]:
+    """All, where each setting is compared once; else those with the best baseline."""
+    if len({part.setting for part in wholes}) == len(wholes):
+        return list(wholes)
+    best = max(wholes, key=lambda part: part.mean_baseline or 0.0)
+    return [part for part in wholes if part.baseline == best.baseline]
 
 
 Interval = tuple[float, float]
@@ -64,13 +66,8 @@ def _inferred(
     at_once = max(1, _COLUMNS_AT_ONCE // max(1, 2 * len(slices)))
     for start in range(0, len(differences), at_once):
         columns = [np.where(members, row, np.nan) for row in differences[start : start + at_once]]
-        large = [np.count_nonzero(~np.isnan(one), axis=1) >= LEAST_DIFFERENCES for one in columns]
-        families = [Family(one[those], np.eye(int(those.sum()))) for one, those in zip(columns, large, strict=True)]
-        for those, inference in zip(large, infer(families, procedure), strict=True):
-            intervals: list[Interval | None] = [None] * len(slices)
-            for place, interval in zip(np.flatnonzero(those).tolist(), _intervals(inference), strict=True):
-                intervals[place] = interval
-            yield intervals
+        for inference in infer([Family(one, np.eye(len(slices))) for one in columns], procedure):
+            yield list(_intervals(inference))
 
 
 def _intervals(inference: Inference) -> Iterator[Interval | None]:

@@ -7,9 +7,10 @@ from ragtrial.comparison.slice_parts import SlicePart, SlicesPart
 
 def slice_heading(slices: SlicesPart) -> str:
     """One line above the overview: what the differences are, and what their marks say."""
-    baseline = slices.comparisons[0].baseline if slices.comparisons else "-"
+    baselines = list(dict.fromkeys(part.baseline for part in slices.comparisons))
+    shared = baselines[0] if len(baselines) == 1 else "the baseline of each"
     return (
-        f"Differences in {slices.metric} from {baseline}, by kind of query. * the interval leaves out 0; "
+        f"Differences in {slices.metric} from {shared}, by kind of query. * the interval leaves out 0; "
         "! and contradicts that of all queries"
     )
 
