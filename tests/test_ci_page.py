@@ -15,13 +15,15 @@ import yaml
 from ragtrial.cli.run_command import command
 from ragtrial.comparison.gates import COSTS
 from ragtrial.config.expected_file import read_expected
+from small_experiment import CONFIG, small_experiment
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The experiment that `ragtrial init` makes: two settings, with the real model."""
+    """A small experiment of two settings, that needs no model."""
     made = tmp_path_factory.mktemp("ci")
-    run("ragtrial init .", made)
+    two = CONFIG.replace("top_k: 3}", "top_k: 10}\n  bm25: {kind: bm25, top_k: 10}")
+    small_experiment(made, config=two.replace("{kind: document}", "{kind: recursive, unit: characters}"))
     return made
 
 
@@ -40,7 +42,7 @@ def run(script: str, folder: Path, code: int = 0, **variables: str) -> subproces
 
 def test_the_commands_the_workflow_and_the_tests_of_the_page_run(root: Path, folder: Path) -> None:
     done = run("".join(blocks(root, "sh")), folder)
-    assert re.findall(r"^\d .*$", done.stdout, re.MULTILINE) == [
+    assert re.findall(r"^\d (?:gate|expected).*$", done.stdout, re.MULTILINE) == [
         "2 gates: 2 passed", "4 expected scores: 4 OK", "1 gate: 1 passed",
     ]  # fmt: skip
     assert all((folder / name).stat().st_size for name in ("gates.xml", "gates.md", "comparison.csv"))
@@ -48,7 +50,7 @@ def test_the_commands_the_workflow_and_the_tests_of_the_page_run(root: Path, fol
     (folder / "gates.xml").unlink()
     run(gates["run"], folder, GITHUB_STEP_SUMMARY="summary.md")
     summary = (folder / "summary.md").read_text(encoding="utf-8")
-    assert summary.startswith("### trial: passed (2 gates: 2 passed; 4 expected scores: 4 OK)\n")
+    assert summary.startswith("### small: passed (2 gates: 2 passed; 4 expected scores: 4 OK)\n")
     assert [suite.attrib["name"] for suite in ET.parse(folder / "gates.xml").getroot()] == [
         "gates", "expected", "comparison",
     ]  # fmt: skip
