@@ -6,7 +6,7 @@ The report is made of the real models and written by ``write_report``: values of
 each query of each setting. With ``--folder`` it is kept there, and taken from there if it is there already.
 
 Prints the size of report.json, then for reading without hits, as a comparison does, and with them, as ``show`` does:
-the seconds, and the most memory that the process had, imports included.
+the seconds, those of the processor with imports, and the most memory that the process had, in GiB.
 """
 
 from __future__ import annotations
@@ -132,9 +132,9 @@ def _read(report: Path, *, hits: bool) -> None:
         contest = contest_of([report])
         for metric in contest.metrics:
             contest.scores(metric)
-    seconds = time.perf_counter() - started
+    seconds, busy = time.perf_counter() - started, time.process_time()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(json.dumps({"seconds": round(seconds, 2), "gib": round(peak, 3)}))
+    print(json.dumps({"seconds": round(seconds, 2), "of the processor": round(busy, 2), "gib": round(peak, 3)}))
 
 
 def main() -> None:

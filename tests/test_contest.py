@@ -283,6 +283,11 @@ def test_queries_that_a_setting_skipped_count_in_none_of_its_comparisons_and_tha
          "('q2'); they may be the harder ones.")
     ]  # fmt: skip
     assert compare(report.model_copy(update={"settings": [first, report.settings[1]]})).comparisons[0].n == 2
+    both = first.model_copy(update={"queries": [
+        query.model_copy(update={"evaluations": {}} if query.id == "q1" else {}) for query in skipped
+    ]})  # fmt: skip
+    mixed = contest_of([report.model_copy(update={"settings": [both, report.settings[1]]})])
+    assert "a: 2 of 3 queries have no ndcg@3 and are left out" in mixed.cautions[0].message
     unskipped = contest_of([report])
     assert "1 of 3 queries have no ndcg@3 and are left out" in unskipped.cautions[0].message
 

@@ -178,10 +178,15 @@ def load_report(reference: str | Path, directory: str | Path = "results", *, hit
     try:
         return _placed(Report.model_validate_json(text), folder)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = "".join(f"{part}." for part in first["loc"])[:-1]
-        message = f"is damaged, or not a report: {place}{': ' if place else ''}{first['msg']}."
-        raise ReportError(Fault(str(path), message=message)) from None
+        raise ReportError(Fault(str(path), message=_damage(error))) from None
+
+
+def _damage(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        return f"has {place}, which this ragtrial does not know. A newer one wrote it, or a hand; update ragtrial."
+    return f"is damaged, or not a report: {place}{': ' if place else ''}{first['msg']}."
 
 
 _HITS = re.compile(rb'"hits"\s*+:\s*+\[(?=\s*+\{\s*+"doc")')
