@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from ragtrial import ExperimentConfig, RetrievalEvaluator, load_config
+from ragtrial import RetrievalEvaluator, load_config
 from ragtrial.chunkers import CHUNKERS
 from ragtrial.chunkers.recursive import RecursiveChunker
+from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.errors import ConfigError

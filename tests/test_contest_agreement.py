@@ -179,6 +179,8 @@ def test_the_order_of_labels_matters_to_metrics_of_orders_alone() -> None:
     ordered = changed_queries(plain, q1={"ordered": True})
     turned = changed_queries(plain, q1={"ordered": True, **judged(("b.md", 1), ("a.md", 2))})
     assert "query 'q1': its labels have another order." in refusal(ordered, turned)[0]
+    graded = changed_queries(plain, q1={"ordered": True, **judged(("b.md", 1), ("a.md", 1))})
+    assert "query 'q1': 'a.md' has grade 2 in report-1, 1 in report-2.\n" in "\n".join(refusal(ordered, graded))
     assert "query 'q1': its labels are an order in report-2 alone." in refusal(plain, ordered)[0]
     assert contest_of([called("main"), changed_queries(called("branch"), q1={"ordered": True})]).cautions == ()
 

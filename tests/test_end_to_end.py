@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial import ExperimentConfig, Report, RetrievalEvaluator, load_config, run_experiment
+from ragtrial import Report, RetrievalEvaluator, load_config, run_experiment
+from ragtrial.config import ExperimentConfig
 from ragtrial.records import Mean
 from ragtrial.report import read_lines
 from ragtrial.report_parts import SettingPart
