@@ -199,8 +199,9 @@ class JudgedLists:
         return [self._code(unit) for unit in dict.fromkeys(units)]
 
     def _code(self, unit: str | Place) -> int:
-        code = self._codes.setdefault(unit, len(self._names))
-        if code == len(self._names):
+        code = self._codes.get(unit)
+        if code is None:
+            code = self._codes[unit] = len(self._names)
             self._names.append(unit)
         return code
 
