@@ -80,7 +80,7 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def shared_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace for runs on the sample data with the real model: all workers use it, so each text is embedded once."""
+    """A workspace for runs on the sample data with the real model, of all workers: each text is embedded once."""
     base = tmp_path_factory.getbasetemp()
     return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-workspace"
 
