@@ -13,14 +13,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import PrivateAttr, ValidationError
 
 from ragtrial.errors import Fault, ReportError, RunError, did_you_mean
 from ragtrial.grading import Unit
+from ragtrial.metrics import parse_metric
+from ragtrial.metrics.base import summary
 from ragtrial.report_folders import find_report
 from ragtrial.report_parts import (
     DatasetPart,
     FailurePart,
+    MeanPart,
     MetricPart,
     Part,
     QueryPart,
@@ -92,6 +96,34 @@ class Report(Part):
             return mean is None, -(mean or 0.0), setting.name
 
         return sorted(self.settings, key=key)
+
+
+def of_tag(report: Report, tag: str) -> Report:
+    """The report of the queries with ``tag`` alone: their scores, and the means over them.
+
+    What was measured over all queries is left out: context, budget, audit, latency and costs. Raises ReportError for
+    a tag that no query has.
+    """
+    chosen = {query.id for query in report.queries if tag in query.tags}
+    if not chosen:
+        known = sorted({name for query in report.queries for name in query.tags})
+        there = f"They have: {', '.join(known)}." if known else "None has a tag."
+        raise ReportError(f"no query of run {report.run_id} has the tag {tag!r}.{did_you_mean(tag, known)} {there}")
+    settings = []
+    for setting in report.settings:
+        queries = [query for query in setting.queries if query.id in chosen]
+        scores = {name: _mean(name, [query.evaluations[name] for query in queries]) for name in setting.scores}
+        left_out: dict[str, Any] = {"context": [], "budget": None, "audit": None, "latency": None, "costs": None}
+        settings.append(setting.model_copy(update={"queries": queries, "scores": scores, **left_out}))
+    asked = [query for query in report.queries if query.id in chosen]
+    dataset = report.dataset.model_copy(update={"queries": len(asked)})
+    return report.model_copy(update={"queries": asked, "settings": settings, "dataset": dataset})
+
+
+def _mean(metric: str, values: list[float | None]) -> MeanPart:
+    counted = [value for value in values if value is not None]
+    made = summary(np.array(counted), parse_metric(metric).definition.aggregate) if counted else None
+    return MeanPart(mean=made, n=len(counted))
 
 
 def report_schema() -> dict[str, Any]:

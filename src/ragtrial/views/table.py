@@ -13,11 +13,12 @@ _USUAL = ("ndcg", "recall", "precision", "hit_rate", "rr", "ap", "rbo", "rbp", "
 _USUAL_OF_SPANS = ("ndcg", "recall", "span_recall", "span_precision", "span_iou", "hit_rate", "rr", "precision", "ap")
 
 
-def header_line(report: Report) -> str:
-    """One line that says what was run."""
+def header_line(report: Report, tag: str | None = None) -> str:
+    """One line that says what was run; of the queries with a ``tag``, which."""
     data = report.dataset
     documents = "" if data.documents is None else f"{data.documents:,} documents, "
-    return f"{report.experiment}: {documents}{data.queries:,} queries, run {report.run_id}"
+    tagged = "" if tag is None else f" with the tag {tag}"
+    return f"{report.experiment}: {documents}{counted(data.queries, 'query', 'queries')}{tagged}, run {report.run_id}"
 
 
 def summary_line(report: Report) -> str:
@@ -27,9 +28,9 @@ def summary_line(report: Report) -> str:
     return f"{report.experiment}: {counted(len(report.settings), 'setting')}, {best.name} {name} {score}"
 
 
-def counted(count: int, noun: str) -> str:
-    """``1 setting``, ``2 settings``."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def counted(count: int, noun: str, several: str = "") -> str:
+    """``1 setting``, ``2 settings``; ``several`` where that is another word."""
+    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
 
 
 def score_table(
