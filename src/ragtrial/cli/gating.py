@@ -258,10 +258,9 @@ def write_files(checks: Checks, findings: Findings) -> None:
 
 
 def as_json(findings: Findings) -> dict[str, Any]:
-    """What `--json` has of gates, expected scores, and the comparison with a baseline."""
-    comparison = findings.comparison
+    """What `--json` has of gates and expected scores, and how the command will exit."""
     return {
+        "exit_code": findings.exit_code,
         "gates": [gate.model_dump(mode="json") for gate in findings.gates],
         "expected": [one.model_dump(mode="json") for one in findings.expected],
-        **({} if comparison is None else {"comparison": comparison.model_dump(mode="json")}),
     }

@@ -131,4 +131,5 @@ def _as_json(report: Report, findings: Findings | None) -> dict[str, Any]:
         "failures": [vars(failure) for failure in report.failures],
         "warnings": [vars(warning) for warning in report.warnings],
         **(as_json(findings) if findings else {}),
+        **({"comparison": findings.comparison.model_dump(mode="json")} if findings and findings.comparison else {}),
     }
