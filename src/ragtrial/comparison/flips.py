@@ -8,198 +8,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from ragtrial.comparison.samples import (
+    LEAST_DIFFERENCES,
+    Family,
+    Inference,
+    Numbers,
+    Procedure,
+    Sample,
+    claimed,
+)
 from ragtrial.grading import Scores
+
+__all__ = ["LEAST_DIFFERENCES", "Family", "Inference", "Procedure", "infer", "infer_stepping_down", "takes_all"]
 
 _BLOCK_VALUES = 2_000_000
 _TOLERANCE = 1e-10
 """Two statistics, each in [0, 1], that differ by less are equal: their sums were rounded on different ways."""
 
-_ROUNDING = 1e-12
-"""A difference that is a smaller part of what was subtracted is 0."""
-
 _LINEAR = 1e3
 """Where columns are larger than their differences by more, sums of columns have too few digits for the differences."""
-
-LEAST_DIFFERENCES = 10
-"""Of fewer differences that are not 0 neither test nor interval is given."""
-
-
-@dataclass(frozen=True)
-class Procedure:
-    """How sure one wants to be: ``level`` is the probability of any wrong claim in a family.
-
-    All flips are taken, once each, where the queries have no more than ``flips`` of them. Raises ValueError where the
-    level is not between 0 and 1, or so few flips could never show a difference at it.
-    """
-
-    level: float = 0.05
-    flips: int = 10_000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.level < 1:
-            raise ValueError(f"the level is {self.level}; it must be between 0 and 1, as 0.05 is.")
-        if (self.flips + 1) * self.level < 1:
-            least = math.ceil(1 / self.level - 1)
-            raise ValueError(f"{self.flips:,} flips never show a difference at level {self.level:g}; take {least:,}.")
-
-
-@dataclass(frozen=True, eq=False)
-class Family:
-    """Comparisons that are made together: weighted sums of ``columns``, query by query.
-
-    ``columns`` has shape (columns, queries), NaN where a query does not count, ``weights`` shape (comparisons,
-    columns): of a pair 1 for the setting and -1 for the baseline.
-    """
-
-    columns: Scores
-    weights: Scores
-
-    @cached_property
-    def differences(self) -> Scores:
-        """Shape (comparisons, queries); NaN where a query does not count for all columns of a comparison.
-
-        What is left of equal values that were rounded on different ways is 0.
-        """
-        known = np.where(np.isnan(self.columns), 0.0, self.columns)
-        made: Scores = self.weights @ known
-        made[np.abs(made) <= np.abs(self.weights) @ np.abs(known) * _ROUNDING] = 0.0
-        unknown = (self.weights != 0).astype(np.float64) @ np.isnan(self.columns)
-        made[unknown > 0] = np.nan
-        return made
-
-    @property
-    def rows_alike(self) -> bool:
-        """Whether a query that counts for one column counts for all."""
-        unknown = np.isnan(self.columns)
-        return bool((unknown == unknown[:1]).all())
-
-
-@dataclass(frozen=True, eq=False)
-class Inference:
-    """What the differences of a family allow to say. All arrays have the shape (comparisons,).
-
-    ``mean`` is over ``n`` queries, of which ``differing`` have a difference that is not 0; ``deviation`` is the
-    standard deviation of the differences; NaN where there are too few queries for it. ``p`` and ``p_corrected`` are in (0, 1];
-    they, ``low`` and ``high`` are NaN for a comparison with fewer than LEAST_DIFFERENCES differences that are not 0,
-    and where a procedure has no such number. ``claims`` is 1 where the difference is shown to be above 0, -1 where
-    below, else 0. ``criticals`` is what a studentised difference must exceed to be shown. ``is_exact`` says that all
-    flips were taken.
-    """
-
-    n: npt.NDArray[np.int64]
-    differing: npt.NDArray[np.int64]
-    mean: Scores
-    deviation: Scores
-    p: Scores
-    p_corrected: Scores
-    low: Scores
-    high: Scores
-    claims: npt.NDArray[np.int8]
-    criticals: Scores
-    is_exact: bool
-
-    @property
-    def error(self) -> Scores:
-        """The standard error of ``mean``."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(self.deviation / np.sqrt(self.n))
-
-    @property
-    def critical(self) -> float:
-        """The largest of ``criticals``; infinite where nothing is tested."""
-        known = self.criticals[~np.isnan(self.criticals)]
-        return float(known.max()) if len(known) else math.inf
-
-
-class Sample:
-    """The differences of a family and what is known of them before anything is inferred.
-
-    ``values`` has shape (comparisons, queries), 0 where a query does not count (``known`` says where it does), divided
-    by ``scale``, a power of two for each comparison, so that no square of them is too large or too small for a float.
-    ``tested`` says which comparisons have enough differences that are not 0.
-    """
-
-    def __init__(self, family: Family) -> None:
-        differences = family.differences
-        self.known = ~np.isnan(differences)
-        values = np.where(self.known, differences, 0.0)
-        largest = np.abs(values).max(axis=1, initial=0.0)
-        self.scale: Scores = np.ldexp(1.0, np.frexp(largest)[1] - 1)
-        self.scale[largest == 0] = 1.0
-        self.values: Scores = values / self.scale[:, None]
-        self.n: npt.NDArray[np.int64] = self.known.sum(axis=1, dtype=np.int64)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            self.scaled_mean: Scores = self.values.sum(axis=1) / self.n
-            about = np.where(self.known, self.values - self.scaled_mean[:, None], 0.0)
-            self.scaled_deviation: Scores = np.sqrt(np.square(about).sum(axis=1) / (self.n - 1))
-        self.scaled_deviation[self.scaled_deviation <= _ROUNDING] = 0.0
-        self.differing = np.count_nonzero(self.values, axis=1).astype(np.int64)
-        self.tested = self.differing >= LEAST_DIFFERENCES
-
-    @property
-    def mean(self) -> Scores:
-        return np.asarray(self.scaled_mean * self.scale)
-
-    @property
-    def deviation(self) -> Scores:
-        return np.asarray(self.scaled_deviation * self.scale)
-
-    @property
-    def error(self) -> Scores:
-        """The standard error of ``mean``."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(self.deviation / np.sqrt(self.n))
-
-    @property
-    def studentised(self) -> Scores:
-        """The means over their standard errors, without signs; infinite where all differences are equal and not 0."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.abs(np.asarray(self.scaled_mean / (self.scaled_deviation / np.sqrt(self.n))))
-
-    def inference(
-        self,
-        level: float,
-        *,
-        p: Scores | None = None,
-        p_corrected: Scores | None = None,
-        criticals: Scores | None = None,
-        is_exact: bool = False,
-    ) -> Inference:
-        """The mean more or less ``criticals`` standard errors; 0 is left out where p_corrected is at most the level.
-
-        The two say so together, for ``criticals`` come from the same numbers as ``p_corrected``; an end that was
-        rounded to the other side of 0 is put back. All arguments concern the comparisons that are tested.
-        """
-        tested = self.tested
-        arrays = [self._spread(given) for given in (p, p_corrected, criticals)]
-        width = np.full(len(self.n), np.nan)
-        if criticals is not None:
-            width[tested] = 0.0
-            np.multiply(self.error, arrays[2], out=width, where=tested & (self.error > 0))
-        low, high = self.mean - width, self.mean + width
-        if p_corrected is not None and criticals is not None:
-            shown = arrays[1] <= level
-            low = np.where(shown & (self.mean > 0) & (low <= 0), np.nextafter(0.0, 1.0), low)
-            high = np.where(shown & (self.mean < 0) & (high >= 0), np.nextafter(0.0, -1.0), high)
-            hidden = tested & ~shown
-            low, high = np.where(hidden, np.minimum(low, 0.0), low), np.where(hidden, np.maximum(high, 0.0), high)
-        claims = (low > 0).astype(np.int8) - (high < 0).astype(np.int8)
-        numbers = (arrays[0], arrays[1], low, high, claims, arrays[2])
-        return Inference(self.n, self.differing, self.mean, self.deviation, *numbers, is_exact and bool(tested.any()))
-
-    def _spread(self, given: Scores | None) -> Scores:
-        """What is given of the comparisons that are tested, and NaN for the others."""
-        spread = np.full(len(self.n), np.nan)
-        if given is not None:
-            spread[self.tested] = given
-        return spread
 
 
 def infer(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
@@ -217,14 +50,17 @@ def infer(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
     others to depend on: the former make its test, and its critical value goes from theirs at a difference that is
     just shown towards that of the latter as the difference grows.
     """
-    working = [_Flips(family, procedure) for family in families]
-    parts = [one.columns for one in working if one.sample.tested.any()]
-    if parts:
-        sums = iter(_flipped_sums(parts, procedure))
-        for one in working:
-            if one.sample.tested.any():
-                one.sums = next(sums)
-    return [one.inference() for one in working]
+    return [one.inference() for one in _flipped(families, procedure)]
+
+
+def infer_stepping_down(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
+    """As ``infer``, but p_corrected and claims are those of step-down max-|t| (Westfall & Young 1993, section 2.6).
+
+    From the largest statistic down, each is compared with the largest of its own and all smaller ones in each flip of
+    the differences as they are. So p_corrected is never above that of ``infer``, and a difference may be shown whose
+    interval, which stays that of ``infer``, has 0 in it.
+    """
+    return [one.inference_stepping_down() for one in _flipped(families, procedure)]
 
 
 def takes_all(queries: int, procedure: Procedure) -> bool:
@@ -240,8 +76,20 @@ def shares(reached: npt.NDArray[np.int64], drawn: int, *, exact: bool) -> Scores
 def critical_of(largest: Scores, level: float, *, exact: bool) -> float:
     """What must be exceeded so that the share of flips that reach it is at most the level. ``largest`` ascends."""
     extra = 0 if exact else 1
-    allowed = math.floor(level * (len(largest) + extra) * (1 + _ROUNDING)) - extra
+    allowed = math.floor(level * (len(largest) + extra) * (1 + _TOLERANCE)) - extra
     return float(largest[-1 - allowed]) if 0 <= allowed < len(largest) else math.inf
+
+
+def _flipped(families: Sequence[Family], procedure: Procedure) -> list[_Flips]:
+    """The families with the sums of their columns in every flip, all from one product of matrices."""
+    working = [_Flips(family, procedure) for family in families]
+    parts = [one.columns for one in working if one.sample.tested.any()]
+    if parts:
+        sums = iter(_flipped_sums(parts, procedure))
+        for one in working:
+            if one.sample.tested.any():
+                one.sums = next(sums)
+    return working
 
 
 class _Flips:
@@ -281,11 +129,23 @@ class _Flips:
         limits = [_unbounded(critical_of(one, level, exact=exact) + _TOLERANCE) for one in largest]
         if plain.shape[1] == 1:
             criticals = _eased(sample.studentised[sample.tested], *limits)
-            return sample.inference(level, p=p, p_corrected=p, criticals=criticals, is_exact=exact)
+            return sample.inference(level, Numbers(p, p, criticals), is_exact=exact)
         reached = [len(one) - np.searchsorted(one, observed) for one in largest]
         corrected = np.maximum(*(shares(one, len(plain), exact=exact) for one in reached))
-        criticals = np.full(plain.shape[1], max(limits))
-        return sample.inference(level, p=p, p_corrected=corrected, criticals=criticals, is_exact=exact)
+        return sample.inference(level, Numbers(p, corrected, np.full(len(p), max(limits))), is_exact=exact)
+
+    def inference_stepping_down(self) -> Inference:
+        single = self.inference()
+        if not self.sample.tested.any():
+            return single
+        order = np.argsort(self.observed, kind="stable")
+        largest = np.maximum.accumulate(self.strengths()[0][:, order], axis=1)
+        reached = np.count_nonzero(largest >= self.observed[order] - _TOLERANCE, axis=0)
+        stepped = shares(reached, len(largest), exact=self._exact)
+        corrected = np.empty(len(order))
+        corrected[order] = np.maximum.accumulate(stepped[::-1])[::-1]
+        p_corrected = self.sample.spread(corrected)
+        return replace(single, p_corrected=p_corrected, claims=claimed(p_corrected, single.mean, self._procedure.level))
 
     @property
     def observed(self) -> Scores:
