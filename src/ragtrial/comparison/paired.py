@@ -13,6 +13,9 @@ from ragtrial.grading import Scores
 _DECIMALS = 12
 """Differences are ranked by so many decimals of the largest: equal ones may have been rounded on different ways."""
 
+_MOST_EXACT = 50
+"""Of more differences, or with ties or zeros, the normal distribution stands for that of the ranks, as in scipy."""
+
 _BLOCK_VALUES = 2_000_000
 
 
@@ -54,8 +57,9 @@ def infer_t_bh(families: Sequence[Family], procedure: Procedure) -> list[Inferen
 def infer_wilcoxon(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
     """Wilcoxon's signed-rank tests with Holm's correction; queries without a difference as Pratt (1959) has them.
 
-    There is no interval: the test is of ranks, not of the mean. Where the ranks point to one setting and the mean to
-    the other, nothing is claimed.
+    Exact up to 50 queries that all differ, each by another amount; else by the normal distribution. There is no
+    interval: the test is of ranks, not of the mean. Where the ranks point to one setting and the mean to the other,
+    nothing is claimed.
     """
     return [_wilcoxon(Sample(family), procedure.level) for family in families]
 
@@ -100,8 +104,11 @@ def _wilcoxon(sample: Sample, level: float) -> Inference:
     p, directions = np.full(len(sample.n), np.nan), np.zeros(len(sample.n))
     for row in np.flatnonzero(sample.tested):
         differences = np.round(sample.values[row][sample.known[row]], _DECIMALS)
-        p[row] = wilcoxon(differences, zero_method="pratt").pvalue
-        directions[row] = np.sign(rankdata(np.abs(differences)) @ np.sign(differences))
+        sizes = np.abs(differences)
+        is_exact = len(sizes) <= _MOST_EXACT and bool(sizes.all()) and len(np.unique(sizes)) == len(sizes)
+        method = "exact" if is_exact else "asymptotic"
+        p[row] = wilcoxon(differences, zero_method="pratt", method=method).pvalue
+        directions[row] = np.sign(rankdata(sizes) @ np.sign(differences))
     numbers = Numbers(p[sample.tested], holm(p[sample.tested]))
     found = sample.inference(level, numbers)
     agree = directions == np.sign(found.mean)
