@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -210,3 +212,9 @@ def test_the_default_is_max_t_and_every_procedure_says_what_it_is_and_where_it_i
         assert name == card.name
         assert all(text.endswith(".") for text in (card.sentence, card.caveat))
         assert any(character.isdigit() for character in card.source)
+
+
+def test_the_page_on_statistics_has_every_procedure_as_it_describes_itself(root: Path) -> None:
+    page = (root / "docs" / "statistics.md").read_text(encoding="utf-8")
+    for card in PROCEDURES.values():
+        assert f"| `{card.name}` | {card.sentence} | {card.caveat} | {card.source} |" in page
