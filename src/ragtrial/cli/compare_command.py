@@ -22,6 +22,8 @@ from ragtrial.cli.terminal import Terminal, common_options
               help="A difference that would not matter.")  # fmt: skip
 @click.option("--confidence", type=click.FloatRange(0.5, 0.9999), default=0.95, show_default=True,
               help="That all intervals of a metric hold together.")  # fmt: skip
+@click.option("--procedure", default="max-t", show_default=True, metavar="NAME",
+              help="max-t, step-down, t-holm, bootstrap, wilcoxon, bh or tukey.")  # fmt: skip
 @click.option("--flips", type=click.IntRange(min=100), default=10_000, show_default=True, help="Random flips of signs.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the flips.")
 @click.option("--common", is_flag=True, help="Compare the queries that have the same labels in all reports.")
@@ -44,6 +46,7 @@ def command(
     metrics: str | None,
     margin: float,
     confidence: float,
+    procedure: str,
     flips: int,
     seed: int,
     query: str | None,
@@ -65,7 +68,7 @@ def command(
     from ragtrial.comparison.analysis import Wanted, analyse
     from ragtrial.comparison.comparing import Aim
     from ragtrial.comparison.contest import contest_of
-    from ragtrial.comparison.flips import Procedure
+    from ragtrial.comparison.samples import Procedure
     from ragtrial.views.table import usual_metrics
 
     named = None if metrics in (None, "all") else [name for name in str(metrics).split(",") if name.strip()]
@@ -82,7 +85,7 @@ def command(
     if metrics is None:
         contest = contest.limited_to(usual_metrics(contest.contenders[0].report))
     checks = gating.checks_of_contest(asked, contest, contest.baseline, terminal)
-    aim = Aim(contest.baseline, margin, Procedure(1 - confidence, flips, seed))
+    aim = Aim(contest.baseline, margin, Procedure(1 - confidence, flips, seed), procedure)
     wanted = Wanted(slices=slices, axes=axes, costs=costs, queries=queries, query=query)
     made = analyse(contest, aim, wanted)
     findings = gating.judged_contest(checks, gating.Compared(contest, aim, made))

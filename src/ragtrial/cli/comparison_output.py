@@ -25,7 +25,7 @@ def say_analysis(terminal: Terminal, made: Analysis, *, everything: bool) -> Non
     lines += [
         f"{part.setting} against {part.baseline}: {part.sentence}" for part in made.unjudged if part.hangs_on_unjudged
     ]
-    for line in filter(None, [*lines, made.procedure.sentence]):
+    for line in filter(None, [*lines, view.advice_line(made), made.procedure.sentence]):
         terminal.say(line)
     others = [name for name in made.metrics if name != made.primary_metric]
     terminal.table(view.descriptive_table(made, others, rows), after="\n")

@@ -122,30 +122,45 @@ class _Flips:
         level, exact, sample = self._procedure.level, self._exact, self.sample
         if not sample.tested.any():
             return sample.inference(level)
-        plain, centred = self.strengths()
-        observed = self.observed - _TOLERANCE
-        p = shares(np.count_nonzero(plain >= observed, axis=0), len(plain), exact=exact)
-        largest = [np.sort(one.max(axis=1)) for one in (plain, centred)]
-        limits = [_unbounded(critical_of(one, level, exact=exact) + _TOLERANCE) for one in largest]
-        if plain.shape[1] == 1:
+        observed, flips = self.observed - _TOLERANCE, len(self.sums)
+        reached = np.empty(len(observed), dtype=np.int64)
+        highest = np.zeros((2, flips))
+        for rows in self._blocks(np.arange(len(observed))):
+            strengths = self.strengths(rows)
+            reached[rows] = np.count_nonzero(strengths[0] >= observed[rows], axis=0)
+            for most, one in zip(highest, strengths, strict=True):
+                np.maximum(most, one.max(axis=1), out=most)
+        p = shares(reached, flips, exact=exact)
+        highest.sort(axis=1)
+        limits = [_unbounded(critical_of(one, level, exact=exact) + _TOLERANCE) for one in highest]
+        if len(observed) == 1:
             criticals = _eased(sample.studentised[sample.tested], *limits)
             return sample.inference(level, Numbers(p, p, criticals), is_exact=exact)
-        reached = [len(one) - np.searchsorted(one, observed) for one in largest]
-        corrected = np.maximum(*(shares(one, len(plain), exact=exact) for one in reached))
+        above = [flips - np.searchsorted(one, observed) for one in highest]
+        corrected = np.maximum(*(shares(one, flips, exact=exact) for one in above))
         return sample.inference(level, Numbers(p, corrected, np.full(len(p), max(limits))), is_exact=exact)
 
     def inference_stepping_down(self) -> Inference:
         single = self.inference()
         if not self.sample.tested.any():
             return single
-        order = np.argsort(self.observed, kind="stable")
-        largest = np.maximum.accumulate(self.strengths()[0][:, order], axis=1)
-        reached = np.count_nonzero(largest >= self.observed[order] - _TOLERANCE, axis=0)
-        stepped = shares(reached, len(largest), exact=self._exact)
-        corrected = np.empty(len(order))
-        corrected[order] = np.maximum.accumulate(stepped[::-1])[::-1]
+        observed = self.observed
+        order = np.argsort(observed, kind="stable")
+        reached, highest = np.empty(len(order), dtype=np.int64), np.zeros((len(self.sums), 1))
+        for rows in self._blocks(order):
+            largest = np.maximum.accumulate(np.hstack([highest, self.strengths(rows)[0]]), axis=1)
+            reached[rows] = np.count_nonzero(largest[:, 1:] >= observed[rows] - _TOLERANCE, axis=0)
+            highest = largest[:, -1:]
+        corrected = shares(reached, len(self.sums), exact=self._exact)
+        corrected[order] = np.maximum.accumulate(corrected[order][::-1])[::-1]
         p_corrected = self.sample.spread(corrected)
         return replace(single, p_corrected=p_corrected, claims=claimed(p_corrected, single.mean, self._procedure.level))
+
+    def _blocks(self, order: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+        """The comparisons that are tested, in ``order``, as many at once as are worked on without much memory."""
+        size = max(1, _BLOCK_VALUES // len(self.sums))
+        for start in range(0, len(order), size):
+            yield order[start : start + size]
 
     @property
     def observed(self) -> Scores:
@@ -154,23 +169,24 @@ class _Flips:
         n = sample.n[tested]
         return _bounded(n * sample.scaled_mean[tested], np.square(sample.values[tested]).sum(axis=1), n)
 
-    def strengths(self) -> tuple[Scores, Scores]:
+    def strengths(self, rows: npt.NDArray[np.int64]) -> tuple[Scores, Scores]:
         """The statistics of each flip: of the differences, and of those less their means.
 
-        Shape (flips, comparisons that are tested).
+        Of ``rows`` among the comparisons that are tested; shape (flips, rows).
         """
-        sample, tested = self.sample, self.sample.tested
+        sample, tested = self.sample, np.flatnonzero(self.sample.tested)[rows]
         n, squares = sample.n[tested], np.square(sample.values[tested]).sum(axis=1)
         if self._is_linear:
             sums = self.sums[:, :-1] @ (self._family.weights[tested] / sample.scale[tested, None]).T
             signs = self.sums[:, -1:]
         else:
-            sums, signs = np.hsplit(self.sums, 2)
+            half = self.sums.shape[1] // 2
+            sums, signs = self.sums[:, rows], self.sums[:, half + rows]
         about = np.square(sample.scaled_deviation[tested]) * (n - 1)
         return _bounded(sums, squares, n), _bounded(sums - signs * sample.scaled_mean[tested], about, n)
 
 
-def _bounded(sums: Scores, squares: Scores, n: npt.NDArray[np.int64]) -> Scores:
+def _bounded(sums: Scores, squares: Scores, n: npt.NDArray[np.generic]) -> Scores:
     """t^2 / (1 + t^2) for the studentised mean t of ``n`` values, from their sums and sums of squares; in [0, 1].
 
     With u = sum^2 / (n squares), t^2 is (n - 1) u / (1 - u). So nothing is subtracted that is nearly equal, and values

@@ -26,6 +26,8 @@ class ProcedureCard:
 
 
 DEFAULT = "max-t"
+FLIPPED = ("max-t", "step-down")
+"""Those that flip signs."""
 
 PROCEDURES = {
     card.name: card

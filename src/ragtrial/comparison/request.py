@@ -9,8 +9,9 @@ from pathlib import Path
 from ragtrial.comparison.comparing import Aim, compare_settings
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.contest import contest_of
-from ragtrial.comparison.flips import Procedure
+from ragtrial.comparison.procedures import DEFAULT
 from ragtrial.comparison.reading import Reference
+from ragtrial.comparison.samples import Procedure
 from ragtrial.errors import ComparisonError
 
 
@@ -24,6 +25,7 @@ def compare(
     confidence: float = 0.95,
     all_pairs: bool = False,
     common: bool = False,
+    procedure: str = DEFAULT,
     flips: int = 10_000,
     seed: int = 0,
     directory: str | Path = "results",
@@ -33,10 +35,10 @@ def compare(
     A report is a ``Report``, its folder, its id or ``latest`` (looked for in ``directory``), or one of its settings,
     ``REPORT:SETTING``. Settings of several reports are called so, too. All others are compared with ``baseline``, a
     setting or a report (then those of equal names); without one all pairs are, and of several reports the first is it,
-    unless ``all_pairs`` are asked for. ``metric`` decides, or the first of
-    ``metrics``, or the primary metric of the first report; the others are shown beside it. A difference below
-    ``margin`` would not matter. All intervals of a metric hold together with the probability ``confidence``. With
-    ``common`` only those queries are compared that have the same labels in all reports.
+    unless ``all_pairs`` are asked for. ``metric`` decides, or the first of ``metrics``, or the primary metric of the
+    first report; the others are shown beside it. A difference below ``margin`` would not matter. ``procedure`` is one
+    of docs/statistics.md; by that which is usual all intervals of a metric hold together with the probability
+    ``confidence``. With ``common`` only those queries are compared that have the same labels in all reports.
 
     Raises InputError for reports that cannot be read or may not be compared, and for numbers out of range.
     """
@@ -53,7 +55,7 @@ def compare(
         common=common,
         directory=directory,
     )
-    return compare_settings(contest, Aim(contest.baseline, margin, Procedure(1 - confidence, flips, seed)))
+    return compare_settings(contest, Aim(contest.baseline, margin, Procedure(1 - confidence, flips, seed), procedure))
 
 
 def _check(name: str, value: float, fits: bool, expected: str) -> None:  # noqa: FBT001

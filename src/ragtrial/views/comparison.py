@@ -25,14 +25,16 @@ def heading(comparison: Comparison) -> str:
 
 
 def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart]) -> list[list[str]]:
-    """A header and one row per comparison: means, interval, p, won queries, verdict.
+    """A header and one row per comparison: means, interval, p, won queries, what queries can show, verdict.
 
     Where all have one baseline it is a row of its own; else each row has what it is compared with, and its mean.
     """
     interval = f"{comparison.procedure.confidence:.0%} interval"
     layout = _layout(rows)
     first = {"one": ["setting"], "names": ["setting", "baseline"], "pairs": ["setting", "against", "baseline"]}[layout]
-    table = [[*first, "mean", "difference", interval, "p", "won", "tied", "lost", "n", "verdict"]]
+    settles = f"n for {comparison.procedure.margin:g}"
+    counts = ["won", "tied", "lost", "n", "detectable", settles]
+    table = [[*first, "mean", "difference", interval, "p", *counts, "verdict"]]
     for part in rows:
         before = [] if layout == "one" else [_score(part.mean_baseline)]
         table.append([*_named(part, layout), *before, *_cells(part)])
@@ -70,6 +72,15 @@ def left_out_line(comparison: Comparison, shown: Sequence[ComparisonPart]) -> st
         return ""
     best = shown[0].baseline
     return f"All {pairs:,} pairs were compared; shown are those with {best}, the highest mean. --full shows all."
+
+
+def advice_line(comparison: Comparison) -> str:
+    """What the columns about queries mean."""
+    margin = comparison.procedure.margin
+    return (
+        "detectable: the difference that as many queries find 4 times of 5, if it is there; "
+        f"n for {margin:g}: how many queries find one as large as the margin."
+    )
 
 
 def best_line(comparison: Comparison) -> str:
@@ -115,7 +126,9 @@ def _cells(part: ComparisonPart) -> list[str]:
         f"{part.ties:,}",
         f"{part.losses:,}",
         f"{part.n:,}",
-        part.sentence,
+        "-" if part.detectable is None else f"{part.detectable:.3f}",
+        "-" if part.queries_needed is None else f"{part.queries_needed:,}",
+        str(part.verdict) if part.verdict == "cannot tell" else part.sentence,
     ]
 
 
