@@ -224,12 +224,19 @@ class Control:
             sys.exit(f"the control ended with {code}: {run.lines}")
         return begins
 
-    def copy(self, folder: Path) -> None:
-        """The same experiment in an empty workspace, and the control's report as that of an earlier run."""
+    def copy(self, folder: Path, *, reranks: bool) -> None:
+        """The same experiment in an empty workspace, and the control's report as that of an earlier run.
+
+        Loading the cross-encoder takes as long as all the rest: it is left out of runs that are killed before.
+        """
         (folder / "results").mkdir(parents=True)
         for name in SHARED:
             shutil.copy2(self.folder / name, folder / name)
         shutil.copytree(self.folder / "results", folder / "results", dirs_exist_ok=True)
+        if not reranks:
+            config = json.loads((folder / "config.json").read_text())
+            del config["retrievers"]["reranked"]
+            (folder / "config.json").write_text(json.dumps(config))
 
 
 def reports(folder: Path) -> list[Path]:
@@ -328,10 +335,10 @@ def comparison_faults(report: Any, control: Any) -> Iterator[str]:
     if report["failures"] or report["dataset"] != control["dataset"]:
         yield f"failures: {report['failures']}, dataset: {report['dataset']}"
     made, wanted = ({one["name"]: one for one in each["settings"]} for each in (report, control))
-    for name in sorted(wanted.keys() - {"approximate"}):
-        for part in ("scores", "queries", "counts", "health", "index"):
-            if made[name][part] != wanted[name][part]:
-                yield f"the setting {name} has other {part}"
+    parts = ("scores", "queries", "counts", "health", "index")
+    names = sorted(wanted.keys() - {"approximate"} - ({"reranked"} - made.keys()))
+    differing = [(name, part) for name in names for part in parts if made[name][part] != wanted[name][part]]
+    yield from (f"the setting {name} has other {part}" for name, part in differing)
     one, other = made["approximate"], wanted["approximate"]
     if one["index"]["vectors"] != other["index"]["vectors"] or one["health"] != other["health"]:
         yield f"the index is described as {one['index']}, {one['health']}"
@@ -351,7 +358,7 @@ def comparison_faults(report: Any, control: Any) -> Iterator[str]:
 def kill(control: Control, number: int, stage: str, drawn: random.Random, folder: Path) -> Kill | None:
     """One kill at a random moment of ``stage``, and the run after it; None if the run was quicker than the kill."""
     made = Kill(number, stage, drawn.uniform(0, control.seconds[stage]))
-    control.copy(folder)
+    control.copy(folder, reranks=stage in ("reranked", "report"))
     run = Run(folder)
     if run.wait_for(stage):
         time.sleep(made.after)
