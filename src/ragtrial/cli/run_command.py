@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from ragtrial.comparison.comparison_parts import Comparison
     from ragtrial.comparison.findings import Findings
     from ragtrial.report import Report
+
+
+_OPEN_FILES = 65_536
 
 
 @click.command("run")
@@ -52,6 +56,7 @@ def command(
     from ragtrial.config import load_config
     from ragtrial.experiment import run_experiment
 
+    _allow_open_files()
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
     checks = prepared(experiment, asked, baseline, limit, terminal)
     report = run_experiment(
@@ -75,6 +80,19 @@ def command(
 
 def _exit_code(report: Report, findings: Findings | None) -> int:
     return findings.exit_code if findings else 4 if report.failures else 0
+
+
+def _allow_open_files() -> None:
+    """As many as the system lets: a sweep over hundreds of chunkings of many documents maps thousands of files."""
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(OSError, ValueError):  # then it stays as it is
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _say(terminal: Terminal, report: Report, findings: Findings | None) -> None:

@@ -186,7 +186,7 @@ class _Flips:
         return _bounded(sums, squares, n), _bounded(sums - signs * sample.scaled_mean[tested], about, n)
 
 
-def _bounded(sums: Scores, squares: Scores, n: npt.NDArray[np.generic]) -> Scores:
+def _bounded(sums: Scores, squares: Scores, n: npt.NDArray[np.int64] | Scores) -> Scores:
     """t^2 / (1 + t^2) for the studentised mean t of ``n`` values, from their sums and sums of squares; in [0, 1].
 
     With u = sum^2 / (n squares), t^2 is (n - 1) u / (1 - u). So nothing is subtracted that is nearly equal, and values
