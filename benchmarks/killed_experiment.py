@@ -145,9 +145,9 @@ def _write_reranker(folder: Path) -> None:
         num_attention_heads=2,
         intermediate_size=32,
         max_position_embeddings=64,
-        num_labels=1,
         initializer_range=0.5,
     )
+    config.num_labels = 1
     BertForSequenceClassification(config).save_pretrained(str(folder))
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
         (folder / name).write_bytes((source / name).read_bytes())

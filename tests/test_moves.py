@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial.comparison.comparing import Aim, compare_settings
-from ragtrial.comparison.contest import Contest, Pair, contest_of
+from ragtrial.comparison.contest import Contender, Contest, Pair, contest_of
 from ragtrial.comparison.moves import query_differences, shared_queries
 from ragtrial.comparison.side_by_side import SideBySide, side_by_side
 from ragtrial.errors import ReportError
@@ -97,7 +97,8 @@ def test_a_query_without_a_relevant_hit_fails_though_low_grades_gain_something(t
 
 def test_of_one_setting_there_is_nothing_to_separate(tmp_path: Path) -> None:
     report = scored_report(tmp_path, {"q": {"a": 1}}, {"one": {"q": "a"}}, "--metrics", "rr@2")
-    found = shared_queries(contest(report))
+    alone = Contest((Contender("one", report, report.settings[0]),), tuple(report.queries), ("rr@2",))
+    found = shared_queries(alone)
     assert (found.failed_count, found.equal_count) == (0, 0)
     assert shared_lines(found) == ["0 of 1 queries fail with the setting (rr@2)"]
 

@@ -65,8 +65,7 @@ def command(
         usual = table.usual_metrics(loaded) if metrics is None else list(loaded.metrics)
         names = usual if metrics in (None, "all") else table.named_metrics(loaded, metrics)
         return _write_expected(terminal, as_expected, loaded, chosen, names)
-    terminal.say(table.header_line(loaded, tag) + "\n")
-    _say_scores(terminal, loaded, chosen, metrics, costs=costs)
+    _say_scores(terminal, loaded, chosen, metrics, tag, costs=costs)
     if setting:
         terminal.table(table.fact_table(chosen[0]), after="\n")
     terminal.say("\n" + table.lowest_queries(loaded, chosen[0], terminal.width))
@@ -92,14 +91,21 @@ def _say_query(terminal: Terminal, report: Report, chosen: Sequence[SettingPart]
 
 
 def _say_scores(
-    terminal: Terminal, report: Report, chosen: Sequence[SettingPart], metrics: str | None, *, costs: bool
+    terminal: Terminal,
+    report: Report,
+    chosen: Sequence[SettingPart],
+    metrics: str | None,
+    tag: str | None,
+    *,
+    costs: bool,
 ) -> None:
     from ragtrial.views import table
 
+    names = None if metrics in (None, "all") else table.named_metrics(report, str(metrics))
+    terminal.say(table.header_line(report, tag) + "\n")
     if metrics == "all":
         terminal.table(table.metric_table(report, chosen))
     else:
-        names = None if metrics is None else table.named_metrics(report, metrics)
         terminal.table(table.score_table(report, terminal.width, chosen, names))
         terminal.table(table.budget_table(report, chosen, terminal.width), after="\n")
         terminal.table(table.context_table(chosen), after="\n")

@@ -175,7 +175,7 @@ class _Flips:
         Of ``rows`` among the comparisons that are tested; shape (flips, rows).
         """
         sample, tested = self.sample, np.flatnonzero(self.sample.tested)[rows]
-        n, squares = sample.n[tested], np.square(sample.values[tested]).sum(axis=1)
+        n, squares = sample.n[tested].astype(np.int64), np.square(sample.values[tested]).sum(axis=1)
         if self._is_linear:
             sums = self.sums[:, :-1] @ (self._family.weights[tested] / sample.scale[tested, None]).T
             signs = self.sums[:, -1:]
@@ -186,7 +186,7 @@ class _Flips:
         return _bounded(sums, squares, n), _bounded(sums - signs * sample.scaled_mean[tested], about, n)
 
 
-def _bounded(sums: Scores, squares: Scores, n: npt.NDArray[np.int64] | Scores) -> Scores:
+def _bounded(sums: Scores, squares: Scores, n: npt.NDArray[np.int64]) -> Scores:
     """t^2 / (1 + t^2) for the studentised mean t of ``n`` values, from their sums and sums of squares; in [0, 1].
 
     With u = sum^2 / (n squares), t^2 is (n - 1) u / (1 - u). So nothing is subtracted that is nearly equal, and values

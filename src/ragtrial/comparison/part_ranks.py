@@ -121,7 +121,7 @@ def _row(report: Report, whole: Mapping[str, Any], entry: str, query: str) -> Ma
 
 def _without_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters without what a sweep calls them: parts do not know of it."""
-    return {name: value for name, value in parameters.items() if name != "values"}
+    return {name: value for name, value in parameters.items() if name not in ("entry", "values")}
 
 
 def _said(parameters: Mapping[str, Any]) -> Iterator[str]:
