@@ -107,12 +107,17 @@ def test_one_comparison_has_nearly_the_t_interval(queries: int, shift: float) ->
     assert (found.high[0] + found.low[0]) / 2 == pytest.approx(differences.mean())
 
 
-def test_a_difference_just_shown_has_its_tests_critical_value_and_a_large_one_that_of_its_scatter() -> None:
-    scatter = np.random.default_rng(0).normal(0, 1, 12)
-    scatter -= scatter.mean()
-    of_scatter = float(np.sort(every_flip(scatter[None])[:, 0])[-1 - int(0.05 * 4096)])
-    assert one(of(scatter + 1e4), Procedure()).criticals[0] == pytest.approx(of_scatter, rel=1e-3)
-    assert one(of(scatter), Procedure()).criticals[0] == pytest.approx(of_scatter, rel=1e-6)
+@pytest.mark.parametrize("shift", [0.1, 0.4, 0.8, 1.5, 1e4])
+def test_one_comparisons_critical_value_goes_from_that_of_its_test_to_that_of_its_scatter(shift: float) -> None:
+    differences = np.random.default_rng(0).normal(0, 1, (1, 12)) + shift
+    plain, centred = (
+        float(np.sort(every_flip(one_kind)[:, 0])[-1 - int(0.05 * 4096)])
+        for one_kind in (differences, differences - differences.mean())
+    )
+    observed = float(studentised(differences)[0])
+    between = observed * centred / (observed + centred - plain) if observed > plain else plain
+    assert plain != pytest.approx(centred, rel=1e-3)
+    assert one(of(differences), Procedure()).criticals[0] == pytest.approx(between, rel=1e-6)
 
 
 def test_columns_differences_and_queries_that_do_not_count_lead_to_the_same_numbers() -> None:
@@ -138,10 +143,10 @@ def test_columns_differences_and_queries_that_do_not_count_lead_to_the_same_numb
     np.testing.assert_allclose(some.p[:3], gone.p[:3])
 
 
-@pytest.mark.parametrize("size", [2.0**-8, 2.0**-20, 2.0**-32])
+@pytest.mark.parametrize("size", [2.0**-8, 2.0**-20, 2.0**-36 + 2.0**-52])
 def test_near_clones_lose_no_digits_to_the_columns_they_differ_in(size: float) -> None:
     rng = np.random.default_rng(5)
-    baseline, values = rng.integers(0, 64, 12) / 64, rng.choice([-3.0, -1.0, 1.0, 2.0], 12)
+    baseline, values = 1 + rng.random(12) / 2, rng.choice([-3.0, -1.0, 1.0, 2.0], 12)
     columns = np.array([np.zeros(12), baseline, values * size, values * size])
     found = one(Family(columns, np.array([[-1.0, 0, 1, 0], [-1, 0, 0, 1]])), Procedure())
     whole = every_flip(values[None])[:, 0]
