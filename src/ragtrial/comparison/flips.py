@@ -175,7 +175,8 @@ class _Flips:
         Of ``rows`` among the comparisons that are tested; shape (flips, rows).
         """
         sample, tested = self.sample, np.flatnonzero(self.sample.tested)[rows]
-        n, squares = sample.n[tested].astype(np.int64), np.square(sample.values[tested]).sum(axis=1)
+        n = sample.n[tested]
+        squares: Scores = np.square(sample.values[tested]).sum(axis=1)
         if self._is_linear:
             sums = self.sums[:, :-1] @ (self._family.weights[tested] / sample.scale[tested, None]).T
             signs = self.sums[:, -1:]
