@@ -183,7 +183,7 @@ class _Flips:
         else:
             half = self.sums.shape[1] // 2
             sums, signs = self.sums[:, rows], self.sums[:, half + rows]
-        about = np.square(sample.scaled_deviation[tested]) * (n - 1)
+        about: Scores = np.square(sample.scaled_deviation[tested]) * (n - 1.0)
         return _bounded(sums, squares, n), _bounded(sums - signs * sample.scaled_mean[tested], about, n)
 
 
