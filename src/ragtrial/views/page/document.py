@@ -1,0 +1,162 @@
+"""The page: a summary that stands in the HTML itself, and beside it what draws the rest in the browser."""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from functools import cache
+from html import escape
+from pathlib import Path
+
+from ragtrial.comparison.comparison_parts import Comparison
+from ragtrial.comparison.contest import Contest
+from ragtrial.views.comparison import best_line, heading, shown, verdict_table
+from ragtrial.views.page.packing import hits_block, packed, summary_block, text_block
+
+_HERE = Path(__file__).parent
+_SCRIPTS = ("data", "state", "charts", "queries", "main")
+_CONTROL = {code: 0xFFFD for code in [*range(9), 11, 12, *range(14, 32), *range(127, 160), *range(0x202A, 0x202F),
+                                      *range(0x2066, 0x206A), *range(0xD800, 0xE000)]}  # fmt: skip
+_NUMBERS = {"mean", "difference", "p", "won", "tied", "lost", "n"}
+
+
+def page(contest: Contest, comparison: Comparison, title: str) -> str:
+    """The whole page; the same text for the same reports."""
+    hits, wanted = hits_block(contest)
+    blocks = {"summary": summary_block(contest, comparison), "hits": hits, "texts": text_block(contest, wanted)}
+    style, scripts = _asset("assets/page.css"), [_libraries(), _program()]
+    policy = (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"script-src {' '.join(map(_hash, scripts))}; style-src {_hash(style)}"
+    )
+    data = "\n".join(
+        f'<script type="application/gzip;base64" id="{name}">{packed(value)}</script>' for name, value in blocks.items()
+    )
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="referrer" content="no-referrer">',
+            '<link rel="icon" href="data:,">',
+            f"<title>{_text(title)}</title>",
+            f"<style>{style}</style>",
+            "</head>",
+            "<body>",
+            *_body(contest, comparison, title),
+            data,
+            *(f"<script>{script}</script>" for script in scripts),
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def _body(contest: Contest, comparison: Comparison, title: str) -> Iterable[str]:
+    rows, left_out = shown(comparison, comparison.primary_metric, everything=False)
+    yield f"<header><h1>{_text(title)}</h1>"
+    yield f'<span class="soft">{_text(heading(comparison))}</span><button id="theme" type="button" hidden>Dark</button></header>'
+    yield "<main>"
+    yield '<section aria-labelledby="summary-title"><h2 id="summary-title">Which is better</h2>'
+    yield f"<p><strong>{_text(best_line(comparison))}</strong></p>"
+    yield _table(verdict_table(comparison, rows), f"By {comparison.primary_metric}, with what one may claim")
+    yield f'<p class="soft">{_text(" ".join(line for line in (left_out, comparison.procedure.sentence) if line))}</p>'
+    for warning in comparison.warnings:
+        yield f'<p class="warning">{_text(warning.message)}</p>'
+    yield _table(_means(contest), "Means of all metrics that are shown, and over how many queries")
+    yield "<noscript><p>Plots and single queries need JavaScript, which is off here; the tables above do not.</p></noscript>"
+    yield "</section>"
+    for name, headline in (
+        ("differences", "Differences"),
+        ("curves", "At each cutoff"),
+        ("costs", "Quality against cost"),
+    ):
+        yield f'<section hidden><h2>{headline}</h2><div class="plots" id="{name}-plot"></div></section>'
+    yield _QUERIES
+    yield "</main>"
+    yield (
+        '<footer class="soft"><p>Made by ragtrial. Charts: Observable Plot and D3, under the ISC licence; the texts of '
+        "both licences stand in this file.</p></footer>"
+    )
+
+
+_QUERIES = """<section id="queries" aria-labelledby="queries-title" hidden>
+<h2 id="queries-title">Query by query</h2>
+<div class="controls">
+<label>from <select id="choose-a"></select></label>
+<label>to <select id="choose-b"></select></label>
+<label>by <select id="choose-metric"></select></label>
+</div>
+<div class="plots" id="pair-plot"></div>
+<div class="controls">
+<label>Search <input id="query-search" type="search" size="18"></label>
+<span id="filters" role="group" aria-label="Which queries"></span>
+<label>Order <select id="choose-order"></select></label>
+<span id="query-count" class="soft" role="status"></span>
+</div>
+<div id="detail" role="region" aria-label="One query" hidden></div>
+<div class="scroll"><table>
+<thead><tr><th scope="col">query</th><th scope="col">text</th><th scope="col" class="number" id="query-a"></th>
+<th scope="col" class="number" id="query-b"></th><th scope="col" class="number">difference</th></tr></thead>
+<tbody id="query-rows"></tbody>
+</table></div>
+<p><button id="query-more" type="button" hidden></button></p>
+</section>"""
+
+
+def _means(contest: Contest) -> list[list[str]]:
+    rows = [["setting", *contest.metrics, "n"]]
+    for contender in contest.contenders:
+        means = [contender.setting.scores[name] for name in contest.metrics]
+        cells = ["-" if mean.mean is None else f"{mean.mean:.4f}" for mean in means]
+        rows.append([contender.name, *cells, f"{means[0].n:,}"])
+    return rows
+
+
+def _table(rows: Sequence[Sequence[str]], caption: str) -> str:
+    header, *others = rows
+    numeric = [name in _NUMBERS or "@" in name or "interval" in name for name in header]
+    head = "".join(
+        f'<th scope="col"{" class=number" if number else ""}>{_text(name)}</th>'
+        for name, number in zip(header, numeric, strict=True)
+    )
+    body = "\n".join(
+        "<tr>" + "".join(_cell(cell, number) for cell, number in zip(row, numeric, strict=True)) + "</tr>"
+        for row in others
+    )
+    return (
+        f'<div class="scroll"><table><caption>{_text(caption)}</caption><thead><tr>{head}</tr></thead>'
+        f"<tbody>\n{body}\n</tbody></table></div>"
+    )
+
+
+def _cell(cell: str, number: bool) -> str:
+    kind = "number" if number else next((word for word in ("better", "worse") if cell.startswith(word)), "name")
+    return f'<td class="{kind}">{_text(cell)}</td>'
+
+
+def _text(text: str) -> str:
+    return escape(text.translate(_CONTROL))
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def _asset(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
+def _libraries() -> str:
+    licences = "".join(f"/*\n{_asset(f'vendor/{name}.LICENSE')}*/\n" for name in ("d3", "plot"))
+    return licences + _asset("vendor/d3.min.js") + "\n" + _asset("vendor/plot.min.js")
+
+
+def _program() -> str:
+    return "\n".join(_asset(f"assets/{name}.js") for name in _SCRIPTS)
