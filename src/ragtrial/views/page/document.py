@@ -27,7 +27,7 @@ def page(contest: Contest, comparison: Comparison, title: str) -> str:
     blocks = {"summary": summary_block(contest, comparison), "hits": hits, "texts": text_block(contest, wanted)}
     style, scripts = _asset("assets/page.css"), [_libraries(), _program()]
     policy = (
-        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
         f"script-src {' '.join(map(_hash, scripts))}; style-src {_hash(style)}"
     )
     data = "\n".join(
