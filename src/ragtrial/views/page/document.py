@@ -16,8 +16,10 @@ from ragtrial.views.page.packing import hits_block, packed, summary_block, text_
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("data", "state", "charts", "queries", "main")
-_CONTROL = {code: 0xFFFD for code in [*range(9), 11, 12, *range(14, 32), *range(127, 160), *range(0x202A, 0x202F),
-                                      *range(0x2066, 0x206A), *range(0xD800, 0xE000)]}  # fmt: skip
+_CONTROL = dict.fromkeys(
+    [*range(9), 11, 12, *range(14, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A),
+     *range(0xD800, 0xE000)], 0xFFFD,
+)  # fmt: skip
 _NUMBERS = {"mean", "difference", "p", "won", "tied", "lost", "n"}
 
 
@@ -60,7 +62,8 @@ def page(contest: Contest, comparison: Comparison, title: str) -> str:
 def _body(contest: Contest, comparison: Comparison, title: str) -> Iterable[str]:
     rows, left_out = shown(comparison, comparison.primary_metric, everything=False)
     yield f"<header><h1>{_text(title)}</h1>"
-    yield f'<span class="soft">{_text(heading(comparison))}</span><button id="theme" type="button" hidden>Dark</button></header>'
+    yield f'<span class="soft">{_text(heading(comparison))}</span>'
+    yield '<button id="theme" type="button" hidden>Dark</button></header>'
     yield "<main>"
     yield '<section aria-labelledby="summary-title"><h2 id="summary-title">Which is better</h2>'
     yield f"<p><strong>{_text(best_line(comparison))}</strong></p>"
@@ -69,8 +72,8 @@ def _body(contest: Contest, comparison: Comparison, title: str) -> Iterable[str]
     for warning in comparison.warnings:
         yield f'<p class="warning">{_text(warning.message)}</p>'
     yield _table(_means(contest), "Means of all metrics that are shown, and over how many queries")
-    yield "<noscript><p>Plots and single queries need JavaScript, which is off here; the tables above do not.</p></noscript>"
-    yield "</section>"
+    yield "<noscript><p>Plots and single queries need JavaScript, which is off here; the tables above do not.</p>"
+    yield "</noscript></section>"
     for name, headline in (
         ("differences", "Differences"),
         ("curves", "At each cutoff"),
@@ -126,7 +129,7 @@ def _table(rows: Sequence[Sequence[str]], caption: str) -> str:
         for name, number in zip(header, numeric, strict=True)
     )
     body = "\n".join(
-        "<tr>" + "".join(_cell(cell, number) for cell, number in zip(row, numeric, strict=True)) + "</tr>"
+        "<tr>" + "".join(_cell(cell, number=number) for cell, number in zip(row, numeric, strict=True)) + "</tr>"
         for row in others
     )
     return (
@@ -135,7 +138,7 @@ def _table(rows: Sequence[Sequence[str]], caption: str) -> str:
     )
 
 
-def _cell(cell: str, number: bool) -> str:
+def _cell(cell: str, *, number: bool) -> str:
     kind = "number" if number else next((word for word in ("better", "worse") if cell.startswith(word)), "name")
     return f'<td class="{kind}">{_text(cell)}</td>'
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from ragtrial.comparison.contest import Contender, Contest
 from ragtrial.grading import Scores
 from ragtrial.metrics import parse_metric
 from ragtrial.report import read_lines
-from ragtrial.report_parts import QueryPart, QueryScores
+from ragtrial.report_parts import QueryPart
 
 TEXT_BYTES = 6_000_000
 """How much of the texts, compressed, is taken along: those of the best ranks."""
@@ -92,7 +93,7 @@ def text_block(contest: Contest, wanted: Sequence[str]) -> dict[str, Any]:
 
 
 def _within(rows: Iterable[dict[str, Any]]) -> Iterator[list[Any]]:
-    packer, size = gzip.zlib.compressobj(6), 0
+    packer, size = zlib.compressobj(6), 0
     for row in rows:
         kept = [row["doc"], row["start"], row["end"], row["title"], row["text"][:_TEXT_CHARACTERS]]
         size += len(packer.compress(json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")))
