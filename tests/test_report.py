@@ -91,6 +91,7 @@ def test_the_report_has_these_parts(written: Written) -> None:
         "config",
         "dataset",
         "unit",
+        "span_coverage",
         "primary_metric",
         "metrics",
         "prompt",

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
+
+if TYPE_CHECKING:
+    from ragtrial.report import Report
+    from ragtrial.report_parts import SettingPart
 
 
 @click.command("show")
@@ -15,6 +24,9 @@ from ragtrial.cli.terminal import Terminal, common_options
 @click.option("--costs", is_flag=True, help="What each setting takes: latency, embedding, index, context.")
 @click.option("--query", metavar="ID", help="What was found for one query: ranks, scores, grades, texts.")
 @click.option("--prompt", is_flag=True, help="With --query: the prompt template filled with what was found.")
+@click.option(
+    "--as-expected", metavar="FILE", help="Write the scores as FILE that `run --expected` checks; - prints it."
+)
 @common_options
 def command(
     terminal: Terminal,
@@ -23,6 +35,7 @@ def command(
     setting: str | None,
     metrics: str | None,
     query: str | None,
+    as_expected: str | None,
     *,
     costs: bool,
     prompt: bool,
@@ -36,6 +49,10 @@ def command(
 
     if prompt and query is None:
         raise click.UsageError("--prompt needs --query ID.")
+    if as_expected is not None and query is not None:
+        raise click.UsageError("--as-expected writes the scores of settings; it cannot be with --query.")
+    if as_expected == "-" and terminal.as_json:
+        raise click.UsageError("--as-expected - and --json would both go to standard output; give one a file.")
     loaded = load_report(report, results)
     chosen = [loaded.setting(setting)] if setting else loaded.ranked_settings()
     if query is not None:
@@ -49,6 +66,9 @@ def command(
             terminal.say_json([ranking.as_json() for ranking in rankings])
         return 0
     names = table.named_metrics(loaded, metrics) if metrics not in (None, "all") else None
+    if as_expected is not None:
+        every = list(loaded.metrics) if metrics == "all" else table.usual_metrics(loaded)
+        return _write_expected(terminal, as_expected, loaded, chosen, names or every)
     terminal.say(table.header_line(loaded) + "\n")
     if metrics == "all":
         terminal.table(table.metric_table(loaded, chosen))
@@ -65,4 +85,22 @@ def command(
     terminal.warn([Caution(warning.code, warning.message) for warning in loaded.warnings])
     terminal.say(f"\nreport: {loaded.folder / 'report.json'}")
     terminal.say_json(loaded.model_dump(mode="json"))
+    return 0
+
+
+def _write_expected(
+    terminal: Terminal, target: str, report: Report, settings: Sequence[SettingPart], metrics: Sequence[str]
+) -> int:
+    """Tolerances that the file has for a score are kept."""
+    from ragtrial.config.expected_file import read_expected
+    from ragtrial.formats.output import opened
+    from ragtrial.views.expected import expected_text
+
+    kept = read_expected(target) if target != "-" and Path(target).is_file() else []
+    text = expected_text(report.run_id, settings, metrics, kept)
+    with contextlib.redirect_stdout(terminal.out), opened(target) as file:
+        file.write(text.encode("utf-8"))
+    if target != "-":
+        terminal.say(f"wrote {target}")
+        terminal.say_json({"exit_code": 0, "wrote": [target]})
     return 0

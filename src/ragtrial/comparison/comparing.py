@@ -16,6 +16,9 @@ from ragtrial.grading import Scores
 from ragtrial.metrics import parse_metric
 from ragtrial.report_parts import WarningPart
 
+MOST_PAIRS = 15
+"""Of more pairs only those with the best setting are looked at closely."""
+
 
 @dataclass(frozen=True)
 class Aim:
@@ -50,6 +53,19 @@ def compare_settings(contest: Contest, aim: Aim) -> Comparison:
         queries=len(contest.queries),
         warnings=[WarningPart(code=caution.code, message=caution.message) for caution in contest.cautions],
     )
+
+
+def close_comparisons(comparison: Comparison) -> Sequence[ComparisonPart]:
+    """By the primary metric, largest difference first: all against a baseline, or of many pairs those with the best.
+
+    The best is the baseline of all of them.
+    """
+    rows = [part for part in comparison.comparisons if part.metric == comparison.primary_metric]
+    rows.sort(key=lambda part: -(part.difference or 0.0))
+    if comparison.procedure.baseline or len(rows) <= MOST_PAIRS:
+        return rows
+    best = max(rows, key=lambda part: part.mean_baseline or 0.0).baseline
+    return [part for part in rows if part.baseline == best]
 
 
 def _best_first(pairs: Sequence[Pair], scores: PairedScores) -> tuple[Pair, ...]:

@@ -3,63 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
+from ragtrial.errors import listed
 from ragtrial.views.table import counted
 
-MOST_ROWS = 15
-"""Of all pairs more are shown only on request."""
+MOST_NAMED = 6
 
 
 def heading(comparison: Comparison) -> str:
     """One line that says what was compared."""
     against = f"against {comparison.procedure.baseline}" if comparison.procedure.baseline else "all pairs"
+    reports = {_parted(name)[0] for name in comparison.settings}
+    if len(reports) == 2 and comparison.procedure.baseline in reports:
+        (other,) = reports - {comparison.procedure.baseline}
+        against = f"{other} {against}"
     settings, queries = len(comparison.settings), comparison.queries
     noun = "query" if queries == 1 else "queries"
     return f"{counted(settings, 'setting')}, {queries:,} {noun}, {comparison.primary_metric}, {against}"
 
 
 def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart]) -> list[list[str]]:
-    """A header and one row per comparison, the largest difference first: means, interval, p, won queries, verdict.
+    """A header and one row per comparison: means, interval, p, won queries, verdict.
 
-    Where all have one baseline it is a row of its own, with its mean.
+    Where all have one baseline it is a row of its own; else each row has what it is compared with, and its mean.
     """
     interval = f"{comparison.procedure.confidence:.0%} interval"
-    shared = len({part.baseline for part in rows}) == 1
-    numbers = ["mean", "difference", interval, "p", "won", "tied", "lost", "n", "verdict"]
-    table = [["setting", *([] if shared else ["against"]), *numbers]]
-    ordered = sorted(rows, key=lambda part: -(part.difference or 0.0))
-    for part in ordered:
-        names = [part.setting] if shared else [part.setting, part.baseline]
-        table.append([*names, *_cells(part)])
-    if shared:
+    layout = _layout(rows)
+    first = {"one": ["setting"], "names": ["setting", "baseline"], "pairs": ["setting", "against", "baseline"]}[layout]
+    table = [[*first, "mean", "difference", interval, "p", "won", "tied", "lost", "n", "verdict"]]
+    for part in rows:
+        before = [] if layout == "one" else [_score(part.mean_baseline)]
+        table.append([*_named(part, layout), *before, *_cells(part)])
+    if layout == "one":
         mean = _score(rows[0].mean_baseline) if len({part.mean_baseline for part in rows}) == 1 else ""
-        place = 1 + sum((part.difference or 0.0) > 0 for part in ordered)
-        table.insert(place, [rows[0].baseline, mean, *[""] * (len(numbers) - 2), "(baseline)"])
+        place = 1 + sum((part.difference or 0.0) > 0 for part in rows)
+        table.insert(place, [rows[0].baseline, mean, *[""] * (len(table[0]) - 3), "(baseline)"])
     return table
 
 
-def shown(comparison: Comparison, metric: str, *, everything: bool) -> tuple[list[ComparisonPart], str]:
-    """The comparisons by ``metric`` that a reader looks at first, and a line about those left out, or nothing.
+def _layout(rows: Sequence[ComparisonPart]) -> Literal["one", "names", "pairs"]:
+    """Whether all rows have one baseline, are of settings of the same name in two reports, or of any pairs."""
+    if len({part.baseline for part in rows}) == 1:
+        return "one"
+    reports = {(_parted(part.setting)[0], _parted(part.baseline)[0]) for part in rows}
+    same = all(_parted(part.setting)[1] == _parted(part.baseline)[1] for part in rows)
+    return "names" if same and len(reports) == 1 else "pairs"
 
-    Of many pairs these are the ones with the best setting, which is the baseline of all of them.
-    """
-    rows = [part for part in comparison.comparisons if part.metric == metric]
-    if everything or comparison.procedure.baseline or len(rows) <= MOST_ROWS:
-        return rows, ""
-    best = max(rows, key=lambda part: part.mean_baseline or 0.0).baseline
-    line = f"All {len(rows):,} pairs were compared; shown are those with {best}, the highest mean. --all shows all."
-    return [part for part in rows if part.baseline == best], line
+
+def _named(part: ComparisonPart, layout: str) -> list[str]:
+    if layout == "names":
+        return [_parted(part.setting)[1]]
+    return [part.setting] if layout == "one" else [part.setting, part.baseline]
+
+
+def _parted(name: str) -> tuple[str, str]:
+    report, _, setting = name.rpartition(":")
+    return report, setting
+
+
+def left_out_line(comparison: Comparison, shown: Sequence[ComparisonPart]) -> str:
+    """A line about the pairs that are not ``shown``; nothing where all are."""
+    pairs = comparison.procedure.comparisons
+    if len(shown) == pairs:
+        return ""
+    best = shown[0].baseline
+    return f"All {pairs:,} pairs were compared; shown are those with {best}, the highest mean. --full shows all."
 
 
 def best_line(comparison: Comparison) -> str:
-    """Which settings cannot be told from the best."""
+    """Which settings cannot be told from the best; of many, which are shown to be worse than another."""
     names = comparison.not_worse_than_best[comparison.primary_metric]
-    if len(names) == len(comparison.settings):
-        return f"No setting is shown to be worse than another by {comparison.primary_metric}, all pairs compared."
+    worse = [name for name in comparison.settings if name not in names]
+    by = f"by {comparison.primary_metric}, all pairs compared"
+    if not worse:
+        return f"No setting is shown to be worse than another {by}."
     if len(names) == 1:
-        return f"The best by {comparison.primary_metric}, all pairs compared: {names[0]}."
-    return f"Not to be told from the best by {comparison.primary_metric}, all pairs compared: {', '.join(names)}."
+        return f"The best {by}: {names[0]}."
+    if len(names) > max(MOST_NAMED, len(worse)):
+        return (
+            f"Shown to be worse than another {by}: {listed(worse, MOST_NAMED)}. "
+            f"The other {len(names):,} cannot be told from the best."
+        )
+    return f"Not to be told from the best {by}: {', '.join(names)}."
 
 
 def descriptive_table(
@@ -68,13 +95,12 @@ def descriptive_table(
     """A header and, for each pair in ``rows``, its differences by other metrics, about which nothing is claimed."""
     if not metrics:
         return []
-    pairs = {(part.setting, part.baseline): part for part in rows}
     known = {(part.setting, part.baseline, part.metric): part for part in comparison.comparisons}
-    shared = len({part.baseline for part in rows}) == 1
-    table = [["differences, descriptive", *([] if shared else ["against"]), *metrics]]
-    for setting, baseline in pairs:
-        cells = [_signed(known[setting, baseline, metric].difference) for metric in metrics]
-        table.append([setting, *([] if shared else [baseline]), *cells])
+    layout = _layout(rows)
+    table = [["differences, descriptive", *(["against"] if layout == "pairs" else []), *metrics]]
+    for part in rows:
+        others = [known[part.setting, part.baseline, metric].difference for metric in metrics]
+        table.append([*_named(part, layout), *map(_signed, others)])
     return table
 
 
