@@ -9,9 +9,11 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
-from ragtrial.comparison.comparison_parts import Comparison
+from ragtrial.comparison.analysis import Analysis
+from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.contest import Contest
-from ragtrial.views.comparison import best_line, heading, shown, verdict_table
+from ragtrial.views import effects, slices
+from ragtrial.views.comparison import best_line, heading, left_out_line, verdict_table
 from ragtrial.views.page.packing import hits_block, packed, summary_block, text_block
 
 _HERE = Path(__file__).parent
@@ -20,10 +22,11 @@ _CONTROL = dict.fromkeys(
     [*range(9), 11, 12, *range(14, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A),
      *range(0xD800, 0xE000)], 0xFFFD,
 )  # fmt: skip
+_COLUMNS = 160
 _NUMBERS = {"mean", "difference", "p", "won", "tied", "lost", "n"}
 
 
-def page(contest: Contest, comparison: Comparison, title: str) -> str:
+def page(contest: Contest, comparison: Analysis, title: str) -> str:
     """The whole page; the same text for the same reports."""
     hits, wanted = hits_block(contest)
     blocks = {"summary": summary_block(contest, comparison), "hits": hits, "texts": text_block(contest, wanted)}
@@ -59,8 +62,14 @@ def page(contest: Contest, comparison: Comparison, title: str) -> str:
     )
 
 
-def _body(contest: Contest, comparison: Comparison, title: str) -> Iterable[str]:
-    rows, left_out = shown(comparison, comparison.primary_metric, everything=False)
+def _body(contest: Contest, comparison: Analysis, title: str) -> Iterable[str]:
+    rows = close_comparisons(comparison)
+    beside = [left_out_line(comparison, rows), comparison.selection.sentence if comparison.selection else ""]
+    beside += [
+        f"{part.setting} against {part.baseline}: {part.sentence}"
+        for part in comparison.unjudged
+        if part.hangs_on_unjudged
+    ]
     yield f"<header><h1>{_text(title)}</h1>"
     yield f'<span class="soft">{_text(heading(comparison))}</span>'
     yield '<button id="theme" type="button" hidden>Dark</button></header>'
@@ -68,18 +77,18 @@ def _body(contest: Contest, comparison: Comparison, title: str) -> Iterable[str]
     yield '<section aria-labelledby="summary-title"><h2 id="summary-title">Which is better</h2>'
     yield f"<p><strong>{_text(best_line(comparison))}</strong></p>"
     yield _table(verdict_table(comparison, rows), f"By {comparison.primary_metric}, with what one may claim")
-    yield f'<p class="soft">{_text(" ".join(line for line in (left_out, comparison.procedure.sentence) if line))}</p>'
-    for warning in comparison.warnings:
+    for line in filter(None, [*beside, comparison.procedure.sentence]):
+        yield f'<p class="soft">{_text(line)}</p>'
+    for warning in [*comparison.warnings, *(comparison.slices.warnings if comparison.slices else ())]:
         yield f'<p class="warning">{_text(warning.message)}</p>'
     yield _table(_means(contest), "Means of all metrics that are shown, and over how many queries")
     yield "<noscript><p>Plots and single queries need JavaScript, which is off here; the tables above do not.</p>"
     yield "</noscript></section>"
-    for name, headline in (
-        ("differences", "Differences"),
-        ("curves", "At each cutoff"),
-        ("costs", "Quality against cost"),
-    ):
-        yield f'<section hidden><h2>{headline}</h2><div class="plots" id="{name}-plot"></div></section>'
+    yield _plots("differences", "Differences")
+    yield _plots("curves", "At each cutoff")
+    yield from _slices(comparison)
+    yield from _axes(comparison)
+    yield _plots("costs", "Quality against cost")
     yield _QUERIES
     yield "</main>"
     yield (
@@ -110,6 +119,27 @@ _QUERIES = """<section id="queries" aria-labelledby="queries-title" hidden>
 </table></div>
 <p><button id="query-more" type="button" hidden></button></p>
 </section>"""
+
+
+def _plots(name: str, headline: str) -> str:
+    return f'<section hidden><h2>{headline}</h2><div class="plots" id="{name}-plot"></div></section>'
+
+
+def _slices(comparison: Analysis) -> Iterable[str]:
+    if comparison.slices and comparison.slices.comparisons:
+        table = slices.slice_overview(comparison.slices, _COLUMNS)
+        yield "<section><h2>By kind of query</h2>"
+        yield f"{_table(table, slices.slice_heading(comparison.slices))}</section>"
+
+
+def _axes(comparison: Analysis) -> Iterable[str]:
+    if comparison.axes:
+        yield "<section><h2>What each parameter does</h2>"
+        yield _table(effects.effect_table(comparison.axes), "All else equal, over settings that differ in it alone")
+        interactions = effects.interaction_table(comparison.axes)
+        if interactions:
+            yield _table(interactions, "Where one parameter's effect depends on another")
+        yield f'<p class="soft">{_text(effects.left_out_line(comparison.axes))}</p></section>'
 
 
 def _means(contest: Contest) -> list[list[str]]:

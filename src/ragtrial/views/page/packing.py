@@ -24,6 +24,8 @@ TEXT_BYTES = 6_000_000
 _TEXT_CHARACTERS = 2000
 """Of a hit's text more is not shown."""
 
+_DRAWN = {"comparisons", "procedure", "primary_metric"}
+
 _UNJUDGED = -1_000_000
 
 
@@ -43,7 +45,7 @@ def summary_block(contest: Contest, comparison: Comparison) -> dict[str, Any]:
         "queries": [_query(query) for query in contest.queries],
         "values": [_columns(contest.scores(metric).values) for metric in contest.metrics],
         "curves": list(_curves(contest)),
-        "comparison": comparison.model_dump(mode="json"),
+        "comparison": comparison.model_dump(mode="json", include=_DRAWN),
     }
 
 
