@@ -16,7 +16,7 @@ from ragtrial.comparison.reading import Baseline, Entry, Reference, read_entries
 from ragtrial.errors import ComparisonError, did_you_mean, listed
 from ragtrial.grading import Scores
 from ragtrial.records import Caution
-from ragtrial.report import Report
+from ragtrial.report import Report, load_report
 from ragtrial.report_parts import QueryPart, SettingPart
 
 
@@ -134,6 +134,17 @@ class Contest:
         """The same by those of its metrics that are among ``metrics``, and by the primary one."""
         kept = [name for name in self.metrics[1:] if name in metrics]
         return replace(self, metrics=(self.primary, *kept))
+
+    def with_hits(self) -> Contest:
+        """The same with whole reports, which say what was found. Raises ReportError if one cannot be read."""
+        folders = dict.fromkeys(contender.report.folder for contender in self.contenders)
+        whole = {folder: load_report(folder) for folder in folders}
+        contenders = [
+            replace(contender, report=report, setting=report.setting(contender.setting.name))
+            for contender in self.contenders
+            for report in [whole[contender.report.folder]]
+        ]
+        return replace(self, contenders=tuple(contenders))
 
     def scores(self, metric: str) -> PairedScores:
         """The values of a metric for each contender and each of the queries."""
