@@ -28,11 +28,14 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_the_wheel_has_every_module_and_the_marker_that_it_is_typed(root: Path, wheel: Path) -> None:
+def test_the_wheel_has_every_module_what_pages_are_made_of_and_the_marker_that_it_is_typed(root: Path, wheel: Path) -> None:
     source = root / "src"
     expected = {path.relative_to(source).as_posix() for path in (source / "ragtrial").rglob("*.py")}
+    page = source / "ragtrial" / "views" / "page"
+    shown = {path.relative_to(source).as_posix() for name in ("assets", "vendor") for path in (page / name).iterdir()}
     library = {f"ragtrial/compiled/{building.NAME}"} if building.compiler() else set()
-    assert expected | {"ragtrial/py.typed"} | library == {
+    assert {"ragtrial/views/page/assets/main.js", "ragtrial/views/page/vendor/d3.LICENSE"} <= shown
+    assert expected | {"ragtrial/py.typed"} | shown | library == {
         name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("ragtrial/")
     }
 
@@ -76,7 +79,7 @@ def test_the_wheel_names_its_version_licence_and_command(wheel: Path) -> None:
     info = f"ragtrial-{ragtrial.__version__}.dist-info"
     metadata = archive.read(f"{info}/METADATA").decode()
     assert f"\nVersion: {ragtrial.__version__}\n" in metadata
-    assert "\nLicense-Expression: Apache-2.0\n" in metadata
+    assert "\nLicense-Expression: Apache-2.0 AND ISC\n" in metadata
     assert "Provides-Extra: offline-model\n" in metadata
     assert b"Apache License" in archive.read(f"{info}/licenses/LICENSE")
     assert b"ragtrial = ragtrial.__main__:main" in archive.read(f"{info}/entry_points.txt")
