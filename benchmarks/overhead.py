@@ -71,17 +71,41 @@ RETRIEVERS = {
 }
 
 
+@dataclass(frozen=True)
+class Seconds:
+    """By the clock on the wall, and of all of this process's threads together on the cores."""
+
+    wall: float = 0.0
+    cpu: float = 0.0
+
+    @classmethod
+    def now(cls) -> Seconds:
+        return cls(time.perf_counter(), time.process_time())
+
+    def __add__(self, other: Seconds) -> Seconds:
+        return Seconds(self.wall + other.wall, self.cpu + other.cpu)
+
+    def __sub__(self, other: Seconds) -> Seconds:
+        return Seconds(self.wall - other.wall, self.cpu - other.cpu)
+
+
 class Clock:
-    """Seconds that were spent in some blocks."""
+    """The time that is spent in some blocks; a profiler, if there is one, looks away meanwhile."""
+
+    profiler: cProfile.Profile | None = None
 
     def __init__(self) -> None:
-        self.seconds = 0.0
+        self.spent = Seconds()
 
     @contextmanager
     def runs(self) -> Iterator[None]:
-        start = time.perf_counter()
+        if Clock.profiler:
+            Clock.profiler.disable()
+        start = Seconds.now()
         yield
-        self.seconds += time.perf_counter() - start
+        self.spent += Seconds.now() - start
+        if Clock.profiler:
+            Clock.profiler.enable()
 
 
 own, opening = Clock(), Clock()
@@ -197,16 +221,16 @@ def found_by(bm25s: Any, model: Any, texts: list[str], top_k: int) -> Any:
 
 @dataclass(frozen=True)
 class Round:
-    """Seconds of one round."""
+    """The times of one round."""
 
-    whole: float
-    own: float
-    opening: float
+    whole: Seconds
+    own: Seconds
+    opening: Seconds
 
     @property
-    def share(self) -> float:
-        """What is neither the retriever's own nor opening, over the retriever's own."""
-        return (self.whole - self.own - self.opening) / self.own
+    def around(self) -> Seconds:
+        """What is neither the retriever's own nor opening."""
+        return self.whole - self.own - self.opening
 
 
 def write_case(folder: Path, name: str, count: int, queries: int) -> None:
@@ -252,12 +276,14 @@ def one_round(folder: Path, profiler: cProfile.Profile | None = None) -> Round:
     (setting,), questions = evaluator.settings, evaluator.questions
     if setting.has_index:
         evaluator.ground.index(setting, evaluator.ground.chunks(setting))
-    own.seconds = opening.seconds = 0.0
+    own.spent = opening.spent = Seconds()
+    Clock.profiler = profiler
     with profiler or nullcontext():
-        start = time.perf_counter()
+        start = Seconds.now()
         evaluator.score(evaluator.plan.rankings(setting, questions))
-        whole = time.perf_counter() - start
-    return Round(whole, own.seconds, opening.seconds)
+        whole = Seconds.now() - start
+    Clock.profiler = None
+    return Round(whole, own.spent, opening.spent)
 
 
 def clocked_opening(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -277,29 +303,34 @@ def measured(name: str, count: int, queries: int, rounds: int, *, profile: bool)
         write_case(folder, name, count, queries)
         one_round(folder)
         if profile:
-            profiler = cProfile.Profile()
-            one_round(folder, profiler)
-            pstats.Stats(profiler).sort_stats("cumulative").print_stats(60)
+            profiler = cProfile.Profile(time.process_time)
+            for _ in range(rounds):
+                one_round(folder, profiler)
+            for order in ("cumulative", "tottime"):
+                pstats.Stats(profiler).sort_stats(order).print_stats(50)
         return [one_round(folder) for _ in range(rounds)]
 
 
-def row(name: str, rounds: Sequence[Round]) -> dict[str, Any]:
-    """One line of the table, printed at once."""
-    made = {
-        "case": name,
-        "own": statistics.median(one.own for one in rounds),
-        "whole": statistics.median(one.whole for one in rounds),
-        "opening": statistics.median(one.opening for one in rounds),
-        "share": statistics.median(one.share for one in rounds),
-        "lowest": min(one.share for one in rounds),
-        "highest": max(one.share for one in rounds),
-        "rounds": len(rounds),
-    }
-    print(
-        f"{name:<24} {made['own']:>8.3f} s {made['whole']:>8.3f} s {made['opening']:>8.3f} s {made['share']:>7.1%}  "
-        f"({made['lowest']:.1%} to {made['highest']:.1%})",
-        flush=True,
-    )
+def row(name: str, rounds: Sequence[Round], queries: int) -> dict[str, Any]:
+    """One line of the table for each clock, printed at once. Shares are medians of those of single rounds."""
+    made: dict[str, Any] = {"case": name, "rounds": len(rounds)}
+    for clock in ("cpu", "wall"):
+        times = {part: [getattr(getattr(one, part), clock) for one in rounds] for part in ("own", "opening", "around")}
+        shares = [around / its for around, its in zip(times["around"], times["own"], strict=True)]
+        medians = {part: statistics.median(given) for part, given in times.items()}
+        made[clock] = {
+            **medians,
+            "microseconds_per_query": medians["around"] / queries * 1e6,
+            "share": statistics.median(shares),
+            "lowest": min(shares),
+            "highest": max(shares),
+        }
+        print(
+            f"{name:<24} {clock:<5} {medians['own']:>8.3f} s {medians['opening']:>8.3f} s "
+            f"{medians['around'] * 1000:>8.1f} ms {made[clock]['microseconds_per_query']:>8.1f} us "
+            f"{made[clock]['share']:>7.1%}  ({min(shares):.1%} to {max(shares):.1%})",
+            flush=True,
+        )
     return made
 
 
@@ -321,12 +352,12 @@ def main() -> None:
     opened._open = clocked_opening(opened._open)  # noqa: SLF001 - what opens the indexes
     about = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "load": os.getloadavg()[0], **environment()}
     print(f"{options.queries:,} queries; load {about['load']:.1f}, {about['cpus']} CPUs, {about['system']}")
-    print(f"{'':<24} {'own':>10} {'whole':>10} {'opening':>10} {'share':>7}  (of single rounds)")
+    print(f"{'':<30} {'own':>10} {'opening':>10} {'around':>11} {'a query':>11} {'share':>7}  (of single rounds)")
     counts = {"dense": options.vectors, "chroma": options.chroma, "bm25": 0, "custom": 0}
     rows = []
     for name in options.case or counts:
         rounds = measured(name, counts[name], options.queries, options.rounds, profile=options.profile)
-        rows.append(row(f"{name}, {counts[name] or len(shelf.documents):,} texts", rounds))
+        rows.append(row(f"{name}, {counts[name] or len(shelf.documents):,} texts", rounds, options.queries))
     if options.json:
         options.json.write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
 

@@ -161,7 +161,8 @@ class VectorCache:
 
 def _blocks(keys: Keys) -> Iterator[tuple[int, list[bytes]]]:
     for start in range(0, len(keys), _KEYS_PER_READ):
-        yield start, [key.tobytes() for key in keys[start : start + _KEYS_PER_READ]]
+        block = np.ascontiguousarray(keys[start : start + _KEYS_PER_READ])
+        yield start, block.view(f"V{DIGEST_BYTES}").ravel().tolist()
 
 
 def _crc(key: bytes, vector: bytes) -> int:
