@@ -68,6 +68,10 @@ class Setting:
         """Whether what it ranks are chunks of its own chunker."""
         return {"chunker", "context"} <= self.retriever.reached_by
 
+    def width(self, depth: int) -> int | None:
+        """How widely it searches for ``depth`` hits, where this changes what it finds; see ``Store.width``."""
+        return self.retriever.width(self.store, depth)
+
     @property
     def cuts_documents(self) -> bool:
         """Whether a chunker of its own makes what it ranks, or returns."""

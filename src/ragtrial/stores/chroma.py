@@ -41,8 +41,9 @@ class HnswOptions(Options):
     """Links per vector; more takes memory and is more exact."""
 
     ef_search: Annotated[int, Field(ge=1)] = 100
-    """Candidates considered while searching; more is slower and more exact. Never below the hits asked for: a ranking
-    that a refiner wants deeper than this is searched more thoroughly, also where it is cut for a setting of its own."""
+    """Candidates considered while searching; more is slower and more exact. Never below the hits asked for: what a
+    refiner wants deeper than this is searched for apart, so that no setting is searched more widely for another's
+    sake."""
 
 
 @STORES.register("chroma")
@@ -54,6 +55,9 @@ class ChromaStore(Store):
 
     hnsw: HnswOptions = HnswOptions()
     """How the graph is built and searched."""
+
+    def width(self, depth: int) -> int:
+        return max(self.hnsw.ef_search, depth)
 
     def bytes_of(self, vectors: int, dimension: int) -> int:
         return vectors * (3 * 4 * dimension + _BYTES_OF_A_ROW)
