@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -119,9 +119,11 @@ class ChromaIndex:
             batch = np.asarray(queries[start : start + _QUERY_BATCH], dtype=np.float32)
             with self._errors():
                 found = self._collection.query(query_embeddings=batch, n_results=depth, include=["distances"])
-            for row, (ids, distances) in enumerate(zip(found["ids"], found["distances"] or [], strict=True), start):
-                made.codes[row, : len(ids)] = [int(name) for name in ids]
-                made.scores[row, : len(ids)] = score_of(np.asarray(distances, dtype=np.float32), self._store.space)
+            names, distances = found["ids"], found["distances"] or []
+            is_hit = np.arange(depth) < np.array([len(row) for row in names])[:, None]
+            made.codes[start : start + len(names)][is_hit] = list(map(int, chain.from_iterable(names)))
+            nearness = score_of(np.array(list(chain.from_iterable(distances)), dtype=np.float32), self._store.space)
+            made.scores[start : start + len(names)][is_hit] = nearness
         return made
 
     def unreachable(self) -> int:
