@@ -250,6 +250,19 @@ def unheeded(settings: Sequence[Setting], questions: Sequence[Question]) -> Iter
             )
 
 
+def shallow(settings: Sequence[Setting], questions: Sequence[Question]) -> Iterator[Caution]:
+    """Which refiners look at too few hits of their parts to have top_k of their own."""
+    for setting in settings:
+        looked_at, top_k = setting.depth_of_parts, setting.retriever.top_k
+        wordings = max(1, -(-len(setting.wordings(questions)) // max(1, len(questions))))
+        if 0 < looked_at * len(setting.parts) * wordings < top_k:
+            yield Caution(
+                "few-candidates",
+                f"{setting.name}: of each part only {looked_at} hits are looked at, so no query can have the {top_k} "
+                f"that are scored (top_k); raise candidates to {top_k} or more.",
+            )
+
+
 def _is_blind(setting: Setting, filtered: Sequence[Question], plain: Sequence[Question]) -> bool:
     """Whether it finds the same with filters as without; of rankings that were made elsewhere nobody knows."""
     if setting.parts or not setting.retriever.has_latency:
