@@ -29,7 +29,7 @@ from ragtrial.part_findings import found_by_parts
 from ragtrial.progress import Progress, stage, timed
 from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Question
-from ragtrial.retrievers import Candidates, Facts
+from ragtrial.retrievers import Candidates
 from ragtrial.searching import Demand, Ranked, found_texts, stages_kept
 from ragtrial.setting import Setting, failing_as
 from ragtrial.storage.arrays import array_digest, read_array, write_array
@@ -77,6 +77,7 @@ class Plan:
         self.seed = seed
         self._settings = settings
         self._failed: dict[str, Exception] = {}
+        self._of_parts: dict[tuple[Search, str], Candidates] = {}
         self._made_here: set[str] = set()
         """The rankings that this run has made: what was skipped in them was just asked."""
         self._at_hand: dict[str, Ranked] = {}
@@ -123,11 +124,15 @@ class Plan:
             latency=latency,
             audited=audited,
             costs=costs_of(self.ground, setting, self._kept_by(setting, questions, own_demand(setting))),
-            parts=tuple(found_by_parts(self.ground, setting, questions, self._facts)),
+            parts=tuple(found_by_parts(self.ground, setting, questions, self._found)),
         )
 
-    def _facts(self, part: Setting, asked: Sequence[Question], demand: Demand) -> Facts | None:
-        return self.ranked(part, asked, demand).facts if self._deep_enough(part, asked, demand) else None
+    def _found(self, part: Setting, asked: Sequence[Question], demand: Demand) -> Candidates | None:
+        search = search_for(part, demand)
+        key = search, self._names.asked_name(part, asked)
+        if key not in self._of_parts and self._deep_enough(part, asked, demand):
+            self._of_parts[key] = self.ranked(part, asked, self.demands[search]).candidates
+        return self._of_parts.get(key)
 
     def materials(self, setting: Setting, *, loads_models: bool = True) -> SettingMaterials:
         """What the retriever of ``setting`` may look at before anything is searched: its index is not open."""

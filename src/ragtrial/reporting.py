@@ -18,6 +18,7 @@ from ragtrial.evaluators import Evaluation, NoRelevant
 from ragtrial.grading import GradedRankings, Unit
 from ragtrial.health import health_cautions
 from ragtrial.judging import Scored
+from ragtrial.kept_parts import part_file, part_rows
 from ragtrial.metrics import Metric
 from ragtrial.options import Options
 from ragtrial.outcomes import FoundByPart
@@ -87,6 +88,7 @@ def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -
             labels_fingerprint=fingerprint([query.model_dump(mode="json") for query in queries]),
         ),
         unit=options.unit,
+        span_coverage=options.span_coverage if options.unit == "span" else None,
         primary_metric=primary,
         metrics={
             str(metric): metric_part(
@@ -167,18 +169,21 @@ def _fused_cautions(name: str, facts: Facts, unit: Unit) -> Iterator[Caution]:
 
 def part_cautions(part: FoundByPart, unit: Unit) -> Iterator[Caution]:
     """What should be known of a part that is told of nowhere else."""
-    made, name = part.setting, f"{part.setting.name}, by itself, as a part of {part.whole}"
-    yield from too_long_cautions(replace(made, name=name), part.too_long)
-    if part.health:
-        yield from health_cautions(name, part.health, made.embedder, made.store)
-    yield from made.retriever.cautions(name, part.facts)
-    yield from _fused_cautions(name, part.facts, unit)
+    if part.told is None:
+        return
+    made, name = part.setting, f"{part.setting.name}, by itself, as a part of {part.whole.name}"
+    yield from too_long_cautions(replace(made, name=name), part.told.too_long)
+    if part.told.health:
+        yield from health_cautions(name, part.told.health, made.embedder, made.store)
+    yield from made.retriever.cautions(name, part.told.facts)
+    yield from _fused_cautions(name, part.told.facts, unit)
 
 
 def setting_parameters(setting: Setting) -> dict[str, Any]:
     """Everything that makes a setting, defaults too; texts (names, paths, variables) stand as they were written.
 
-    Its own options, what reaches it, under ``parts`` the same of all that it is made of, and the sweep's ``values``.
+    Its own options, what reaches it, under ``parts`` the same of all that it is made of, and the sweep's ``values``,
+    with the ``entry`` of the config that they are of.
     """
     written = setting.config.as_written
     own = (written.get("retrievers") or {}).get(setting.entry) or {}
@@ -191,6 +196,8 @@ def setting_parameters(setting: Setting) -> dict[str, Any]:
         made["parts"] = {part.entry: setting_parameters(part) for part in setting.parts}
     if setting.values:
         made["values"] = dict(setting.values)
+    if setting.name != setting.entry:
+        made["entry"] = setting.entry
     return made
 
 
@@ -207,6 +214,17 @@ def ranking_rows(scored: Scored) -> Iterator[dict[str, Any]]:
             "ends": chunks.end[units].tolist(),
             "scores": [_known(score) for score in collapsed.rankings.scores[index, : len(units)].tolist()],
         }
+
+
+def part_rankings(scored: Sequence[Scored]) -> dict[str, Iterator[dict[str, Any]]]:
+    """By the name of the file its rows: what settings looked at of their parts, where no row of the table has it."""
+    kept: dict[str, Iterator[dict[str, Any]]] = {}
+    for one in scored:
+        for part in one.rankings.parts:
+            if part.found is not None:
+                name = part_file(setting_parameters(part.whole), part.setting.entry)
+                kept[name] = part_rows(one.query_ids, part.found.units, part.found.rankings, one.graded.unit)
+    return kept
 
 
 def text_rows(scored: Sequence[Scored]) -> Iterator[dict[str, Any]]:

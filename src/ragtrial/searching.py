@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Self
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -140,6 +141,15 @@ def stages_kept(folder: Path) -> set[tuple[str, str]]:
     """Kind and name of the ``stages`` with which rankings were saved; nothing where that was not noted yet."""
     written = (folder / _STAGES).read_text(encoding="utf-8") if (folder / _STAGES).exists() else "[]"
     return {(str(kind), str(name)) for kind, name in json.loads(written)}
+
+
+def skipped_in(folder: Path) -> int:
+    """How many questions were skipped in the rankings of ``folder``; 0 where these cannot be read."""
+    try:
+        with np.load(folder / _FILE, allow_pickle=False) as columns:
+            return int(np.count_nonzero(columns["skipped"]))
+    except (OSError, ValueError, KeyError, BadZipFile):
+        return 0
 
 
 def retrieve(
