@@ -1,18 +1,33 @@
 """What ragtrial does around a retriever, as a share of the retriever's own time, at 1,000 queries.
 
-    python benchmarks/overhead.py [--vectors 100000] [--chroma 20000] [--queries 1000] [--rounds 5] [--beir PATH]
-                                  [--json PATH] [--case dense|chroma|bm25|custom] [--profile]
+    python benchmarks/overhead.py [--vectors 100000] [--chroma 20000] [--passages 100000] [--queries 1000] [--rounds 5]
+                                  [--beir PATH] [--json PATH] [--case dense|chroma|bm25|passages|custom] [--profile]
 
 Each case is a setting of a real config, with chunks, vectors and index made before. In every round its rankings go,
-and ``Plan.rankings`` (search, collapse, asking again, saving, sizes; without latency and audit) and
-``RetrievalEvaluator.score`` make them again. Own is the time inside the retriever: for ``dense`` in ``Index.search``
-(of the exact store, and of Chroma), for ``bm25`` in its whole search, for ``custom`` in the user's function, which
-expands each query by the titles of what bm25s finds for it: a few milliseconds' work. Opening is apart: every byte of
-vectors and index is checked before they are searched, once in a run, and the index is loaded. The rest is ragtrial's,
-and the share is of that. Medians of rounds; the first warms up.
+and ``Plan.rankings`` and ``RetrievalEvaluator.score`` make them again, in a new evaluator: from questions to rankings,
+kept on the disk, and scores for each query. What is measured is
+
+- own: the time inside the retriever. For ``dense`` in ``Index.search`` of the exact store; for ``chroma`` in Chroma's
+  own ``query``, without what reads its answer; for ``bm25`` and ``passages`` in its whole search, from the words of
+  the question to the best chunks: bm25s's work, of which ours is to read the words and to choose the best; for
+  ``custom`` in the user's function, which expands each query by the titles of what bm25s finds for it: a few
+  milliseconds' work.
+- opening: every byte of vectors and index is checked before they are searched, once in a run, and the index is loaded;
+  Chroma's is closed, which stops its threads.
+- around: all else, which is ragtrial's: names and fingerprints, vectors of queries from the cache (that a model makes
+  them is not measured, which would be own), collapse to documents, asking again, the answers of ``custom`` checked,
+  placed and written into the journal one by one, the stage on the disk, waited for (fsync), labels joined, metrics.
+  The share is this over own.
+
+Not measured: documents and labels read, once in a run; latency and audit; the tokens of what was found, a
+stage of its own that counts once for equal rankings (the embedder here has no tokenizer); the report.
+
+CPU time is of all threads, and hardly changes when others load the machine; waits for the disk are in wall time
+alone. Medians of rounds; the first warms up.
 
 Dense vectors are like those of models (see search.py), of 384 numbers, one for each document; documents and queries of
 the other cases are those of a folder in the BEIR layout, queries repeated with a word more until there are enough.
+For ``passages`` sentences of those documents are drawn at random, six to a passage.
 """
 
 from __future__ import annotations
@@ -22,6 +37,7 @@ import cProfile
 import json
 import os
 import pstats
+import random
 import shutil
 import statistics
 import sys
@@ -46,6 +62,7 @@ from ragtrial.retrievers.custom import CustomRetriever
 from ragtrial.retrievers.dense import DenseRetriever
 from ragtrial.setting import Setting
 from ragtrial.stores import Index
+from ragtrial.stores.chroma import ChromaIndex
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -67,21 +84,46 @@ RETRIEVERS = {
     "dense": "dense: {kind: dense, top_k: 10}",
     "chroma": "dense: {kind: dense, top_k: 10}",
     "bm25": "bm25: {kind: bm25, top_k: 10}",
+    "passages": "bm25: {kind: bm25, top_k: 10}",
     "custom": 'custom: {kind: custom, function: "overhead:one_by_one", top_k: 10}',
 }
 
 
+@dataclass(frozen=True)
+class Seconds:
+    """By the clock on the wall, and of all of this process's threads together on the cores."""
+
+    wall: float = 0.0
+    cpu: float = 0.0
+
+    @classmethod
+    def now(cls) -> Seconds:
+        return cls(time.perf_counter(), time.process_time())
+
+    def __add__(self, other: Seconds) -> Seconds:
+        return Seconds(self.wall + other.wall, self.cpu + other.cpu)
+
+    def __sub__(self, other: Seconds) -> Seconds:
+        return Seconds(self.wall - other.wall, self.cpu - other.cpu)
+
+
 class Clock:
-    """Seconds that were spent in some blocks."""
+    """The time that is spent in some blocks; a profiler, if there is one, looks away meanwhile."""
+
+    profiler: cProfile.Profile | None = None
 
     def __init__(self) -> None:
-        self.seconds = 0.0
+        self.spent = Seconds()
 
     @contextmanager
     def runs(self) -> Iterator[None]:
-        start = time.perf_counter()
+        if Clock.profiler:
+            Clock.profiler.disable()
+        start = Seconds.now()
         yield
-        self.seconds += time.perf_counter() - start
+        self.spent += Seconds.now() - start
+        if Clock.profiler:
+            Clock.profiler.enable()
 
 
 own, opening = Clock(), Clock()
@@ -96,6 +138,25 @@ class ClockedIndex:
             return self.index.search(queries, depth)
 
 
+@dataclass(frozen=True)
+class ClockedCollection:
+    collection: Any
+
+    def query(self, **asked: Any) -> Any:
+        with own.runs():
+            return self.collection.query(**asked)
+
+
+def clocked_index(index: Any) -> Any:
+    """``index`` with the clock in it; in Chroma's the clock is in Chroma."""
+    if not isinstance(index, ChromaIndex):
+        return ClockedIndex(index)
+    collection: Any = index._collection  # noqa: SLF001 - to have the clock where the work is
+    if not isinstance(collection, ClockedCollection):
+        vars(index)["_collection"] = ClockedCollection(collection)
+    return index
+
+
 class ClockedMaterials:
     """The materials of a setting, with a clock at its index."""
 
@@ -106,7 +167,7 @@ class ClockedMaterials:
         return getattr(self._materials, name)
 
     def index(self) -> Any:
-        return ClockedIndex(self._materials.index())
+        return clocked_index(self._materials.index())
 
 
 @dataclass(frozen=True)
@@ -145,6 +206,13 @@ class Shelf:
     def documents(self) -> list[dict[str, str]]:
         lines = (self.beir / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines]
+
+    def passages(self, count: int) -> list[dict[str, str]]:
+        """Texts of six sentences, which are drawn from all documents."""
+        sentences = [part for one in self.documents for part in one["text"].split(". ")]
+        drawn = random.Random(3).choices(sentences, k=6 * count)
+        texts = [". ".join(drawn[start : start + 6]) for start in range(0, 6 * count, 6)]
+        return [{"_id": f"p{number}", "title": "", "text": text} for number, text in enumerate(texts)]
 
     @cached_property
     def queries(self) -> list[str]:
@@ -197,16 +265,16 @@ def found_by(bm25s: Any, model: Any, texts: list[str], top_k: int) -> Any:
 
 @dataclass(frozen=True)
 class Round:
-    """Seconds of one round."""
+    """The times of one round."""
 
-    whole: float
-    own: float
-    opening: float
+    whole: Seconds
+    own: Seconds
+    opening: Seconds
 
     @property
-    def share(self) -> float:
-        """What is neither the retriever's own nor opening, over the retriever's own."""
-        return (self.whole - self.own - self.opening) / self.own
+    def around(self) -> Seconds:
+        """What is neither the retriever's own nor opening."""
+        return self.whole - self.own - self.opening
 
 
 def write_case(folder: Path, name: str, count: int, queries: int) -> None:
@@ -220,7 +288,7 @@ def write_case(folder: Path, name: str, count: int, queries: int) -> None:
         shelf.vectors = dict(zip(given, like_embeddings(count, DIMENSION, seed=1), strict=True))
         shelf.vectors |= dict(zip(texts, like_embeddings(queries, DIMENSION, seed=2), strict=True))
     else:
-        documents = shelf.documents
+        documents = shelf.passages(count) if name == "passages" else shelf.documents
         repeated = shelf.queries * (queries // len(shelf.queries) + 1)
         texts = [f"{text} {number}" for number, text in enumerate(repeated[:queries])]
     rows = [json.dumps(one) for one in documents]
@@ -252,12 +320,14 @@ def one_round(folder: Path, profiler: cProfile.Profile | None = None) -> Round:
     (setting,), questions = evaluator.settings, evaluator.questions
     if setting.has_index:
         evaluator.ground.index(setting, evaluator.ground.chunks(setting))
-    own.seconds = opening.seconds = 0.0
+    own.spent = opening.spent = Seconds()
+    Clock.profiler = profiler
     with profiler or nullcontext():
-        start = time.perf_counter()
+        start = Seconds.now()
         evaluator.score(evaluator.plan.rankings(setting, questions))
-        whole = time.perf_counter() - start
-    return Round(whole, own.seconds, opening.seconds)
+        whole = Seconds.now() - start
+    Clock.profiler = None
+    return Round(whole, own.spent, opening.spent)
 
 
 def clocked_opening(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -277,29 +347,34 @@ def measured(name: str, count: int, queries: int, rounds: int, *, profile: bool)
         write_case(folder, name, count, queries)
         one_round(folder)
         if profile:
-            profiler = cProfile.Profile()
-            one_round(folder, profiler)
-            pstats.Stats(profiler).sort_stats("cumulative").print_stats(60)
+            profiler = cProfile.Profile(time.process_time)
+            for _ in range(rounds):
+                one_round(folder, profiler)
+            for order in ("cumulative", "tottime"):
+                pstats.Stats(profiler).sort_stats(order).print_stats(50)
         return [one_round(folder) for _ in range(rounds)]
 
 
-def row(name: str, rounds: Sequence[Round]) -> dict[str, Any]:
-    """One line of the table, printed at once."""
-    made = {
-        "case": name,
-        "own": statistics.median(one.own for one in rounds),
-        "whole": statistics.median(one.whole for one in rounds),
-        "opening": statistics.median(one.opening for one in rounds),
-        "share": statistics.median(one.share for one in rounds),
-        "lowest": min(one.share for one in rounds),
-        "highest": max(one.share for one in rounds),
-        "rounds": len(rounds),
-    }
-    print(
-        f"{name:<24} {made['own']:>8.3f} s {made['whole']:>8.3f} s {made['opening']:>8.3f} s {made['share']:>7.1%}  "
-        f"({made['lowest']:.1%} to {made['highest']:.1%})",
-        flush=True,
-    )
+def row(name: str, rounds: Sequence[Round], queries: int) -> dict[str, Any]:
+    """One line of the table for each clock, printed at once. Shares are medians of those of single rounds."""
+    made: dict[str, Any] = {"case": name, "rounds": len(rounds)}
+    for clock in ("cpu", "wall"):
+        times = {part: [getattr(getattr(one, part), clock) for one in rounds] for part in ("own", "opening", "around")}
+        shares = [around / its for around, its in zip(times["around"], times["own"], strict=True)]
+        medians = {part: statistics.median(given) for part, given in times.items()}
+        made[clock] = {
+            **medians,
+            "microseconds_per_query": medians["around"] / queries * 1e6,
+            "share": statistics.median(shares),
+            "lowest": min(shares),
+            "highest": max(shares),
+        }
+        print(
+            f"{name:<24} {clock:<5} {medians['own']:>8.3f} s {medians['opening']:>8.3f} s "
+            f"{medians['around'] * 1000:>8.1f} ms {made[clock]['microseconds_per_query']:>8.1f} us "
+            f"{made[clock]['share']:>7.1%}  ({min(shares):.1%} to {max(shares):.1%})",
+            flush=True,
+        )
     return made
 
 
@@ -309,6 +384,7 @@ def main() -> None:
     parser.add_argument("--beir", type=Path, default=Path(data) / "scifact" if data else None, required=not data)
     parser.add_argument("--vectors", type=int, default=100_000)
     parser.add_argument("--chroma", type=int, default=20_000, help="vectors of the index that Chroma searches")
+    parser.add_argument("--passages", type=int, default=100_000, help="texts of the larger index of bm25")
     parser.add_argument("--queries", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--case", choices=list(RETRIEVERS), action="append", help="only this one; may be repeated")
@@ -319,14 +395,15 @@ def main() -> None:
     sys.modules["overhead"] = sys.modules["__main__"]  # whose clocks and shelf the functions of the configs use
     plan.AUDITED_BELOW = 0  # type: ignore[attr-defined]  # what it imports, set for this measurement
     opened._open = clocked_opening(opened._open)  # noqa: SLF001 - what opens the indexes
+    ChromaIndex.close = clocked_opening(ChromaIndex.close)  # type: ignore[method-assign]  # Chroma stops its threads
     about = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "load": os.getloadavg()[0], **environment()}
     print(f"{options.queries:,} queries; load {about['load']:.1f}, {about['cpus']} CPUs, {about['system']}")
-    print(f"{'':<24} {'own':>10} {'whole':>10} {'opening':>10} {'share':>7}  (of single rounds)")
-    counts = {"dense": options.vectors, "chroma": options.chroma, "bm25": 0, "custom": 0}
+    print(f"{'':<30} {'own':>10} {'opening':>10} {'around':>11} {'a query':>11} {'share':>7}  (of single rounds)")
+    counts = {"dense": options.vectors, "chroma": options.chroma, "bm25": 0, "passages": options.passages, "custom": 0}
     rows = []
     for name in options.case or counts:
         rounds = measured(name, counts[name], options.queries, options.rounds, profile=options.profile)
-        rows.append(row(f"{name}, {counts[name] or len(shelf.documents):,} texts", rounds))
+        rows.append(row(f"{name}, {counts[name] or len(shelf.documents):,} texts", rounds, options.queries))
     if options.json:
         options.json.write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
 

@@ -346,11 +346,18 @@ def test_the_table_of_costs_has_what_is_known_and_dashes() -> None:
     one = part("a", CostsPart(embedding_seconds=3.25, indexing_seconds=0.0, index_bytes=2_500_000), latency, context)
     two = part("b", None, None, [])
     assert cost_table([one, two]) == [
-        ["costs", "ms p50", "p95", "p99", "embed s", "index s", "index MB", "tokens"],
+        ["costs", "ms p50", "p95", "slowest", "embed s", "index s", "index MB", "tokens"],
         ["a", "1.2", "20.0", "-", "3.2", "0.0", "2.5", "2,000"],
         ["b", "-", "-", "-", "-", "-", "-", "-"],
     ]
     assert cost_table([two]) == []
+
+
+@pytest.mark.parametrize(("n", "column"), [(99, "slowest"), (100, "p99")])
+def test_of_fewer_than_a_hundred_queries_the_last_percentile_is_called_the_slowest(n: int, column: str) -> None:
+    latency = LatencyPart(p50=0.001, p95=0.002, p99=0.003, n=n, machine="", date="")
+    header, row = cost_table([part("a", None, latency, [])])
+    assert (header[3], row[3]) == (column, "3.0")
 
 
 def test_a_node_without_a_lacking_stage_is_cached(finished: Experiment) -> None:

@@ -13,8 +13,9 @@ from experiments import QUERIES, Experiment, write_experiment
 from ragtrial.config.loading import check_config
 from ragtrial.errors import ConfigError
 from ragtrial.hub import RetrievalEvaluator
+from ragtrial.records import Question
 from ragtrial.report import Report, load_report
-from ragtrial.setting import cutting, setting_of, settings_of
+from ragtrial.setting import cutting, setting_of, settings_of, shallow
 from small_experiment import Outcome, ragtrial
 
 Capture = pytest.CaptureFixture[str]
@@ -383,3 +384,45 @@ def test_validate_finds_what_a_run_would_refuse(tmp_path: Path, capsys: Capture)
     assert messages == [one["message"] for one in ran.json["errors"]]
     for said in ("nowhere", "no-such-document", "gone.txt"):
         assert any(said in one["message"] + one["file"] for one in checked.json["errors"]), json.dumps(messages)
+
+
+@pytest.mark.parametrize(
+    ("hybrid", "told"),
+    [
+        ({"kind": "fusion", "of": ["dense", "bm25"], "candidates": 4, "top_k": 9}, "few"),
+        ({"kind": "fusion", "of": ["dense", "bm25"], "candidates": 5, "top_k": 10}, ""),  # each part may have others
+        ({"kind": "mmr", "of": "dense", "candidates": 9, "top_k": 10}, "few"),
+        ({"kind": "mmr", "of": "dense", "candidates": 10, "top_k": 10}, ""),
+        ({"kind": "expand", "of": "dense", "templates": ["about {query}"], "candidates": 5, "top_k": 10}, ""),
+    ],
+)
+def test_a_refiner_that_looks_at_fewer_hits_than_are_scored_is_told_before_it_runs(
+    tmp_path: Path, hybrid: dict[str, Any], told: str
+) -> None:
+    retrievers = {"dense": {"kind": "dense"}, "bm25": {"kind": "bm25"}, "hybrid": hybrid}
+    config = write_experiment(tmp_path, retrievers=retrievers).config()
+    settings, _ = settings_of(config)
+    messages = [one.message for one in shallow(settings, [Question("one"), Question("two")])]
+    expected = (
+        f"hybrid: of each part only {hybrid['candidates']} hits are looked at, so no query can have the "
+        f"{hybrid['top_k']} that are scored (top_k); raise candidates to {hybrid['top_k']} or more."
+    )
+    assert messages == ([expected] if told else [])
+
+
+def test_validate_tells_of_a_refiner_that_looks_at_too_few_hits(tmp_path: Path, capsys: Capture) -> None:
+    retrievers = {"dense": DENSE, "diverse": {"kind": "mmr", "of": "dense", "candidates": 2, "top_k": 3}}
+    made = experiment(
+        tmp_path,
+        retrievers=retrievers,
+        evaluators={
+            "order_unaware": {"k": [3]},
+            "order_aware": {"k": [3]},
+            "graded": {"k": [3]},
+            "primary_metric": "ndcg@3",
+        },
+    )
+    told = ragtrial(capsys, "validate", made.file, "--json")
+    assert told.code == 0
+    assert "few-candidates" in [one["code"] for one in told.json["warnings"]]
+    assert ragtrial(capsys, "validate", made.file, "--strict").code == 2

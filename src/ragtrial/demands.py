@@ -18,17 +18,41 @@ def exact_twin(setting: Setting) -> Setting:
     return replace(setting, name=f"{setting.name}, exact", store=ExactStore(space=setting.store.space))
 
 
-def demands(settings: Sequence[Setting]) -> dict[str, Demand]:
-    """How deep each ranking must be, by its key, for ``settings``, all that they are made of, and their exact twins."""
-    found: dict[str, Demand] = {}
+Search = tuple[str, int | None]
+"""The key of a ranking, and how widely is searched for it, where that changes what is found."""
+
+
+def own_demand(setting: Setting) -> Demand:
+    """How deep the ranking of ``setting`` must be for itself."""
+    return Demand(units=setting.retriever.top_k)
+
+
+def demand_of_parts(setting: Setting) -> Demand:
+    """How deep those of its parts must be for it."""
+    return Demand(candidates=setting.depth_of_parts)
+
+
+def search_for(setting: Setting, demand: Demand) -> Search:
+    """What must be searched for ``demand``: one search serves all demands with which it is the same."""
+    return setting.ranking_key, setting.width(demand.depth)
+
+
+def demands(settings: Sequence[Setting]) -> dict[Search, Demand]:
+    """How deep each search must go for ``settings``, all that they are made of, and their exact twins.
+
+    Rankings are cut from the deepest where this is harmless: an approximate index that is searched more widely finds
+    other hits, and what a setting finds must not depend on which others there are.
+    """
+    found: dict[Search, Demand] = {}
 
     def want(setting: Setting, demand: Demand) -> None:
-        found[setting.ranking_key] = found.get(setting.ranking_key, Demand()) | demand
+        search = search_for(setting, demand)
+        found[search] = found.get(search, Demand()) | demand
         for part in setting.parts:
-            want(part, Demand(candidates=setting.depth_of_parts))
+            want(part, demand_of_parts(setting))
 
     for setting in settings:
-        want(setting, Demand(units=setting.retriever.top_k))
+        want(setting, own_demand(setting))
         if setting.has_index and not setting.store.is_exact:
-            want(exact_twin(setting), Demand(units=setting.retriever.top_k))
+            want(exact_twin(setting), own_demand(setting))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -298,18 +298,25 @@ class DocumentLabels:
     codes: npt.NDArray[np.int32]
 
     @classmethod
-    def of(cls, queries: Sequence[Query], documents: Sequence[str]) -> DocumentLabels:
-        """The labels of ``queries``: of several that name one document the highest grade."""
-        labels = [highest_grades((one.doc, one.relevance) for one in query.relevant_docs) for query in queries]
-        wanted = {name for row in labels for name in row}
-        code_of = {name: code for code, name in enumerate(documents) if name in wanted}
-        codes = np.array([code_of.get(name, PADDING) for row in labels for name in row], dtype=np.int32)
-        judgments = Judgments(
-            starts=np.cumsum([0, *map(len, labels)], dtype=np.int64),
-            grades=np.array([value for row in labels for value in row.values()], dtype=np.int32),
-            ordered=np.array([query.ordered for query in queries], dtype=np.bool_),
-        )
-        return cls(judgments, codes)
+    def of(cls, queries: Sequence[Query], positions: Mapping[str, int]) -> DocumentLabels:
+        """The labels of ``queries`` by where each document stands: of several that name one the highest grade."""
+        labels = [label for query in queries for label in query.relevant_docs]
+        counts = [len(query.relevant_docs) for query in queries]
+        codes = np.array([positions.get(label.doc, PADDING) for label in labels], dtype=np.int32)
+        grades = np.array([label.relevance for label in labels], dtype=np.int32)
+        if not _are_distinct(codes, counts):
+            rows = [highest_grades((one.doc, one.relevance) for one in query.relevant_docs) for query in queries]
+            counts = [len(row) for row in rows]
+            codes = np.array([positions.get(name, PADDING) for row in rows for name in row], dtype=np.int32)
+            grades = np.array([grade for row in rows for grade in row.values()], dtype=np.int32)
+        ordered = np.array([query.ordered for query in queries], dtype=np.bool_)
+        return cls(Judgments(np.cumsum([0, *counts], dtype=np.int64), grades, ordered), codes)
+
+
+def _are_distinct(codes: npt.NDArray[np.int32], counts: Sequence[int]) -> bool:
+    """Whether no row of so many ``codes`` has one twice; False also where an unknown one could be."""
+    keys = np.sort((np.repeat(np.arange(len(counts)), counts) << 32) + codes)
+    return not (codes == PADDING).any() and not (keys[1:] == keys[:-1]).any()
 
 
 def grade(
@@ -323,7 +330,7 @@ def grade(
     """
     if len(rankings) != len(queries):
         raise ValueError(f"{len(rankings)} rankings for {len(queries)} queries")
-    labels = DocumentLabels.of(queries, documents)
+    labels = DocumentLabels.of(queries, {name: code for code, name in enumerate(documents)})
     return grade_codes(rankings.cut(depth), labels.judgments, labels.codes, depth, threshold)
 
 

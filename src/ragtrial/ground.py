@@ -177,7 +177,8 @@ class Ground:
         """How many chunks and queries are longer than the model reads (None: not known); loads no model."""
         embedder, key = self.embedder(setting.embedder), (setting.embedder, tuple(queries))
         if key not in self._too_long:
-            lengths = embedder.lengths(TextList(queries), embedder.query_prefix)
+            counted = queries if embedder.counts_too_long else []
+            lengths = embedder.lengths(TextList(counted), embedder.query_prefix)
             self._too_long[key] = embedder.count_too_long(lengths)
         chunks = self.lengths(setting, self.chunks(setting))
         return {"chunks": embedder.count_too_long(chunks), "queries": self._too_long[key]}

@@ -6,7 +6,7 @@ Options go by their dotted names, contents (documents, files, code) by words wit
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ragtrial.environment import without_secrets
@@ -97,7 +97,7 @@ def _of_embedder(names: Names, setting: Setting) -> MadeOf:
     embedder = names.embedder(setting.embedder)
     options = type(setting.embedder).model_fields
     parts = embedder.parts
-    found = _naming(setting) | {f"embedder.{name}": _open(value) for name, value in parts.items() if name in options}
+    found = _naming(setting) | _all_open({f"embedder.{name}": parts[name] for name in parts if name in options})
     found["embedder.document_prefix"] = embedder.document_prefix
     found["embedder files"] = fingerprint({name: value for name, value in parts.items() if name not in options})
     return found
@@ -110,13 +110,21 @@ def _naming(setting: Setting) -> MadeOf:
 
 def _flat(prefix: str, options: Mapping[str, Any]) -> MadeOf:
     """``options`` by their dotted names; options within options, too."""
-    found: MadeOf = {}
+    return _all_open(dict(_named(prefix, options)))
+
+
+def _named(prefix: str, options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in options.items():
         if isinstance(value, Mapping):
-            found |= _flat(f"{prefix}.{name}", value)
+            yield from _named(f"{prefix}.{name}", value)
         else:
-            found[f"{prefix}.{name}"] = _open(value)
-    return found
+            yield f"{prefix}.{name}", value
+
+
+def _all_open(values: MadeOf) -> MadeOf:
+    """Each of ``values`` as ``_open`` gives it; to look through all at once is quicker, and most have no secret."""
+    written = json.dumps(values, ensure_ascii=False)
+    return values if without_secrets(written) == written else {name: _open(one) for name, one in values.items()}
 
 
 def _open(value: Any) -> Any:

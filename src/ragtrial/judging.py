@@ -74,7 +74,7 @@ class Judge:
 
     @cached_property
     def _document_labels(self) -> DocumentLabels:
-        return DocumentLabels.of(self._queries, self._library.ids)
+        return DocumentLabels.of(self._queries, self._library.positions)
 
     def score(self, rankings: SettingRankings) -> Scored:
         """``rankings``, graded and evaluated."""

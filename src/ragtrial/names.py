@@ -141,9 +141,10 @@ class Names:
             self._asked[setting.ranking_key, id(questions)] = questions, name
         return name
 
-    def rankings(self, setting: Setting, questions: Sequence[Question], unit: Unit) -> str:
-        """What tells rankings from others, but how deep they are."""
-        return fingerprint(["rankings", self.base(setting), self.asked_name(setting, questions), unit])
+    def rankings(self, setting: Setting, questions: Sequence[Question], unit: Unit, width: int | None = None) -> str:
+        """What tells rankings from others, but how deep they are; ``width`` is how widely was searched for them."""
+        wide = [] if width is None else [width]
+        return fingerprint(["rankings", self.base(setting), self.asked_name(setting, questions), unit, *wide])
 
     def latency(self, setting: Setting, questions: Sequence[Question], unit: Unit, seed: int) -> str:
         """How long its single queries take."""

@@ -60,7 +60,7 @@ class Opened:
         """The rankings of a retriever; ``advance`` is told of every question that is done."""
         if self._at_work is None:
             raise TypeError(f"{self._setting.name} refines the rankings of others")
-        return retrieve(self._at_work, questions, demand, self._unit, advance)
+        return retrieve(self._at_work, questions, demand, self._unit, advance, self._setting.width)
 
     def refined(self, questions: Sequence[Question], parts: Sequence[Candidates], demand: Demand) -> Ranked:
         """The rankings of a refiner, from those of its parts."""

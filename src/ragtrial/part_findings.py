@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from ragtrial.demands import demand_of_parts
 from ragtrial.ground import Ground
 from ragtrial.outcomes import FoundByPart, ToldOfPart
 from ragtrial.records import Question
 from ragtrial.retrievers import Candidates, Facts
+from ragtrial.searching import Demand
 from ragtrial.setting import Setting
 
-FoundOf = Callable[[Setting, Sequence[Question]], Candidates | None]
-"""A part's rankings for what it was asked; None where these are not there any more."""
+FoundOf = Callable[[Setting, Sequence[Question], Demand], Candidates | None]
+"""A part's rankings for what it was asked, so deep or deeper; None where these are not there any more."""
 
 
 def found_by_parts(
@@ -27,7 +29,7 @@ def found_by_parts(
     is_same = as_asked and asked is questions
     for part in setting.parts:
         is_deeper = is_same and setting.depth_of_parts > part.retriever.top_k
-        found = found_of(part, asked) if is_deeper or not part.retriever.score else None
+        found = found_of(part, asked, demand_of_parts(setting)) if is_deeper or not part.retriever.score else None
         if found is not None:
             kept = replace(found, rankings=found.rankings.cut(setting.depth_of_parts)) if is_same else None
             if part.retriever.score:

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from ragtrial import ingredients
 from ragtrial.context_sizes import context_sizes, token_counts
 from ragtrial.costs import costs_of
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.demands import AUDITED_BELOW, demands, exact_twin
+from ragtrial.demands import AUDITED_BELOW, Search, demand_of_parts, demands, exact_twin, own_demand, search_for
 from ragtrial.drilldown import FoundText
 from ragtrial.embedders import Embedder
 from ragtrial.errors import RunError, without_frames
@@ -30,7 +30,7 @@ from ragtrial.progress import Progress, stage, timed
 from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Question
 from ragtrial.retrievers import Candidates
-from ragtrial.searching import Demand, Ranked, found_texts
+from ragtrial.searching import Demand, Ranked, found_texts, stages_kept
 from ragtrial.setting import Setting, failing_as
 from ragtrial.storage.arrays import array_digest, read_array, write_array
 from ragtrial.storage.atomic import write_text
@@ -43,8 +43,6 @@ from ragtrial.stores.exact import ExactStore
 from ragtrial.work import work_of_audit, work_of_latency, work_of_rankings
 
 T = TypeVar("T")
-
-_KEPT = "kept.json"
 
 
 class Plan:
@@ -77,12 +75,18 @@ class Plan:
         self.latency = latency
         self.audit = audit
         self.seed = seed
-        self.demands = demands(settings)
-        """How deep each ranking must be, by its key."""
+        self._settings = settings
         self._failed: dict[str, Exception] = {}
-        self._of_parts: dict[tuple[str, str], Candidates] = {}
+        self._of_parts: dict[tuple[Search, str], Candidates] = {}
         self._made_here: set[str] = set()
         """The rankings that this run has made: what was skipped in them was just asked."""
+        self._at_hand: dict[str, Ranked] = {}
+        """Rankings that were made just now, by name, until they are asked for: they need not be read back."""
+
+    @cached_property
+    def demands(self) -> dict[Search, Demand]:
+        """How deep each search must go."""
+        return demands(self._settings)
 
     def rankings(self, setting: Setting, questions: Sequence[Question]) -> SettingRankings:
         """The ranked documents, or chunks, of ``setting`` for ``questions``.
@@ -92,7 +96,7 @@ class Plan:
         timings: dict[str, float] = {}
         self._make_ground(setting, questions, timings)
         with timed(timings, "retrieval"):
-            ranked = self.ranked(setting, questions).cut(Demand(units=setting.retriever.top_k))
+            ranked = self.ranked(setting, questions, own_demand(setting))
             tokens = self._tokens(setting, ranked)
         latency, audited = None, None
         if self.is_measured(setting):
@@ -119,17 +123,16 @@ class Plan:
             timings=timings,
             latency=latency,
             audited=audited,
-            costs=costs_of(self.ground, setting, self._kept_by(setting, questions)),
+            costs=costs_of(self.ground, setting, self._kept_by(setting, questions, own_demand(setting))),
             parts=tuple(found_by_parts(self.ground, setting, questions, self._found)),
         )
 
-    def _found(self, part: Setting, asked: Sequence[Question]) -> Candidates | None:
-        if self._deep_enough(part, asked, self.demands[part.ranking_key]) is None:
-            return None
-        key = part.ranking_key, self._names.asked_name(part, asked)
-        if key not in self._of_parts:
-            self._of_parts[key] = self.ranked(part, asked).candidates
-        return self._of_parts[key]
+    def _found(self, part: Setting, asked: Sequence[Question], demand: Demand) -> Candidates | None:
+        search = search_for(part, demand)
+        key = search, self._names.asked_name(part, asked)
+        if key not in self._of_parts and self._deep_enough(part, asked, demand):
+            self._of_parts[key] = self.ranked(part, asked, self.demands[search]).candidates
+        return self._of_parts.get(key)
 
     def materials(self, setting: Setting, *, loads_models: bool = True) -> SettingMaterials:
         """What the retriever of ``setting`` may look at before anything is searched: its index is not open."""
@@ -143,11 +146,11 @@ class Plan:
     def search(self, setting: Setting, text: str) -> list[FoundText]:
         """What ``setting`` finds for one text that no label knows."""
         with self._opened(setting) as opened:
-            ranked = opened.ranked([Question(text)], Demand(units=setting.retriever.top_k))
+            ranked = opened.ranked([Question(text)], own_demand(setting))
         return found_texts(ranked, self.ground.library)
 
-    def ranked(self, setting: Setting, questions: Sequence[Question]) -> Ranked:
-        """The rankings of ``setting`` as deep as anything needs them, made where they are not there.
+    def ranked(self, setting: Setting, questions: Sequence[Question], demand: Demand) -> Ranked:
+        """The rankings of ``setting``, cut at ``demand``; made as deep as anything needs them where they are not there.
 
         What failed once fails again, without being tried: several settings may be made of it. Asked something else, as
         the part of a refiner is, it may do better.
@@ -156,15 +159,14 @@ class Plan:
         if asked in self._failed:
             raise without_frames(self._failed[asked])
         try:
-            return self._ranked(setting, questions)
+            return self._ranked(setting, questions, demand)
         except MemoryError:
             raise
         except Exception as error:
             self._failed[asked] = without_frames(error)
             raise
 
-    def _ranked(self, setting: Setting, questions: Sequence[Question]) -> Ranked:
-        demand = self.demands[setting.ranking_key]
+    def _ranked(self, setting: Setting, questions: Sequence[Question], demand: Demand) -> Ranked:
         known = self._known_units(setting)
         name = ""
 
@@ -174,6 +176,9 @@ class Plan:
             return name
 
         def read(folder: Path) -> Ranked:
+            at_hand = self._at_hand.pop(folder.name, None)
+            if at_hand is not None:
+                return at_hand
             check_bytes(folder)  # all of it is read anyway, and a count that changed would tell nobody
             return Ranked.load(folder, self.ground.library, known)
 
@@ -186,6 +191,8 @@ class Plan:
 
     def _made(self, setting: Setting, questions: Sequence[Question], demand: Demand) -> str:
         """The name of rankings that are as deep as ``demand`` at least, and there."""
+        search = search_for(setting, demand)
+        deepest = self.demands[search]
         found = self._deep_enough(setting, questions, demand)
         if found is None:
             # Before any lock is held: whoever waits for a stage holds nothing that its builder needs.
@@ -194,8 +201,8 @@ class Plan:
                 found = self._deep_enough(setting, questions, demand)  # another run may have made it meanwhile
                 if found is None:
                     # Opening may have built a damaged index again: what it finds goes by another name.
-                    found = at_depth(self._ranking_base(setting, questions), demand)
-                    build = partial(self._build, opened, setting, questions, parts, demand)
+                    found = at_depth(self._ranking_base(setting, questions, search[1]), deepest)
+                    build = partial(self._build, found, opened, setting, questions, parts, deepest)
                     made_of = partial(ingredients.of_rankings, self._names, setting, questions, self.unit)
                     self._made_here.add(found)
                     self._workspace.stage("rankings", found, f"rankings of {setting.name}", build, made_of)
@@ -204,6 +211,7 @@ class Plan:
 
     def _build(
         self,
+        name: str,
         opened: Opened,
         setting: Setting,
         questions: Sequence[Question],
@@ -221,37 +229,38 @@ class Plan:
                 ranked = opened.retrieved(questions, demand, progress.advance)
         work, amount = work_of_rankings(setting, questions)
         self._workspace.rates.note(work, amount, time.perf_counter() - start)
-        ranked.save(folder, self._known_units(setting))
-        (folder / _KEPT).write_text(json.dumps(list(opened.kept)))
+        ranked.save(folder, self._known_units(setting), opened.kept)
+        self._at_hand[name] = ranked
 
     def _part(self, setting: Setting, part: Setting, questions: Sequence[Question]) -> Candidates:
         """The rankings of a part, for what it is asked, cut at what is looked at of them."""
-        demand = Demand(candidates=setting.depth_of_parts)
         with failing_as(part):
-            return self.ranked(part, setting.wordings(questions)).cut(demand).candidates
+            return self.ranked(part, setting.wordings(questions), demand_of_parts(setting)).candidates
 
     def _deep_enough(self, setting: Setting, questions: Sequence[Question], demand: Demand) -> str | None:
-        return self._names.deep_enough(self._ranking_base(setting, questions), demand)
+        """The name of finished rankings for ``demand``, as deep as anything needs them."""
+        search = search_for(setting, demand)
+        return self._names.deep_enough(self._ranking_base(setting, questions, search[1]), self.demands[search])
 
-    def _ranking_base(self, setting: Setting, questions: Sequence[Question]) -> str:
+    def _ranking_base(self, setting: Setting, questions: Sequence[Question], width: int | None) -> str:
         """What tells rankings from others, but how deep they are; what it hangs on is made."""
         self.ground.stand(setting)
-        return self._names.rankings(setting, questions, self.unit)
+        return self._names.rankings(setting, questions, self.unit, width)
 
-    def _kept_by(self, setting: Setting, questions: Sequence[Question]) -> set[tuple[str, str]]:
+    def _kept_by(self, setting: Setting, questions: Sequence[Question], demand: Demand) -> set[tuple[str, str]]:
         """Kind and name of the stages that the retrievers of ``setting`` keep for themselves, as far as it is known.
 
         These count as used, and so do the rankings of its parts, also where nobody had to read them.
         """
         found: set[tuple[str, str]] = set()
-        name = self._deep_enough(setting, questions, self.demands[setting.ranking_key])
+        name = self._deep_enough(setting, questions, demand)
         if name is not None:
             with suppress(*DAMAGE):
-                found |= _kept_in(self._workspace.path("rankings", name))
+                found |= stages_kept(self._workspace.path("rankings", name))
             for kind, used in [("rankings", name), *found]:
                 self._workspace.mark(kind, used)
         for part in setting.parts:
-            found |= self._kept_by(part, setting.wordings(questions))
+            found |= self._kept_by(part, setting.wordings(questions), demand_of_parts(setting))
         return {(kind, kept) for kind, kept in found if kind not in GROWING}
 
     def _known_units(self, setting: Setting) -> Mapping[str, Chunks]:
@@ -318,8 +327,7 @@ class Plan:
             return self._names.latency(setting, questions, self.unit, self.seed)
 
         def build(opened: Opened, folder: Path) -> None:
-            demand = Demand(units=setting.retriever.top_k)
-            start = time.perf_counter()
+            start, demand = time.perf_counter(), own_demand(setting)
             with stage(self._progress, f"latency ({setting.name})"):
                 latency = measure_latency(lambda one: opened.ranked([one], demand), questions, self.seed)
             write_text(folder / "latency.json", json.dumps(latency))
@@ -353,16 +361,15 @@ class Plan:
             return self._names.unreachable(setting)
 
         unreachable = self._searched("reach", name, setting, build, read)
-        exact = self.ranked(exact_twin(setting), questions).cut(Demand(units=setting.retriever.top_k)).retrieved
+        exact = self.ranked(exact_twin(setting), questions, own_demand(setting)).retrieved
         return Audited(exact, self._exact_scores(setting, chunks, questions), unreachable)
 
     def _exact_scores(self, setting: Setting, chunks: Chunks, questions: Sequence[Question]) -> Floats:
         """The exact scores of the chunks that ``setting`` found, shape (queries, depth), NaN at the padding."""
-        depth = setting.retriever.top_k
 
         def build(folder: Path) -> None:
             vectors = self.ground.embedder(setting.embedder).embed_queries([question.text for question in questions])
-            units = self.ranked(setting, questions).cut(Demand(units=depth)).retrieved.units
+            units = self.ranked(setting, questions, own_demand(setting)).retrieved.units
             index = ExactStore(space=setting.store.space).open(self.ground.vectors(setting, chunks), folder)
             write_array(folder / "scores.npy", index.scores_of(vectors, units))
 
@@ -391,9 +398,3 @@ class Plan:
             return name()
 
         return self._workspace.read(kind, make, read)
-
-
-def _kept_in(folder: Path) -> set[tuple[str, str]]:
-    """Kind and name of what was kept as these rankings were made; nothing where that was not noted yet."""
-    written = (folder / _KEPT).read_text(encoding="utf-8") if (folder / _KEPT).exists() else "[]"
-    return {(str(kind), str(name)) for kind, name in json.loads(written)}

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from ragtrial import ingredients
 from ragtrial.amounts import Amount, Amounts, Estimate
 from ragtrial.chunkers.base import SizedChunker
-from ragtrial.demands import AUDITED_BELOW, exact_twin
+from ragtrial.demands import AUDITED_BELOW, Search, demand_of_parts, exact_twin, own_demand, search_for
 from ragtrial.hub import RetrievalEvaluator
 from ragtrial.names import UnmadeError, at_depth
 from ragtrial.records import Question
@@ -134,7 +134,7 @@ class _Planner:
         for setting in self._settings:
             for one in setting.tree():
                 self._stand(one, setting.name)
-            ranking = self._ranking(setting, self._questions, setting.name)
+            ranking = self._ranking(setting, self._questions, own_demand(setting), setting.name)
             self._measurements(setting, ranking)
         for key, (stage, entry) in self._uncompared.items():
             self._nodes[key] = replace(self._nodes[key], why=self._compared(stage, entry))
@@ -170,31 +170,33 @@ class _Planner:
             add("index", one.store.summary(), (*reach, "store"), amounts.index, index)
         return made
 
-    def _ranking(self, setting: Setting, questions: Sequence[Question], owner: str) -> Node:
+    def _ranking(self, setting: Setting, questions: Sequence[Question], wanted: Demand, owner: str) -> Node:
         """The rankings of a setting; those of its parts only where a run would ask for them, too."""
-        demand, unit = self._plan.demands[setting.ranking_key], self._plan.unit
-        base = self._named(partial(self._names.rankings, setting, questions, unit))
+        search, unit = search_for(setting, wanted), self._plan.unit
+        demand = self._plan.demands[search]
+        base = self._named(partial(self._names.rankings, setting, questions, unit, search[1]))
         found = self._names.deep_enough(base, demand) if base else None
         skipped = skipped_in(self._workspace.path("rankings", found)) if found else 0
         parents = []
         if found is None or skipped:
             wordings = setting.wordings(questions)
-            parents = [self._ranking(part, wordings, owner) for part in setting.parts]
+            parents = [self._ranking(part, wordings, demand_of_parts(setting), owner) for part in setting.parts]
             parents += self._stand(setting, owner)
         made_of = partial(ingredients.of_rankings, self._names, setting, questions, unit)
-        stage = _Stage("rankings", partial(self._ranking_name, setting, questions), made_of)
+        stage = _Stage("rankings", partial(self._ranking_name, setting, questions, wanted), made_of)
         estimate = partial(self._amounts.rankings, setting, questions, demand)
         what = f"{setting.name} ({setting.retriever.kind})"
         why = self._not_deep_enough(base, demand) if base and found is None else ""
-        key = setting.ranking_key
+        key = _key(search)
         node = self._put("rankings", key, owner, what, [stage], parents, estimate, why, setting.entry)
         if found and skipped and node.is_cached:
             node = self._nodes["rankings", key] = _asked_again(node, found, skipped, estimate())
         return node
 
-    def _ranking_name(self, setting: Setting, questions: Sequence[Question]) -> str:
-        demand = self._plan.demands[setting.ranking_key]
-        base = self._names.rankings(setting, questions, self._plan.unit)
+    def _ranking_name(self, setting: Setting, questions: Sequence[Question], wanted: Demand) -> str:
+        search = search_for(setting, wanted)
+        demand = self._plan.demands[search]
+        base = self._names.rankings(setting, questions, self._plan.unit, search[1])
         return self._names.deep_enough(base, demand) or at_depth(base, demand)
 
     def _not_deep_enough(self, base: str, demand: Demand) -> str:
@@ -221,11 +223,15 @@ class _Planner:
             stages = [
                 _Stage("reach", partial(self._names.unreachable, setting)),
                 _Stage("indexes", partial(self._names.index, twin)),
-                _Stage("rankings", partial(self._ranking_name, twin, questions)),
+                _Stage("rankings", partial(self._ranking_name, twin, questions, own_demand(twin))),
                 _Stage("rescored", partial(self._names.rescored, setting, questions, plan.unit)),
             ]
             parents = [*self._stand(setting, setting.name), ranking]
-            parents += [self._nodes[key] for key in [("rankings", twin.ranking_key)] if key in self._nodes]
+            parents += [
+                self._nodes[key]
+                for key in [("rankings", _key(search_for(twin, own_demand(twin))))]
+                if key in self._nodes
+            ]
             why = "not compared with exact search yet"
             estimate = partial(self._amounts.audit, setting)
             self._put("audit", key, setting.name, setting.name, stages, parents, estimate, why)
@@ -297,6 +303,11 @@ class _Planner:
             return "another version of ragtrial made the last one"
         more = f", and {len(differing) - 1} more" if differing[1:] else ""
         return ingredients.told(differing[0], before, now, entry) + more
+
+
+def _key(search: Search) -> str:
+    key, width = search
+    return key if width is None else f"{key} {width}"
 
 
 def _asked_again(node: Node, name: str, skipped: int, whole: Estimate) -> Node:

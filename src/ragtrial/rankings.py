@@ -5,8 +5,9 @@ A code is the position of a unit (a chunk or a document) in a list kept elsewher
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -61,16 +62,45 @@ def unfilled(queries: int, depth: int) -> Rankings:
 class Collapsed:
     """Rankings in which every owner stands once, at the rank of its first unit.
 
-    ``units`` has the code of that unit, shape as ``rankings``; ``dropped`` counts the later ones per query.
+    ``units`` has the code of that unit, shape as ``rankings``; ``places`` has where it stood in its row, counted from
+    1, int64 of that shape, 0 at the padding; ``dropped`` counts the later ones per query.
     """
 
     rankings: Rankings
     units: Codes
+    places: Counts
     dropped: Counts
 
     def cut(self, depth: int) -> Collapsed:
         """The first ``depth`` owners of every query; ``dropped`` stays what it was."""
-        return Collapsed(self.rankings.cut(depth), self.units[:, :depth], self.dropped)
+        return Collapsed(self.rankings.cut(depth), self.units[:, :depth], self.places[:, :depth], self.dropped)
+
+    def of(self, rows: npt.NDArray[np.bool_]) -> Collapsed:
+        """Those queries alone that ``rows``, shape (queries,), marks."""
+        rankings = Rankings(self.rankings.codes[rows], self.rankings.scores[rows])
+        return Collapsed(rankings, self.units[rows], self.places[rows], self.dropped[rows])
+
+    def then(self, later: Collapsed, read: int) -> Collapsed:
+        """The same, and behind it what only ``later`` has, for which the first ``read`` hits were read before."""
+        codes = np.hstack([self.rankings.codes, later.rankings.codes])
+        scores = np.hstack([self.rankings.scores, later.rankings.scores])
+        units = np.hstack([self.units, later.units])
+        places = np.hstack([self.places, np.where(later.places > 0, np.maximum(later.places, read), 0)])
+        once = collapse(Rankings(codes, scores), np.arange(int(codes.max(initial=0)) + 1, dtype=np.int32))
+        columns, is_filled = np.maximum(once.places - 1, 0), once.places > 0
+        kept_units = np.where(is_filled, np.take_along_axis(units, columns, axis=1), PADDING).astype(np.int32)
+        kept_places = np.where(is_filled, np.take_along_axis(places, columns, axis=1), 0)
+        return Collapsed(once.rankings, kept_units, kept_places, later.dropped)
+
+
+def deeper(depth: int, width: Callable[[int], int | None]) -> int:
+    """How many hits to ask for where ``depth`` were too few: twice as many.
+
+    ``width`` tells how widely is searched for so many: what a search finds that is no wider comes before that, so that
+    how wide a search gets does not depend on where it began.
+    """
+    wide = width(depth)
+    return 2 * depth if wide is None or wide <= depth else min(2 * depth, wide)
 
 
 def collapse(rankings: Rankings, owner: Codes) -> Collapsed:
@@ -78,31 +108,41 @@ def collapse(rankings: Rankings, owner: Codes) -> Collapsed:
 
     ``owner`` maps a unit's code to its owner's, shape (units,). Use ``np.arange`` to drop plain duplicates.
     """
-    rows, columns = np.nonzero(rankings.codes != PADDING)
-    units = rankings.codes[rows, columns]
-    owners = owner[units]
-    width = int(owner.max()) + 1 if len(owner) else 1
-    _, first = np.unique(rows * width + owners, return_index=True)
-    first.sort()
-    kept_rows = rows[first]
-    kept_per_row = np.bincount(kept_rows, minlength=len(rankings))
-    starts = np.concatenate(([0], np.cumsum(kept_per_row)[:-1]))
-    kept_columns = np.arange(len(first)) - starts[kept_rows]
+    codes = rankings.codes
+    is_unit = codes != PADDING
+    owners = np.full(codes.shape, PADDING, dtype=np.int32)
+    owners[is_unit] = owner[codes[is_unit]]
+    rows, columns = np.nonzero(_is_first(owners) & is_unit)
+    kept_per_row = np.bincount(rows, minlength=len(rankings))
+    starts = np.cumsum(kept_per_row) - kept_per_row
+    kept_columns = np.arange(len(rows)) - starts[rows]
     made = unfilled(len(rankings), int(kept_per_row.max(initial=0)))
-    kept_units = made.codes.copy()
-    made.codes[kept_rows, kept_columns] = owners[first]
-    made.scores[kept_rows, kept_columns] = rankings.scores[rows, columns][first]
-    kept_units[kept_rows, kept_columns] = units[first]
-    return Collapsed(made, kept_units, rankings.lengths - kept_per_row)
+    units, places = made.codes.copy(), np.zeros(made.codes.shape, dtype=np.int64)
+    made.codes[rows, kept_columns] = owners[rows, columns]
+    made.scores[rows, kept_columns] = rankings.scores[rows, columns]
+    units[rows, kept_columns] = codes[rows, columns]
+    places[rows, kept_columns] = columns + 1
+    return Collapsed(made, units, places, is_unit.sum(axis=1, dtype=np.int64) - kept_per_row)
+
+
+def _is_first(codes: Codes) -> npt.NDArray[np.bool_]:
+    """Which codes do not stand further left in their row, in the shape of ``codes``."""
+    order = np.argsort(codes, axis=1, kind="stable")  # rows are short: quicker than sorting all of it at once
+    ascending = np.take_along_axis(codes, order, axis=1)
+    is_first = np.ones(codes.shape, dtype=np.bool_)
+    np.put_along_axis(is_first, order[:, 1:], ascending[:, 1:] != ascending[:, :-1], axis=1)
+    return is_first
 
 
 def from_rows(rows: Sequence[Sequence[int]], scores: Sequence[Sequence[float]] | None = None) -> Rankings:
     """Rankings from one sequence of codes per query (best first), and of scores where they are known."""
-    made = unfilled(len(rows), max((len(row) for row in rows), default=0))
-    for index, row in enumerate(rows):
-        made.codes[index, : len(row)] = row
-        if scores is not None:
-            if len(scores[index]) != len(row):
-                raise ValueError(f"row {index} has {len(row)} codes and {len(scores[index])} scores")
-            made.scores[index, : len(row)] = scores[index]
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    made = unfilled(len(rows), int(lengths.max(initial=0)))
+    is_filled = np.arange(made.depth) < lengths[:, None]
+    made.codes[is_filled] = list(chain.from_iterable(rows))
+    if scores is not None:
+        for index, (row, known) in enumerate(zip(rows, scores, strict=True)):
+            if len(known) != len(row):
+                raise ValueError(f"row {index} has {len(row)} codes and {len(known)} scores")
+        made.scores[is_filled] = list(chain.from_iterable(scores))
     return made

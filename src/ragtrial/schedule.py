@@ -7,8 +7,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
+from ragtrial.demands import demand_of_parts, own_demand, search_for
 from ragtrial.plan import Plan
 from ragtrial.records import Question
+from ragtrial.searching import Demand
 from ragtrial.setting import Setting
 from ragtrial.storage.fingerprints import fingerprint
 
@@ -31,7 +33,7 @@ def tasks_of(plan: Plan, settings: Sequence[Setting], questions: Sequence[Questi
     tasks: dict[str, Task] = {}
     last_of: dict[str, str] = {}
     for setting in settings:
-        for task in _tasks(plan, setting, questions, last_of, tasks):
+        for task in _tasks(plan, setting, questions, own_demand(setting), last_of, tasks):
             tasks.setdefault(task.name, task)
     return list(tasks.values())
 
@@ -64,6 +66,7 @@ def _tasks(
     plan: Plan,
     setting: Setting,
     questions: Sequence[Question],
+    demand: Demand,
     last_of: dict[str, str],
     known: Mapping[str, Task],
 ) -> Iterator[Task]:
@@ -72,8 +75,9 @@ def _tasks(
     needs = set()
     for part in setting.parts:
         if setting.wordings(questions) == list(questions):
-            yield from _tasks(plan, part, questions, last_of, known)
-            needs.add(_named("ranking", part.ranking_key))
+            of_part = demand_of_parts(setting)
+            yield from _tasks(plan, part, questions, of_part, last_of, known)
+            needs.add(_ranking(part, of_part))
     if "chunker" in setting.retriever.reached_by:
         chunks = Task(
             _key("chunks", setting, "chunker", "context", "embedder"), _nothing(), lambda: ground.chunks(setting)
@@ -90,8 +94,11 @@ def _tasks(
         index = _named("index", setting.index_key)
         yield Task(index, frozenset({name}), lambda: ground.index(setting, ground.chunks(setting)))
         needs.add(index)
-    ranking = _named("ranking", setting.ranking_key)
-    yield Task(ranking, frozenset(needs), lambda: plan.ranked(setting, questions))
+    yield Task(_ranking(setting, demand), frozenset(needs), lambda: plan.ranked(setting, questions, demand))
+
+
+def _ranking(setting: Setting, demand: Demand) -> str:
+    return _named("ranking", "{} {}".format(*search_for(setting, demand)))
 
 
 def _nothing() -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -17,11 +17,12 @@ from ragtrial.dataset.library import Library
 from ragtrial.drilldown import FoundText
 from ragtrial.grading import Unit
 from ragtrial.judgments import Bools
-from ragtrial.rankings import PADDING, Codes, Collapsed, Counts, Rankings, collapse, unfilled
+from ragtrial.rankings import PADDING, Codes, Collapsed, Counts, Rankings, collapse, deeper, unfilled
 from ragtrial.records import Question
 from ragtrial.retrievers import Candidates, Facts, OpenRetriever
 
 _FILE = "rankings.npz"
+_STAGES = "kept.json"
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class Demand:
 
     candidates: int = 0
     units: int = 0
+
+    @property
+    def depth(self) -> int:
+        """How many hits are asked for at first."""
+        return max(self.candidates, self.units, 1)
 
     def __or__(self, other: Demand) -> Demand:
         return Demand(max(self.candidates, other.candidates), max(self.units, other.units))
@@ -61,7 +67,7 @@ class Retrieved:
     @property
     def collapsed(self) -> Collapsed:
         """The rankings with the hits that brought them; of those that were read, how many brought nothing new."""
-        return Collapsed(self.rankings, self.units, self.read - self.rankings.lengths)
+        return Collapsed(self.rankings, self.units, self.places, self.read - self.rankings.lengths)
 
     def cut(self, depth: int) -> Retrieved:
         """The first ``depth`` of every query."""
@@ -93,8 +99,11 @@ class Ranked:
         cut = Candidates(held.units, held.rankings.cut(demand.candidates), held.skipped, held.facts)
         return Ranked(cut, self.retrieved.cut(demand.units))
 
-    def save(self, folder: Path, known: Mapping[str, Chunks]) -> None:
-        """Write all of it into ``folder``; units that are not ``known`` by their name, too."""
+    def save(self, folder: Path, known: Mapping[str, Chunks], stages: Iterable[tuple[str, str]] = ()) -> None:
+        """Write all of it into ``folder``; units that are not ``known`` by their name, too.
+
+        ``stages`` are kind and name of those that the retriever keeps for itself.
+        """
         candidates, retrieved = self.candidates, self.retrieved
         with (folder / _FILE).open("wb") as file:
             np.savez(
@@ -113,6 +122,7 @@ class Ranked:
         if candidates.units.name not in known:
             (folder / "units").mkdir()
             candidates.units.write(folder / "units")
+        (folder / _STAGES).write_text(json.dumps(list(stages)))
 
     @classmethod
     def load(cls, folder: Path, library: Library, known: Mapping[str, Chunks]) -> Self:
@@ -125,6 +135,12 @@ class Ranked:
             ranked = Rankings(columns["ranked"], columns["scores"])
             retrieved = Retrieved(ranked, columns["units"], columns["places"], columns["seen"])
             return cls(Candidates(units, rankings, columns["skipped"], kept["facts"]), retrieved)
+
+
+def stages_kept(folder: Path) -> set[tuple[str, str]]:
+    """Kind and name of the ``stages`` with which rankings were saved; nothing where that was not noted yet."""
+    written = (folder / _STAGES).read_text(encoding="utf-8") if (folder / _STAGES).exists() else "[]"
+    return {(str(kind), str(name)) for kind, name in json.loads(written)}
 
 
 def skipped_in(folder: Path) -> int:
@@ -142,14 +158,20 @@ def retrieve(
     demand: Demand,
     unit: Unit,
     advance: Callable[[int], None] = lambda _: None,
+    width: Callable[[int], int | None] = lambda _: None,
 ) -> Ranked:
     """The rankings of ``questions``, as deep as ``demand``.
 
     Under ``unit: document`` hits collapse to their documents, the first one wins. A question whose hits hold fewer
     units than are wanted is asked again for twice as many hits, until it has enough or no more come. ``advance`` is
     told of every question that is done.
+
+    ``width`` tells how widely the retriever searches for so many hits (see ``Store.width``). What only a wider search
+    finds comes after what was found before: so the first units of a ranking do not depend on how many more are wanted.
     """
-    depth = max(demand.candidates, demand.units, 1)
+    depth = demand.depth
+    before: Collapsed | None = None
+    read = 0
     candidates: Candidates | None = None
     ranked = _Rows(len(questions), demand.units)
     pending = np.arange(len(questions))
@@ -157,14 +179,19 @@ def retrieve(
         asked = [questions[index] for index in pending.tolist()]
         found = retriever.search(asked, depth)
         candidates = _with_later(candidates, found, pending, demand.candidates)
-        collapsed, places = collapsed_to(found, unit)
+        collapsed = collapsed_to(found, unit)
+        if before is not None:
+            collapsed = before.then(collapsed, read)
         lengths = found.rankings.lengths
         enough = (collapsed.rankings.lengths >= demand.units) | (lengths < depth) | found.skipped
         done = enough | (lengths <= ranked.seen[pending])
-        ranked.fill(pending, done, collapsed.cut(demand.units), places[:, : demand.units], lengths)
+        ranked.fill(pending, done, collapsed.cut(demand.units), lengths)
         advance(int(done.sum()))
         pending = pending[~done]
-        depth *= 2
+        read, depth = depth, deeper(depth, width)
+        # A search that is no wider begins with all that was found before.
+        is_wider = before is not None or width(depth) != width(read)
+        before = collapsed.of(~done) if is_wider else None
     if candidates is None:
         candidates = retriever.search([], depth)
     return Ranked(candidates, ranked.retrieved())
@@ -172,22 +199,19 @@ def retrieve(
 
 def ranked_from(candidates: Candidates, demand: Demand, unit: Unit) -> Ranked:
     """What is scored of rankings that are as deep as they can be."""
-    collapsed, places = collapsed_to(candidates, unit)
     rows = _Rows(len(candidates.rankings), demand.units)
     everything, all_rows = np.arange(len(candidates.rankings)), np.ones(len(candidates.rankings), dtype=np.bool_)
     lengths = candidates.rankings.lengths
-    rows.fill(everything, all_rows, collapsed.cut(demand.units), places[:, : demand.units], lengths)
+    rows.fill(everything, all_rows, collapsed_to(candidates, unit).cut(demand.units), lengths)
     cut = candidates.rankings.cut(demand.candidates)
     kept = Candidates(candidates.units, cut, candidates.skipped, candidates.facts)
     return Ranked(kept, rows.retrieved())
 
 
-def collapsed_to(found: Candidates, unit: Unit) -> tuple[Collapsed, Counts]:
-    """``found`` with each unit that is scored once, and the place in its row, from 1, of the hit that brought it."""
+def collapsed_to(found: Candidates, unit: Unit) -> Collapsed:
+    """``found`` with each unit that is scored once."""
     units = found.units
-    owner = units.document if unit == "document" else np.arange(len(units), dtype=np.int32)
-    collapsed = collapse(found.rankings, owner)
-    return collapsed, _places(found.rankings.codes, collapsed.units)
+    return collapse(found.rankings, units.document if unit == "document" else np.arange(len(units), dtype=np.int32))
 
 
 def found_texts(ranked: Ranked, library: Library) -> list[FoundText]:
@@ -201,20 +225,6 @@ def found_texts(ranked: Ranked, library: Library) -> list[FoundText]:
             known = None if np.isnan(score) else score
             hits.append(FoundText(rank, *where, known, units.text(unit), pages=units.pages(unit)))
     return hits
-
-
-def _places(codes: Codes, kept: Codes) -> Counts:
-    """Where each kept code first stands in its row, counted from 1, 0 at the padding; both in the same order."""
-    places = np.zeros(kept.shape, dtype=np.int64)
-    rows, columns = np.nonzero(kept != PADDING)
-    if not len(rows):
-        return places
-    width = int(codes.max()) + 2
-    keys = (np.arange(len(codes))[:, None] * width + codes + 1).ravel()
-    distinct, first = np.unique(keys, return_index=True)
-    wanted = rows * width + kept[rows, columns] + 1
-    places[rows, columns] = first[np.searchsorted(distinct, wanted)] % codes.shape[1] + 1
-    return places
 
 
 def _with_later(first: Candidates | None, later: Candidates, rows: Counts, depth: int) -> Candidates:
@@ -237,14 +247,14 @@ class _Rows:
         self._places = np.zeros((queries, depth), dtype=np.int64)
         self.seen = np.zeros(queries, dtype=np.int64)
 
-    def fill(self, rows: Counts, done: Bools, kept: Collapsed, places: Counts, seen: Counts) -> None:
+    def fill(self, rows: Counts, done: Bools, kept: Collapsed, seen: Counts) -> None:
         """Write what is ``done`` of some ``rows``."""
         self.seen[rows] = seen
         target, width = rows[done], kept.rankings.depth
         self._rankings.codes[target, :width] = kept.rankings.codes[done]
         self._rankings.scores[target, :width] = kept.rankings.scores[done]
         self._units[target, :width] = kept.units[done]
-        self._places[target, :width] = places[done]
+        self._places[target, :width] = kept.places[done]
 
     def retrieved(self) -> Retrieved:
         return Retrieved(self._rankings, self._units, self._places, self.seen)

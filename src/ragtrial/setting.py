@@ -68,6 +68,10 @@ class Setting:
         """Whether what it ranks are chunks of its own chunker."""
         return {"chunker", "context"} <= self.retriever.reached_by
 
+    def width(self, depth: int) -> int | None:
+        """How widely it searches for ``depth`` hits, where this changes what it finds; see ``Store.width``."""
+        return self.retriever.width(self.store, depth)
+
     @property
     def cuts_documents(self) -> bool:
         """Whether a chunker of its own makes what it ranks, or returns."""
@@ -243,6 +247,19 @@ def unheeded(settings: Sequence[Setting], questions: Sequence[Question]) -> Iter
                 "phrasings-not-asked",
                 f"{len(phrased):,} of {len(questions):,} queries have phrasings in the labels, and no setting asks "
                 "them; a refiner of kind expand does.",
+            )
+
+
+def shallow(settings: Sequence[Setting], questions: Sequence[Question]) -> Iterator[Caution]:
+    """Which refiners look at too few hits of their parts to have top_k of their own."""
+    for setting in settings:
+        looked_at, top_k = setting.depth_of_parts, setting.retriever.top_k
+        wordings = max(1, -(-len(setting.wordings(questions)) // max(1, len(questions))))
+        if 0 < looked_at * len(setting.parts) * wordings < top_k:
+            yield Caution(
+                "few-candidates",
+                f"{setting.name}: of each part only {looked_at} hits are looked at, so no query can have the {top_k} "
+                f"that are scored (top_k); raise candidates to {top_k} or more.",
             )
 
 

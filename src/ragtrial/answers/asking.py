@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ragtrial.answers.hits import Hit, read_hit
-from ragtrial.answers.placing import Answer, place
+from ragtrial.answers.placing import Answer, place, place_plain
 from ragtrial.answers.systems import System, guarded
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import short
@@ -57,6 +57,10 @@ class Asking:
             yield query, self._read(system, query, hits, depth)
 
     def _read(self, system: System, query: str, hits: Sequence[object], depth: int) -> Answer | RetrieverError:
+        asked = depth if system.takes_number else None
+        answer = place_plain(hits, self.library, asked)
+        if answer is not None:
+            return answer
         found: list[Hit] = []
         try:
             with guarded(system.name, [query]):
@@ -64,7 +68,7 @@ class Asking:
         except RetrieverError as error:
             return RetrieverError(f"{_of(system, query)}: hit {len(found) + 1} {error}.")
         try:
-            return place(found, self.library, depth if system.takes_number else None)
+            return place(found, self.library, asked)
         except RetrieverError as error:
             return RetrieverError(f"{_of(system, query)}: {error}")
 

@@ -18,7 +18,7 @@ NO_SCORE = math.nan
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _DOC_KEYS = ("doc", "id")
 _SHAPE = "an id, an (id, score) pair, a mapping with `doc` or `id`, or a document of LangChain, LlamaIndex or Haystack"
-_LARGEST = float(np.finfo(np.float32).max)
+LARGEST_SCORE = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def _score_of(value: object) -> float:
         return NO_SCORE
     if isinstance(value, float) or (isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_)):
         score = float(value)
-        if math.isfinite(score) and abs(score) <= _LARGEST:
+        if math.isfinite(score) and abs(score) <= LARGEST_SCORE:
             return score
     raise RetrieverError(f"has the score {shown(value)}; it must be a finite number, or None where there is none")
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +29,8 @@ class Journal:
         self._path = path
         self._library = library
         self._answers: dict[str, Answer] = {}
-        try:
+        with self._errors("read"):
             lines = path.read_bytes().split(b"\n") if path.exists() else []
-        except OSError as error:
-            raise WorkspaceError(f"{path} cannot be read: {error.strerror or error}.") from error
         for line in lines:
             row = _record(line)
             if row is not None:
@@ -43,7 +44,20 @@ class Journal:
         answer = self._answers.get(text)
         return answer.cut(depth) if answer is not None and answer.serves(depth) else None
 
+    @contextmanager
+    def growing(self) -> Iterator[Callable[[str, Answer], None]]:
+        """What adds an answer for a text: it is written before that returns. The file stays open in the block."""
+        with self._errors("written"):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            file = self._path.open("ab", buffering=0)
+        with file:
+            yield partial(self._add, file)
+
     def add(self, text: str, answer: Answer) -> None:
+        with self.growing() as add:
+            add(text, answer)
+
+    def _add(self, file: FileIO, text: str, answer: Answer) -> None:
         ids = self._library.ids
         hits = [
             [ids[hit.document], None if math.isnan(hit.score) else hit.score, hit.start, hit.end] for hit in answer.hits
@@ -52,16 +66,18 @@ class Journal:
         content = json.dumps(row).encode()
         # A line break before it: what another one left half-written does not swallow it.
         line = b"\n%08x %s" % (zlib.crc32(content), content)
-        try:
-            if not self._answers:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("ab", buffering=0) as file:
-                written = file.write(line)
-        except OSError as error:
-            raise WorkspaceError(f"{self._path} cannot be written: {error.strerror or error}.") from error
+        with self._errors("written"):
+            written = file.write(line)
         if written != len(line):
             raise WorkspaceError(f"{self._path} cannot be written: is the disk full?")
         self._hold(text, answer)
+
+    @contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise WorkspaceError(f"{self._path} cannot be {what}: {error.strerror or error}.") from error
 
     def _hold(self, text: str, answer: Answer) -> None:
         held = self._answers.get(text)

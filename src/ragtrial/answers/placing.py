@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from ragtrial.answers.hits import Hit, shown
+from ragtrial.answers.hits import LARGEST_SCORE, NO_SCORE, Hit, shown
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import RetrieverError, did_you_mean
@@ -13,8 +14,7 @@ from ragtrial.errors import RetrieverError, did_you_mean
 _MOST = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """A hit in the documents: the position of one, and characters of its text; None for all of it."""
 
     document: int
@@ -44,6 +44,26 @@ class Answer:
         if self.asked is None or self.asked <= depth:
             return self
         return Answer(self.hits[:depth], depth, self.unlocated)
+
+
+def place_plain(hits: Sequence[object], library: Library, asked: int | None) -> Answer | None:
+    """The answer where all ``hits`` are ids of documents, or (id, score) pairs: most are, and this is quick.
+
+    None where any is something else, or is wrong; then they need a closer look.
+    """
+    positions, placed = library.positions, []
+    for hit in hits:
+        name, score = hit if isinstance(hit, tuple) and len(hit) == 2 else (hit, None)
+        position = positions.get(name) if isinstance(name, str) else None
+        if position is None:
+            return None
+        if score is None:
+            placed.append(Placed(position, None, None, NO_SCORE))
+        elif isinstance(score, float) and -LARGEST_SCORE <= score <= LARGEST_SCORE:
+            placed.append(Placed(position, None, None, float(score)))
+        else:
+            return None
+    return Answer(tuple(placed), asked)
 
 
 def place(hits: Sequence[Hit], library: Library, asked: int | None) -> Answer:

@@ -38,9 +38,11 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     from ragtrial.config import load_config
     from ragtrial.errors import Fault, InputError
     from ragtrial.hub import RetrievalEvaluator
+    from ragtrial.setting import shallow
 
     evaluator = RetrievalEvaluator(load_config(config, overrides), progress=terminal.progress())
     cautions = [*evaluator.ground.library.notes, *evaluator.resolved.cautions, *evaluator.setting_cautions]
+    cautions += shallow(evaluator.settings, evaluator.questions)
     _check(evaluator, cautions)
     cuts = _cuts(evaluator, cautions)
     if strict and cautions:

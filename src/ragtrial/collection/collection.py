@@ -84,6 +84,10 @@ class Collection:
         """Whether Chroma keeps the graph on the disk; else it makes another one each time it opens the collection."""
         return self.count >= int(self.graph.get("sync_threshold", 0))
 
+    def width(self, depth: int) -> int:
+        """How widely its graph is searched for ``depth`` hits; see ``Store.width``."""
+        return max(int(self.graph.get("ef_search", 0)), depth)
+
     @cached_property
     def content(self) -> str:
         """A hash of all ids, metadata and texts and of up to about ten thousand vectors, whatever their order."""

@@ -20,6 +20,12 @@ from ragtrial.rankings import Counts
 from ragtrial.records import Caution, Document
 from ragtrial.storage.arrays import read_array, write_array
 
+_DIGEST_BYTES = 16
+
+
+def _listed(ids: list[str], titles: list[str], offsets: list[int]) -> bytes:
+    return json.dumps([ids, titles, offsets]).encode()
+
 
 class Library:
     """Documents by position. Ids and titles are held in memory, texts stay in one mapped file.
@@ -27,8 +33,9 @@ class Library:
     ``empty`` counts documents without any text but white space; ``notes`` are what was noticed as they were read.
 
     Files: ``texts.bin`` (UTF-8, one after another), ``offsets.npy`` (int64, documents + 1), ``documents.json`` (ids,
-    titles, empty, notes: one value, which is read seven times as fast as a line for each document), ``pages.npy``
-    (int64, where pages start, one document after another) and ``page_offsets.npy`` (int64, documents + 1).
+    titles, empty, notes, digest: one value, which is read seven times as fast as a line for each document),
+    ``pages.npy`` (int64, where pages start, one document after another) and ``page_offsets.npy`` (int64,
+    documents + 1).
     """
 
     def __init__(self, folder: Path) -> None:
@@ -42,6 +49,7 @@ class Library:
         self.ids: list[str] = kept["ids"]
         self.titles: list[str] = kept["titles"]
         self.empty: int = kept["empty"]
+        self._digest: str | None = kept.get("digest")
         self._held = -1, ""
         self.notes = tuple(Caution(**note) for note in kept["notes"])
 
@@ -51,10 +59,13 @@ class Library:
         offsets, pages, page_offsets = array("q", [0]), array("q"), array("q", [0])
         ids, titles, empty = [], [], 0
         notes: list[Caution] = []
+        content = hashlib.blake2b(digest_size=_DIGEST_BYTES)
         skipped: list[Fault] | None = [] if on_error == "skip" else None
         with (folder / "texts.bin").open("wb") as texts:
             for document in read_documents(corpus, skipped):
-                offsets.append(offsets[-1] + texts.write(document.text.encode("utf-8")))
+                text = document.text.encode("utf-8")
+                content.update(text)
+                offsets.append(offsets[-1] + texts.write(text))
                 pages.extend(document.pages)
                 page_offsets.append(len(pages))
                 ids.append(document.id)
@@ -62,7 +73,9 @@ class Library:
                 empty += not document.text.strip()
                 notes += empty_pages(document)
         notes = [*left_out(corpus, skipped or ()), *notes]
-        kept = {"ids": ids, "titles": titles, "empty": empty, "notes": [asdict(note) for note in notes]}
+        content.update(_listed(ids, titles, offsets.tolist()))
+        told = [asdict(note) for note in notes]
+        kept = {"ids": ids, "titles": titles, "empty": empty, "notes": told, "digest": content.hexdigest()}
         (folder / "documents.json").write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
         for name, column in (("offsets", offsets), ("pages", pages), ("page_offsets", page_offsets)):
             write_array(folder / f"{name}.npy", np.array(column, dtype=np.int64))
@@ -97,8 +110,10 @@ class Library:
     @cached_property
     def digest(self) -> str:
         """The hash of all ids, titles and texts, 32 hex digits."""
-        content = hashlib.blake2b(self._bytes, digest_size=16)
-        content.update(json.dumps([self.ids, self.titles, self._offsets.tolist()]).encode())
+        if self._digest is not None:
+            return self._digest
+        content = hashlib.blake2b(self._bytes, digest_size=_DIGEST_BYTES)  # written before this was kept
+        content.update(_listed(self.ids, self.titles, self._offsets.tolist()))
         return content.hexdigest()
 
     @cached_property

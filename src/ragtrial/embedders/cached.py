@@ -124,8 +124,24 @@ class CachedEmbedder:
         if not texts:
             return np.empty((0, 0), dtype=np.float32)
         source = TextList(texts)
+        held = self._held(text_keys(prefix + text for text in texts))
+        if held is not None:
+            advance(len(texts))
+            return held
         embedded = self.embed(source, prefix, self.lengths(source, prefix), advance)
         return np.concatenate(list(embedded.blocks()))
+
+    def _held(self, keys: Keys) -> Floats | None:
+        """The vectors of ``keys`` if the cache has all of them: then no text has to be looked at."""
+        if not self.path.exists():
+            return None
+        with VectorCache(self.path) as cache:
+            try:
+                vectors = cache.read(keys)
+            except KeyError:
+                return None
+        self._dimension = self._dimension or vectors.shape[1]
+        return vectors
 
     def embed(
         self, source: TextSource, prefix: str, lengths: Counts, advance: Callable[[int], None] = lambda _: None
@@ -189,9 +205,12 @@ class CachedEmbedder:
     def count_too_long(self, lengths: Counts) -> int | None:
         """How many texts of these ``lengths`` are longer than the model reads; None if that is not known."""
         limit = self.embedder.max_tokens()
-        if self.tokenizer is None or limit is None:
-            return None
-        return int(np.count_nonzero(lengths > limit))
+        return int(np.count_nonzero(lengths > limit)) if self.counts_too_long and limit is not None else None
+
+    @property
+    def counts_too_long(self) -> bool:
+        """Whether it is known which texts are longer than the model reads."""
+        return self.tokenizer is not None and self.embedder.max_tokens() is not None
 
     def _batches_of(self, source: TextSource, order: Counts, lengths: Counts) -> Iterator[tuple[Counts, list[str]]]:
         """The positions of ``order``, longest first, and their texts: batches as the model is given them."""

@@ -24,7 +24,7 @@ from ragtrial.rankings import Floats, Rankings
 from ragtrial.records import Caution, Question
 from ragtrial.registry import Registry
 from ragtrial.storage.fingerprints import Digest
-from ragtrial.stores import AnyStore, Index
+from ragtrial.stores import AnyStore, Index, Store
 
 T = TypeVar("T")
 Fact = int | float | str | bool | None
@@ -145,6 +145,10 @@ class Ranker(Options):
         """What changes its rankings, of the options: not how deep they are cut, nor what reaches it."""
         return {**self.model_dump(mode="json", exclude={*REACHING, *NOT_RANKING}), "version": self.ranking_version}
 
+    def width(self, store: Store, depth: int) -> int | None:
+        """How widely it searches for ``depth`` hits, where this changes what it finds; see ``Store.width``."""
+        return None
+
     def inputs(self, digest: Digest) -> Any:
         """What else changes its rankings, as JSON values: hashes of files, versions of libraries.
 
@@ -194,6 +198,9 @@ class VectorRetriever(ChunkRetriever):
 
     store: AnyStore | None = None
     """This retriever's own store (default: the config's)."""
+
+    def width(self, store: Store, depth: int) -> int | None:
+        return store.width(depth)
 
     @property
     def reached_by(self) -> frozenset[str]:

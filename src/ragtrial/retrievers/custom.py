@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, Literal
@@ -130,24 +131,28 @@ class _OpenCustom:
             answers = {text: kept for text in texts if (kept := self._journal.get(text, depth)) is not None}
         missing = [text for text in texts if text not in answers]
         errors: dict[str, RetrieverError] = {}
-        for text, answer in self._asking.answers(self._system, missing, depth) if missing else ():
-            if isinstance(answer, RetrieverError):
-                errors[text] = answer
-            else:
-                answers[text] = answer
-                if not self._materials.is_fresh:
-                    self._journal.add(text, answer)
+        if not missing:
+            return answers, errors
+        with nullcontext() if self._materials.is_fresh else self._journal.growing() as keep:
+            for text, answer in self._asking.answers(self._system, missing, depth):
+                if isinstance(answer, RetrieverError):
+                    errors[text] = answer
+                else:
+                    answers[text] = answer
+                    if keep is not None:
+                        keep(text, answer)
         return answers, errors
 
     def _rankings(self, found: Sequence[Answer | None], depth: int, counts: Counter[str]) -> Rankings:
         """The answers by place, each place once, cut at ``depth``."""
         rows: list[list[int]] = []
         scores: list[list[float]] = []
+        code = self._places.code
         for answer in found:
             row: dict[int, float] = {}
             hits = answer.hits if answer else ()
-            for hit in hits:
-                row.setdefault(self._places.code(hit.document, hit.start, hit.end), hit.score)
+            for document, start, end, score in hits:
+                row.setdefault(code(document, start, end), score)
             counts["duplicates"] += len(hits) - len(row)
             counts["beyond_top_k"] += max(len(row) - depth, 0)
             rows.append(list(row)[:depth])
@@ -178,5 +183,8 @@ def _said(
 
 def _rises(answer: Answer) -> bool:
     """Whether a score is above the one before it; those that are not known say nothing."""
-    scores = [hit.score for hit in answer.hits if not math.isnan(hit.score)]
+    scores = [hit.score for hit in answer.hits]
+    if scores == sorted(scores, reverse=True):  # as most are: quicker than to look at each pair
+        return False
+    scores = [score for score in scores if not math.isnan(score)]
     return any(later > earlier for earlier, later in pairwise(scores))

@@ -14,6 +14,7 @@ from ragtrial.records import Caution, Question
 from ragtrial.retrievers.base import RETRIEVERS, Candidates, Facts, Materials, OpenRetriever, VectorRetriever
 from ragtrial.retrievers.existing import OpenCollection, cautions_of, check_collection
 from ragtrial.storage.fingerprints import Digest
+from ragtrial.stores import Store
 
 _BUILDING = ("chunker", "context", "store")
 _OF_COLLECTIONS = ("collection", "where", "where_document")
@@ -61,6 +62,9 @@ class DenseRetriever(VectorRetriever):
             return None
         held = held_collection(self.collection)
         return {"id": held.id, "content": held.content, "graph": dict(held.graph)}
+
+    def width(self, store: Store, depth: int) -> int | None:
+        return super().width(store, depth) if self.collection is None else held_collection(self.collection).width(depth)
 
     def asked(self, question: Question) -> Any:
         if self.collection is None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 
 import numpy as np
 
-from ragtrial.collection import Collection, CollectionOptions, Items, held_collection
+from ragtrial.collection import Collection, CollectionOptions, held_collection
 from ragtrial.collection.agreement import SAMPLED, Agreement, compare, is_normalised, other_dimension
 from ragtrial.collection.items import Conditions, ItemPlaces, Survey, both, told
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import Places
 from ragtrial.errors import InputError, ModelNotFoundError
-from ragtrial.rankings import Floats, from_rows
+from ragtrial.rankings import deeper, from_rows
 from ragtrial.records import Caution, Question
 from ragtrial.retrievers.base import Candidates, Fact, Facts, Materials
 
@@ -98,8 +98,7 @@ class OpenCollection:
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
         vectors = self._materials.embed_queries([question.text for question in questions])
-        rows: list[list[int]] = [[] for _ in questions]
-        scores: list[list[float]] = [[] for _ in questions]
+        rows: list[dict[int, float]] = [{} for _ in questions]
         repeated = 0
         for conditions, members in grouped(questions, self._conditions).items():
             pending, asked = np.array(members), depth
@@ -108,22 +107,18 @@ class OpenCollection:
                 found = self._held.nearest(vectors[pending], asked, *conditions_of(conditions))
                 short_of: list[int] = []
                 for row, one in zip(pending.tolist(), found, strict=True):
-                    rows[row], scores[row] = self._row(one.items, one.scores, depth)
+                    for place, score in zip(self._items.of(one.items), one.scores.tolist(), strict=True):
+                        rows[row].setdefault(self._places.code(*place), score)
                     repeated += len(one.items) - len(rows[row]) if asked == depth else 0
                     if len(rows[row]) < depth and len(one.items) == min(asked, self._held.count) < self._held.count:
                         short_of.append(row)
-                pending, asked = np.array(short_of, dtype=np.int64), 2 * asked
+                pending, asked = np.array(short_of, dtype=np.int64), deeper(asked, self._held.width)
         facts = {} if self._materials.is_fresh else self._facts(questions, rows, repeated)
-        return Candidates.of(self._places.chunks(), from_rows(rows, scores), facts)
+        cut = [list(row.items())[:depth] for row in rows]
+        rankings = from_rows([[code for code, _ in row] for row in cut], [[score for _, score in row] for row in cut])
+        return Candidates.of(self._places.chunks(), rankings, facts)
 
-    def _row(self, items: Items, scores: Floats, depth: int) -> tuple[list[int], list[float]]:
-        """The codes of the items' places and their scores, each place once, at most ``depth``."""
-        best: dict[int, float] = {}
-        for place, score in zip(self._items.of(items), scores.tolist(), strict=True):
-            best.setdefault(self._places.code(*place), score)
-        return list(best)[:depth], list(best.values())[:depth]
-
-    def _facts(self, questions: Sequence[Question], rows: Sequence[Sequence[int]], repeated: int) -> Facts:
+    def _facts(self, questions: Sequence[Question], rows: Sequence[Sized], repeated: int) -> Facts:
         held = self._held
         texts, stored = held.sample(SAMPLED, *self._conditions)
         facts: dict[str, Fact] = {

@@ -61,10 +61,11 @@ def remove_partial(folder: Path, name: str = "") -> None:
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[IO[bytes]]:
+def new_file(path: Path, *, may_be_lost: bool = False) -> Iterator[IO[bytes]]:
     """A temporary file, open for writing, that replaces ``path`` when the block ends well, and goes when it does not.
 
     A reader of ``path`` sees the old bytes or the new ones, never a part. A device or a pipe is written to as it is.
+    What ``may_be_lost`` is not waited for until it is on the disk: if the power fails, it may be gone, or empty.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         with path.open("wb") as device:
@@ -75,25 +76,27 @@ def new_file(path: Path) -> Iterator[IO[bytes]]:
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            if not may_be_lost:
+                file.flush()
+                os.fsync(file.fileno())
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    _sync(path.parent)
+    if not may_be_lost:
+        _sync(path.parent)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes, *, may_be_lost: bool = False) -> None:
     """Replace ``path`` by ``content``, as ``new_file`` does."""
-    with new_file(path) as file:
+    with new_file(path, may_be_lost=may_be_lost) as file:
         file.write(content)
 
 
-def write_text(path: Path, content: str) -> None:
+def write_text(path: Path, content: str, *, may_be_lost: bool = False) -> None:
     """Replace ``path`` by ``content`` in UTF-8, as ``write_bytes`` does."""
-    write_bytes(path, content.encode("utf-8"))
+    write_bytes(path, content.encode("utf-8"), may_be_lost=may_be_lost)
 
 
 def _sync(path: Path) -> None:

@@ -54,7 +54,8 @@ class FileDigests:
             self._new = False
             try:
                 with only_writer(self._path.parent):
-                    write_text(self._path, json.dumps({name: self._known[name] for name in sorted(self._known)}))
+                    known = {name: self._known[name] for name in sorted(self._known)}
+                    write_text(self._path, json.dumps(known), may_be_lost=True)
             except OSError as error:
                 logger.debug("hashes are not remembered: %s", error)
 

@@ -45,7 +45,7 @@ class Rates:
                 noted = machines.setdefault(self._machine, {})
                 before = noted.get(work, (0.0, 0.0))
                 noted[work] = before[0] * _FADING + amount, before[1] * _FADING + seconds
-                write_text(self._path, json.dumps(machines, sort_keys=True))
+                write_text(self._path, json.dumps(machines, sort_keys=True), may_be_lost=True)
         except OSError as error:
             logger.debug("the rate of %s is not noted: %s", work, error)
 

@@ -7,7 +7,7 @@ import sqlite3
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ def seal(folder: Path, what: str, seconds: float | None = None, made_of: MadeOf 
     """Write down what ``folder`` holds, and how it was made: it is finished."""
     files = {path.relative_to(folder).as_posix(): (path.stat().st_size, file_digest(path)) for path in _files(folder)}
     written = Seal(what, files, seconds=seconds, made_of=dict(made_of or {}))
-    (folder / SEAL).write_text(json.dumps(asdict(written)), encoding="utf-8")
+    (folder / SEAL).write_text(json.dumps(vars(written)), encoding="utf-8")
 
 
 def read_seal(folder: Path) -> Seal:

@@ -62,6 +62,13 @@ class Store(Options):
         """Whether a search always finds the nearest; two builds then give the same rankings."""
         return False
 
+    def width(self, depth: int) -> int | None:
+        """How widely a search for ``depth`` hits looks; None where that changes nothing, as in exact search.
+
+        Searches of one width agree as far as they go; a wider one may find other hits, also among the first.
+        """
+        return None if self.is_exact else depth
+
     def bytes_of(self, vectors: int, dimension: int) -> int:
         """About how large the index of so many vectors is on the disk, beside these."""
         return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -41,8 +41,9 @@ class HnswOptions(Options):
     """Links per vector; more takes memory and is more exact."""
 
     ef_search: Annotated[int, Field(ge=1)] = 100
-    """Candidates considered while searching; more is slower and more exact. Never below the hits asked for: a ranking
-    that a refiner wants deeper than this is searched more thoroughly, also where it is cut for a setting of its own."""
+    """Candidates considered while searching; more is slower and more exact. Never below the hits asked for: what a
+    refiner wants deeper than this is searched for apart, so that no setting is searched more widely for another's
+    sake."""
 
 
 @STORES.register("chroma")
@@ -54,6 +55,9 @@ class ChromaStore(Store):
 
     hnsw: HnswOptions = HnswOptions()
     """How the graph is built and searched."""
+
+    def width(self, depth: int) -> int:
+        return max(self.hnsw.ef_search, depth)
 
     def bytes_of(self, vectors: int, dimension: int) -> int:
         return vectors * (3 * 4 * dimension + _BYTES_OF_A_ROW)
@@ -115,9 +119,11 @@ class ChromaIndex:
             batch = np.asarray(queries[start : start + _QUERY_BATCH], dtype=np.float32)
             with self._errors():
                 found = self._collection.query(query_embeddings=batch, n_results=depth, include=["distances"])
-            for row, (ids, distances) in enumerate(zip(found["ids"], found["distances"] or [], strict=True), start):
-                made.codes[row, : len(ids)] = [int(name) for name in ids]
-                made.scores[row, : len(ids)] = score_of(np.asarray(distances, dtype=np.float32), self._store.space)
+            names, distances = found["ids"], found["distances"] or []
+            is_hit = np.arange(depth) < np.array([len(row) for row in names])[:, None]
+            made.codes[start : start + len(names)][is_hit] = list(map(int, chain.from_iterable(names)))
+            nearness = score_of(np.array(list(chain.from_iterable(distances)), dtype=np.float32), self._store.space)
+            made.scores[start : start + len(names)][is_hit] = nearness
         return made
 
     def unreachable(self) -> int:
