@@ -17,7 +17,8 @@ def header_line(report: Report) -> str:
     """One line that says what was run."""
     data = report.dataset
     documents = "" if data.documents is None else f"{data.documents:,} documents, "
-    return f"{report.experiment}: {documents}{data.queries:,} queries, run {report.run_id}"
+    again = "" if report.parent is None else f", the rankings of run {report.parent} scored again"
+    return f"{report.experiment}: {documents}{data.queries:,} queries, run {report.run_id}{again}"
 
 
 def summary_line(report: Report) -> str:
