@@ -9,7 +9,7 @@ from ragtrial.cli.terminal import Terminal, common_options
 
 @click.command("rescore")
 @click.argument("report", default="latest")
-@click.option("--labels", type=click.Path(), metavar="FILE", help="Labels (prompt_queries.json), or qrels.")
+@click.option("--labels", type=click.Path(), metavar="FILE", help="A prompt_queries.json, qrels, or a config.")
 @click.option("--metrics", metavar="NAMES", help="These metrics alone, commas between; the first decides.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE",
               help="Another rule: evaluators.relevance_threshold=2.")  # fmt: skip

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from ragtrial.config import load_config
+from ragtrial.dataset.dataset import load_dataset
 from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.errors import Fault, LabelsError, did_you_mean, listed
 from ragtrial.formats.guessing import guess
@@ -49,7 +51,8 @@ def labels_of_report(report: Report) -> PromptQueries:
 def choose_labels(report: Report, file: str | Path | None) -> ChosenLabels:
     """The labels of ``file``, or those of ``report``, of the queries that the report has rankings of.
 
-    ``file`` is a prompt_queries.json, or qrels in any known form, whose queries have the texts of the report. Queries
+    ``file`` is a prompt_queries.json, or qrels in any known form, whose queries have the texts of the report, or a
+    config that names its labels. Queries
     that are in one of both alone, or whose text is another now, are left out, with a caution. Raises LabelsError for
     what cannot be read, and if no query is left.
     """
@@ -57,8 +60,7 @@ def choose_labels(report: Report, file: str | Path | None) -> ChosenLabels:
     if file is None:
         return ChosenLabels(own, str(report.folder / "report.json"), are_places=True, are_qrels=False, cautions=())
     known = {query.id: query for query in own.queries}
-    are_qrels = guess(file, "qrels") != "labels"
-    given = _from_qrels(load_judgments(Given(file, ())).qrels, known) if are_qrels else load_prompt_queries(file)
+    given, are_qrels, notes = _given(file, known)
     labels = replace(given, prompt=own.prompt) if are_qrels else given
     kept = [query for query in labels.queries if query.id in known and _asks_the_same(query, known[query.id])]
     if not kept:
@@ -69,9 +71,20 @@ def choose_labels(report: Report, file: str | Path | None) -> ChosenLabels:
             f"{listed(names, 3)}; the report has {listed(known, 3)}.{near}"
         )
         raise LabelsError(Fault(str(file), message=message))
-    cautions = tuple(_left_out(report, labels.queries, known))
+    cautions = (*notes, *_left_out(report, labels.queries, known))
     return ChosenLabels(replace(labels, queries=tuple(kept)), str(file), are_places=False, are_qrels=are_qrels,
                         cautions=cautions)  # fmt: skip
+
+
+def _given(file: str | Path, known: dict[str, Query]) -> tuple[PromptQueries, bool, tuple[Caution, ...]]:
+    """The labels of ``file``, whether they are qrels, by document id, and what was noticed."""
+    if Path(file).suffix in (".yaml", ".yml"):
+        dataset = load_config(file).dataset
+        loaded = load_dataset(dataset)
+        return loaded.labels, dataset.beir is not None, loaded.notes
+    if guess(file, "qrels") == "labels":
+        return load_prompt_queries(file), False, ()
+    return _from_qrels(load_judgments(Given(file, ())).qrels, known), True, ()
 
 
 def _left_out(report: Report, queries: Sequence[Query], known: dict[str, Query]) -> list[Caution]:
