@@ -107,6 +107,17 @@ def test_labels_that_quote_are_added_with_quotes(tmp_path: Path, capsys: Capture
     assert ragtrial(capsys, "validate", "experiment.yaml", "--strict", "-q").code == 0
 
 
+def test_a_passage_may_be_typed_in_the_lines_in_which_it_is_shown(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path)
+    place = order(capsys).index("warranty.md") + 1
+    grades = ["--grade", f"{place}=3", "--quote", f"{place}=Warranty Batteries are  covered"]
+    made = ragtrial(capsys, "search", "experiment.yaml", TEXT, *grades)
+    assert made.code == 0, made.err
+    assert labels()[2]["relevant_docs"] == [
+        {"doc": "warranty.md", "relevance": 3, "quote": "Warranty Batteries are  covered"}
+    ]
+
+
 def test_labels_by_content_are_added_as_passages(tmp_path: Path, capsys: Capture) -> None:
     config = CONFIG.replace("queries: prompt_queries.json}", "queries: prompt_queries.json, match: content}")
     by_content = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "Return any item"}]}]}

@@ -8,7 +8,8 @@ import click
 
 from ragtrial.cli.terminal import Terminal
 from ragtrial.drilldown import FoundText
-from ragtrial.views.query import hit_text
+from ragtrial.labelling.answers import has_passage
+from ragtrial.views.query import answer_text
 
 KEYS = '0-9 grade (3 answers fully, 1 helps, 0 is wrong) · space leave · " passage · u undo · q done · ctrl-c drop all'
 
@@ -21,7 +22,7 @@ def ask_grades(terminal: Terminal, hits: Sequence[FoundText]) -> tuple[dict[int,
     terminal.say(KEYS)
     while place < len(hits):
         hit = hits[place]
-        terminal.say(f"\n{hit_text(hit, terminal.width)}")
+        terminal.say(f"\n{answer_text(hit, terminal.width)}")
         key = _key(f"{place + 1} of {len(hits)}, {len(grades)} graded: ")
         if key.isdecimal() and key.isascii():
             grades[hit.rank] = int(key)
@@ -51,7 +52,7 @@ def _key(prompt: str) -> str:
 def _passage(hit: FoundText) -> str:
     """A passage of the hit that is typed or pasted, empty if there is none."""
     typed: str = click.prompt("passage, verbatim", default="", show_default=False, err=True)
-    if typed and typed not in (hit.text or ""):
+    if typed and not has_passage(hit, typed):
         click.echo("that is not in the text of this hit", err=True)
         return ""
     return typed

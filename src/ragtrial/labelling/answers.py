@@ -108,7 +108,7 @@ class AnswerSheet:
         faults += [
             f"the passage {passage!r} is not in the text of hit {number}; it must be verbatim."
             for number, passage in quotes.items()
-            if number in by_number and passage not in (by_number[number].text or "")
+            if number in by_number and not has_passage(by_number[number], passage)
         ]
         if not grades and not faults:
             faults.append("no hit was graded.")
@@ -164,10 +164,16 @@ class AnswerSheet:
             raise InputError(f"hit {hit.rank} has no text that could be quoted; judge it in labels by document.")
         if self.form == "content":
             return Grade(query, quote, grade)
-        if text.count(quote) > 1 or hit.start is None:
+        if text.count(quote) != 1 or hit.start is None:
             return Grade(query, hit.doc, grade, quote)
         start = hit.start + text.index(quote)
         return Grade(query, hit.doc, grade, quote, start, start + len(quote))
+
+
+def has_passage(hit: FoundText, passage: str) -> bool:
+    """Whether a passage stands in the text of a hit, perhaps with other white space."""
+    words = " ".join(passage.split())
+    return bool(words) and words in " ".join((hit.text or "").split())
 
 
 def new_id(text: str, taken: Collection[str]) -> str:

@@ -39,6 +39,16 @@ def found_text(setting: str, hits: Sequence[FoundText], width: int) -> str:
     )
 
 
+def answer_text(hit: FoundText, width: int) -> str:
+    """A hit to be judged, with all of its text and its own lines, and without a score."""
+    grade = "" if hit.grade is None else f"  (labelled: {hit.grade})"
+    lines = [hit.doc + ("" if hit.title in ("", hit.doc) else f"  {hit.title}") + _pages_text(hit) + grade]
+    text = "".join(mark if mark.isprintable() or mark == "\n" else " " for mark in (hit.text or "").expandtabs())
+    for line in text.strip().splitlines():
+        lines += textwrap.wrap(line, max(40, width - 4), initial_indent="    ", subsequent_indent="    ") or [""]
+    return "\n".join(lines)
+
+
 def prompt_text(prompt: FilledPrompt) -> str:
     """The filled prompt, and how long it is."""
     length = f"{len(prompt.prompt):,} characters"
