@@ -107,6 +107,18 @@ def test_labels_that_quote_are_added_with_quotes(tmp_path: Path, capsys: Capture
     assert ragtrial(capsys, "validate", "experiment.yaml", "--strict", "-q").code == 0
 
 
+def test_the_characters_of_a_passage_count_from_the_beginning_of_its_document(tmp_path: Path, capsys: Capture) -> None:
+    config = CONFIG.replace("{kind: document}", "{kind: fixed, size: 12, overlap: 0, unit: characters}")
+    small_experiment(tmp_path, config=config.replace("latency", "evaluators: {unit: span}\nlatency"))
+    (found,) = ragtrial(capsys, "search", "experiment.yaml", "arrive", "--json").json
+    hit = next(hit for hit in found["hits"] if hit["start"] > 0)
+    made = ragtrial(capsys, "search", "experiment.yaml", "arrive", "--grade", f"{hit['rank']}=1")
+    assert made.code == 0, made.err
+    (label,) = labels()[2]["relevant_docs"]
+    text = (tmp_path / "documents" / hit["doc"]).read_text(encoding="utf-8")
+    assert text[label["start"] : label["end"]] == label["quote"] == hit["text"].strip()
+
+
 def test_a_passage_may_be_typed_in_the_lines_in_which_it_is_shown(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path)
     place = order(capsys).index("warranty.md") + 1
