@@ -18,7 +18,7 @@ ORDER = [
     "scoring", "drilldown", "kept_parts", "environment", "comparison", "answers", "retrievers", "refiners", "searching",
     "config", "setting", "demands", "names", "ingredients", "work", "outcomes", "ground", "costs", "materials",
     "opened", "part_findings", "plan", "schedule", "audit", "judging", "reporting", "score_report", "hub", "amounts",
-    "planning", "experiment", "inspection", "labelling", "integrations", "views", "cli",
+    "planning", "experiment", "inspection", "rescoring", "labelling", "integrations", "views", "cli",
 ]  # fmt: skip
 """Folders and modules, top to bottom. The package itself and its entry point stand outside: they open the door."""
 

@@ -88,6 +88,7 @@ def test_the_report_has_these_parts(written: Written) -> None:
         "schema_version",
         "experiment",
         "run_id",
+        "parent",
         "config",
         "dataset",
         "unit",

@@ -42,6 +42,11 @@ class ContextSizes:
         return np.asarray((self.tokens[:, 1:] <= budget).sum(axis=1, dtype=np.int64))
 
 
+def sizes_of(characters: Counts, tokens: Counts | None) -> ContextSizes:
+    """From the size of each hit, int64 (queries, depth), 0 where there are no more hits."""
+    return ContextSizes(_together(characters), None if tokens is None else _together(tokens))
+
+
 def token_counts(chunks: Chunks, units: Codes, tokenizer: Tokenizer) -> Counts:
     """Tokens of the text of each ranked chunk, int64 in the shape of ``units``; 0 at the padding."""
     distinct, places = np.unique(units, return_inverse=True)
@@ -55,7 +60,7 @@ def token_counts(chunks: Chunks, units: Codes, tokenizer: Tokenizer) -> Counts:
 def context_sizes(chunks: Chunks, units: Codes, tokens: Counts | None) -> ContextSizes:
     """The sizes of rankings of ``units``, chunks in rows that are filled up with ``PADDING``."""
     lengths = np.append(chunks.end - chunks.start, 0)[units]
-    return ContextSizes(_together(lengths), None if tokens is None else _together(tokens))
+    return sizes_of(lengths, tokens)
 
 
 def _together(sizes: Counts) -> Counts:

@@ -59,7 +59,7 @@ class Ground:
         self._too_long: dict[tuple[Embedder, tuple[str, ...]], int | None] = {}
         digest = workspace.digests.digest
         content = corpus_fingerprint(corpus, on_error, digest)
-        self.documents = fingerprint(["documents", content])
+        self.documents = _documents_fingerprint(content)
 
         def build(folder: Path) -> None:
             with stage(progress, "documents"):
@@ -283,6 +283,15 @@ class Ground:
 
 def _read_lengths(folder: Path) -> Counts:
     return read_array(folder / "lengths.npy")
+
+
+def documents_fingerprint(config: ExperimentConfig, corpus: Path) -> str:
+    """What ``Ground.documents`` would be of ``corpus``; every byte of it is read. Raises CorpusError."""
+    return _documents_fingerprint(corpus_fingerprint(corpus, config.dataset.on_error))
+
+
+def _documents_fingerprint(content: str) -> str:
+    return fingerprint(["documents", content])
 
 
 def workspace_folder(config: ExperimentConfig) -> Path:

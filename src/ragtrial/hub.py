@@ -128,6 +128,7 @@ class RetrievalEvaluator:
             *self.setting_cautions,
             *repaired,
             *self._document_cautions(),
+            *self.dataset.notes,
             *self.resolved.cautions,
             *self._span_cautions(),
             *(caution for setting in self.settings for caution in self.ground.prefix_cautions(setting)),

@@ -11,6 +11,7 @@ import numpy as np
 from ragtrial.audit import audit
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.models import EvaluatorOptions
+from ragtrial.context_sizes import ContextSizes
 from ragtrial.dataset.library import Library
 from ragtrial.errors import LabelsError
 from ragtrial.evaluators import EVALUATORS, Evaluation
@@ -18,7 +19,7 @@ from ragtrial.grading import DocumentLabels, GradedRankings, grade_codes, grade_
 from ragtrial.judgments import Bools
 from ragtrial.outcomes import SettingRankings
 from ragtrial.overlaps import Overlaps
-from ragtrial.rankings import PADDING, Counts, collapse, from_rows
+from ragtrial.rankings import PADDING, Counts, Rankings, collapse, from_rows
 from ragtrial.records import Hit, Query
 from ragtrial.report_parts import AuditPart
 from ragtrial.searching import Retrieved
@@ -85,20 +86,15 @@ class Judge:
             exact = self._evaluated(self._graded(rankings, audited.exact), self._metrics, rankings)
             part = audit(rankings.retrieved, audited, evaluations, exact)
         if self._options.budget is not None:
-            hits = np.minimum(rankings.sizes.fitting(self._options.budget), graded.lengths)
-            within = self._evaluated(graded.cut(hits), self._metrics.at_depth(graded.depth), rankings)
-            scores = {str(one.metric.at(None)): one for one in within.values()}  # the budget is the cutoff
-            budget = WithinBudget(self._options.budget, hits, scores, hits >= graded.lengths)
+            budget = within_budget(
+                graded, rankings.sizes, self._options.budget, self._metrics, self._options, rankings.skipped
+            )
         return Scored(tuple(query.id for query in self._queries), rankings, graded, evaluations, part, budget)
 
     def _evaluated(
         self, graded: GradedRankings, metrics: MetricChoice, rankings: SettingRankings
     ) -> dict[str, Evaluation]:
-        """The evaluations; a query that could not be answered counts in none: 0 would be a lie."""
-        made = evaluated(graded, metrics, self._options)
-        if not rankings.skipped.any():
-            return made
-        return {name: replace(one, counted=one.counted & ~rankings.skipped) for name, one in made.items()}
+        return evaluated(graded, metrics, self._options, rankings.skipped)
 
     def _graded(self, rankings: SettingRankings, retrieved: Retrieved) -> GradedRankings:
         options, top_k = self._options, rankings.setting.retriever.top_k
@@ -106,23 +102,38 @@ class Judge:
         if options.unit == "document":
             labels = self._document_labels
             return grade_codes(ranked.cut(top_k), labels.judgments, labels.codes, top_k, options.relevance_threshold)
-        overlaps = Overlaps(
-            ranked.cut(top_k).codes,
-            ChunkSpans(chunks.document, chunks.start, chunks.end),
-            self.span_labels.passages,
-            self.span_labels.judgments.grades,
-            options.span_coverage,
-            is_whole=True,
-        )
-        return grade_spans(overlaps, self.span_labels.judgments, top_k, options.relevance_threshold)
+        spans = ChunkSpans(chunks.document, chunks.start, chunks.end)
+        return grade_chunks(ranked, spans, self.span_labels, top_k, options, is_whole=True)
 
 
-def evaluated(graded: GradedRankings, metrics: MetricChoice, options: EvaluatorOptions) -> dict[str, Evaluation]:
-    """The evaluations by the metric's name."""
+def evaluated(
+    graded: GradedRankings, metrics: MetricChoice, options: EvaluatorOptions, skipped: Bools | None = None
+) -> dict[str, Evaluation]:
+    """The evaluations by the metric's name.
+
+    A query that could not be answered, one of ``skipped`` (queries,), counts in none: 0 would be a lie.
+    """
     made: dict[str, Evaluation] = {}
     for evaluator in EVALUATORS:
         made.update(evaluator(metrics.of(evaluator.family), options.no_relevant).evaluate(graded))
-    return made
+    if skipped is None or not skipped.any():
+        return made
+    return {name: replace(one, counted=one.counted & ~skipped) for name, one in made.items()}
+
+
+def within_budget(
+    graded: GradedRankings,
+    sizes: ContextSizes,
+    budget: int,
+    metrics: MetricChoice,
+    options: EvaluatorOptions,
+    skipped: Bools,
+) -> WithinBudget:
+    """The evaluations of the first hits that fit into ``budget`` tokens. Raises ValueError without known tokens."""
+    hits = np.minimum(sizes.fitting(budget), graded.lengths)
+    within = evaluated(graded.cut(hits), metrics.at_depth(graded.depth), options, skipped)
+    scores = {str(one.metric.at(None)): one for one in within.values()}  # the budget is the cutoff
+    return WithinBudget(budget, hits, scores, hits >= graded.lengths)
 
 
 def grade_given_chunks(
@@ -150,9 +161,22 @@ def grade_given_chunks(
     documents = np.array([library.positions.get(doc, PADDING) for doc, _, _ in chunks], dtype=np.int32)
     places = np.array([place for _, *place in chunks], dtype=np.int64).reshape(-1, 2)
     spans = ChunkSpans(documents, places[:, 0], places[:, 1])
-    unique = collapse(from_rows(ranked), np.arange(len(chunks), dtype=np.int32)).rankings.cut(depth)
-    judgments = labels.judgments
-    overlaps = Overlaps(unique.codes, spans, labels.passages, judgments.grades, options.span_coverage, is_whole=False)
+    unique = collapse(from_rows(ranked), np.arange(len(chunks), dtype=np.int32)).rankings
+    return grade_chunks(unique, spans, labels, depth, options, is_whole=False)
+
+
+def grade_chunks(
+    rankings: Rankings,
+    chunks: ChunkSpans,
+    labels: SpanLabels,
+    depth: int,
+    options: EvaluatorOptions,
+    *,
+    is_whole: bool,
+) -> GradedRankings:
+    """The grades of rankings of ``chunks``; ``is_whole`` says whether these are all there are."""
+    judgments, codes = labels.judgments, rankings.cut(depth).codes
+    overlaps = Overlaps(codes, chunks, labels.passages, judgments.grades, options.span_coverage, is_whole=is_whole)
     return grade_spans(overlaps, judgments, depth, options.relevance_threshold)
 
 

@@ -48,6 +48,9 @@ class Report(Part):
     schema_version: Literal[1]
     experiment: str
     run_id: str
+    parent: str | None = None
+    """The run whose rankings were scored again by other labels or metrics; null for a run of its own."""
+
     config: dict[str, Any]
     """As it was written; variables are not resolved."""
 

@@ -13,11 +13,14 @@ import numpy as np
 from ragtrial.audit import audit_cautions
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
+from ragtrial.config.models import EvaluatorOptions
+from ragtrial.context_sizes import ContextSizes
 from ragtrial.environment import environment
 from ragtrial.evaluators import Evaluation, NoRelevant
 from ragtrial.grading import GradedRankings, Unit
 from ragtrial.health import health_cautions
-from ragtrial.judging import Scored
+from ragtrial.judging import Scored, WithinBudget
+from ragtrial.judgments import Bools
 from ragtrial.kept_parts import part_file, part_rows
 from ragtrial.metrics import Metric
 from ragtrial.options import Options
@@ -72,7 +75,7 @@ class Run:
 def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -> Report:
     """The report of a run with at least one setting that was scored."""
     library = scored[0].rankings.chunks.library
-    queries = _query_parts(run.labels)
+    queries = query_parts(run.labels)
     primary, options = str(run.metrics.primary), config.evaluators
     cautions = [*run.cautions, *(caution for one in scored for caution in setting_cautions(one, primary))]
     return Report(
@@ -90,12 +93,7 @@ def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -
         unit=options.unit,
         span_coverage=options.span_coverage if options.unit == "span" else None,
         primary_metric=primary,
-        metrics={
-            str(metric): metric_part(
-                metric, config.evaluators.relevance_threshold, config.evaluators.no_relevant, config.evaluators.unit
-            )
-            for metric in run.metrics.metrics
-        },
+        metrics=metric_parts(run.metrics, options),
         prompt=run.labels.prompt,
         queries=queries,
         settings=[_setting_part(one) for one in scored],
@@ -119,13 +117,7 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
     yield from _fused_cautions(setting.name, scored.rankings.facts, scored.graded.unit)
     for part in scored.rankings.parts:
         yield from part_cautions(part, scored.graded.unit)
-    skipped = int(scored.rankings.skipped.sum())
-    if skipped:
-        yield Caution(
-            "skipped",
-            f"{setting.name}: {skipped:,} of {len(scored.graded):,} queries could not be answered and are in none of "
-            "its means; they may be the harder ones. The same command asks them again.",
-        )
+    yield from skipped_cautions(setting.name, scored.rankings.skipped)
     short = int(((scored.graded.lengths < scored.top_k) & ~scored.rankings.skipped).sum())
     chunks = scored.rankings.chunks
     units, there = ("documents", len(chunks.library)) if scored.graded.unit == "document" else ("chunks", len(chunks))
@@ -139,15 +131,30 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
             f"{setting.name}: {short} of {len(scored.graded):,} queries have fewer than {scored.top_k} "
             f"{units}; the places that are missing count as not relevant.{_more_candidates(setting, scored.top_k)}",
         )
-    if scored.budget and scored.budget.not_full.any():
-        yield Caution(
-            "budget-not-full",
-            f"{setting.name}: {int(scored.budget.not_full.sum())} of {len(scored.graded):,} queries have no more hits "
-            f"before {scored.budget.tokens:,} tokens are full; raise top_k for a fair comparison at equal context.",
-        )
+    yield from budget_cautions(setting.name, scored.budget)
     empty = scored.rankings.chunks.library.empty
     if empty:
         yield Caution("empty-documents", f"{empty} documents have no text; they are kept, and cannot be found by it.")
+
+
+def skipped_cautions(name: str, skipped: Bools) -> Iterator[Caution]:
+    """That some queries could not be answered by the setting ``name``."""
+    if skipped.any():
+        yield Caution(
+            "skipped",
+            f"{name}: {int(skipped.sum()):,} of {len(skipped):,} queries could not be answered and are in none of its "
+            "means; they may be the harder ones. The same command asks them again.",
+        )
+
+
+def budget_cautions(name: str, budget: WithinBudget | None) -> Iterator[Caution]:
+    """That some rankings of the setting ``name`` are shorter than what fits."""
+    if budget and budget.not_full.any():
+        yield Caution(
+            "budget-not-full",
+            f"{name}: {int(budget.not_full.sum())} of {len(budget.hits):,} queries have no more hits "
+            f"before {budget.tokens:,} tokens are full; raise top_k for a fair comparison at equal context.",
+        )
 
 
 def _more_candidates(setting: Setting, top_k: int) -> str:
@@ -257,7 +264,7 @@ def _setting_part(scored: Scored) -> SettingPart:
         name=rankings.setting.name,
         fingerprint=rankings.fingerprint,
         parameters=setting_parameters(rankings.setting),
-        scores=_means(scored.evaluations),
+        scores=means(scored.evaluations),
         counts={
             **({"chunks": len(rankings.chunks)} if rankings.setting.has_chunks else {}),
             **{f"{what}_too_long": count for what, count in rankings.too_long.items()},
@@ -275,32 +282,35 @@ def _setting_part(scored: Scored) -> SettingPart:
         timings=dict(rankings.timings),
         costs=CostsPart(**asdict(rankings.costs)),
         latency=LatencyPart(**latency) if latency else None,
-        context=list(_context_parts(scored)),
-        budget=BudgetPart(
-            tokens=budget.tokens,
-            hits=float(budget.hits.mean()),
-            queries_not_full=int(budget.not_full.sum()),
-            scores=_means(budget.evaluations),
-        )
-        if budget
-        else None,
+        context=list(context_parts(scored.evaluations, rankings.sizes, scored.top_k)),
+        budget=budget_part(budget) if budget else None,
         queries=list(_query_scores(scored)),
     )
 
 
-def _means(evaluations: Mapping[str, Evaluation]) -> dict[str, MeanPart]:
+def means(evaluations: Mapping[str, Evaluation]) -> dict[str, MeanPart]:
     return {name: MeanPart(mean=one.mean.mean, n=one.mean.n) for name, one in evaluations.items()}
 
 
-def _context_parts(scored: Scored) -> Iterator[ContextPart]:
-    cutoffs = {one.metric.k for one in scored.evaluations.values()} | {scored.top_k}
+def budget_part(budget: WithinBudget) -> BudgetPart:
+    return BudgetPart(
+        tokens=budget.tokens,
+        hits=float(budget.hits.mean()),
+        queries_not_full=int(budget.not_full.sum()),
+        scores=means(budget.evaluations),
+    )
+
+
+def context_parts(evaluations: Mapping[str, Evaluation], sizes: ContextSizes, top_k: int) -> Iterator[ContextPart]:
+    """How much text there is at each cutoff of a metric, and at ``top_k``."""
+    cutoffs = {one.metric.k for one in evaluations.values()} | {top_k}
     for k in sorted(k for k in cutoffs if k is not None):
-        characters, tokens = scored.rankings.sizes.at(k)
+        characters, tokens = sizes.at(k)
         yield ContextPart(k=k, characters=characters, tokens=tokens)
 
 
 def _query_scores(scored: Scored) -> Iterator[QueryScores]:
-    passages = _passage_parts(scored.graded)
+    passages = passage_parts(scored.graded)
     dropped = scored.rankings.retrieved.collapsed.dropped.tolist()
     values = {metric: one.as_list() for metric, one in scored.evaluations.items()}
     rows = zip(scored.query_ids, ranking_rows(scored), strict=True)
@@ -338,7 +348,7 @@ def _known(score: float) -> float | None:
     return None if math.isnan(score) else score
 
 
-def _passage_parts(graded: GradedRankings) -> list[list[PassagePart]] | None:
+def passage_parts(graded: GradedRankings) -> list[list[PassagePart]] | None:
     """For each query what becomes of the passage of each of its labels, in the rankings of chunks."""
     if graded.overlaps is None:
         return None
@@ -358,7 +368,7 @@ def _passage_parts(graded: GradedRankings) -> list[list[PassagePart]] | None:
     return [parts[start:end] for start, end in pairwise(starts)]
 
 
-def _query_parts(labels: PromptQueries) -> list[QueryPart]:
+def query_parts(labels: PromptQueries) -> list[QueryPart]:
     return [
         QueryPart(
             id=query.id,
@@ -376,6 +386,12 @@ def _query_parts(labels: PromptQueries) -> list[QueryPart]:
         )
         for query in labels.queries
     ]
+
+
+def metric_parts(metrics: MetricChoice, options: EvaluatorOptions) -> dict[str, MetricPart]:
+    """What each of the metrics means, by name."""
+    rules = options.relevance_threshold, options.no_relevant, options.unit
+    return {str(metric): metric_part(metric, *rules) for metric in metrics.metrics}
 
 
 def metric_part(metric: Metric, threshold: int, no_relevant: NoRelevant, unit: Unit = "document") -> MetricPart:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,8 +33,10 @@ from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.storage.presence import only_writer
 
 
-def write_score_report(scoring: Scoring, given: Given, target: str | Path) -> Report:
-    """Write what was scored as the folder ``target``, which is new; the report.
+def write_score_report(
+    scoring: Scoring, given: Given, target: str | Path, others: Mapping[str, Any] | None = None
+) -> Report:
+    """Write what was scored as the folder ``target``, which is new; the report, with ``others`` of its fields.
 
     Raises InputError if ``target`` is there already or a run came from standard input, which cannot be read again;
     RunError if it cannot be written.
@@ -51,7 +53,7 @@ def write_score_report(scoring: Scoring, given: Given, target: str | Path) -> Re
     rows = [_rows(qrels, run, scoring.protocol.depth) for run in runs]
     names = distinct([file_name(run.name) for run in scoring.runs])
     scored = tuple(replace(run, name=name) for run, name in zip(scoring.runs, names, strict=True))
-    report = _report(replace(scoring, runs=scored), qrels, rows, given, folder.name)
+    report = _report(replace(scoring, runs=scored), qrels, rows, given, folder.name).model_copy(update=others)
     rankings = {run.name: iter(ranked.values()) for run, ranked in zip(scored, rows, strict=True)}
     try:
         with only_writer(folder.parent, folder.name):

@@ -9,8 +9,8 @@ import click
 from ragtrial import __version__
 
 COMMANDS = (
-    "init", "run", "plan", "validate", "chunks", "labels", "show", "compare", "report", "search", "score", "export",
-    "list", "explain", "cache", "schema",
+    "init", "run", "plan", "validate", "chunks", "labels", "show", "compare", "report", "search", "score", "rescore",
+    "export", "list", "explain", "cache", "schema",
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
@@ -36,6 +37,23 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentCo
     config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
     config.remember(content, str(file), file.read_text(encoding="utf-8-sig"))
     check(config)
+    return config
+
+
+def config_as_written(
+    written: Mapping[str, Any], folder: Path, overrides: Sequence[str] = (), place: str = "config"
+) -> ExperimentConfig:
+    """The config that a report holds, with ``overrides`` on top; not yet checked as a whole.
+
+    Paths are relative to ``folder``, where its file is taken to stand. Raises ConfigError as ``load_config`` does;
+    ``place`` says for messages where the config was found.
+    """
+    content = parse_yaml(json.dumps(written, ensure_ascii=False), place, folder)
+    for number, override in enumerate(overrides, 1):
+        content = merged(content, _override(override, f"--set #{number}", content.value))
+    _refuse_swept(overrides, content.value)
+    config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
+    config.remember(content, str(folder / "config.yaml"), None)
     return config
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,19 +31,39 @@ def beir_corpus(folder: Path) -> Path:
     return _one_of(folder, "corpus.jsonl", CorpusError)
 
 
+@dataclass(frozen=True)
+class BeirLabels:
+    """The labels of a split, and what the overlay laid upon them: judgments ``added``, and grades ``changed``."""
+
+    labels: PromptQueries
+    added: int = 0
+    changed: int = 0
+
+
 def load_beir_labels(folder: Path, split: str) -> PromptQueries:
+    """The labels of ``beir_labels`` without an overlay."""
+    return beir_labels(folder, split).labels
+
+
+def beir_labels(folder: Path, split: str, overlay: Path | None = None) -> BeirLabels:
     """The queries that ``qrels/<split>.tsv`` names, in the order of queries.jsonl, with their judgments.
 
-    Raises LabelsError with every fault and its line: bad rows, grades that are not integers, two grades for one
-    pair, judged queries without a text, a split that is not there (with those that are).
+    The judgments of the file ``overlay``, more qrels, are laid upon these: there the later line counts, and any of
+    them before those of the split. Its queries are in queries.jsonl, too. Raises LabelsError with every fault and its
+    line: bad rows, grades that are not integers, two grades for one pair, judged queries without a text, a split that
+    is not there (with those that are).
     """
     qrels_file = _split(folder, split)
     judgments = _read_qrels(qrels_file)
+    laid = _read_qrels(overlay, are_laid_over=True) if overlay is not None else {}
+    own = {query: dict(row) for query, row in judgments.items()}
+    for query, row in laid.items():
+        judgments.setdefault(query, {}).update(row)
     queries_file = _one_of(folder, "queries.jsonl", LabelsError)
     faults: list[Fault] = []
     queries: dict[str, Query] = {}
-    for number, row in json_rows(queries_file, faults):
-        name, text = row.get("_id", row.get("id")), row.get("text")
+    for number, entry in json_rows(queries_file, faults):
+        name, text = entry.get("_id", entry.get("id")), entry.get("text")
         name = str(name) if isinstance(name, str | int) else ""
         if not name or not isinstance(text, str):
             faults.append(Fault(str(queries_file), number, 0, "must have a text under `_id` and under `text`."))
@@ -56,13 +77,15 @@ def load_beir_labels(folder: Path, split: str) -> PromptQueries:
     if absent and not faults:
         faults.append(
             Fault(
-                str(qrels_file),
+                str(qrels_file if own.keys() & set(absent) else overlay),
                 message=f"judges {len(absent):,} queries that are not in {queries_file.name}, {absent[0]!r} first.",
             )
         )
     if faults:
         raise LabelsError(*faults[:_MOST_FAULTS])
-    return PromptQueries(tuple(queries.values()))
+    rows = [(own.get(query, {}).get(doc), one) for query, row in laid.items() for doc, one in row.items()]
+    changed = sum(was is not None and was.relevance != one.relevance for was, one in rows)
+    return BeirLabels(PromptQueries(tuple(queries.values())), sum(was is None for was, _ in rows), changed)
 
 
 def graded_rows(text: str, file: str, faults: list[Fault]) -> Iterator[GradedRow]:
@@ -91,11 +114,14 @@ def graded_rows(text: str, file: str, faults: list[Fault]) -> Iterator[GradedRow
         yield GradedRow(number, query, document, grade)
 
 
-def _read_qrels(path: Path) -> dict[str, dict[str, Judgment]]:
-    """Judgments by query and document."""
+def _read_qrels(path: Path, *, are_laid_over: bool = False) -> dict[str, dict[str, Judgment]]:
+    """Judgments by query and document; of an overlay there may be none, and the later of two for one pair counts."""
     faults: list[Fault] = []
     judgments: dict[str, dict[str, Judgment]] = {}
     for number, query, document, grade in graded_rows(read_text(path, LabelsError), str(path), faults):
+        if are_laid_over:
+            judgments.setdefault(query, {})[document] = Judgment(document, grade)
+            continue
         earlier = judgments.setdefault(query, {}).setdefault(document, Judgment(document, grade))
         if earlier.relevance != grade:
             faults.append(
@@ -106,7 +132,7 @@ def _read_qrels(path: Path) -> dict[str, dict[str, Judgment]]:
                     f"gives {document!r} the grade {grade} for query {query!r}; it was {earlier.relevance} before.",
                 )
             )
-    if not judgments and not faults:
+    if not judgments and not faults and not are_laid_over:
         faults.append(Fault(str(path), message="has no judgments."))
     if faults:
         raise LabelsError(*faults[:_MOST_FAULTS])

@@ -8,11 +8,11 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from ragtrial.dataset.beir import beir_corpus, load_beir_labels
+from ragtrial.dataset.beir import beir_corpus, beir_labels
 from ragtrial.dataset.documents import OnError
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
 from ragtrial.options import Options, PathText
-from ragtrial.records import PromptQueries
+from ragtrial.records import Caution, PromptQueries
 
 
 class DatasetOptions(Options):
@@ -33,6 +33,9 @@ class DatasetOptions(Options):
     split: str | None = None
     """Which qrels/<split>.tsv of the BEIR folder is scored (default test)."""
 
+    overlay: PathText | None = None
+    """More qrels for the BEIR folder, such as labels of your own, laid upon those of the split: these count."""
+
     on_error: OnError = "stop"
     """Files or rows that cannot be read (damaged, encrypted, not UTF-8): stop with an error, or skip and name them."""
 
@@ -49,16 +52,19 @@ class DatasetOptions(Options):
                 raise ValueError(f"{' and '.join(missing)} must be given (or beir: a BEIR folder).")
             if self.split is not None:
                 raise ValueError("split belongs to beir; corpus and queries have none.")
+            if self.overlay is not None:
+                raise ValueError("overlay belongs to beir; add labels to the file of queries itself.")
         return self
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Where the documents of an experiment are, and its labels as they are written."""
+    """Where the documents of an experiment are, and its labels as they are written; what was noticed of these."""
 
     corpus: Path
     labels: PromptQueries
     labels_file: str
+    notes: tuple[Caution, ...] = ()
 
 
 def corpus_of(options: DatasetOptions) -> Path:
@@ -71,6 +77,13 @@ def load_dataset(options: DatasetOptions) -> Dataset:
     corpus = corpus_of(options)
     if options.beir is not None:
         folder, split = Path(options.beir), options.split or "test"
-        return Dataset(corpus, load_beir_labels(folder, split), str(folder / "qrels" / f"{split}.tsv"))
+        overlay = None if options.overlay is None else Path(options.overlay)
+        read = beir_labels(folder, split, overlay)
+        message = (
+            f"{overlay} was laid upon the qrels: {read.added:,} judgments were added, and {read.changed:,} have "
+            "another grade by it."
+        )
+        notes = (Caution("overlay", message),) if overlay is not None else ()
+        return Dataset(corpus, read.labels, str(folder / "qrels" / f"{split}.tsv"), notes)
     file = labels_file(Path(options.queries or ""))
     return Dataset(corpus, load_prompt_queries(file), str(file))

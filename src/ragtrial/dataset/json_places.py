@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import dataclass
 from json.decoder import JSONDecoder
 
 from ragtrial.errors import Fault, InputError
@@ -65,10 +66,31 @@ def places(text: str) -> dict[tuple[str | int, ...], Place]:
     return {path: found.line_column(offset) for path, offset in found.offsets.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Where a value stands in a JSON text: characters ``start`` to ``end``, this one excluded.
+
+    ``begin`` is where what belongs to it starts: of a member of an object its key, else the value itself.
+    """
+
+    begin: int
+    start: int
+    end: int
+
+
+def extents(text: str) -> dict[tuple[str | int, ...], Extent]:
+    """Where every value of a valid JSON text stands, by its path, each before those inside it."""
+    found = _Places(text)
+    return {path: Extent(found.begins.get(path, start), start, found.ends[path])
+            for path, start in found.offsets.items()}  # fmt: skip
+
+
 class _Places:
     def __init__(self, text: str) -> None:
         self.text = text
         self.offsets: dict[tuple[str | int, ...], int] = {}
+        self.ends: dict[tuple[str | int, ...], int] = {}
+        self.begins: dict[tuple[str | int, ...], int] = {}
         self.repeated: list[tuple[str, int]] = []
         self.first_constant = -1
         self._line_starts = [0, *(found.end() for found in re.finditer("\n", text))]
@@ -91,7 +113,8 @@ class _Places:
         if self.first_constant < 0 and self.text.startswith(_CONSTANTS, offset):
             self.first_constant = offset
         if opening not in "[{":
-            return _DECODER.raw_decode(self.text, offset)[1]
+            self.ends[path] = _DECODER.raw_decode(self.text, offset)[1]
+            return self.ends[path]
         offset = self._skip(offset + 1)
         position = 0
         keys: set[str | int] = set()
@@ -103,9 +126,11 @@ class _Places:
                 if key in keys:
                     self.repeated.append((str(key), start))
                 keys.add(key)
+                self.begins[*path, key] = start
                 offset = self._skip(self._skip(offset) + 1)
             offset = self._skip(self._value(offset, (*path, key)))
             if self.text[offset] == ",":
                 offset = self._skip(offset + 1)
             position += 1
+        self.ends[path] = offset + 1
         return offset + 1

@@ -99,7 +99,11 @@ def load_prompt_queries(path: str | Path) -> PromptQueries:
     empty queries and passages, no query at all.
     """
     file = labels_file(Path(path))
-    text = read_text(file, LabelsError)
+    return prompt_queries(read_text(file, LabelsError), file)
+
+
+def prompt_queries(text: str, file: Path) -> PromptQueries:
+    """The labels of a text, as ``load_prompt_queries`` reads them from a file; ``file`` is for messages."""
     value = json_value(text, str(file), LabelsError, "labels")
     found: dict[tuple[str | int, ...], tuple[int, int]] = {}
 

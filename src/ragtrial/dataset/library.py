@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
+import unicodedata
 from array import array
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -120,6 +121,12 @@ class Library:
     def positions(self) -> dict[str, int]:
         """Where each document stands, by id."""
         return {name: position for position, name in enumerate(self.ids)}
+
+    def position(self, name: str) -> int | None:
+        """Where the document ``name`` stands, in whichever Unicode form it is written; None if it is not there."""
+        # File names come in either form, depending on the system they were written on.
+        forms = (name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD")))
+        return next((self.positions[form] for form in forms if form in self.positions), None)
 
     @cached_property
     def id_order(self) -> Counts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -133,18 +132,13 @@ class _ById:
                 Sought(normalised(judgment.quote), position)
                 for query in labels.queries
                 for judgment in query.relevant_docs
-                if judgment.quote is not None and (position := self._position(judgment.doc)) is not None
+                if judgment.quote is not None and (position := self._library.position(judgment.doc)) is not None
             )
         )
         self._located = dict(zip(sought, locate_all(sought, library), strict=True))
 
-    def _position(self, doc: str) -> int | None:
-        # File names come in either Unicode form, depending on the system they were written on.
-        forms = (doc, *(unicodedata.normalize(form, doc) for form in ("NFC", "NFD")))
-        return next((self._library.positions[form] for form in forms if form in self._library.positions), None)
-
     def resolved(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
-        position = self._position(judgment.doc)
+        position = self._library.position(judgment.doc)
         if position is None:
             near = did_you_mean(judgment.doc, self._library.positions) if self._noticed.is_early else ""
             self._noticed.fault(

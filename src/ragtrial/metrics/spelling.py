@@ -86,7 +86,7 @@ def parse_metrics(metrics: str | Sequence[str | Metric]) -> list[Metric]:
     made: dict[Metric, None] = {}
     faults: list[Fault] = []
     for part in [metrics] if isinstance(metrics, str) else metrics:
-        for one in [part] if isinstance(part, Metric) else _spellings(part):
+        for one in [part] if isinstance(part, Metric) else spellings(part):
             try:
                 metric = one if isinstance(one, Metric) else parse_metric(one)
                 metric.check_cut()
@@ -101,7 +101,7 @@ def parse_metrics(metrics: str | Sequence[str | Metric]) -> list[Metric]:
     return list(made)
 
 
-def _spellings(text: str) -> Iterator[str]:
+def spellings(text: str) -> Iterator[str]:
     """The pieces between commas that stand in no brackets; what goes on with trec_eval's list has its name again."""
     spelling = ""
     for piece in filter(None, (piece.strip() for piece in re.split(r",(?![^({]*[)}])", text))):

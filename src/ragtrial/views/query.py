@@ -21,7 +21,7 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
         value = ranking.evaluations[report.primary_metric]
         score = "not defined (no relevant documents)" if value is None else f"{value:.4f}"
         lines += ["", f"{ranking.setting.name}: {report.primary_metric} {score}"]
-        lines += [_hit_text(hit, width) for hit in ranking.hits]
+        lines += [hit_text(hit, width) for hit in ranking.hits]
         if ranking.passages is not None:
             pairs = zip(query.relevant_docs, ranking.passages, strict=True)
             lines += [_passage_text(label, passage) for label, passage in pairs if label.relevance > 0]
@@ -35,8 +35,18 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
 def found_text(setting: str, hits: Sequence[FoundText], width: int) -> str:
     """The hits of a search that nobody judged."""
     return "\n".join(
-        [f"{setting}:", *(_hit_text(hit, width) for hit in hits)] if hits else [f"{setting}: nothing found"]
+        [f"{setting}:", *(hit_text(hit, width) for hit in hits)] if hits else [f"{setting}: nothing found"]
     )
+
+
+def answer_text(hit: FoundText, width: int) -> str:
+    """A hit to be judged, with all of its text and its own lines, and without a score."""
+    grade = "" if hit.grade is None else f"  (labelled: {hit.grade})"
+    lines = [hit.doc + ("" if hit.title in ("", hit.doc) else f"  {hit.title}") + _pages_text(hit) + grade]
+    text = "".join(mark if mark.isprintable() or mark == "\n" else " " for mark in (hit.text or "").expandtabs())
+    for line in text.strip().splitlines():
+        lines += textwrap.wrap(line, max(40, width - 4), initial_indent="    ", subsequent_indent="    ") or [""]
+    return "\n".join(lines)
 
 
 def prompt_text(prompt: FilledPrompt) -> str:
@@ -47,7 +57,8 @@ def prompt_text(prompt: FilledPrompt) -> str:
     return f"{prompt.prompt}\n\n({prompt.setting}, query {prompt.query}: {length})"
 
 
-def _hit_text(hit: FoundText, width: int) -> str:
+def hit_text(hit: FoundText, width: int) -> str:
+    """One hit: its rank, grade, score and place, and how its text begins."""
     grade = "-" if hit.grade is None else str(hit.grade)
     score = "" if hit.score is None else f"  {hit.score:.4f}"
     head = f"{hit.rank:>3}  grade {grade}{score}  {hit.doc}"

@@ -1,0 +1,69 @@
+"""ragtrial rescore"""
+
+from __future__ import annotations
+
+import click
+
+from ragtrial.cli.terminal import Terminal, common_options
+
+
+@click.command("rescore")
+@click.argument("report", default="latest")
+@click.option("--labels", type=click.Path(), metavar="FILE", help="A prompt_queries.json, qrels, or a config.")
+@click.option("--metrics", metavar="NAMES", help="These metrics alone, commas between; the first decides.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE",
+              help="Another rule: evaluators.relevance_threshold=2.")  # fmt: skip
+@click.option("--config", metavar="CONFIG", help="The config with the documents, where it is not found nearby.")
+@click.option("--results", type=click.Path(), default="results", show_default=True, help="Where reports are kept.")
+@click.option("-o", "--output", metavar="FOLDER", help="The new report's folder.  [default: beside REPORT]")
+@common_options
+def command(
+    terminal: Terminal,
+    report: str,
+    labels: str | None,
+    metrics: str | None,
+    overrides: tuple[str, ...],
+    config: str | None,
+    results: str,
+    output: str | None,
+) -> int:
+    """Score the stored rankings of a REPORT by other labels or metrics.
+
+    Nothing is retrieved or embedded. The numbers are those of a run with these labels and metrics; costs and latency
+    stay those that were measured. The new report names its parent.
+    """
+    from ragtrial.options import at_home
+    from ragtrial.records import Caution
+    from ragtrial.report import load_report
+    from ragtrial.rescoring.rescore import rescore
+    from ragtrial.views import table
+
+    made = rescore(
+        load_report(report, results),
+        None if labels is None else at_home(labels),
+        overrides=overrides,
+        metrics=metrics,
+        config_file=None if config is None else at_home(config),
+        target=None if output is None else at_home(output),
+        progress=terminal.progress(),
+    )
+    terminal.say(table.header_line(made) + "\n")
+    terminal.table(table.score_table(made, terminal.width))
+    terminal.table(table.budget_table(made, made.settings, terminal.width), after="\n")
+    terminal.warn([Caution(warning.code, warning.message) for warning in made.warnings])
+    terminal.say(f"\nreport: {made.folder / 'report.json'}")
+    terminal.say_json(
+        {
+            "exit_code": 0,
+            "report": str(made.folder / "report.json"),
+            "run_id": made.run_id,
+            "parent": made.parent,
+            "primary_metric": made.primary_metric,
+            "settings": [
+                {"name": one.name, "scores": {name: vars(mean) for name, mean in one.scores.items()}}
+                for one in made.ranked_settings()
+            ],
+            "warnings": [vars(warning) for warning in made.warnings],
+        }
+    )
+    return 0

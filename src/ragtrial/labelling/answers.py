@@ -1,0 +1,221 @@
+"""What a search found, graded by a person, as labels of the query that was searched for."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from ragtrial.config import ExperimentConfig
+from ragtrial.dataset.beir import beir_labels
+from ragtrial.dataset.dataset import corpus_of
+from ragtrial.dataset.resolution import resolve
+from ragtrial.dataset.texts import normalised
+from ragtrial.drilldown import FoundText
+from ragtrial.errors import Fault, InputError, LabelsError
+from ragtrial.ground import ground_of
+from ragtrial.labelling.changes import Change, Grade, NewQuery
+from ragtrial.labelling.label_edits import Done
+from ragtrial.labelling.overlay import read_overlay, write_overlay
+from ragtrial.labelling.write_back import read_labels_text, write_back
+from ragtrial.progress import Progress, Silent
+from ragtrial.records import PromptQueries, Query
+
+Form = Literal["document", "quote", "content"]
+"""What a label names: a document, a passage of it, or the passage alone (match: content)."""
+
+_WORDS = 6
+
+
+@dataclass(frozen=True)
+class Added:
+    """A query with judgments that were written to ``file``; ``is_new`` if it was not there before."""
+
+    file: Path
+    query: str
+    is_new: bool
+    done: tuple[Done, ...]
+    queries: int | None
+
+
+class AnswerSheet:
+    """The labels of a config as they are when a search begins, and what graded hits of it become.
+
+    ``query`` is the labelled query of the same text, None if there is none. Raises LabelsError for labels that cannot
+    be read, and for a BEIR folder without an overlay or without the query.
+    """
+
+    def __init__(self, config: ExperimentConfig, text: str) -> None:
+        self._config = config
+        self.text = normalised(text).strip()
+        options = config.dataset
+        self._overlay = None if options.overlay is None else Path(options.overlay)
+        if options.beir is not None:
+            if self._overlay is None:
+                raise LabelsError("a BEIR folder stays as it is; name a file for labels of your own: dataset.overlay.")
+            self._judged = read_overlay(self._overlay)
+            laid = self._overlay if self._overlay.exists() else None
+            self._base, labels = None, beir_labels(Path(options.beir), options.split or "test", laid).labels
+        else:
+            self._base = read_labels_text(options.queries or "")
+            labels = self._base.labels or PromptQueries(())
+        self._labels = labels
+        self.query = next((query for query in labels.queries if query.text.strip() == self.text), None)
+        if self._base is None and self.query is None:
+            raise LabelsError(
+                f"{options.beir} has no judged query {self.text!r}, and queries cannot be added to a BEIR folder; "
+                "use corpus and queries in the config."
+            )
+        self.form: Form = "document" if self._base is None else _form(config, labels.queries)
+
+    def pooled(self, found: Mapping[str, Sequence[FoundText]]) -> list[FoundText]:
+        """What settings found, each answer once, the highest ranked first; with the grades that labels have already.
+
+        Numbered from 1; scores of several settings say nothing side by side, and are left out.
+        """
+        placed = [(hit.rank, place, hit) for place, row in enumerate(found.values()) for hit in row]
+        hits = [hit for _, _, hit in sorted(placed, key=lambda one: one[:2])]
+        distinct = {self._key(hit): hit for hit in reversed(hits)}
+        first = [hit for hit in hits if distinct[self._key(hit)] is hit]
+        several = len(found) > 1
+        return [
+            replace(hit, rank=number, score=None if several else hit.score, grade=self._grade_of(hit))
+            for number, hit in enumerate(first, 1)
+        ]
+
+    def changes(
+        self,
+        hits: Sequence[FoundText],
+        grades: Mapping[int, int],
+        quotes: Mapping[int, str] | None = None,
+        *,
+        name: str | None = None,
+        tags: Sequence[str] = (),
+    ) -> list[Change]:
+        """What the ``grades`` of ``hits``, by their numbers, change in the labels.
+
+        ``quotes`` are passages of hits that answer, verbatim, in place of the whole text of a hit. A new query is
+        called ``name``, else after its text. Raises InputError for numbers that no hit has, and for passages that are
+        not in their hit.
+        """
+        by_number, quotes = {hit.rank: hit for hit in hits}, dict(quotes or {})
+        faults = [f"there is no hit {number}; they are 1 to {len(hits)}." for number in {*grades, *quotes}
+                  if number not in by_number]  # fmt: skip
+        faults += [f"the passage of hit {number} comes without a grade." for number in quotes.keys() - grades.keys()]
+        faults += [
+            f"the passage {passage!r} is not in the text of hit {number}; it must be verbatim."
+            for number, passage in quotes.items()
+            if number in by_number and not has_passage(by_number[number], passage)
+        ]
+        if not grades and not faults:
+            faults.append("no hit was graded.")
+        if faults:
+            raise InputError(*faults)
+        if self.query is not None and (name not in (None, self.query.id) or tags):
+            raise InputError(f"the text is that of query {self.query.id!r}; it has an id, and its tags stay its own.")
+        query = self.query.id if self.query else name or new_id(self.text, {one.id for one in self._labels.queries})
+        new: list[Change] = [] if self.query else [NewQuery(query, self.text, tuple(tags))]
+        return [*new, *(self._change(query, by_number[number], grade, quotes.get(number))
+                        for number, grade in sorted(grades.items()))]  # fmt: skip
+
+    def write(self, changes: Sequence[Change], who: str, progress: Progress | None = None) -> Added:
+        """Write ``changes`` into the labels, or the overlay, if they fit the documents. Raises LabelsError."""
+        name = next(change.id if isinstance(change, NewQuery) else change.query for change in changes)
+        if self._base is None:
+            grades = [change for change in changes if isinstance(change, Grade)]
+            file = self._overlay or Path()
+            done = write_overlay(file, self._judged, grades, who)[1]
+            return Added(file, name, is_new=False, done=tuple(done), queries=None)
+        written, done = write_back(self._base, changes, who, check=self._check(progress or Silent()))
+        count = len(written.labels.queries) if written.labels else 0
+        is_new = any(isinstance(one.change, NewQuery) for one in done)
+        return Added(written.file, name, is_new=is_new, done=tuple(done), queries=count)
+
+    def _check(self, progress: Progress) -> Callable[[PromptQueries], object]:
+        """What raises LabelsError for labels that do not fit the documents."""
+        config = self._config
+        ground = ground_of(config, corpus_of(config.dataset), progress)
+        file = str(config.dataset.queries)
+        return lambda labels: resolve(labels, ground.library, config.dataset.match, file, located=ground.located)
+
+    def _key(self, hit: FoundText) -> tuple[object, ...]:
+        return (hit.doc,) if self.form == "document" else (hit.doc, hit.start, hit.end)
+
+    def _grade_of(self, hit: FoundText) -> int | None:
+        text = (hit.text or "").strip()
+        labels = self.query.relevant_docs if self.query else ()
+        met = [
+            one.relevance
+            for one in labels
+            if (one.doc.strip() in text if self.form == "content" else one.doc == hit.doc)
+            and (one.quote is None or self.form != "quote" or one.quote in text)
+        ]
+        return max(met, default=None)
+
+    def _change(self, query: str, hit: FoundText, grade: int, passage: str | None) -> Grade:
+        text = hit.text or ""
+        if self.form == "document" and passage is None:
+            return Grade(query, hit.doc, grade)
+        quote = (passage or text).strip()
+        if not quote:
+            raise InputError(f"hit {hit.rank} has no text that could be quoted; judge it in labels by document.")
+        if self.form == "content":
+            return Grade(query, quote, grade)
+        if text.count(quote) != 1 or hit.start is None:
+            return Grade(query, hit.doc, grade, quote)
+        start = hit.start + text.index(quote)
+        return Grade(query, hit.doc, grade, quote, start, start + len(quote))
+
+
+def has_passage(hit: FoundText, passage: str) -> bool:
+    """Whether a passage stands in the text of a hit, perhaps with other white space."""
+    words = " ".join(passage.split())
+    return bool(words) and words in " ".join((hit.text or "").split())
+
+
+def new_id(text: str, taken: Collection[str]) -> str:
+    """An id for the query ``text``: its first words, in small letters, and a number where that is taken."""
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    slug = "-".join(re.findall(r"\w+", plain)[:_WORDS])[:60].strip("-") or "query"
+    number, name = 2, slug
+    while name in taken:
+        name, number = f"{slug}-{number}", number + 1
+    return name
+
+
+def _form(config: ExperimentConfig, queries: Iterable[Query]) -> Form:
+    """As the labels do it already; without any, as they are scored."""
+    if config.dataset.match == "content":
+        return "content"
+    labels = [label for query in queries for label in query.relevant_docs if label.relevance > 0]
+    quoted = sum(label.quote is not None or bool(label.spans) for label in labels)
+    return "quote" if config.evaluators.unit == "span" or quoted * 2 > len(labels) else "document"
+
+
+def parse_graded(texts: Iterable[str], option: str) -> dict[int, str]:
+    """``{1: "2"}`` from ``1=2``: the number of a hit, and what is said of it. Raises InputError."""
+    found: dict[int, str] = {}
+    faults = []
+    for text in texts:
+        number, equals, said = text.partition("=")
+        if not equals or not number.strip().isdecimal() or not said.strip():
+            faults.append(Fault(option, message=f"{text!r} must be written HIT=..., the number of a hit first: 1=2."))
+        elif int(number) in found:
+            faults.append(Fault(option, message=f"hit {int(number)} stands twice."))
+        else:
+            found[int(number)] = said.strip()
+    if faults:
+        raise InputError(*faults)
+    return found
+
+
+def parse_grades(texts: Iterable[str], option: str = "--grade") -> dict[int, int]:
+    """The grade of each hit by its number. Raises InputError."""
+    found = parse_graded(texts, option)
+    wrong = [said for said in found.values() if not re.fullmatch(r"-?\d+", said)]
+    if wrong:
+        raise InputError(*(Fault(option, message=f"the grade {said!r} must be a whole number.") for said in wrong))
+    return {number: int(said) for number, said in found.items()}

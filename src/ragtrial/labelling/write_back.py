@@ -1,0 +1,141 @@
+"""Labels written back into the file that they are from: only what was changed, and never over another's work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ragtrial.dataset.labels import labels_file, prompt_queries
+from ragtrial.dataset.texts import decoded, read_bytes
+from ragtrial.errors import Fault, LabelsError, RunError
+from ragtrial.labelling.changes import Change, NewQuery, query_of
+from ragtrial.labelling.history import note
+from ragtrial.labelling.label_edits import EMPTY, Done, edited
+from ragtrial.records import PromptQueries
+from ragtrial.storage.atomic import write_bytes
+from ragtrial.storage.presence import only_writer
+
+_MARK = "\ufeff"
+
+
+class LabelsConflictError(LabelsError):
+    """Somebody else has changed the same judgments meanwhile; nothing was written."""
+
+
+@dataclass(frozen=True)
+class LabelsText:
+    """A file of labels as it was read: what changes are made from. ``text`` is None where there is no file yet."""
+
+    file: Path
+    text: str | None
+
+    @property
+    def labels(self) -> PromptQueries | None:
+        """What it says, None where there is no file yet."""
+        return None if self.text is None else prompt_queries(self.text.removeprefix(_MARK), self.file)
+
+
+def read_labels_text(path: str | Path) -> LabelsText:
+    """The file of labels at ``path``, which need not be there yet. Raises LabelsError if it cannot be read."""
+    file = labels_file(Path(path)).resolve()
+    if not file.exists():
+        return LabelsText(file, None)
+    if file.suffix == ".gz":
+        raise LabelsError(Fault(str(file), message="is packed; labels are written back into plain files: unpack it."))
+    content = read_bytes(file, LabelsError)
+    decoded(content, file, LabelsError)
+    return LabelsText(file, content.decode("utf-8"))
+
+
+def write_back(
+    base: LabelsText,
+    changes: Sequence[Change],
+    who: str,
+    when: datetime | None = None,
+    check: Callable[[PromptQueries], object] | None = None,
+) -> tuple[LabelsText, list[Done]]:
+    """Make ``changes`` in the file of ``base``; the file as it is then, and what was changed.
+
+    The edits are made in the text: order, white space, numbers, escapes and whatever else is there stay as they are
+    written. The file is replaced in one step, and the changes are noted in the file of its history. Where it was
+    edited since ``base`` was read, the changes are made in what it says now, unless the judgments or the text of a
+    query that they are of were edited, too. ``check`` may raise LabelsError for labels that do not fit the documents.
+
+    Raises LabelsConflictError in that case, LabelsError if the labels would be invalid, before anything is written;
+    RunError if they cannot be written.
+    """
+    file = base.file
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with only_writer(file.parent, file.name):
+            now = read_labels_text(file)
+            _refuse_conflicts(base, now, changes)
+            mark = _MARK if (now.text or "").startswith(_MARK) else ""
+            text, done = _edited(file, (now.text or EMPTY).removeprefix(_MARK), changes, is_new=now.text is None)
+            if done:
+                labels = prompt_queries(text, file)
+                if check is not None:
+                    check(labels)
+                write_bytes(file, (mark + text).encode("utf-8"))
+                note(file, done, who, when or datetime.now(UTC))
+            return LabelsText(file, mark + text), done
+    except OSError as error:
+        raise RunError(Fault(str(file), message=f"cannot be written: {error.strerror or error}.")) from error
+
+
+def _edited(file: Path, text: str, changes: Sequence[Change], *, is_new: bool) -> tuple[str, list[Done]]:
+    if not is_new:
+        prompt_queries(text, file)  # what is wrong before is told as it is, and not as what the changes came to
+    try:
+        return edited(text, changes)
+    except LookupError as error:
+        name = error.args[0]
+        known = any(isinstance(change, NewQuery) and change.id == name for change in changes)
+        message = f"query {name!r} is there already." if known else f"there is no query {name!r} to be judged."
+        raise LabelsError(Fault(str(file), message=message)) from None
+
+
+def _refuse_conflicts(base: LabelsText, now: LabelsText, changes: Sequence[Change]) -> None:
+    if base.text == now.text:
+        return
+    before, after = _rows(base), _rows(now)
+    faults = []
+    for query in dict.fromkeys(map(query_of, changes)):
+        was, stands = before.get(query), after.get(query)
+        if was == stands:
+            continue
+        ours = [change for change in changes if query_of(change) == query]
+        faults.append(Fault(str(base.file), message=_shown(query, was, stands, ours)))
+    if faults:
+        raise LabelsConflictError(
+            *faults,
+            Fault(str(base.file), message="was changed by somebody else since it was read; nothing was written. Look "
+                  "at what is there now, and label these queries again."),
+        )  # fmt: skip
+
+
+def _rows(labels: LabelsText) -> dict[str, Any]:
+    """What a change is made from, by query: its text and its judgments."""
+    if labels.text is None:
+        return {}
+    prompt_queries(labels.text.removeprefix(_MARK), labels.file)  # what is wrong with the file is told first
+    rows = json.loads(labels.text.removeprefix(_MARK))["queries"]
+    return {str(row["id"]): {key: row.get(key) for key in ("text", "relevant_docs")} for row in rows}
+
+
+def _shown(query: str, was: Any, stands: Any, ours: Sequence[Change]) -> str:
+    changes = "; ".join(
+        f"a new query, {change.text!r}"
+        if isinstance(change, NewQuery)
+        else f"{_json(change.as_label())}{' taken back' if change.relevance is None else ''}"
+        for change in ours
+    )
+    return f"query {query!r} was {_json(was)}, it is {_json(stands)} now, and the change is {changes}."
+
+
+def _json(value: Any) -> str:
+    return "not there" if value is None else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""Stored rankings scored again, by other labels or metrics: a report in, a report out, nothing retrieved."""

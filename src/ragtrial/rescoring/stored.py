@@ -1,0 +1,147 @@
+"""The rankings of a report as they are scored again: rows of documents and chunks, and how large these are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ragtrial.context_sizes import ContextSizes, sizes_of
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.dataset.library import Library
+from ragtrial.errors import Fault, ReportError
+from ragtrial.judgments import Bools
+from ragtrial.rankings import PADDING, Counts, Rankings, from_rows
+from ragtrial.report import Report, read_lines
+from ragtrial.report_parts import QueryScores, SettingPart
+from ragtrial.spans import ChunkSpans
+from ragtrial.tokenizers import Tokenizer
+
+_COLUMNS = ("docs", "chunks", "starts", "ends", "scores")
+
+
+@dataclass(frozen=True, eq=False)
+class StoredSetting:
+    """What a setting found for some queries, in their order: ``rows`` as they stand in rankings/, best first.
+
+    ``top_k`` is how many hits were kept; ``is_all`` says whether the queries are all that it was asked.
+    """
+
+    part: SettingPart
+    rows: Sequence[Mapping[str, Any]]
+    queries: Sequence[QueryScores]
+    top_k: int
+    is_all: bool
+
+    @cached_property
+    def lengths(self) -> Counts:
+        """Hits of each query, shape (queries,)."""
+        return np.array([len(row["docs"]) for row in self.rows], dtype=np.int64)
+
+    @property
+    def skipped(self) -> Bools:
+        """Which queries could not be answered, shape (queries,)."""
+        return np.array([query.skipped for query in self.queries], dtype=np.bool_)
+
+    def documents(self, positions: Mapping[str, int]) -> Rankings:
+        """The ranked documents by their positions."""
+        return from_rows([[positions[doc] for doc in row["docs"]] for row in self.rows])
+
+    def chunks(self, library: Library, whole: Chunks | None) -> tuple[Rankings, ChunkSpans]:
+        """The ranked chunks and where each is: by their places in ``whole`` where all chunks are known."""
+        if whole is not None:
+            names = whole.ids(range(len(whole)))
+            place = {name: position for position, name in enumerate(names)}
+            ranked = [[place[chunk] for chunk in row["chunks"]] for row in self.rows]
+            return from_rows(ranked), ChunkSpans(whole.document, whole.start, whole.end)
+        spans: dict[str, tuple[int, int, int]] = {}
+        for row in self.rows:
+            for chunk, doc, start, end in zip(row["chunks"], row["docs"], row["starts"], row["ends"], strict=True):
+                spans.setdefault(chunk, (library.positions.get(doc, PADDING), start, end))
+        code = {chunk: position for position, chunk in enumerate(spans)}
+        ranked = [[code[chunk] for chunk in row["chunks"]] for row in self.rows]
+        columns = np.array(list(spans.values()), dtype=np.int64).reshape(-1, 3)
+        return from_rows(ranked), ChunkSpans(columns[:, 0].astype(np.int32), columns[:, 1], columns[:, 2])
+
+    def counts(self) -> dict[str, int | None]:
+        """The counts of the setting over these queries; None for those that are known of all together alone."""
+        collapsed = sum(query.collapsed for query in self.queries)
+        kept = int(self.lengths.sum())
+        own: dict[str, int | None] = {
+            "queries_too_long": None,
+            "chunks_read": kept + collapsed,
+            "chunks_collapsed": collapsed,
+            "documents_kept": kept,
+            "chunks_kept": kept,
+            "queries_short": int((self.lengths < self.top_k).sum()),
+            "queries_without_hits": int(((self.lengths == 0) & ~self.skipped).sum()),
+            "queries_skipped": int(self.skipped.sum()),
+        }
+        return {name: own.get(name, count) for name, count in self.part.counts.items()}
+
+    def are_of(self, chunks: Chunks) -> bool:
+        """Whether the ranked chunks are all among ``chunks``, of which there are as many as the report counts."""
+        counted = self.part.counts.get("chunks")
+        if counted is not None and counted != len(chunks):
+            return False
+        return {chunk for row in self.rows for chunk in row["chunks"]} <= set(chunks.ids(range(len(chunks))))
+
+    def sizes(self, tokens: Mapping[str, int] | None) -> ContextSizes:
+        """How large the first hits are, by the tokens of each chunk; None where these are not known."""
+        depth = int(self.lengths.max(initial=0))
+        characters = np.zeros((len(self.rows), depth), dtype=np.int64)
+        counted = np.zeros((len(self.rows), depth), dtype=np.int64)
+        for index, row in enumerate(self.rows):
+            length = len(row["docs"])
+            characters[index, :length] = np.array(row["ends"]) - np.array(row["starts"])
+            if tokens is not None:
+                counted[index, :length] = [tokens[chunk] for chunk in row["chunks"]]
+        return sizes_of(characters, None if tokens is None else counted)
+
+
+def stored_settings(report: Report, queries: Sequence[str], top_ks: Mapping[str, int]) -> list[StoredSetting]:
+    """The rankings of every setting of ``report`` for ``queries``. Raises ReportError if they are not there."""
+    return [_stored(report, setting, queries, top_ks[setting.name]) for setting in report.settings]
+
+
+def _stored(report: Report, setting: SettingPart, queries: Sequence[str], top_k: int) -> StoredSetting:
+    path = report.folder / "rankings" / f"{setting.name}.jsonl.gz"
+    scores = {query.id: query for query in setting.queries}
+    try:
+        rows = {row["query"]: row for row in read_lines(path)}
+        chosen = [rows[query] for query in queries]
+        if any(len({len(row[column]) for column in _COLUMNS}) > 1 for row in chosen):
+            raise LookupError("columns of unlike lengths")
+        return StoredSetting(setting, chosen, [scores[query] for query in queries], top_k, len(rows) == len(queries))
+    except (LookupError, TypeError) as error:
+        message = f"is damaged: it lacks what report.json names ({error}); run the experiment again."
+        raise ReportError(Fault(str(path), message=message)) from error
+
+
+def chunk_tokens(
+    report: Report, settings: Sequence[StoredSetting], tokenizer_of: Callable[[], Tokenizer | None]
+) -> dict[str, int] | None:
+    """The tokens of each ranked chunk: those that the report tells, and of deeper hits those that are counted now.
+
+    None where they cannot be known: the run had no tokenizer, or there is none now.
+    """
+    known: dict[str, int] = {}
+    for setting in report.settings:
+        for query in setting.queries:
+            known.update((hit.chunk, hit.tokens) for hit in query.hits if hit.chunk and hit.tokens is not None)
+    wanted = {chunk for setting in settings for row in setting.rows for chunk in row["chunks"]} - known.keys()
+    if not wanted:
+        return known
+    tokenizer = tokenizer_of() if known else None
+    if tokenizer is None:
+        return None
+    texts = {
+        row["chunk"]: row["text"] for row in read_lines(report.folder / "texts.jsonl.gz") if row["chunk"] in wanted
+    }
+    if texts.keys() != wanted:
+        return None
+    counts = tokenizer.counts(list(texts.values())) - tokenizer.special_tokens
+    return {**known, **dict(zip(texts, counts.tolist(), strict=True))}

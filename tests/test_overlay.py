@@ -1,0 +1,132 @@
+"""Labels of one's own for a BEIR folder: an overlay that the config names, and that only grows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from corpora import write_files, write_rows
+from ragtrial import load_config
+from ragtrial.dataset.beir import BeirLabels, beir_labels
+from ragtrial.dataset.dataset import load_dataset
+from ragtrial.errors import ConfigError, LabelsError
+from ragtrial.experiment import run_experiment
+from ragtrial.labelling.changes import Grade
+from ragtrial.labelling.history import history_file
+from ragtrial.labelling.overlay import read_overlay, write_overlay
+from ragtrial.labelling.write_back import LabelsConflictError
+from ragtrial.records import Caution, Judgment, PromptQueries, Query
+from ragtrial.rescoring.rescore import rescore
+from small_experiment import HASHING
+
+QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\n"
+CONFIG = """\
+experiment: beir
+dataset: {beir: data, overlay: mine.tsv}
+chunker: {kind: document}
+embedder: {kind: custom, function: "hashing:embed"}
+store: {kind: exact}
+retrievers: {dense: {kind: dense, top_k: 2}}
+latency: false
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_rows(tmp_path / "data" / "queries.jsonl", [{"_id": "q1", "text": "one"}, {"_id": "q2", "text": "two"}])
+    documents = [{"_id": f"d{number}", "title": "", "text": f"text {number}"} for number in (1, 2, 3)]
+    write_rows(tmp_path / "data" / "corpus.jsonl", documents)
+    write_files(tmp_path, {"data/qrels/test.tsv": QRELS, "hashing.py": HASHING, "config.yaml": CONFIG})
+    return tmp_path
+
+
+def test_later_labels_count_and_this_is_counted(folder: Path) -> None:
+    (folder / "mine.tsv").write_text("q1\td2\t2\nq1\td2\t3\nq1\td1\t1\nq2\td3\t1\n")
+    assert beir_labels(folder / "data", "test", folder / "mine.tsv") == BeirLabels(
+        PromptQueries(
+            (
+                Query("q1", "one", (Judgment("d1", 1), Judgment("d2", 3))),
+                Query("q2", "two", (Judgment("d3", 1),)),
+            )
+        ),
+        added=1,
+        changed=1,
+    )
+    dataset = load_dataset(load_config(folder / "config.yaml").dataset)
+    message = f"{folder / 'mine.tsv'} was laid upon the qrels: 1 judgments were added, and 1 have another grade by it."
+    assert dataset.notes == (Caution("overlay", message),)
+
+
+def test_an_overlay_that_is_wrong_or_not_there_is_refused_by_its_name(folder: Path) -> None:
+    config = load_config(folder / "config.yaml")
+    with pytest.raises(LabelsError, match=r"mine\.tsv: there is no such file"):
+        load_dataset(config.dataset)
+    (folder / "mine.tsv").write_text("q1\td2\tgood\nq9\td1\t1\n")
+    with pytest.raises(LabelsError, match=r"mine\.tsv:1: the grade 'good' must be a whole number"):
+        load_dataset(config.dataset)
+    (folder / "mine.tsv").write_text("q9\td1\t1\n")
+    with pytest.raises(LabelsError, match=r"mine\.tsv: judges 1 queries that are not in queries\.jsonl, 'q9' first"):
+        load_dataset(config.dataset)
+    (folder / "config.yaml").write_text(CONFIG.replace("beir: data", "corpus: data, queries: q.json"))
+    with pytest.raises(ConfigError, match="overlay belongs to beir; add labels to the file of queries itself"):
+        load_config(folder / "config.yaml")
+
+
+def test_a_run_counts_the_overlay_and_stored_rankings_can_be_scored_by_it(folder: Path) -> None:
+    (folder / "mine.tsv").write_text("")
+    parent = run_experiment(load_config(folder / "config.yaml"))
+    write_overlay(folder / "mine.tsv", {}, [Grade("q1", "d3", 2)], "ada")
+    again = rescore(parent, folder / "config.yaml")
+    run = run_experiment(load_config(folder / "config.yaml"))
+    assert again.settings[0].scores == run.settings[0].scores != parent.settings[0].scores
+    assert [one.message for one in again.warnings if one.code == "overlay"] == [
+        one.message for one in run.warnings if one.code == "overlay"
+    ]
+
+
+def test_grades_are_added_as_lines_and_noted(tmp_path: Path) -> None:
+    file = tmp_path / "mine.tsv"
+    judged, done = write_overlay(file, {}, [Grade("q1", "d1", 2), Grade("q1", "d 2", 0)], "ada")
+    assert file.read_text() == "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td 2\t0\n"
+    judged, done = write_overlay(file, judged, [Grade("q1", "d1", 3), Grade("q1", "d 2", 0)], "ada")
+    assert file.read_text().endswith("q1\td 2\t0\nq1\td1\t3\n")
+    assert [one.action for one in done] == ["change"]
+    assert read_overlay(file) == judged == {("q1", "d1"): 3, ("q1", "d 2"): 0}
+    rows = [json.loads(line) for line in history_file(file).read_text().splitlines()]
+    assert [(row["action"], row["before"], row["after"]) for row in rows] == [
+        ("add", None, {"doc": "d1", "relevance": 2}),
+        ("add", None, {"doc": "d 2", "relevance": 0}),
+        ("change", {"doc": "d1", "relevance": 2}, {"doc": "d1", "relevance": 3}),
+    ]
+    file.write_bytes(b"q1\td1\t2\r\nq5\td1\t1")
+    write_overlay(file, read_overlay(file), [Grade("q1", "d2", 1)], "ada")
+    assert file.read_bytes() == b"q1\td1\t2\r\nq5\td1\t1\r\nq1\td2\t1\r\n"
+
+
+def test_what_somebody_else_judged_meanwhile_is_merged_or_shown(tmp_path: Path) -> None:
+    file = tmp_path / "mine.tsv"
+    file.write_text("q1\td1\t1\n")
+    base = read_overlay(file)
+    file.write_text("q1\td1\t1\nq2\td1\t1\n")
+    write_overlay(file, base, [Grade("q1", "d2", 1)], "ada")
+    assert file.read_text() == "q1\td1\t1\nq2\td1\t1\nq1\td2\t1\n"
+    with pytest.raises(LabelsConflictError, match=r"'q1' had the grades {'d1': 1}, it has {'d1': 1, 'd2': 1} now"):
+        write_overlay(file, base, [Grade("q1", "d2", 3)], "eve")
+    assert file.read_text() == "q1\td1\t1\nq2\td1\t1\nq1\td2\t1\n"
+
+
+@pytest.mark.parametrize(
+    ("grade", "told"),
+    [
+        (Grade("q1", "d1", None), "cannot be taken back: qrels only add"),
+        (Grade("q1", "d1", 1, quote="x"), "a passage of 'd1' cannot be judged in qrels"),
+        (Grade("q1", "d\t1", 1), "cannot both stand in qrels"),
+        (Grade("q1", "d1", 2_000_000), "is beyond 1,000,000"),
+    ],
+)
+def test_what_qrels_cannot_say_is_refused_before_anything_is_written(tmp_path: Path, grade: Grade, told: str) -> None:
+    with pytest.raises(LabelsError, match=told):
+        write_overlay(tmp_path / "mine.tsv", {}, [Grade("q1", "d9", 1), grade], "ada")
+    assert not list(tmp_path.iterdir())

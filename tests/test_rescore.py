@@ -1,0 +1,407 @@
+"""Stored rankings scored again: the numbers of a run with the same labels and metrics, and nothing retrieved."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora import write_files
+from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
+from ragtrial.errors import CutoffError, InputError, LabelsError
+from ragtrial.experiment import run_experiment
+from ragtrial.progress import Silent
+from ragtrial.report import Report, load_report, read_lines
+from ragtrial.rescoring.documents import DocumentsNotFoundError
+from ragtrial.rescoring.rescore import rescore
+from small_experiment import ragtrial
+
+SMOOTH = QUERIES[2]
+NEW_LABELS: list[dict[str, Any]] = [
+    {**QUERIES[3], "relevant_docs": [{"doc": "oven.txt", "relevance": 1}]},
+    {**QUERIES[0], "relevant_docs": [{"doc": "bread/rye.md", "quote": "Bake it for an hour in a hot oven."},
+                                     {"doc": "bread/rye.md", "quote": "flour with warm water", "relevance": 3},
+                                     {"doc": "oven.txt", "quote": "Clean the oven", "relevance": 0}]},
+    {**SMOOTH, "ordered": False,
+     "relevant_docs": [{"doc": "soup/tomato.md", "quote": "Blend the  SOUP", "relevance": 2},
+                       {"doc": "storage.txt", "relevance": 1}]},
+    {**QUERIES[1], "relevant_docs": [{"doc": "soup/leek.md", "relevance": 1}]},
+]  # fmt: skip
+"""Other documents, grades, passages and order of the same queries."""
+
+SPANS = {"unit": "span", "span_coverage": 0.4, "order_aware": {"metrics": ["rbp(p=0.8)@2"]}}
+FUSED = {
+    "dense": {"kind": "dense", "top_k": 4},
+    "words": {"kind": "bm25", "top_k": 4},
+    "hybrid": {"kind": "fusion", "of": ["dense", "words"], "top_k": 4},
+    "whole": {"kind": "dense", "top_k": 5, "chunker": {"kind": "document"}},
+}
+
+SEARCH = """\
+def search(queries, top_k):
+    if "smooth" in queries[0]:
+        raise ConnectionError("429")
+    return [["soup/leek.md", "oven.txt", "soup/leek.md", "storage.txt"] for _ in queries]
+"""
+
+
+def numbers(report: Report) -> dict[str, Any]:
+    """All of a report but what is of one run alone: its id, and how long things took there."""
+    whole = report.model_dump(mode="json")
+    for key in ("run_id", "parent", "environment", "config", "failures"):
+        del whole[key]
+    whole["warnings"] = sorted((one["code"], one["message"]) for one in whole["warnings"])
+    for setting in whole["settings"]:
+        del setting["timings"], setting["costs"], setting["latency"]
+    return whole
+
+
+def compared(made: Experiment, queries: Sequence[Mapping[str, Any]], *overrides: str) -> tuple[Report, Report]:
+    """Rankings of the old labels scored by new ones, and a run by these, with the same ``overrides``."""
+    parent = run_experiment(made.config())
+    made.write_queries(queries)
+    return rescore(parent, made.file.with_name("prompt_queries.json"), overrides=overrides), run_experiment(
+        made.config(*overrides)
+    )
+
+
+def test_documents_score_as_in_a_run_with_the_new_labels(tmp_path: Path) -> None:
+    made = write_experiment(tmp_path, retrievers=FUSED)
+    again, run = compared(made, NEW_LABELS)
+    assert numbers(again) == numbers(run)
+    assert [query.id for query in again.queries] == ["coffee", "rye", "smooth", "keep"]
+    rows = {row["query"]: row for row in read_lines(again.folder / "rankings" / "hybrid.jsonl.gz")}
+    assert rows == {row["query"]: row for row in read_lines(run.folder / "rankings" / "hybrid.jsonl.gz")}
+
+
+def test_passages_score_as_in_a_run_with_the_new_labels(tmp_path: Path) -> None:
+    made = write_experiment(tmp_path, retrievers=FUSED, evaluators=SPANS)
+    again, run = compared(made, NEW_LABELS)
+    assert numbers(again) == numbers(run)
+    assert again.setting("dense").scores["span_precision_ceiling"].mean is not None
+    assert again.setting("hybrid").queries[1].passages is not None
+
+
+def test_other_rules_and_metrics_score_as_in_a_run_with_them(tmp_path: Path) -> None:
+    made = write_experiment(tmp_path, retrievers=FUSED, evaluators=SPANS)
+    again, run = compared(
+        made, QUERIES, "evaluators.relevance_threshold=2", "evaluators.graded.k=[2, 4]", "evaluators.span_coverage=0.9",
+        "evaluators.no_relevant=zero", "evaluators.primary_metric=span_recall@2",
+    )  # fmt: skip
+    assert numbers(again) == numbers(run)
+    assert again.config == run.config
+    assert again.primary_metric == "span_recall@2"
+
+
+def test_named_metrics_are_those_of_a_run_with_them_alone(tmp_path: Path) -> None:
+    made = write_experiment(tmp_path, retrievers=FUSED)
+    parent = run_experiment(made.config())
+    again = rescore(parent, metrics="precision@2,ndcg@4")
+    assert list(again.metrics) == ["precision@2", "ndcg@4"]
+    assert again.primary_metric == "precision@2"
+    alone = made.config(
+        "evaluators.order_unaware.k=[]", "evaluators.order_aware.k=[]", "evaluators.graded.k=[]",
+        "evaluators.order_unaware.metrics=[precision@2]", "evaluators.graded.metrics=[ndcg@4]",
+        "evaluators.primary_metric=precision@2",
+    )  # fmt: skip
+    assert numbers(again) == numbers(run_experiment(alone))
+
+
+def test_a_query_that_was_skipped_stays_in_no_mean_and_duplicates_count_once(tmp_path: Path) -> None:
+    mine = {"kind": "custom", "function": "my_search:search", "top_k": 3, "on_error": "skip", "batch_size": 1}
+    made = write_experiment(tmp_path, retrievers={"mine": mine})
+    (tmp_path / "my_search.py").write_text(SEARCH)
+    again, run = compared(made, NEW_LABELS)
+    assert numbers(again) == numbers(run)
+    (setting,) = again.settings
+    assert setting.counts["queries_skipped"] == 1
+    assert setting.scores["precision@3"].n == 3
+
+
+def test_a_budget_is_counted_in_the_tokens_that_were_counted(tmp_path: Path, minilm_folder: Path) -> None:
+    """One document is cut into more chunks than the report shows: the tokens of the rest are counted again."""
+    long = "\n\n".join(f"Bread number {number} needs flour and water for {number} days." for number in range(30))
+    made = write_experiment(
+        tmp_path,
+        {**DOCUMENTS, "long.txt": long},
+        embedder={"kind": "custom", "function": "embedding:embed", "tokenizer_model": str(minilm_folder)},
+        retrievers={"dense": {"kind": "dense", "top_k": 30}},
+        evaluators={**SPANS, "budget": 60},
+    )
+    again, run = compared(made, NEW_LABELS, "evaluators.budget=400")
+    assert numbers(again) == numbers(run)
+    budget = again.settings[0].budget
+    assert budget is not None
+    assert budget.hits > 20
+
+
+def test_nothing_is_embedded_or_retrieved_and_no_document_is_read_where_labels_have_no_passages(
+    tmp_path: Path,
+) -> None:
+    made = write_experiment(tmp_path)
+    parent = run_experiment(made.config())
+    before = made.embedded()
+    for gone in ("documents", "workspace"):
+        shutil.rmtree(tmp_path / gone)
+    labels = [{**query, "relevant_docs": [{"doc": "storage.txt"}]} for query in QUERIES]
+    made.write_queries(labels)
+    again = rescore(parent, tmp_path / "prompt_queries.json")
+    assert made.embedded() == before
+    assert again.settings[0].scores["recall@3"].n == 4
+    assert not made.workspace.exists()
+
+
+def test_without_the_documents_labels_with_passages_are_refused_and_it_is_said_what_can_be_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = tmp_path / "far" / "away" / "trial"
+    made = write_experiment(trial)
+    parent = run_experiment(made.config())
+    made.write_queries(NEW_LABELS)
+    here = tmp_path / "moved" / "reports" / "old"
+    here.mkdir(parents=True)
+    labels = (trial / "prompt_queries.json").rename(here / "labels.json")
+    shutil.move(parent.folder, here / "elsewhere")
+    monkeypatch.chdir(here)
+    moved = load_report(here / "elsewhere")
+    made.file.rename(trial / "other.json")
+    with pytest.raises(DocumentsNotFoundError) as error:
+        rescore(moved, labels)
+    assert str(error.value) == (
+        f"the documents of run {parent.run_id} are needed, to find the passages that labels mean, and no config of "
+        "that report was found nearby. Name the config that it was run with: --config CONFIG."
+    )
+    config = (trial / "other.json").rename(made.file)
+    again = rescore(moved, labels, config_file=config)
+    assert again.folder == here / f"elsewhere-{again.run_id}"
+    (trial / "documents" / "oven.txt").write_text("Another text.")
+    with pytest.raises(DocumentsNotFoundError, match=r"are not those of run .* they were changed"):
+        rescore(moved, labels, config_file=config)
+
+
+def test_places_that_the_report_has_are_scored_without_documents_but_for_what_other_chunks_allow(
+    tmp_path: Path,
+) -> None:
+    queries = [{**QUERIES[1], "relevant_docs": [{"doc": "storage.txt", "quote": "Soup keeps for three days"}]}]
+    made = write_experiment(tmp_path, queries=queries, evaluators=SPANS)
+    parent = run_experiment(made.config())
+    for gone in ("documents", "workspace"):
+        shutil.rmtree(tmp_path / gone)
+    again = rescore(parent, overrides=["evaluators.span_coverage=1.0"])
+    assert again.settings[0].scores["span_recall@3"] == parent.settings[0].scores["span_recall@3"]
+    assert again.settings[0].scores["span_precision_ceiling"].n == 0
+    assert "chunks-not-known" in {warning.code for warning in again.warnings}
+
+
+def test_documents_that_were_changed_since_are_not_taken_for_those_of_the_run(tmp_path: Path) -> None:
+    made = write_experiment(tmp_path)
+    parent = run_experiment(made.config())
+    (tmp_path / "documents" / "oven.txt").write_text("Another text.")
+    made.write_queries(NEW_LABELS)
+    with pytest.raises(DocumentsNotFoundError, match=r"those in .*documents were changed since"):
+        rescore(parent, tmp_path / "prompt_queries.json")
+
+
+def test_queries_without_a_ranking_or_labels_and_those_asked_otherwise_are_left_out_and_said(tmp_path: Path) -> None:
+    made = write_experiment(tmp_path, retrievers={"dense": {"kind": "dense", "top_k": 10}})
+    parent = run_experiment(made.config())
+    labels = [{"id": "new", "text": "New?", "relevant_docs": []}, QUERIES[1], {**SMOOTH, "text": "Smooth soup?"}]
+    made.write_queries(labels)
+    again = rescore(parent, tmp_path / "prompt_queries.json")
+    assert [query.id for query in again.queries] == ["keep"]
+    told = [warning.message for warning in again.warnings if warning.code in _LEFT_OUT]
+    assert told == [
+        f"1 queries have labels and no ranking in run {parent.run_id}; run the experiment to have them: new. They were "
+        "left out.",
+        f"1 queries have another text than in run {parent.run_id}, so their rankings are of something else; run the "
+        "experiment again: smooth. They were left out.",
+        "2 queries are in the report and no more in the labels: coffee, rye. They were left out.",
+    ]
+    made.write_queries([QUERIES[1]])
+    alone = numbers(run_experiment(made.config()))
+    ours = numbers(again)
+    ours["warnings"] = [one for one in ours["warnings"] if one[0] not in _LEFT_OUT]
+    alone["warnings"] = [one for one in alone["warnings"] if one[0] != "short"]
+    ours["settings"][0]["counts"]["queries_too_long"] = alone["settings"][0]["counts"]["queries_too_long"]
+    assert ours == alone
+
+
+_LEFT_OUT = ("not-ranked", "text-of-query", "no-labels-left")
+
+
+def test_labels_of_other_queries_or_other_documents_are_refused(tmp_path: Path) -> None:
+    made = write_experiment(tmp_path)
+    parent = run_experiment(made.config())
+    made.write_queries([{"id": "1", "text": "What?", "relevant_docs": []}])
+    with pytest.raises(LabelsError, match=r"none of its 1 queries is one that run .* has rankings of\. It has 1; the"):
+        rescore(parent, tmp_path / "prompt_queries.json")
+    made.write_queries([{**query, "relevant_docs": [{"doc": "d1"}, {"doc": "d2"}]} for query in QUERIES])
+    with pytest.raises(LabelsError, match=r"judges d1, d2, and none of the 2 documents that it judges was found"):
+        rescore(parent, tmp_path / "prompt_queries.json")
+    assert len(list(parent.folder.parent.glob("2*"))) == 1
+
+
+def test_documents_that_nothing_knows_are_told(tmp_path: Path) -> None:
+    made = write_experiment(tmp_path)
+    parent = run_experiment(made.config())
+    made.write_queries([{**QUERIES[1], "relevant_docs": [{"doc": "storage.txt"}, {"doc": "storrage.txt"}]}])
+    again = rescore(parent, tmp_path / "prompt_queries.json")
+    (told,) = (warning.message for warning in again.warnings if warning.code == "unknown-documents")
+    assert told.startswith(
+        "1 of the 2 documents in the labels stand in no stored ranking and in no earlier label: storr"
+    )
+    assert again.settings[0].scores["recall@3"].mean == 0.5
+
+
+def test_conflicting_grades_are_refused_as_in_a_run(tmp_path: Path) -> None:
+    made = write_experiment(tmp_path)
+    parent = run_experiment(made.config())
+    made.write_queries(
+        [{**QUERIES[1], "relevant_docs": [{"doc": "storage.txt"}, {"doc": "storage.txt", "relevance": 2}]}]
+    )
+    with pytest.raises(LabelsError, match=r"query 'keep' gives 'storage\.txt' the grades 1 and 2"):
+        rescore(parent, tmp_path / "prompt_queries.json")
+
+
+def test_metrics_deeper_than_what_was_kept_are_refused(tmp_path: Path) -> None:
+    parent = run_experiment(write_experiment(tmp_path).config())
+    message = (
+        "ndcg@4: only the first 3 hits were kept (top_k), and deeper ones are not known. Choose lower cutoffs, or run "
+        "the experiment with a higher top_k."
+    )
+    with pytest.raises(CutoffError) as error:
+        rescore(parent, metrics="ndcg@4")
+    assert str(error.value) == message
+    with pytest.raises(CutoffError, match=r"evaluators\.graded\.k 7: only the first 3 hits"):
+        rescore(parent, overrides=["evaluators.graded.k=[1, 7]"])
+    assert rescore(parent, metrics="ndcg@3").settings[0].scores["ndcg@3"] == parent.settings[0].scores["ndcg@3"]
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("seed=1", "--set #1: seed cannot be changed without another run; only keys of evaluators can."),
+        ("evaluators.unit=span", "--set #1: evaluators.unit is what was ranked; for another one run the experiment."),
+    ],
+)
+def test_what_would_need_another_run_is_refused(tmp_path: Path, override: str, told: str) -> None:
+    parent = run_experiment(write_experiment(tmp_path).config())
+    with pytest.raises(InputError) as error:
+        rescore(parent, overrides=[override])
+    assert str(error.value) == told
+
+
+def test_the_new_report_names_its_parent_keeps_its_costs_and_stands_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = write_experiment(tmp_path, latency=True)
+    parent = run_experiment(made.config())
+    monkeypatch.chdir(tmp_path)
+    outcome = ragtrial(capsys, "rescore", "latest", "--metrics", "rr@2", "--json")
+    assert outcome.code == 0, outcome.err
+    assert outcome.json["parent"] == parent.run_id
+    again = load_report("latest")
+    assert again.run_id == outcome.json["run_id"] != parent.run_id
+    assert again.parent == parent.run_id
+    assert again.folder.parent == Path("results/kitchen")
+    assert [(one.costs, one.latency) for one in again.settings] == [(one.costs, one.latency) for one in parent.settings]
+    assert again.settings[0].latency is not None
+    for name in ("texts.jsonl.gz", "rankings/dense.jsonl.gz", "config.yaml"):
+        assert (again.folder / name).read_bytes() == (parent.folder / name).read_bytes()
+    shown = ragtrial(capsys, "show", "latest", "--query", "rye")
+    assert "How long do I bake rye bread?" in shown.out
+    assert f"the rankings of run {parent.run_id} scored again" in ragtrial(capsys, "show", "latest").out
+    twice = ragtrial(capsys, "rescore", "latest", "--metrics", "rr@1", "-o", "mine", "--json")
+    assert load_report("mine").parent == again.run_id
+    assert twice.json["report"] == "mine/report.json"
+    assert ragtrial(capsys, "rescore", "latest", "--metrics", "rr@1", "-o", "mine").err == (
+        "error: mine: is there already; a report is a new folder. Name another one.\n"
+    )
+    assert ragtrial(capsys, "rescore", "latest").err == (
+        "error: nothing would change: give --labels, --metrics, or --set evaluators...\n"
+    )
+
+
+def test_labels_by_passage_alone_are_looked_up_in_the_documents(tmp_path: Path) -> None:
+    content = {"dataset": {"corpus": "documents", "queries": "prompt_queries.json", "match": "content"}}
+    queries = [{**QUERIES[1], "relevant_docs": [{"doc": "Soup keeps for three days in the fridge"}]}]
+    made = write_experiment(tmp_path, queries=queries, **content)
+    again, run = compared(made, [{**QUERIES[1], "relevant_docs": [{"doc": "in the fridge", "relevance": 2}]}])
+    assert numbers(again) == numbers(run)
+
+
+def test_qrels_score_queries_that_have_their_texts_from_the_report(tmp_path: Path) -> None:
+    made = write_experiment(tmp_path)
+    parent = run_experiment(made.config())
+    (tmp_path / "test.tsv").write_text("query-id\tcorpus-id\tscore\nkeep\tstorage.txt\t2\nnobody\td1\t1\n")
+    again = rescore(parent, tmp_path / "test.tsv")
+    assert [(query.id, query.text) for query in again.queries] == [("keep", QUERIES[1]["text"])]
+    made.write_queries([{**QUERIES[1], "relevant_docs": [{"doc": "storage.txt", "relevance": 2}]}])
+    assert again.settings[0].scores == run_experiment(made.config()).settings[0].scores
+
+
+def test_what_an_index_loses_by_new_labels_is_not_known_and_that_is_said(tmp_path: Path) -> None:
+    made = write_experiment(tmp_path, store={"kind": "chroma"})
+    parent = run_experiment(made.config())
+    again = rescore(parent, metrics="rr@2")
+    audit = again.settings[0].audit
+    assert audit is not None
+    assert audit.lost == {"rr@2": None}
+    assert audit.overlap == parent.settings[0].audit.overlap  # type: ignore[union-attr]
+    assert [one.code for one in again.warnings].count("audit-of-parent") == 1
+
+
+QRELS = "q1 0 d1 1\nq1 0 d2 0\nq2 0 d9 2\n"
+NEW_QRELS = "q1 0 d2 2\nq1 0 d3 1\nq2 0 d1 1\nq3 0 d1 1\n"
+RUN = "q1 Q0 d3 1 3.0 a\nq1 Q0 d2 2 2.0 a\nq1 Q0 d1 3 2.0 a\nq2 Q0 d1 1 1.0 a\nq2 Q0 d9 2 0.5 a\nq4 Q0 d1 1 1 a\n"
+
+
+def scored(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> Path:
+    write_files(folder, {"qrels.txt": QRELS, "new.txt": NEW_QRELS, "a.run": RUN})
+    arguments = ["score", str(folder / "qrels.txt"), str(folder / "a.run"), "-o", str(folder / "scored"), *options]
+    outcome = ragtrial(capsys, *arguments)
+    assert outcome.code == 0, outcome.err
+    return folder / "scored"
+
+
+@pytest.mark.parametrize("options", [(), ("--trec-compat",), ("--depth", "2"), ("--judged-only",)])
+def test_runs_of_other_tools_score_as_by_the_new_qrels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    report = load_report(scored(tmp_path, capsys, *options))
+    again = rescore(report, tmp_path / "new.txt")
+    assert again.parent == report.run_id
+    assert again.folder.parent == tmp_path
+    (tmp_path / "known.txt").write_text(NEW_QRELS.replace("q3 0 d1 1\n", ""))
+    arguments = ["score", str(tmp_path / "known.txt"), str(tmp_path / "a.run"), "-o", str(tmp_path / "fresh"), *options]
+    assert ragtrial(capsys, *arguments).code == 0
+    fresh = load_report(tmp_path / "fresh")
+    ours, theirs = again.settings[0], fresh.settings[0]
+    assert ours.scores == theirs.scores
+    assert ours.queries == theirs.queries
+    assert any(one.code == "not-ranked" for one in again.warnings)
+
+
+def test_what_was_cut_before_unjudged_hits_were_dropped_cannot_be_scored_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = load_report(scored(tmp_path, capsys, "--depth", "2", "--judged-only"))
+    with pytest.raises(InputError, match="which hits would move up by other labels was not kept"):
+        rescore(report, tmp_path / "new.txt")
+    with pytest.raises(CutoffError, match=r"ndcg@3: run .* kept only the first 2 hits"):
+        rescore(report, metrics="ndcg@3")
+    with pytest.raises(InputError, match="a report of `ragtrial score` has no config"):
+        rescore(report, overrides=["evaluators.relevance_threshold=2"])
+
+
+def test_a_report_whose_rankings_are_gone_is_refused(tmp_path: Path) -> None:
+    parent = run_experiment(write_experiment(tmp_path).config(), progress=Silent())
+    (parent.folder / "rankings" / "dense.jsonl.gz").unlink()
+    with pytest.raises(InputError, match=r"dense\.jsonl\.gz: cannot be read: No such file"):
+        rescore(parent, metrics="rr@1")
+    text = json.loads((parent.folder / "report.json").read_text())
+    assert text["parent"] is None

@@ -1,0 +1,271 @@
+"""From a search to a labelled query: by key in a terminal, and by option in a script."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora import write_rows
+from ragtrial.labelling.answers import new_id
+from ragtrial.labelling.overlay import read_overlay
+from small_experiment import CONFIG, LABELS, ragtrial, small_experiment
+
+Capture = pytest.CaptureFixture[str]
+TEXT = "how many days do parcels take"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+def labels() -> list[dict[str, Any]]:
+    return list(json.loads(Path("prompt_queries.json").read_text(encoding="utf-8"))["queries"])
+
+
+def order(capsys: Capture, text: str = TEXT) -> list[str]:
+    """The documents in the order in which they are found."""
+    (found,) = ragtrial(capsys, "search", "experiment.yaml", text, "--json").json
+    return [hit["doc"] for hit in found["hits"]]
+
+
+def test_graded_hits_become_a_new_query_with_judgments(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path)
+    documents = order(capsys)
+    arguments = ["search", "experiment.yaml", TEXT, "--grade", "1=3", "--grade", "3=0", "--tag", "new", "--who", "ada"]
+    made = ragtrial(capsys, *arguments)
+    assert made.code == 0, made.err
+    assert made.out.splitlines()[-1] == (
+        f"{tmp_path / 'prompt_queries.json'}: new query 'how-many-days-do-parcels-take', 2 judgments written; "
+        "it has 3 queries"
+    )
+    assert labels() == [
+        *LABELS["queries"],
+        {
+            "id": "how-many-days-do-parcels-take", "text": TEXT, "tags": ["new"],
+            "relevant_docs": [{"doc": documents[0], "relevance": 3}, {"doc": documents[2], "relevance": 0}],
+        },
+    ]  # fmt: skip
+    rows = [json.loads(line) for line in Path("prompt_queries.history.jsonl").read_text().splitlines()]
+    assert [(row["who"], row["action"]) for row in rows] == [("ada", "query"), ("ada", "add"), ("ada", "add")]
+    assert ragtrial(capsys, "validate", "experiment.yaml", "-q").code == 0
+
+
+def test_a_query_that_is_labelled_gets_more_judgments_and_shows_those_it_has(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path)
+    text = LABELS["queries"][1]["text"]  # type: ignore[index]
+    documents = order(capsys, text)
+    made = ragtrial(capsys, "search", "experiment.yaml", text, "--label", "--grade", "1=3", "--grade", "2=1", "--json")
+    assert made.code == 0, made.err
+    assert [hit["grade"] for hit in made.json["hits"]] == [1 if doc == "warranty.md" else None for doc in documents]
+    assert made.json["labels"]["query"] == "q2"
+    assert made.json["labels"]["is_new"] is False
+    assert {label["doc"]: label["relevance"] for label in labels()[1]["relevant_docs"]} == {
+        documents[0]: 3, documents[1]: 1, "warranty.md": 3 if documents[0] == "warranty.md" else 1,
+    }  # fmt: skip
+    wrong = ragtrial(capsys, "search", "experiment.yaml", text, "--grade", "1=3", "--id", "mine")
+    assert (
+        wrong.err.splitlines()[-1] == "error: the text is that of query 'q2'; it has an id, and its tags stay its own."
+    )
+
+
+def test_someone_without_labels_has_some_after_a_few_searches(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path)
+    Path("prompt_queries.json").unlink()
+    for number in range(3):
+        made = ragtrial(capsys, "search", "experiment.yaml", f"return item {number}", "--grade", "1=2", "-q")
+        assert made.code == 0, made.err
+    assert [query["id"] for query in labels()] == ["return-item-0", "return-item-1", "return-item-2"]
+    assert ragtrial(capsys, "run", "experiment.yaml", "-q").code == 0
+
+
+def test_labels_that_quote_are_added_with_quotes(tmp_path: Path, capsys: Capture) -> None:
+    quoting = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "returns.md", "quote": "thirty days"}]}]}
+    small_experiment(tmp_path, labels=quoting)
+    documents = order(capsys)
+    place = documents.index("shipping.txt") + 1
+    grades = ["--grade", f"{place}=3", "--quote", f"{place}=two days", "--grade", f"{place % 3 + 1}=0"]
+    made = ragtrial(capsys, "search", "experiment.yaml", TEXT, *grades)
+    assert made.code == 0, made.err
+    found = {label["doc"]: label for label in labels()[1]["relevant_docs"]}
+    assert found["shipping.txt"] == {
+        "doc": "shipping.txt", "relevance": 3, "quote": "two days", "start": 13, "end": 21,
+    }  # fmt: skip
+    other = found[documents[place % 3]]
+    assert other["quote"].strip() == other["quote"] != ""
+    assert ragtrial(capsys, "validate", "experiment.yaml", "--strict", "-q").code == 0
+
+
+def test_the_characters_of_a_passage_count_from_the_beginning_of_its_document(tmp_path: Path, capsys: Capture) -> None:
+    config = CONFIG.replace("{kind: document}", "{kind: fixed, size: 12, overlap: 0, unit: characters}")
+    small_experiment(tmp_path, config=config.replace("latency", "evaluators: {unit: span}\nlatency"))
+    (found,) = ragtrial(capsys, "search", "experiment.yaml", "arrive", "--json").json
+    hit = next(hit for hit in found["hits"] if hit["start"] > 0)
+    made = ragtrial(capsys, "search", "experiment.yaml", "arrive", "--grade", f"{hit['rank']}=1")
+    assert made.code == 0, made.err
+    (label,) = labels()[2]["relevant_docs"]
+    text = (tmp_path / "documents" / hit["doc"]).read_text(encoding="utf-8")
+    assert text[label["start"] : label["end"]] == label["quote"] == hit["text"].strip()
+
+
+def test_a_passage_may_be_typed_in_the_lines_in_which_it_is_shown(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path)
+    place = order(capsys).index("warranty.md") + 1
+    grades = ["--grade", f"{place}=3", "--quote", f"{place}=Warranty Batteries are  covered"]
+    made = ragtrial(capsys, "search", "experiment.yaml", TEXT, *grades)
+    assert made.code == 0, made.err
+    assert labels()[2]["relevant_docs"] == [
+        {"doc": "warranty.md", "relevance": 3, "quote": "Warranty Batteries are  covered"}
+    ]
+
+
+def test_labels_by_content_are_added_as_passages(tmp_path: Path, capsys: Capture) -> None:
+    config = CONFIG.replace("queries: prompt_queries.json}", "queries: prompt_queries.json, match: content}")
+    by_content = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "Return any item"}]}]}
+    small_experiment(tmp_path, config=config, labels=by_content)
+    place = order(capsys).index("shipping.txt") + 1
+    made = ragtrial(capsys, "search", "experiment.yaml", TEXT, "--grade", f"{place}=2")
+    assert made.code == 0, made.err
+    assert labels()[1]["relevant_docs"] == [{"doc": "Parcels take two days to arrive.", "relevance": 2}]
+
+
+def test_what_several_settings_find_is_asked_once(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, config=CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency"))
+    made = ragtrial(capsys, "search", "experiment.yaml", TEXT, "--grade", "1=1", "--json")
+    assert made.code == 0, made.err
+    documents = [hit["doc"] for hit in made.json["hits"]]
+    assert len(set(documents)) == len(documents)
+    assert [hit["rank"] for hit in made.json["hits"]] == list(range(1, len(documents) + 1))
+    assert {hit["score"] for hit in made.json["hits"]} == {None}
+
+
+def test_judgments_of_a_beir_folder_go_into_the_overlay(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path)
+    write_rows(tmp_path / "data" / "queries.jsonl", [{"_id": "b1", "text": TEXT}])
+    write_rows(tmp_path / "data" / "corpus.jsonl", [{"_id": f"d{n}", "title": "", "text": f"take {n}"} for n in (1, 2)])
+    (tmp_path / "data" / "qrels").mkdir()
+    (tmp_path / "data" / "qrels" / "test.tsv").write_text("b1\td1\t1\n")
+    config = CONFIG.replace("corpus: documents, queries: prompt_queries.json", "beir: data, overlay: mine.tsv")
+    Path("experiment.yaml").write_text(config)
+    made = ragtrial(capsys, "search", "experiment.yaml", TEXT, "--grade", "1=2", "--grade", "2=0", "-q")
+    assert made.code == 0, made.err
+    assert sorted(read_overlay("mine.tsv").values()) == [0, 2]
+    assert ragtrial(capsys, "run", "experiment.yaml", "-q").code == 0
+    other = ragtrial(capsys, "search", "experiment.yaml", "something else", "--grade", "1=2", "-q")
+    assert "has no judged query 'something else', and queries cannot be added to a BEIR folder" in other.err
+    Path("experiment.yaml").write_text(config.replace(", overlay: mine.tsv", ""))
+    without = ragtrial(capsys, "search", "experiment.yaml", TEXT, "--grade", "1=2", "-q")
+    assert without.err == "error: a BEIR folder stays as it is; name a file for labels of your own: dataset.overlay.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--grade", "9=1"], "there is no hit 9; they are 1 to 3."),
+        (["--grade", "1"], "--grade: '1' must be written HIT=..., the number of a hit first: 1=2."),
+        (["--grade", "1=good"], "--grade: the grade 'good' must be a whole number."),
+        (["--grade", "1=1", "--grade", "1=2"], "--grade: hit 1 stands twice."),
+        (["--grade", "1=1", "--quote", "2=x"], "the passage of hit 2 comes without a grade."),
+        (
+            ["--grade", "1=1", "--quote", "1=nowhere"],
+            "the passage 'nowhere' is not in the text of hit 1; it",
+        ),
+        (["--grade", "1=1", "--id", "q1"], "query 'q1' is there already."),
+        (["--label"], "there is no terminal to ask for grades in; give them: --grade HIT=GRADE."),
+        (["--tag", "x"], "--quote, --id, --tag and --who need --label or --grade."),
+    ],
+)
+def test_what_cannot_be_added_is_refused_and_nothing_is_written(
+    tmp_path: Path, capsys: Capture, arguments: list[str], told: str
+) -> None:
+    small_experiment(tmp_path)
+    made = ragtrial(capsys, "search", "experiment.yaml", TEXT, "-q", *arguments)
+    assert made.code == 2
+    assert told in made.err
+    assert labels() == LABELS["queries"]
+    assert not Path("prompt_queries.history.jsonl").exists()
+
+
+def test_labels_that_do_not_fit_the_documents_are_not_added_to(tmp_path: Path, capsys: Capture) -> None:
+    wrong = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "returns.md"}, {"doc": "gone.md"}]}]}
+    small_experiment(tmp_path, labels=wrong)
+    made = ragtrial(capsys, "search", "experiment.yaml", TEXT, "--grade", "1=1", "-q")
+    assert made.code == 2
+    assert "query '1' judges 'gone.md', which is not in the corpus" in made.err
+    assert labels() == wrong["queries"]
+
+
+@given(st.text(max_size=60), st.sets(st.text(max_size=8), max_size=5))
+def test_an_id_is_made_of_words_and_is_never_taken(text: str, taken: set[str]) -> None:
+    first = new_id(text, taken)
+    second = new_id(text, {*taken, first})
+    assert first not in taken
+    assert second not in {*taken, first}
+    assert first.strip()
+    assert not any(mark.isspace() for mark in first)
+
+
+def test_an_id_is_the_first_words_of_the_text() -> None:
+    assert new_id("How long can I send something back?", set()) == "how-long-can-i-send-something"
+    assert new_id("Größe?", {"größe"}) == "grösse"
+    assert new_id("???", {"query"}) == "query-2"
+
+
+def test_hits_are_graded_by_key_in_a_terminal(tmp_path: Path, capsys: Capture) -> None:
+    """Undo takes the last grade back, a key that means nothing says which do, and what was graded is written."""
+    pty = pytest.importorskip("pty", reason="there are no pseudo-terminals here")
+    small_experiment(tmp_path)
+    documents = order(capsys)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "ragtrial", "search", "experiment.yaml", TEXT, "--label"]
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=tmp_path)
+    try:
+        seen = ""
+        for awaited, key in [
+            ("1 of 3, 0 graded:", "3"), ("2 of 3, 1 graded:", "1"), ("3 of 3, 2 graded:", "u"),
+            ("2 of 3, 1 graded:", "x"), ("2 of 3, 1 graded:", " "), ("3 of 3, 1 graded:", "0"),
+        ]:  # fmt: skip
+            seen = await_text(ours, seen, awaited)
+            await_key(ours)
+            os.write(ours, key.encode())
+        await_text(ours, seen, "2 judgments written")
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(theirs)
+        os.close(ours)
+    assert {label["doc"]: label["relevance"] for label in labels()[2]["relevant_docs"]} == {
+        documents[0]: 3,
+        documents[2]: 0,
+    }
+
+
+def await_text(terminal: int, seen: str, awaited: str) -> str:
+    """Read until a text has come; what has come behind it."""
+    deadline = time.monotonic() + 60
+    while awaited not in seen:
+        assert time.monotonic() < deadline, seen
+        if select.select([terminal], [], [], 1)[0]:
+            seen += os.read(terminal, 4096).decode("utf-8", "replace")
+    return seen.partition(awaited)[2]
+
+
+def await_key(terminal: int) -> None:
+    """Wait until the program reads single keys: what is typed before is thrown away."""
+    import termios
+
+    deadline = time.monotonic() + 60
+    while termios.tcgetattr(terminal)[3] & termios.ICANON:
+        assert time.monotonic() < deadline, "no key is read"

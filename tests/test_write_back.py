@@ -1,0 +1,349 @@
+"""Labels written back: nothing but the new labels changes in the file, and nobody's work is lost."""
+
+from __future__ import annotations
+
+import json
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from label_texts import label_texts
+from ragtrial.dataset.json_places import extents
+from ragtrial.dataset.labels import load_prompt_queries
+from ragtrial.errors import LabelsError
+from ragtrial.labelling.changes import Change, Grade, NewQuery
+from ragtrial.labelling.history import history_file
+from ragtrial.labelling.json_edits import JsonText
+from ragtrial.labelling.label_edits import edited
+from ragtrial.labelling.write_back import LabelsConflictError, LabelsText, read_labels_text, write_back
+
+NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+
+LABELS = """\
+{
+  "prompt": "Answer {query} \\u2013 from {contexts}",
+  "queries": [
+    {"id": 7, "text": "How long can I send something back?", "tags": ["policy"],
+     "where": {"price": 1.50, "rank": 1e3},
+     "relevant_docs": [
+       {"doc": "returns.md", "relevance": 3, "quote": "within 30 days"},
+       {"doc": "old.md"}
+     ]},
+    {"id": "q2", "text": "Who pays?", "relevant_docs": []}
+  ]
+}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "prompt_queries.json"
+    path.write_text(LABELS, encoding="utf-8")
+    return path
+
+
+def written(file: Path, *changes: Change, base: LabelsText | None = None) -> str:
+    write_back(base or read_labels_text(file), changes, "ada", NOON)
+    return file.read_text(encoding="utf-8")
+
+
+def same_length(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    pairs = zip(one, other, strict=False)
+    return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def apart(old: str, new: str) -> tuple[str, str]:
+    """What stands in one text alone, between what both begin and end with."""
+    begin = same_length(old, new)
+    end = same_length(old[begin:][::-1], new[begin:][::-1])
+    return old[begin : len(old) - end], new[begin : len(new) - end]
+
+
+# worked examples
+
+
+def test_a_new_label_is_laid_out_like_the_one_before_it(file: Path) -> None:
+    changed = written(file, Grade("7", "fées.md", 0, quote='say "no"'))
+    assert changed == LABELS.replace(
+        '       {"doc": "old.md"}\n',
+        '       {"doc": "old.md"},\n       {"doc": "f\\u00e9es.md", "relevance": 0, "quote": "say \\"no\\""}\n',
+    )
+
+
+def test_the_first_label_of_a_query_is_laid_out_like_those_of_others(file: Path) -> None:
+    changed = written(file, Grade("q2", "costs.md", 2))
+    assert changed == LABELS.replace(
+        '"relevant_docs": []', '"relevant_docs": [\n       {"doc": "costs.md", "relevance": 2}\n     ]'
+    )
+
+
+def test_another_grade_changes_the_number_alone_or_adds_what_was_left_out(file: Path) -> None:
+    assert written(file, Grade("7", "returns.md", 1, quote="within 30 days")) == LABELS.replace(": 3,", ": 1,")
+    changed = written(file, Grade("7", "old.md", 0))
+    assert '{"doc": "old.md", "relevance": 0}' in changed
+
+
+def test_a_judgment_that_is_taken_back_goes_with_its_comma(file: Path) -> None:
+    changed = written(file, Grade("7", "old.md", None))
+    assert changed == LABELS.replace(',\n       {"doc": "old.md"}', "")
+    changed = written(file, Grade("7", "returns.md", None, quote="within 30 days"))
+    assert '"relevant_docs": []}' in changed
+    file.write_text(LABELS, encoding="utf-8")
+    changed = written(file, Grade("7", "returns.md", None, quote="within 30 days"))
+    assert changed == LABELS.replace('{"doc": "returns.md", "relevance": 3, "quote": "within 30 days"},\n       ', "")
+
+
+def test_a_new_query_stands_last_with_its_labels(file: Path) -> None:
+    changed = written(file, NewQuery("q3", "Is it free?", ("new",)), Grade("q3", "costs.md", 1))
+    assert changed == LABELS.replace(
+        '"relevant_docs": []}\n',
+        '"relevant_docs": []},\n    {"id": "q3", "text": "Is it free?", "relevant_docs": '
+        '[\n       {"doc": "costs.md", "relevance": 1}\n     ], "tags": ["new"]}\n',
+    )
+
+
+def test_labels_that_are_not_there_yet_are_begun(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "prompt_queries.json"
+    text = written(file, NewQuery("q1", "Why?"), Grade("q1", "a.md", 3), NewQuery("q2", "How?"), Grade("q2", "b.md", 1))
+    assert text == (
+        '{"queries": [\n'
+        '  {"id": "q1", "text": "Why?", "relevant_docs": [{"doc": "a.md", "relevance": 3}]},\n'
+        '  {"id": "q2", "text": "How?", "relevant_docs": [{"doc": "b.md", "relevance": 1}]}\n'
+        "]}\n"
+    )
+    assert len(load_prompt_queries(file).queries) == 2
+
+
+def test_dense_texts_and_those_of_windows_stay_what_they_are(file: Path) -> None:
+    dense = json.dumps(json.loads(LABELS), separators=(",", ":"), ensure_ascii=False)
+    file.write_text(dense, encoding="utf-8")
+    changed = written(file, Grade("q2", "a.md", 1), NewQuery("q3", "X?"), Grade("q3", "b.md", 2))
+    assert changed == json.dumps(json.loads(changed), separators=(",", ":"), ensure_ascii=False)
+    file.write_bytes(b"\xef\xbb\xbf" + LABELS.replace("\n", "\r\n").encode())
+    write_back(read_labels_text(file), [Grade("q2", "costs.md", 2), Grade("7", "x.md", 1)], "ada", NOON)
+    content = file.read_bytes()
+    assert content.startswith(b"\xef\xbb\xbf{\r\n")
+    assert content.count(b"\n") == content.count(b"\r\n") == LABELS.count("\n") + 3
+
+
+# properties
+
+
+@given(label_texts(), st.data())
+def test_a_label_that_is_added_is_all_that_is_new(text: str, data: st.DataObject) -> None:
+    value = json.loads(text)
+    index = data.draw(st.integers(0, len(value["queries"]) - 1))
+    query = str(value["queries"][index]["id"])
+    label = {"doc": "no such\u00e9 \"doc'", "relevance": 2, "quote": "a\nb"}
+    new, (done,) = edited(text, [Grade(query, str(label["doc"]), 2, quote="a\nb")])
+    value["queries"][index]["relevant_docs"].append(label)
+    assert json.loads(new) == value
+    assert (done.action, done.before, done.after) == ("add", None, label)
+    gone, came = apart(text, new)
+    assert gone.strip() == ""
+    assert all_but(new, ("queries", index, "relevant_docs", len(value["queries"][index]["relevant_docs"]) - 1)) == (
+        all_but(text, None)
+    )
+    assert "no such" in came
+
+
+@given(label_texts(), st.data())
+def test_another_grade_is_all_that_is_new(text: str, data: st.DataObject) -> None:
+    value = json.loads(text)
+    places = [(q, d) for q, row in enumerate(value["queries"]) for d, _ in enumerate(row["relevant_docs"])]
+    if not places:
+        return
+    index, place = data.draw(st.sampled_from(places))
+    label = value["queries"][index]["relevant_docs"][place]
+    grade = Grade(str(value["queries"][index]["id"]), str(label["doc"]), 77, quote=label.get("quote"))
+    new, done = edited(text, [grade])
+    for one in value["queries"][index]["relevant_docs"]:
+        if grade.speaks_of(one):
+            one["relevance"] = 77
+    assert json.loads(new) == value
+    assert {one.action for one in done} == {"change"}
+    assert edited(new, [grade]) == (new, [])
+
+
+@given(label_texts(), st.data())
+def test_a_judgment_that_is_taken_back_is_all_that_goes(text: str, data: st.DataObject) -> None:
+    value = json.loads(text)
+    places = [(q, d) for q, row in enumerate(value["queries"]) for d, _ in enumerate(row["relevant_docs"])]
+    if not places:
+        return
+    index, place = data.draw(st.sampled_from(places))
+    row = value["queries"][index]
+    label = row["relevant_docs"][place]
+    grade = Grade(str(row["id"]), str(label["doc"]), None, quote=label.get("quote"))
+    new, done = edited(text, [grade])
+    kept = [one for one in row["relevant_docs"] if not grade.speaks_of(one)]
+    assert len(done) == len(row["relevant_docs"]) - len(kept)
+    row["relevant_docs"] = kept
+    assert json.loads(new) == value
+    if len(done) == 1:
+        assert apart(text, new)[1] == ""
+
+
+@given(label_texts())
+def test_a_query_that_is_added_and_judged_leaves_every_other_character(text: str) -> None:
+    value = json.loads(text)
+    new, done = edited(text, [NewQuery("new", "Why\u2028?"), Grade("new", "d", 1)])
+    row = {"id": "new", "text": "Why\u2028?", "relevant_docs": [{"doc": "d", "relevance": 1}]}
+    value["queries"].append(row)
+    assert json.loads(new) == value
+    assert [one.action for one in done] == ["query", "add"]
+    assert apart(text, new)[0] == ""
+
+
+@given(label_texts())
+def test_extents_are_the_texts_of_the_values(text: str) -> None:
+    for path, place in extents(text).items():
+        value = json.loads(text)
+        for key in path:
+            value = value[key]
+        assert json.loads(text[place.start : place.end]) == value
+        assert place.begin <= place.start < place.end
+
+
+def all_but(text: str, left_out: tuple[str | int, ...] | None) -> dict[tuple[str | int, ...], str]:
+    """How every scalar is written, by its path."""
+    found = {}
+    for path, place in extents(text).items():
+        written_as = text[place.start : place.end]
+        inside = left_out is not None and path[: len(left_out)] == left_out
+        if not inside and written_as[0] not in "[{":
+            found[path] = written_as
+    return found
+
+
+# files, history, others
+
+
+def test_the_history_says_who_when_and_what_was_before(file: Path) -> None:
+    written(file, Grade("7", "old.md", 0), NewQuery("q3", "Why?"), Grade("q3", "a.md", 1), Grade("7", "old.md", 0))
+    written(file, Grade("7", "old.md", None))
+    assert history_file(file).name == "prompt_queries.history.jsonl"
+    rows = [json.loads(line) for line in history_file(file).read_text(encoding="utf-8").splitlines()]
+    common = {"when": "2026-01-31T12:00:00+00:00", "who": "ada", "file": "prompt_queries.json"}
+    assert rows == [
+        {**common, "query": "7", "action": "change", "before": {"doc": "old.md"},
+         "after": {"doc": "old.md", "relevance": 0}},
+        {**common, "query": "q3", "action": "query", "before": None,
+         "after": {"id": "q3", "text": "Why?", "relevant_docs": []}},
+        {**common, "query": "q3", "action": "add", "before": None, "after": {"doc": "a.md", "relevance": 1}},
+        {**common, "query": "7", "action": "remove", "before": {"doc": "old.md", "relevance": 0}, "after": None},
+    ]  # fmt: skip
+
+
+def test_what_changes_nothing_writes_nothing(file: Path) -> None:
+    before = file.stat().st_mtime_ns
+    written(file, Grade("7", "returns.md", 3, quote="within 30 days"), Grade("q2", "x", None))
+    assert file.stat().st_mtime_ns == before
+    assert not history_file(file).exists()
+
+
+def test_an_edit_of_another_query_is_kept(file: Path) -> None:
+    base = read_labels_text(file)
+    file.write_text(LABELS.replace('"Who pays?"', '"Who pays for it?"'), encoding="utf-8")
+    changed = written(file, Grade("7", "old.md", 2), base=base)
+    assert '"Who pays for it?"' in changed
+    assert '{"doc": "old.md", "relevance": 2}' in changed
+
+
+def test_an_edit_of_the_same_judgments_is_shown_and_not_overwritten(file: Path) -> None:
+    base = read_labels_text(file)
+    theirs = LABELS.replace('"doc": "old.md"', '"doc": "old.md", "relevance": 2')
+    file.write_text(theirs, encoding="utf-8")
+    with pytest.raises(LabelsConflictError) as error:
+        written(file, Grade("7", "old.md", 0), Grade("q2", "a.md", 1), base=base)
+    told = str(error.value).splitlines()
+    assert len(told) == 2
+    assert told[0].startswith(f"{file}: query '7' was ")
+    assert '{"doc": "old.md"}' in told[0]
+    assert '{"doc": "old.md", "relevance": 2}' in told[0]
+    assert told[0].endswith('the change is {"doc": "old.md", "relevance": 0}.')
+    assert told[1].endswith("nothing was written. Look at what is there now, and label these queries again.")
+    assert file.read_text(encoding="utf-8") == theirs
+    assert not history_file(file).exists()
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        LABELS.replace("How long can I", "Since when may I"),
+        LABELS.replace('"id": 7', '"id": 8'),
+    ],
+)
+def test_a_query_that_was_asked_otherwise_or_taken_out_meanwhile_is_a_conflict(file: Path, theirs: str) -> None:
+    base = read_labels_text(file)
+    file.write_text(theirs, encoding="utf-8")
+    with pytest.raises(LabelsConflictError):
+        written(file, Grade("7", "old.md", 0), base=base)
+    assert file.read_text(encoding="utf-8") == theirs
+
+
+def test_a_new_query_whose_id_somebody_else_took_meanwhile_is_a_conflict(file: Path) -> None:
+    base = read_labels_text(file)
+    written(file, NewQuery("q3", "Mine?"))
+    with pytest.raises(LabelsConflictError, match=r"query 'q3' was not there, it is .*Mine\?.* now"):
+        written(file, NewQuery("q3", "Yours?"), base=base)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ([Grade("7", "x.md", 2_000_000)], "relevance"),
+        ([Grade("7", " ", 1)], "is empty"),
+        ([Grade("7", "x.md", 1, start=3)], "comes without end"),
+        ([Grade("nobody", "x.md", 1)], "there is no query 'nobody' to be judged."),
+        ([NewQuery("7", "Again?")], "query '7' is there already."),
+        ([NewQuery("q9", "  ")], "query 'q9' needs a text"),
+    ],
+)
+def test_labels_that_would_be_invalid_are_refused_before_anything_is_written(
+    file: Path, changes: list[Change], told: str
+) -> None:
+    with pytest.raises(LabelsError, match=told):
+        written(file, *changes)
+    assert file.read_text(encoding="utf-8") == LABELS
+    assert [path.name for path in file.parent.iterdir()] == ["prompt_queries.json"]
+
+
+def test_labels_that_do_not_fit_the_documents_are_refused_before_anything_is_written(file: Path) -> None:
+    def check(labels: Any) -> None:
+        raise LabelsError(f"{len(labels.queries)} queries, and none fits")
+
+    with pytest.raises(LabelsError, match="2 queries, and none fits"):
+        write_back(read_labels_text(file), [Grade("7", "x.md", 1)], "ada", NOON, check)
+    assert file.read_text(encoding="utf-8") == LABELS
+
+
+def test_a_file_that_is_wrong_already_is_told_as_it_is_and_left(file: Path) -> None:
+    file.write_text(LABELS.replace('"text": "Who pays?", ', ""), encoding="utf-8")
+    before = file.read_bytes()
+    with pytest.raises(LabelsError, match=r"prompt_queries\.json:10:5: .*text"):
+        written(file, Grade("7", "x.md", 1))
+    assert file.read_bytes() == before
+
+
+def test_a_link_to_the_labels_stays_one(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "prompt_queries.json"
+    link.symlink_to(file)
+    written(link, Grade("7", "old.md", 2))
+    assert link.is_symlink()
+    assert stat.S_ISREG(file.stat().st_mode)
+    assert '"relevance": 2}' in file.read_text(encoding="utf-8")
+
+
+def test_unknown_keys_stay_where_they_are() -> None:
+    text = '{ "_note": [1.0, 2e5] , "queries":[{"id":"a","text":"t","x":{"y":1.10},"relevant_docs":[ ],"z":null}]}'
+    new, _ = edited(text, [Grade("a", "d", 1)])
+    assert new == text.replace("[ ]", '[{"doc": "d", "relevance": 1}]')
+    assert JsonText(new).value["queries"][0]["x"] == {"y": 1.1}
