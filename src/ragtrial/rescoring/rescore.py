@@ -224,7 +224,7 @@ class _Rescoring:
     def _judged(self) -> list[_Judged]:
         queries, options = self._labels.queries, self._options
         by_span = span_labels(queries, self._library) if options.unit == "span" else None
-        by_document = DocumentLabels.of(queries, self._library.ids) if by_span is None else None
+        by_document = DocumentLabels.of(queries, self._library.positions) if by_span is None else None
         if by_span is not None:
             self._cautions += whole_cautions(by_span)
         judged = []
