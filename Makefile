@@ -11,7 +11,7 @@ demo: $(VENV)/.demo
 	HF_HUB_OFFLINE=1 $(BIN)/ragtrial run configs/quickstart.yaml
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

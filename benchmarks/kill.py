@@ -2,10 +2,13 @@
 
     python benchmarks/kill.py [--kills 60] [--seed 0] [--documents 1500] [--json PATH]
 
-Every kill is a SIGKILL to a run of a Chroma and an exact setting in an empty workspace, beside the report of an earlier
-run. An unkilled run is the control: it tells how long each stage takes and which numbers are right. After each kill
-the same command runs to its end, and is compared with the control. Prints a table, and each promise that was not kept
-with what was seen; the exit code is then 1.
+Every kill is a SIGKILL to a run of every kind of retriever and refiner in an empty workspace, beside the report of an
+earlier run. An unkilled run is the control: it tells how long each stage takes and which numbers are right. After each
+kill the same command runs to its end, and is compared with the control. Prints a table, and each promise that was not
+kept with what was seen; the exit code is then 1.
+
+Runs are forked from this process, which has imported the libraries and uses none of them: a run takes as long as its
+work. The cross-encoder is a tiny one of the real class; its tokenizer is that of the extra `offline-model`.
 """
 
 from __future__ import annotations
@@ -18,67 +21,29 @@ import random
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+import traceback
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from killed_experiment import SHARED, write_experiment
 
 if TYPE_CHECKING:
     from chromadb.api.client import Client
 
-EMBEDDING = '''
-"""Counts words, and takes its time, as a model would. Notes every text that it is given."""
-
-import json
-import time
-import zlib
-from pathlib import Path
-
-CALLS = Path(__file__).with_name("calls.jsonl")
-
-
-def embed(texts):
-    with CALLS.open("a", encoding="utf-8") as calls:
-        calls.write(json.dumps(texts) + "\\n")
-    time.sleep(0.004)
-    return [vector(text) for text in texts]
-
-
-def vector(text):
-    counts = [0.0] * 64
-    for word in text.lower().split():
-        counts[zlib.crc32(word.encode()) % 64] += 1.0
-    return counts
-'''
-
-CONFIG = {
-    "experiment": "killed",
-    "dataset": {"corpus": "../documents", "queries": "prompt_queries.json"},
-    "chunker": {"kind": "recursive", "size": 120, "overlap": 0, "unit": "characters"},
-    "embedder": {"kind": "custom", "function": "embedding:embed", "batch_size": 32},
-    "retrievers": {
-        "approximate": {"kind": "dense", "top_k": 10, "store": {"kind": "chroma"}},
-        "exact": {"kind": "dense", "top_k": 5, "store": {"kind": "exact"}},
-    },
-    "output": {"directory": "results"},
-    "workspace": "workspace",
-    "latency": True,
-}
-"""Another top_k, so that the exact setting's rankings are not those that the index is compared with."""
-
-SHARED = ("prompt_queries.json", "config.json", "embedding.py")
-QUERIES = 60
 PARTIAL = ".partial-"
 
-STAGES = {
+STAGES: dict[str, str] = {
     "documents": "workspace/documents/",
     "chunks": "documents",
     "embeddings": "chunks",
@@ -87,6 +52,15 @@ STAGES = {
     "latency": "retrieval (approximate)",
     "audit": "latency (approximate)",
     "exact setting": "reach (approximate)",
+    "words": "latency (exact)",
+    "mine": "latency (words)",
+    "made": "latency (mine)",
+    "theirs": "retrieval (made)",
+    "fused": "latency (theirs)",
+    "wordings": "latency (fused)",
+    "unlike": "latency (wordings)",
+    "whole": "latency (unlike)",
+    "reranked": "latency (whole)",
     "report": "results/killed/",
 }
 """Each stage, in order, and what shows that it begins: the line of the one before it, or a half-made folder there."""
@@ -110,23 +84,82 @@ class Kill:
     failures: list[str] = field(default_factory=list)
 
 
+def forked(work: Callable[[], object], out: int = 1, err: int = 2) -> int:
+    """A process that does this ``work`` and ends; its id. Called before this process has threads of its own."""
+    sys.stdout.flush()
+    process = os.fork()
+    if process:
+        return process
+    code = 1
+    try:
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
+        work()
+        code = 0
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    except BaseException:  # noqa: BLE001  # whatever it is, this copy of the process goes no further
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def import_libraries() -> None:
+    """What runs would import one by one."""
+    import bm25s  # noqa: F401
+    import chromadb  # noqa: F401
+    import sentence_transformers  # noqa: F401
+
+    import ragtrial.cli.run_command
+    import ragtrial.experiment  # noqa: F401
+
+
+def apart(work: Callable[[], Iterator[str]]) -> list[str]:
+    """What ``work`` yields in a process of its own, and what it says on stderr if it fails."""
+    read, write = os.pipe()
+    process = forked(lambda: print("\n".join(work())), write, write)
+    os.close(write)
+    with os.fdopen(read, encoding="utf-8") as told:
+        lines = [line.rstrip("\n") for line in told]
+    os.waitpid(process, 0)
+    return [line for line in lines if line]
+
+
+def run_command(config: Path) -> None:
+    from ragtrial.__main__ import main as ragtrial
+
+    sys.argv = ["ragtrial", "run", str(config)]
+    ragtrial()
+
+
 class Run:
-    """The command in a process of its own, watched from outside."""
+    """The command in a process of its own, watched from outside: the process is the run itself."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.lines: list[str] = []
-        # Not killed with a shell or a parent between: the process is the run itself.
-        command = [sys.executable, "-m", "ragtrial", "run", str(folder / "config.json")]
-        self._out = (folder / "stdout.txt").open("w")
-        self.process = subprocess.Popen(command, stdout=self._out, stderr=subprocess.PIPE, text=True)
-        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._code: int | None = None
+        read, write = os.pipe()
+        with (folder / "stdout.txt").open("w") as out:
+            self._process = forked(partial(run_command, folder / "config.json"), out.fileno(), write)
+        os.close(write)
+        self._reader = threading.Thread(target=self._read, args=(read,), daemon=True)
         self._reader.start()
 
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.lines.append(line.rstrip("\n"))
+    def _read(self, pipe: int) -> None:
+        with os.fdopen(pipe, encoding="utf-8", errors="replace") as told:
+            for line in told:
+                self.lines.append(line.rstrip("\n"))
+
+    @property
+    def is_over(self) -> bool:
+        if self._code is None:
+            process, status = os.waitpid(self._process, os.WNOHANG)
+            self._code = os.waitstatus_to_exitcode(status) if process else None
+        return self._code is not None
 
     def begun(self, stage: str) -> bool:
         """Whether ``stage`` has begun."""
@@ -138,19 +171,20 @@ class Run:
     def wait_for(self, stage: str) -> bool:
         """Wait until ``stage`` begins; False if the run ends before."""
         while not self.begun(stage):
-            if self.process.poll() is not None:
+            if self.is_over:
                 return False
             time.sleep(0.0005)
         return True
 
     def end(self, number: int | None = None) -> int:
         """Wait for the end, which a signal brings; the exit code."""
-        if number is not None:
-            self.process.send_signal(number)
-        code = self.process.wait(timeout=300)
+        if number is not None and not self.is_over:
+            os.kill(self._process, number)
+        while not self.is_over:
+            time.sleep(0.002)
         self._reader.join()
-        self._out.close()
-        return code
+        assert self._code is not None
+        return self._code
 
 
 def half_made(folder: Path, *, deep: bool = True) -> Iterator[str]:
@@ -162,37 +196,19 @@ def half_made(folder: Path, *, deep: bool = True) -> Iterator[str]:
             yield path.relative_to(folder).as_posix()
 
 
-def write_experiment(folder: Path, documents: int) -> None:
-    """Short documents of random words, the seed being fixed; queries are words of one document each."""
-    words = [f"word{number}" for number in range(2_000)]
-    drawn = random.Random(0)
-    texts = [" ".join(drawn.choices(words, k=drawn.randint(15, 50))) + "." for _ in range(documents)]
-    queries = []
-    for number in range(QUERIES):
-        document = drawn.randrange(documents)
-        text = " ".join(drawn.sample(texts[document].rstrip(".").split(), 6))
-        queries.append({"id": f"q{number}", "text": text, "relevant_docs": [{"doc": f"{document}.txt"}]})
-    folder.mkdir()
-    (folder.parent / "documents").mkdir()
-    for number, text in enumerate(texts):
-        (folder.parent / "documents" / f"{number}.txt").write_text(text)
-    (folder / "prompt_queries.json").write_text(json.dumps({"queries": queries}))
-    (folder / "config.json").write_text(json.dumps(CONFIG))
-    (folder / "embedding.py").write_text(EMBEDDING)
-
-
 class Control:
     """An unkilled run: its numbers, and how long each stage takes."""
 
     def __init__(self, folder: Path, documents: int) -> None:
         self.folder = folder
-        write_experiment(folder, documents)
+        os.waitpid(forked(partial(write_experiment, folder, documents)), 0)
         begins = self._timed()
         self.seconds = {
             stage: end - begin for (stage, begin), end in zip(begins.items(), [*begins.values()][1:], strict=False)
         }
         (self.report_folder,) = reports(folder)
         self.report = report_of(self.report_folder)
+        self.asked = asked_questions(folder)
         self.texts = set(embedded_texts(folder)) - {query["text"] for query in self.report["queries"]}
 
     def _timed(self) -> dict[str, float]:
@@ -201,19 +217,26 @@ class Control:
             if not run.wait_for(stage):
                 sys.exit(f"the control did not come to {stage}: {run.lines}")
             begins[stage] = time.monotonic()
-        while not (self.folder / "results" / "killed" / "latest").exists() and run.process.poll() is None:
+        while not (self.folder / "results" / "killed" / "latest").exists() and not run.is_over:
             time.sleep(0.0005)
         begins["end"] = time.monotonic()
         if code := run.end():
             sys.exit(f"the control ended with {code}: {run.lines}")
         return begins
 
-    def copy(self, folder: Path) -> None:
-        """The same experiment in an empty workspace, and the control's report as that of an earlier run."""
+    def copy(self, folder: Path, *, reranks: bool) -> None:
+        """The same experiment in an empty workspace, and the control's report as that of an earlier run.
+
+        Loading the cross-encoder takes as long as all the rest: it is left out of runs that are killed before.
+        """
         (folder / "results").mkdir(parents=True)
         for name in SHARED:
             shutil.copy2(self.folder / name, folder / name)
         shutil.copytree(self.folder / "results", folder / "results", dirs_exist_ok=True)
+        if not reranks:
+            config = json.loads((folder / "config.json").read_text())
+            del config["retrievers"]["reranked"]
+            (folder / "config.json").write_text(json.dumps(config))
 
 
 def reports(folder: Path) -> list[Path]:
@@ -247,6 +270,24 @@ def cached_keys(folder: Path) -> set[bytes]:
                 made = database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'vectors'").fetchone()
                 if made[0]:
                     found |= {bytes(key) for (key,) in database.execute("SELECT key FROM vectors")}
+    return found
+
+
+def asked_questions(folder: Path) -> Counter[str]:
+    """How often the function that finds documents was asked each question."""
+    path = folder / "asked.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return Counter(text for line in lines for text in json.loads(line))
+
+
+def answered_questions(folder: Path) -> set[str]:
+    """The questions whose answers are kept whole: a checksum stands before each."""
+    found = set()
+    for path in (folder / "workspace" / "answers").glob("*.jsonl"):
+        for line in path.read_bytes().split(b"\n"):
+            checksum, _, content = line.partition(b" ")
+            if content and checksum == b"%08x" % zlib.crc32(content):
+                found.add(json.loads(content)["query"])
     return found
 
 
@@ -294,9 +335,10 @@ def comparison_faults(report: Any, control: Any) -> Iterator[str]:
     if report["failures"] or report["dataset"] != control["dataset"]:
         yield f"failures: {report['failures']}, dataset: {report['dataset']}"
     made, wanted = ({one["name"]: one for one in each["settings"]} for each in (report, control))
-    for part in ("scores", "queries", "counts", "health", "index"):
-        if made["exact"][part] != wanted["exact"][part]:
-            yield f"the exact setting has other {part}"
+    parts = ("scores", "queries", "counts", "health", "index")
+    names = sorted(wanted.keys() - {"approximate"} - ({"reranked"} - made.keys()))
+    differing = [(name, part) for name in names for part in parts if made[name][part] != wanted[name][part]]
+    yield from (f"the setting {name} has other {part}" for name, part in differing)
     one, other = made["approximate"], wanted["approximate"]
     if one["index"]["vectors"] != other["index"]["vectors"] or one["health"] != other["health"]:
         yield f"the index is described as {one['index']}, {one['health']}"
@@ -316,7 +358,7 @@ def comparison_faults(report: Any, control: Any) -> Iterator[str]:
 def kill(control: Control, number: int, stage: str, drawn: random.Random, folder: Path) -> Kill | None:
     """One kill at a random moment of ``stage``, and the run after it; None if the run was quicker than the kill."""
     made = Kill(number, stage, drawn.uniform(0, control.seconds[stage]))
-    control.copy(folder)
+    control.copy(folder, reranks=stage in ("reranked", "report"))
     run = Run(folder)
     if run.wait_for(stage):
         time.sleep(made.after)
@@ -324,7 +366,8 @@ def kill(control: Control, number: int, stage: str, drawn: random.Random, folder
     if code != -signal.SIGKILL:
         return None
     _examine_killed(made, control, folder)
-    cached, finished = cached_keys(folder), finished_stages(folder)
+    cached, finished, answered = cached_keys(folder), finished_stages(folder), answered_questions(folder)
+    asked = asked_questions(folder)
     before, calls = reports(folder), len(calls_of(folder))
     old = {report.name: files_of(report) for report in before}
     made.cached = len(cached)
@@ -336,6 +379,8 @@ def kill(control: Control, number: int, stage: str, drawn: random.Random, folder
         made.failures.append(f"resumed: exit code {code}: {again.lines[-5:]}")
         return made
     kept = [f"embedded again: {what}" for what in _embedded_again(calls_of(folder)[calls:], cached, control)]
+    again_asked = asked_questions(folder) - asked
+    kept += [f"asked again: {text}" for text in answered if again_asked[text] >= control.asked[text]]
     seals = finished_stages(folder)
     kept += [f"made again: {name}" for name, seal in finished.items() if seals.get(name) != seal]
     made.kept = not kept
@@ -346,7 +391,8 @@ def kill(control: Control, number: int, stage: str, drawn: random.Random, folder
         made.unreachable += sum(
             (one["audit"] or {"unreachable": 0})["unreachable"] for one in report_of(report)["settings"]
         )
-    equal += index_faults(folder, control.report["settings"][0]["health"]["vectors"])
+    vectors = next(one["health"]["vectors"] for one in control.report["settings"] if one["name"] == "approximate")
+    equal += apart(partial(index_faults, folder, vectors))
     made.equal = not equal
     left = list(half_made(folder))
     made.clean = not left
@@ -405,7 +451,8 @@ def table(kills: Sequence[Kill], seconds: dict[str, float]) -> str:
 MEANING = """\
 half-made  something stood unfinished when the run was killed: it was killed inside a stage, not between two
 resumed    the same command then ended with exit code 0
-kept       no text whose vector was committed was embedded again (but one, as a probe), no finished stage made again
+kept       no text whose vector was committed was embedded again (but one, as a probe), no finished stage made again,
+           no question asked again whose answer was kept
 equal      the exact setting's numbers are the control's; the index has all vectors, and its audit is in the report
 clean      nothing half-made is left in the workspace or among the reports
 intact     earlier reports are what they were, and `latest` always names a whole report"""
@@ -420,6 +467,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="keep the folders of kills after which something was wrong")
     options = parser.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"
+    import_libraries()
     drawn = random.Random(options.seed)
     kills: list[Kill] = []
     start = time.monotonic()

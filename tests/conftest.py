@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import logging
 import os
 from collections.abc import Iterator
@@ -24,24 +25,64 @@ os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.pop("RAGTRIAL_WORKSPACE", None)
 
-settings.register_profile("ragtrial", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("ragtrial", deadline=None, derandomize=True, print_blob=True, max_examples=50)
+settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=1_000)
 settings.load_profile("ragtrial")
+"""`pytest --hypothesis-profile thorough` draws other examples each time, and many of them."""
 
 ROOT = Path(__file__).parents[1]
 
+LONGEST_FIRST = (
+    "test_contextual_page.py",
+    "test_guides.py",
+    "test_kill.py",
+    "test_readme.py",
+    "test_network.py",
+    "test_chunkers_page.py",
+    "test_signals.py",
+    "test_attainable.py",
+    "test_chunkers.py",
+    "test_public_data.py",
+    "test_memory.py",
+    "test_upkeep.py",
+    "test_repair.py",
+    "test_concurrency.py",
+    "test_end_to_end.py",
+    "test_plan.py",
+)
+"""Files that take long. Workers are given whole files: one that is begun last would keep the others waiting."""
 
-def pytest_configure() -> None:
-    """The compiled code is that of the sources as they are, where there is a C compiler."""
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The compiled code is that of the sources as they are, where there is a C compiler.
+
+    So is the bytecode, which a machine may not write by itself: hundreds of processes would each compile the sources.
+    """
+    if hasattr(config, "workerinput"):
+        return
+    compileall.compile_dir(ROOT / "src", quiet=2)
     from ragtrial.compiled import building
 
     if building.compiler() and building.sources() and not building.is_current():
         building.build()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The project's top folder."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace for runs on the sample data with the real model, of all workers: each text is embedded once."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-workspace"
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.metrics import Metric, Scores, parse_metric
@@ -41,7 +41,6 @@ def promising(draw: st.DrawFn) -> tuple[tuple[str, ...], dict[str, int]]:
 
 
 @pytest.mark.parametrize("name", OF_DOCUMENTS)
-@settings(max_examples=200)
 @given(data=st.data(), drawn=promising(), threshold=st.integers(1, 3), pooled=st.booleans())
 def test_no_ranking_beats_what_is_attainable(
     name: str, data: st.DataObject, drawn: tuple[tuple[str, ...], dict[str, int]], threshold: int, pooled: bool
@@ -60,7 +59,6 @@ def test_no_ranking_beats_what_is_attainable(
 
 
 @pytest.mark.parametrize("name", sorted(IDEALS.keys() & set(OF_DOCUMENTS)))
-@settings(max_examples=60)
 @given(data=st.data(), known=labels(), threshold=st.integers(1, 3), pooled=st.booleans())
 def test_the_best_of_all_rankings_of_judged_documents_reaches_it(
     name: str, data: st.DataObject, known: dict[str, int], threshold: int, pooled: bool

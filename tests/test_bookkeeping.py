@@ -22,7 +22,7 @@ from hypothesis.extra import numpy as arrays
 
 from corpora import write_files
 from limits import full_disk
-from ragtrial.storage.arrays import read_array, write_array, write_rows
+from ragtrial.storage.arrays import map_file, read_array, write_array, write_rows
 from ragtrial.storage.digests import FileDigests
 from ragtrial.storage.fingerprints import file_digest
 from ragtrial.storage.presence import Presence
@@ -401,6 +401,16 @@ def test_rows_are_written_block_by_block_and_read_only(tmp_path: Path) -> None:
         found[0, 0] = 1
 
 
+@pytest.mark.parametrize("length", [100, 100_000])
+def test_an_array_that_is_read_or_mapped_cannot_be_changed(tmp_path: Path, length: int) -> None:
+    write_array(tmp_path / "a.npy", np.arange(length))
+    (tmp_path / "b.bin").write_bytes(np.arange(length).tobytes())
+    for found in (read_array(tmp_path / "a.npy"), map_file(tmp_path / "b.bin", np.dtype(np.int64), length)):
+        assert found.tolist() == list(range(length))
+        with pytest.raises(ValueError, match="read-only"):
+            found[0] = 1
+
+
 def test_no_rows_are_an_array_without_any(tmp_path: Path) -> None:
     write_rows(tmp_path / "a.npy", [], (0, 4))
     found = read_array(tmp_path / "a.npy")
@@ -423,9 +433,10 @@ def test_what_is_no_array_is_a_value_error(tmp_path: Path, content: bytes) -> No
         read_array(tmp_path / "a.npy")
 
 
-def test_an_array_that_was_cut_is_a_value_error(tmp_path: Path) -> None:
-    write_array(tmp_path / "a.npy", np.arange(100))
+@pytest.mark.parametrize(("length", "fault"), [(100, "npy ends after 799 of 800 bytes"), (100_000, "mmap length")])
+def test_an_array_that_was_cut_is_a_value_error(tmp_path: Path, length: int, fault: str) -> None:
+    write_array(tmp_path / "a.npy", np.arange(length))
     content = (tmp_path / "a.npy").read_bytes()
     (tmp_path / "a.npy").write_bytes(content[:-1])
-    with pytest.raises(ValueError, match="mmap length"):
+    with pytest.raises(ValueError, match=fault):
         read_array(tmp_path / "a.npy")

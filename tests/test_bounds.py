@@ -76,7 +76,7 @@ def labelled(case: Scenario, more: Sequence[Mapping[str, int]]) -> Scenario:
     return Scenario(case.rankings * len(more), tuple({**case.labels[0], **one} for one in more), (True,) * len(more))
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(drawn=partly_judged(), metrics=metrics_with_bounds(), pooled=st.booleans(), threshold=st.integers(-1, 3))
 def test_the_bounds_are_the_extremes_over_all_labellings(
     drawn: tuple[Scenario, int], metrics: list[Metric], pooled: bool, threshold: int

@@ -40,12 +40,12 @@ def test_every_metric_of_passages_is_on_the_page(root: Path) -> None:
     assert named == set(OF_SPANS)
 
 
-def test_the_finding_on_the_sample_data_holds(page: str, root: Path, tmp_path: Path) -> None:
+def test_the_finding_on_the_sample_data_holds(page: str, root: Path, tmp_path: Path, shared_workspace: Path) -> None:
     """Of the three settings that it rests on.
 
     Machines differ in the last bits of vectors, so a passage may be found one rank earlier or later.
     """
-    places = {"output.directory": tmp_path / "results", "workspace": tmp_path / "workspace", "latency": "false"}
+    places = {"output.directory": tmp_path / "results", "workspace": shared_workspace, "latency": "false"}
     config = load_config(root / "configs" / "chunking.yaml", [f"{key}={value}" for key, value in places.items()])
     retrievers = {name: config.retrievers[name] for name in ("whole-documents", "sections-250", "tokens-64")}
     report = run_experiment(config.model_copy(update={"retrievers": retrievers}))

@@ -74,7 +74,7 @@ OPTIONS = {
 }
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(
     content=files(trec_rows()) | files(trec_rows(is_sound=False)),
     order=st.sampled_from(["score", "trec", "rank", "file"]),
@@ -85,7 +85,7 @@ def test_trec_runs_are_read_as_in_python(content: bytes, order: str, options: di
     assert one == other
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     content=files(msmarco_rows()) | files(msmarco_rows(is_sound=False)),
     order=st.sampled_from(["rank", "file"]),
@@ -149,7 +149,7 @@ def test_any_bytes_are_read_as_in_python(content: bytes, options: dict[str, Any]
 VALUES = st.sampled_from([0.0, -0.0, 1.5, -2.0, -1e300, math.inf, -math.inf]) | st.floats(-9, 9)
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(
     rows=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9), VALUES), unique_by=lambda row: row[:2])
     | st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9), VALUES)),

@@ -15,24 +15,36 @@ import yaml
 from ragtrial.context import ContextOptions
 
 _BLOCK = re.compile(r"^```(?P<language>sh|python)\n(?P<code>.*?)^```$(\n\n^```text\n(?P<shown>.*?)^```$)?", re.M | re.S)
-SHIPPED = ("configs", "data", "prompt_queries.json")
+AREA = "account-and-app"
+"""The part of the sample data that the page is run on: it shows one document, which is there."""
 
 
-def run(code: str, language: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run(code: str, language: str, folder: Path, workspace: Path) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "COLUMNS": "100"}
+    environment = {**os.environ, "PATH": path, "COLUMNS": "100", "RAGTRIAL_WORKSPACE": str(workspace)}
     command = [sys.executable, "-c", code] if language == "python" else ["bash", "-euc", code]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
-def test_every_command_of_the_page_runs_and_prints_what_it_shows(root: Path, tmp_path: Path) -> None:
-    for name in SHIPPED:
-        copied = shutil.copytree if (root / name).is_dir() else shutil.copy
-        copied(root / name, tmp_path / name)
-    shutil.rmtree(tmp_path / "configs" / ".ragtrial", ignore_errors=True)
+def copy_area(root: Path, folder: Path) -> None:
+    """The configs, the documents of the area, and the labels of these."""
+    shutil.copytree(root / "configs", folder / "configs", ignore=shutil.ignore_patterns(".ragtrial", "__pycache__"))
+    with (folder / "configs" / "contextual.yaml").open("a", encoding="utf-8") as config:
+        config.write("latency: false\n")  # the page says nothing of it
+    shutil.copytree(root / "data" / "support" / AREA, folder / "data" / "support" / AREA)
+    labels = json.loads((root / "prompt_queries.json").read_text(encoding="utf-8"))
+    for query in labels["queries"]:
+        query["relevant_docs"] = [doc for doc in query["relevant_docs"] if doc["doc"].startswith(f"{AREA}/")]
+    (folder / "prompt_queries.json").write_text(json.dumps(labels), encoding="utf-8")
+
+
+def test_every_command_of_the_page_runs_and_prints_what_it_shows(
+    root: Path, tmp_path: Path, shared_workspace: Path
+) -> None:
+    copy_area(root, tmp_path)
     printed = ""
     for block in _BLOCK.finditer((root / "docs" / "contextual-text.md").read_text(encoding="utf-8")):
-        done = run(block["code"], block["language"], tmp_path)
+        done = run(block["code"], block["language"], tmp_path, shared_workspace)
         assert done.returncode == 0, done.stderr
         assert block["shown"] in (None, done.stdout), done.stdout
         printed += done.stdout

@@ -10,6 +10,8 @@ import pytest
 from experiments import Experiment, write_experiment
 from ragtrial.cli.outcome import run as command
 from ragtrial.experiment import run_experiment
+from ragtrial.hub import RetrievalEvaluator
+from ragtrial.planning import plan_work
 
 SEARCH = """
 import json
@@ -90,6 +92,23 @@ def test_a_skipped_query_is_in_no_mean_and_the_same_command_asks_for_it_alone(tm
     again = run_experiment(made.config())
     assert asked(tmp_path)[before:] == [["Which soup is blended until it is smooth?"]]
     assert again.setting("mine").scores["recall@3"].n == 3
+
+
+def test_a_plan_says_that_skipped_questions_will_be_asked_again(tmp_path: Path) -> None:
+    """Of the setting, and of one that is made of it; not of one that has nothing to do with it."""
+    made = experiment(tmp_path, on_error="skip")
+    (tmp_path / "trouble").write_text("raise")
+    both = ("retrievers.both={kind: fusion, of: [mine, dense]}",)
+    run_experiment(made.config(*both))
+    planned = plan_work(RetrievalEvaluator(made.config(*both)))
+    why = "1 question that was skipped will be asked again"
+    assert [(node.what, node.why, node.amount.to_do) for node in planned.to_do] == [
+        ("mine (custom)", why, 1),
+        ("both (fusion)", why, 1),
+    ]
+    (tmp_path / "trouble").unlink()
+    run_experiment(made.config(*both))
+    assert plan_work(RetrievalEvaluator(made.config(*both))).to_do == []
 
 
 def test_a_secret_among_the_options_is_in_no_report_and_in_nothing_that_is_kept(

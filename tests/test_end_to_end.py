@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial import ExperimentConfig, Report, RetrievalEvaluator, load_config, run_experiment
+from ragtrial import Report, RetrievalEvaluator, load_config, run_experiment
+from ragtrial.config import ExperimentConfig
 from ragtrial.records import Mean
 from ragtrial.report import read_lines
 from ragtrial.report_parts import SettingPart
@@ -18,14 +19,9 @@ Load = Callable[..., ExperimentConfig]
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("workspace")
-
-
-@pytest.fixture(scope="module")
-def load(root: Path, workspace: Path) -> Load:
+def load(root: Path, shared_workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Load:
     """The sample config with overrides, working in a folder of the tests'."""
-    places = (f"workspace={workspace}", f"output.directory={workspace / 'results'}")
+    places = (f"workspace={shared_workspace}", f"output.directory={tmp_path_factory.mktemp('results')}")
     return lambda *overrides: load_config(root / "configs" / "quickstart.yaml", [*places, *overrides])
 
 

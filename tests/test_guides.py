@@ -25,14 +25,15 @@ _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE |
 
 @dataclass(frozen=True)
 class Place:
-    """A copy of the sample data and configs. All guides share a workspace: chunks of 200 are embedded once."""
+    """A copy of the sample data and configs."""
 
     folder: Path
+    workspace: Path
 
     def run(self, *command: str) -> str:
         """What a command printed that ended well."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        environment = {**os.environ, "PATH": path, "COLUMNS": "160", "RAGTRIAL_WORKSPACE": str(self.folder / "kept")}
+        environment = {**os.environ, "PATH": path, "COLUMNS": "160", "RAGTRIAL_WORKSPACE": str(self.workspace)}
         done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -53,7 +54,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
+def place(root: Path, tmp_path_factory: pytest.TempPathFactory, shared_workspace: Path) -> Place:
     folder = tmp_path_factory.mktemp("guides")
     for name in ("configs", "data"):
         shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns(".ragtrial", "__pycache__"))
@@ -61,7 +62,7 @@ def place(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
     for guide in GUIDES:  # latency takes as long as all the rest, and no guide shows it
         with (folder / "configs" / f"{guide}.yaml").open("a", encoding="utf-8") as config:
             config.write("latency: false\n")
-    return Place(folder)
+    return Place(folder, shared_workspace)
 
 
 def blocks(root: Path, guide: str, language: str) -> list[str]:

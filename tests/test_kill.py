@@ -17,7 +17,11 @@ from commands import LONGEST, commands_of
 from experiments import write_experiment
 from ragtrial.storage.presence import only_writer
 
-STAGES = ["documents", "chunks", "embeddings", "index", "retrieval", "latency", "audit", "exact setting", "report"]
+STAGES = [
+    *("documents", "chunks", "embeddings", "index", "retrieval", "latency", "audit", "exact setting"),
+    *("words", "mine", "made", "theirs", "fused", "wordings", "unlike", "whole", "reranked", "report"),
+]
+"""Those after the exact setting are settings: BM25, a function, a run file, a collection, and each refiner."""
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +30,8 @@ def kills(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any
     benchmark, made = root / "benchmarks" / "kill.py", tmp_path_factory.mktemp("kills") / "kills.json"
     if not benchmark.exists():
         pytest.skip("the benchmarks are not part of this distribution")
-    options = ["--kills", str(len(STAGES)), "--documents", "300", "--json", str(made)]
-    subprocess.run([sys.executable, str(benchmark), *options], capture_output=True, check=False, timeout=4 * LONGEST)
+    options = ["--kills", str(len(STAGES)), "--documents", "200", "--json", str(made)]
+    subprocess.run([sys.executable, str(benchmark), *options], capture_output=True, check=False, timeout=10 * LONGEST)
     found: dict[str, Any] = json.loads(made.read_text(encoding="utf-8"))
     return {kill["stage"]: kill for kill in found["kills"]}
 
@@ -45,7 +49,7 @@ def test_kills_leave_something_to_go_on_with(kills: dict[str, Any]) -> None:
     assert any(kill["half_made"] for kill in kills.values())
     later = STAGES[STAGES.index("index") :]
     assert min(kills[stage]["cached"] for stage in later) >= kills["chunks"]["cached"] == 0
-    assert kills["report"]["cached"] > 500
+    assert kills["report"]["cached"] > 300
 
 
 def test_what_killed_runs_left_goes_and_what_is_being_written_stays(tmp_path: Path) -> None:

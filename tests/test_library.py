@@ -114,7 +114,7 @@ def test_a_corpus_of_white_space_has_no_chunks(tmp_path: Path) -> None:
     assert (len(chunks), list(IndexedTexts(chunks).indexed_texts())) == (0, [])
 
 
-def test_columns_of_chunks_are_mapped_and_cannot_be_changed(tmp_path: Path) -> None:
+def test_columns_of_chunks_cannot_be_changed(tmp_path: Path) -> None:
     chunks = chunks_of(tmp_path, library_of(tmp_path, {"a": "one two"}), [(0, Span(0, 3)), (0, Span(4, 7))])
     assert chunks.document.dtype == np.int32
     assert chunks.start.dtype == chunks.end.dtype == np.int64

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,8 @@ import ragtrial
 from ragtrial.cli.group import COMMANDS
 
 PUBLIC = [
-    "ExperimentConfig", "ExperimentResults", "Hit", "Judgment", "PromptQueries", "Query", "QueryResult",
-    "RagtrialError", "Report", "RetrievalEvaluator", "load_config", "load_prompt_queries", "load_report",
+    "ExperimentResults", "Hit", "Judgment", "PromptQueries", "Query", "QueryResult",
+    "RagtrialError", "Report", "RetrievalEvaluator", "compare", "load_config", "load_prompt_queries", "load_report",
     "run_experiment",
     "score",
 ]  # fmt: skip
@@ -50,6 +51,15 @@ def test_no_public_name_is_the_name_of_a_module() -> None:
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_public_name_can_be_imported_and_says_what_it_is(name: str) -> None:
     assert getattr(ragtrial, name).__doc__
+
+
+def test_the_name_that_is_retired_is_still_there_and_says_what_to_use() -> None:
+    from ragtrial.config import ExperimentConfig
+
+    message = "ragtrial.ExperimentConfig is retired; use ragtrial.config.ExperimentConfig in its place."
+    with pytest.warns(DeprecationWarning, match=f"^{re.escape(message)}$") as warned:
+        assert ragtrial.ExperimentConfig is ExperimentConfig
+    assert warned[0].filename == __file__
 
 
 def test_a_name_that_is_not_public_is_refused_as_by_any_module() -> None:

@@ -37,23 +37,23 @@ def blocks(root: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
 
 
-def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run(script: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     # Under `make test` a make of ours would take itself for a part of that one.
     inherited = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    environment = {**inherited, "PATH": path, "HF_HUB_OFFLINE": "1", "COLUMNS": "120"}
+    environment = {**inherited, "PATH": path, "HF_HUB_OFFLINE": "1", "COLUMNS": "120", **more}
     return subprocess.run(["bash", "-euc", script], cwd=folder, env=environment, capture_output=True, text=True)
 
 
-def make(target: str, folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+def make(target: str, folder: Path, *flags: str, **more: str) -> subprocess.CompletedProcess[str]:
     """``make`` in this virtual environment, taken as installed."""
     venv = Path(sys.prefix)
     installed = [f"-o {venv}/{stamp}" for stamp in (".demo", ".dev")]
-    return run(f"make {target} VENV={venv} {' '.join([*flags, *installed])}", folder)
+    return run(f"make {target} VENV={venv} {' '.join([*flags, *installed])}", folder, **more)
 
 
-def test_make_demo_ends_with_the_score_table_and_the_path_of_the_report(clone: Path) -> None:
-    done = make("demo", clone)
+def test_make_demo_ends_with_the_score_table_and_the_path_of_the_report(clone: Path, shared_workspace: Path) -> None:
+    done = make("demo", clone, RAGTRIAL_WORKSPACE=str(shared_workspace))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.rstrip().split("\n")
     header = next(index for index, line in enumerate(lines) if line.startswith("setting "))
@@ -83,9 +83,9 @@ def test_the_make_commands_of_the_readme_are_demo_and_test(root: Path) -> None:
     assert [block.strip() for block in blocks(root, "sh") if block.startswith("make ")] == ["make demo", "make test"]
 
 
-def test_the_python_of_the_readme_runs(root: Path, clone: Path) -> None:
+def test_the_python_of_the_readme_runs(root: Path, clone: Path, shared_workspace: Path) -> None:
     of_runs, of_experiments = blocks(root, "python")
-    done = run_python(of_experiments, clone)
+    done = run_python(of_experiments, clone, RAGTRIAL_WORKSPACE=str(shared_workspace))
     assert re.match(r"Mean\(mean=0\.\d+, n=59\)", done)
     assert (clone / "scores.json").is_file()
     assert run_python(of_runs, clone).splitlines() == [
@@ -94,9 +94,9 @@ def test_the_python_of_the_readme_runs(root: Path, clone: Path) -> None:
     ]
 
 
-def run_python(code: str, folder: Path) -> str:
+def run_python(code: str, folder: Path, **more: str) -> str:
     (folder / "readme_example.py").write_text(code, encoding="utf-8")
-    done = run(f"{sys.executable} readme_example.py", folder)
+    done = run(f"{sys.executable} readme_example.py", folder, **more)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -92,6 +92,7 @@ def test_the_report_has_these_parts(written: Written) -> None:
         "config",
         "dataset",
         "unit",
+        "span_coverage",
         "primary_metric",
         "metrics",
         "prompt",
@@ -367,6 +368,19 @@ def test_a_report_of_a_newer_version_is_refused(written: Written, tmp_path: Path
         load_report(tmp_path)
     message = "has schema version 2; this ragtrial reads up to 1. Update it."
     assert str(caught.value) == f"{tmp_path / 'report.json'}: {message}"
+
+
+def test_a_report_with_what_only_a_newer_ragtrial_knows_is_refused_with_the_way_out(
+    written: Written, tmp_path: Path
+) -> None:
+    dataset = {**written.report["dataset"], "languages": ["en"]}
+    (tmp_path / "report.json").write_text(json.dumps({**written.report, "dataset": dataset}), encoding="utf-8")
+    with pytest.raises(ReportError) as caught:
+        load_report(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path / 'report.json'}: has dataset.languages, which this ragtrial does not know. A newer one wrote it, "
+        "or a hand; update ragtrial."
+    )
 
 
 SECRET = "tell-no-one-c0ffee"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial import ExperimentConfig, PromptQueries, load_config, load_prompt_queries, load_report
+from ragtrial import PromptQueries, load_config, load_prompt_queries, load_report
+from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 

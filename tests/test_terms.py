@@ -155,5 +155,5 @@ def test_damaged_terms_are_told(file: str, tmp_path: Path) -> None:
     TermLists.write(tmp_path, [("", "a b a")], BARE, 1)
     content = (tmp_path / file).read_bytes()
     (tmp_path / file).write_bytes(content.replace(b'"a"', b'"b"') if file.endswith(".json") else content[:-4])
-    with pytest.raises(ValueError, match=r"fit together|mmap length"):
+    with pytest.raises(ValueError, match=r"fit together|mmap length|ends after"):
         TermLists(tmp_path)

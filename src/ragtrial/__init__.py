@@ -9,13 +9,15 @@ report = run_experiment(load_config("configs/quickstart.yaml"))
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from ragtrial.comparison.request import compare
     from ragtrial.config.loading import load_config
-    from ragtrial.config.models import ExperimentConfig
+    from ragtrial.config.models import ExperimentConfig as ExperimentConfig  # retired, see below
     from ragtrial.dataset.labels import load_prompt_queries
     from ragtrial.errors import RagtrialError
     from ragtrial.experiment import run_experiment
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from ragtrial.scoring import score
 
 __all__ = [
-    "ExperimentConfig",
     "ExperimentResults",
     "Hit",
     "Judgment",
@@ -35,6 +36,7 @@ __all__ = [
     "RagtrialError",
     "Report",
     "RetrievalEvaluator",
+    "compare",
     "load_config",
     "load_prompt_queries",
     "load_report",
@@ -43,8 +45,8 @@ __all__ = [
 ]
 
 _MODULES = {
+    "ragtrial.comparison.request": ("compare",),
     "ragtrial.config.loading": ("load_config",),
-    "ragtrial.config.models": ("ExperimentConfig",),
     "ragtrial.dataset.labels": ("load_prompt_queries",),
     "ragtrial.errors": ("RagtrialError",),
     "ragtrial.experiment": ("run_experiment",),
@@ -53,11 +55,18 @@ _MODULES = {
     "ragtrial.report": ("Report", "load_report"),
     "ragtrial.scoring": ("score",),
 }
+_RETIRED = {"ExperimentConfig": "ragtrial.config"}
+"""Names that were public, and where they are now."""
+
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
     """Import a public name when it is first asked for, so that ``import ragtrial`` stays instant."""
+    if name in _RETIRED:
+        message = f"ragtrial.{name} is retired; use {_RETIRED[name]}.{name} in its place."
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return getattr(importlib.import_module(_RETIRED[name]), name)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

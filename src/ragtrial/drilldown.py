@@ -12,7 +12,7 @@ from ragtrial.embedders import AnyEmbedder, Embedder
 from ragtrial.errors import Fault, InputError, RagtrialError, ReportError, did_you_mean, listed
 from ragtrial.grading import Unit
 from ragtrial.records import highest_grades
-from ragtrial.report import Report, read_lines
+from ragtrial.report import Report, read_rows
 from ragtrial.report_parts import PassagePart, QueryPart, SettingPart
 
 
@@ -85,10 +85,10 @@ def load_query(report: Report, settings: Sequence[SettingPart], name: str) -> li
 def _rankings(report: Report, settings: Sequence[SettingPart], query: QueryPart) -> list[QueryRanking]:
     rows, folder = {}, report.folder
     for setting in settings:
-        lines = read_lines(folder / "rankings" / f"{setting.name}.jsonl.gz")
-        rows[setting.name] = {row["query"]: row for row in lines}[query.id]
+        path = folder / "rankings" / f"{setting.name}.jsonl.gz"
+        rows[setting.name] = read_rows(path, "query", [query.id])[query.id]
     wanted = {chunk for row in rows.values() for chunk in row.get("chunks", ())}
-    texts = {row["chunk"]: row for row in read_lines(folder / "texts.jsonl.gz") if row["chunk"] in wanted}
+    texts = read_rows(folder / "texts.jsonl.gz", "chunk", wanted)
     rankings = []
     for setting in settings:
         scores = next(one for one in setting.queries if one.id == query.id)
@@ -143,12 +143,12 @@ def _hits(row: dict[str, Any], texts: dict[str, dict[str, Any]], query: QueryPar
         found = texts[chunk]
         first, last = found.get("pages") or (None, None)
         pages = None if first is None or last is None else (first, last)
-        grade = grades.get(doc) if unit == "document" else _grade_of_chunk(query, doc, start, end)
+        grade = grades.get(doc) if unit == "document" else grade_of_chunk(query, doc, start, end)
         hits.append(FoundText(rank, doc, found["title"], start, end, score, found["text"], grade, pages))
     return hits
 
 
-def _grade_of_chunk(query: QueryPart, doc: str, start: int, end: int) -> int | None:
+def grade_of_chunk(query: QueryPart, doc: str, start: int, end: int) -> int | None:
     """The highest grade of the labelled passages that a chunk overlaps; a label without one speaks of the document.
 
     A chunk of a title alone overlaps nothing.

@@ -10,7 +10,9 @@
     │   ├── MetricError          a metric's name or parameters
     │   ├── CutoffError          a k beyond the depth that was retrieved
     │   ├── ModelNotFoundError   a model, a tokenizer or a custom function that cannot be found or read
-    │   └── ReportError          a report that is not there or cannot be read
+    │   ├── ReportError          a report that is not there or cannot be read
+    │   ├── ComparisonError      reports or settings that cannot be compared
+    │   └── GateError            a gate, its baseline, or a file of expected scores
     └── RunError                 it broke while running; what finished is kept   (exit code 3)
         ├── ChunkerError         a function that chunks failed, or what it returned are no chunks
         ├── EmbedderError        the model or the custom function failed
@@ -104,8 +106,16 @@ class ModelNotFoundError(InputError):
         self.may_be_fetched = may_be_fetched
 
 
+class GateError(InputError):
+    """A gate cannot be understood, or is about what there is not; so with expected scores."""
+
+
 class ReportError(InputError):
     """A report is not there, or is not one."""
+
+
+class ComparisonError(InputError):
+    """Reports or settings cannot be compared, or what they are compared by is not there."""
 
 
 class RunError(RagtrialError):

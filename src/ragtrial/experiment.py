@@ -21,7 +21,7 @@ from ragtrial.plan import Plan
 from ragtrial.progress import Progress, Silent
 from ragtrial.report import Report, new_run_id, write_report
 from ragtrial.report_parts import FailurePart
-from ragtrial.reporting import Run, build_report, ranking_rows, text_rows
+from ragtrial.reporting import Run, build_report, part_rankings, ranking_rows, text_rows
 from ragtrial.schedule import make_side_by_side, tasks_of
 from ragtrial.setting import Setting, settings_of
 
@@ -36,6 +36,7 @@ def run_experiment(
     jobs: int = 1,
     fail_fast: bool = False,
     on_failure: Callable[[str, str], None] = lambda _name, _why: None,
+    before: Callable[[RetrievalEvaluator], None] = lambda _evaluator: None,
 ) -> Report:
     """Run every setting of ``config``, score it, and write the report.
 
@@ -43,11 +44,13 @@ def run_experiment(
     index with exact search, also those of 100,000 vectors and more. Up to ``jobs`` stages are made side by side.
 
     A setting that fails is told to ``on_failure`` at once (its name, and why), noted in the report, and the others go
-    on; with ``fail_fast`` the first one ends the run. Raises InputError before anything is run, RunError if all
+    on; with ``fail_fast`` the first one ends the run. ``before`` is called once all that the config names is found,
+    and nothing is run yet. Raises InputError before anything is run, and what ``before`` raises, RunError if all
     settings fail.
     """
     evaluator = RetrievalEvaluator(config, progress=progress, limit=limit, strict=strict, audit=audit)
     evaluator.prepare()
+    before(evaluator)
     if jobs > 1:
         make_side_by_side(tasks_of(evaluator.plan, evaluator.settings, evaluator.questions), jobs)
     scored, failures = _score_all(evaluator, on_failure, fail_fast=fail_fast)
@@ -61,7 +64,7 @@ def run_experiment(
     )
     report = build_report(config, run, scored)
     evaluator.ground.workspace.finish(complete=limit is None and not failures)
-    rankings = {one.rankings.setting.name: ranking_rows(one) for one in scored}
+    rankings = {one.rankings.setting.name: ranking_rows(one) for one in scored} | part_rankings(scored)
     config_text = config.text or json.dumps(config.as_written, indent=1)
     return write_report(report, Path(config.output.directory), rankings, text_rows(scored), config_text)
 

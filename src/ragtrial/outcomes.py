@@ -13,7 +13,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.health import VectorHealth
 from ragtrial.judgments import Bools
 from ragtrial.rankings import Floats
-from ragtrial.retrievers import Facts
+from ragtrial.retrievers import Candidates, Facts
 from ragtrial.searching import Retrieved
 from ragtrial.setting import Setting
 from ragtrial.storage.arrays import read_array
@@ -46,14 +46,26 @@ class Costs:
 
 
 @dataclass(frozen=True, eq=False)
-class FoundByPart:
-    """What there is to say of a part that is no setting of its own; ``whole`` is the name of what is made of it."""
+class ToldOfPart:
+    """What is told of a part that is no setting of its own."""
 
-    setting: Setting
-    whole: str
     facts: Facts
     health: VectorHealth | None
     too_long: Mapping[str, int | None]
+
+
+@dataclass(frozen=True, eq=False)
+class FoundByPart:
+    """A part of ``whole``, and what that looked at of it: its hits for the questions themselves.
+
+    ``found`` is None where the whole, or what is made of that, asks for other wordings; ``told`` where the part is a
+    setting, too, and told of there.
+    """
+
+    setting: Setting
+    whole: Setting
+    found: Candidates | None
+    told: ToldOfPart | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +75,8 @@ class SettingRankings:
     ``chunks`` are what it ranks. ``skipped``, shape (queries,), marks those that could not be answered. ``index``
     describes its own index and ``health`` its vectors, empty and None without one; ``too_long`` counts chunks and
     queries beyond what its model reads (None: unknown). ``timings`` are seconds per stage, of this run; ``latency``
-    is of the run that retrieved; ``audited`` is there where the index is not exact. ``parts`` are those of its parts,
-    and of theirs, that are no settings of their own.
+    is of the run that retrieved; ``audited`` is there where the index is not exact. ``parts`` are its parts,
+    and theirs, of which the report has something to keep or to tell.
     """
 
     setting: Setting

@@ -29,7 +29,7 @@ from ragtrial.part_findings import found_by_parts
 from ragtrial.progress import Progress, stage, timed
 from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Question
-from ragtrial.retrievers import Candidates, Facts
+from ragtrial.retrievers import Candidates
 from ragtrial.searching import Demand, Ranked, found_texts
 from ragtrial.setting import Setting, failing_as
 from ragtrial.storage.arrays import array_digest, read_array, write_array
@@ -80,6 +80,7 @@ class Plan:
         self.demands = demands(settings)
         """How deep each ranking must be, by its key."""
         self._failed: dict[str, Exception] = {}
+        self._of_parts: dict[tuple[str, str], Candidates] = {}
         self._made_here: set[str] = set()
         """The rankings that this run has made: what was skipped in them was just asked."""
 
@@ -119,12 +120,16 @@ class Plan:
             latency=latency,
             audited=audited,
             costs=costs_of(self.ground, setting, self._kept_by(setting, questions)),
-            parts=tuple(found_by_parts(self.ground, setting, questions, self._facts)),
+            parts=tuple(found_by_parts(self.ground, setting, questions, self._found)),
         )
 
-    def _facts(self, part: Setting, asked: Sequence[Question]) -> Facts | None:
-        is_there = self._deep_enough(part, asked, self.demands[part.ranking_key])
-        return self.ranked(part, asked).facts if is_there else None
+    def _found(self, part: Setting, asked: Sequence[Question]) -> Candidates | None:
+        if self._deep_enough(part, asked, self.demands[part.ranking_key]) is None:
+            return None
+        key = part.ranking_key, self._names.asked_name(part, asked)
+        if key not in self._of_parts:
+            self._of_parts[key] = self.ranked(part, asked).candidates
+        return self._of_parts[key]
 
     def materials(self, setting: Setting, *, loads_models: bool = True) -> SettingMaterials:
         """What the retriever of ``setting`` may look at before anything is searched: its index is not open."""

@@ -19,7 +19,7 @@ from ragtrial.demands import AUDITED_BELOW, exact_twin
 from ragtrial.hub import RetrievalEvaluator
 from ragtrial.names import UnmadeError, at_depth
 from ragtrial.records import Question
-from ragtrial.searching import Demand
+from ragtrial.searching import Demand, skipped_in
 from ragtrial.setting import Setting
 from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.storage.seals import Seal
@@ -175,8 +175,9 @@ class _Planner:
         demand, unit = self._plan.demands[setting.ranking_key], self._plan.unit
         base = self._named(partial(self._names.rankings, setting, questions, unit))
         found = self._names.deep_enough(base, demand) if base else None
+        skipped = skipped_in(self._workspace.path("rankings", found)) if found else 0
         parents = []
-        if found is None:
+        if found is None or skipped:
             wordings = setting.wordings(questions)
             parents = [self._ranking(part, wordings, owner) for part in setting.parts]
             parents += self._stand(setting, owner)
@@ -185,7 +186,11 @@ class _Planner:
         estimate = partial(self._amounts.rankings, setting, questions, demand)
         what = f"{setting.name} ({setting.retriever.kind})"
         why = self._not_deep_enough(base, demand) if base and found is None else ""
-        return self._put("rankings", setting.ranking_key, owner, what, [stage], parents, estimate, why, setting.entry)
+        key = setting.ranking_key
+        node = self._put("rankings", key, owner, what, [stage], parents, estimate, why, setting.entry)
+        if found and skipped and node.is_cached:
+            node = self._nodes["rankings", key] = _asked_again(node, found, skipped, estimate())
+        return node
 
     def _ranking_name(self, setting: Setting, questions: Sequence[Question]) -> str:
         demand = self._plan.demands[setting.ranking_key]
@@ -292,6 +297,14 @@ class _Planner:
             return "another version of ragtrial made the last one"
         more = f", and {len(differing) - 1} more" if differing[1:] else ""
         return ingredients.told(differing[0], before, now, entry) + more
+
+
+def _asked_again(node: Node, name: str, skipped: int, whole: Estimate) -> Node:
+    """Rankings that are there, and whose skipped questions a run asks again."""
+    why = f"{skipped:,} {'question that was' if skipped == 1 else 'questions that were'} skipped will be asked again"
+    seconds = None if whole.seconds is None else whole.seconds * skipped / max(1, whole.amount.count)
+    amount = replace(whole.amount, to_do=skipped)
+    return replace(node, why=why, amount=amount, seconds=seconds, disk=whole.disk, missing=(("rankings", name),))
 
 
 def _of_chunker(setting: Setting) -> str:

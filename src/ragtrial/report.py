@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import gzip
 import json
+import mmap
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import PrivateAttr, ValidationError
 
 from ragtrial.errors import Fault, ReportError, RunError, did_you_mean
 from ragtrial.grading import Unit
+from ragtrial.metrics import parse_metric
+from ragtrial.metrics.base import summary
 from ragtrial.report_folders import find_report
 from ragtrial.report_parts import (
     DatasetPart,
     FailurePart,
+    MeanPart,
     MetricPart,
     Part,
     QueryPart,
@@ -32,6 +38,7 @@ SCHEMA_VERSION = 1
 HITS_SHOWN = 20
 """How many hits of a query stand in report.json; all of them are in rankings/."""
 
+_DECODER = json.JSONDecoder()
 _GZIP_LEVEL = 4  # the default, 9, takes three times as long for a twentieth of the size
 
 
@@ -50,6 +57,9 @@ class Report(Part):
     dataset: DatasetPart
     unit: Unit = "document"
     """What is found, and relevant or not."""
+
+    span_coverage: float | None = None
+    """The share of a passage's characters that must be found, under unit: span; null for documents."""
 
     primary_metric: str
     metrics: dict[str, MetricPart]
@@ -91,6 +101,34 @@ class Report(Part):
         return sorted(self.settings, key=key)
 
 
+def of_tag(report: Report, tag: str) -> Report:
+    """The report of the queries with ``tag`` alone: their scores, and the means over them.
+
+    What was measured over all queries is left out: context, budget, audit, latency and costs. Raises ReportError for
+    a tag that no query has.
+    """
+    chosen = {query.id for query in report.queries if tag in query.tags}
+    if not chosen:
+        known = sorted({name for query in report.queries for name in query.tags})
+        there = f"They have: {', '.join(known)}." if known else "None has a tag."
+        raise ReportError(f"no query of run {report.run_id} has the tag {tag!r}.{did_you_mean(tag, known)} {there}")
+    settings = []
+    for setting in report.settings:
+        queries = [query for query in setting.queries if query.id in chosen]
+        scores = {name: _mean(name, [query.evaluations[name] for query in queries]) for name in setting.scores}
+        left_out: dict[str, Any] = {"context": [], "budget": None, "audit": None, "latency": None, "costs": None}
+        settings.append(setting.model_copy(update={"queries": queries, "scores": scores, **left_out}))
+    asked = [query for query in report.queries if query.id in chosen]
+    dataset = report.dataset.model_copy(update={"queries": len(asked)})
+    return report.model_copy(update={"queries": asked, "settings": settings, "dataset": dataset})
+
+
+def _mean(metric: str, values: list[float | None]) -> MeanPart:
+    counted = [value for value in values if value is not None]
+    made = summary(np.array(counted), parse_metric(metric).definition.aggregate) if counted else None
+    return MeanPart(mean=made, n=len(counted))
+
+
 def report_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of report.json."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Report.model_json_schema()}
@@ -110,9 +148,9 @@ def write_report(
 ) -> Report:
     """Write a report's folder, ``directory/<experiment>/<run id>``, whole or not at all, and point ``latest`` to it.
 
-    ``rankings`` has for each setting one row per query, ``texts`` one row per retrieved chunk. Returns the
-    report, which now knows its folder. What killed runs left half-made beside it goes. Raises RunError if it cannot
-    be written.
+    ``rankings`` has for each setting, and under ``parts/`` for parts, one row per query, ``texts`` one row per
+    retrieved chunk. Returns the report, which now knows its folder. What killed runs left half-made beside it goes.
+    Raises RunError if it cannot be written.
     """
     folder = directory / report.experiment / report.run_id
     try:
@@ -141,18 +179,25 @@ def write_folder(
         (new / "config.yaml").write_text(config_text, encoding="utf-8")
         (new / "rankings").mkdir()
         for name, rows in rankings.items():
-            _write_lines(new / "rankings" / f"{name}.jsonl.gz", rows)
+            path = new / "rankings" / f"{name}.jsonl.gz"
+            path.parent.mkdir(exist_ok=True)
+            _write_lines(path, rows)
         _write_lines(new / "texts.jsonl.gz", texts)
     return _placed(report, folder)
 
 
-def load_report(reference: str | Path, directory: str | Path = "results") -> Report:
+def load_report(reference: str | Path, directory: str | Path = "results", *, hits: bool = True) -> Report:
     """The report that ``reference`` means: a folder, a run id, or ``latest``, looked for in ``directory``.
 
-    Raises ReportError if it is not there, damaged, or of a newer version.
+    Without ``hits`` those of every query are left out (its ``hits`` is empty, whatever was found), which takes a tenth
+    of the time and of the memory where values are enough. Raises ReportError if it is not there, damaged, or of a newer
+    version.
     """
     folder = find_report(str(reference), Path(directory))
     path = folder / "report.json"
+    if not hits:
+        with suppress(OSError, ValueError):  # what is wrong is told where all of it is read
+            return _placed(Report.model_validate_json(_without_hits(path)), folder)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -168,10 +213,41 @@ def load_report(reference: str | Path, directory: str | Path = "results") -> Rep
     try:
         return _placed(Report.model_validate_json(text), folder)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = "".join(f"{part}." for part in first["loc"])[:-1]
-        message = f"is damaged, or not a report: {place}{': ' if place else ''}{first['msg']}."
-        raise ReportError(Fault(str(path), message=message)) from None
+        raise ReportError(Fault(str(path), message=_damage(error))) from None
+
+
+def _damage(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        return f"has {place}, which this ragtrial does not know. A newer one wrote it, or a hand; update ragtrial."
+    return f"is damaged, or not a report: {place}{': ' if place else ''}{first['msg']}."
+
+
+_HITS = re.compile(rb'"hits"\s*+:\s*+\[(?=\s*+\{\s*+"doc")')
+_TO_THE_END = re.compile(rb'(?:[^"\]]++|"(?:[^"\\]++|\\.)*+")*+\]', re.DOTALL)
+
+
+def _without_hits(path: Path) -> bytes:
+    """The text of a report.json with an empty list in place of each query's hits. Raises OSError.
+
+    Hits have no lists in them, so theirs ends at the first bracket that stands in no string.
+    """
+    kept, at = bytearray(), 0
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        while found := _HITS.search(text, at):
+            start = found.end()
+            end = text.find(b"]", start)
+            inside = text[start:end]
+            if b"\\" in inside or inside.count(b'"') % 2:
+                whole = _TO_THE_END.match(text, start)
+                end = whole.end() - 1 if whole else -1
+            if end < 0:
+                break  # cut short: what follows is kept, and refused as it is
+            kept += text[at:start]
+            at = end
+        kept += text[at:]
+    return bytes(kept)
 
 
 def _placed(report: Report, folder: Path) -> Report:
@@ -182,12 +258,54 @@ def _placed(report: Report, folder: Path) -> Report:
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of one of a report's .jsonl.gz files. Raises ReportError if it is damaged."""
+    for line in _lines(path):
+        yield _row(path, line)
+
+
+def read_rows(path: Path, key: str, wanted: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Of the rows of one of a report's .jsonl.gz files those whose first field, ``key``, is ``wanted``, by that.
+
+    Other rows are not taken apart, and what stands behind the last that is wanted is not read. Rows that are not
+    there are not in it. Raises ReportError if the file is damaged.
+    """
+    opening, missing = f'{{"{key}": ', set(wanted)
+    rows: dict[str, dict[str, Any]] = {}
+    lines = _lines(path)
+    while missing and (line := next(lines, None)) is not None:
+        name = _first_text(line, len(opening)) if line.startswith(opening) else None
+        if name is None or name in missing:
+            row = _row(path, line)
+            if row.get(key) in missing:
+                rows[row[key]] = row
+                missing.remove(row[key])
+    return rows
+
+
+def _first_text(line: str, start: int) -> str | None:
+    """The JSON string that begins at ``start``; None if there is none."""
+    try:
+        value, _ = _DECODER.raw_decode(line, start)
+    except ValueError:
+        return None
+    return value if isinstance(value, str) else None
+
+
+def _lines(path: Path) -> Iterator[str]:
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
-            for line in file:
-                yield json.loads(line)
+            yield from file
     except (OSError, EOFError, ValueError) as error:
         raise _unreadable(path, error) from error
+
+
+def _row(path: Path, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise _unreadable(path, error) from error
+    if not isinstance(row, dict):
+        raise _unreadable(path, ValueError("a row is no object"))
+    return row
 
 
 def _unreadable(path: Path, error: Exception) -> ReportError:

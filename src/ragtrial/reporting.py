@@ -13,15 +13,15 @@ import numpy as np
 from ragtrial.audit import audit_cautions
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
-from ragtrial.config.models import EvaluatorOptions
 from ragtrial.context_sizes import ContextSizes
 from ragtrial.environment import environment
-from ragtrial.evaluators import Evaluation, NoRelevant
+from ragtrial.evaluators import Evaluation
 from ragtrial.grading import GradedRankings, Unit
 from ragtrial.health import health_cautions
 from ragtrial.judging import Scored, WithinBudget
 from ragtrial.judgments import Bools
-from ragtrial.metrics import Metric
+from ragtrial.kept_parts import part_file, part_rows
+from ragtrial.metric_parts import metric_parts
 from ragtrial.options import Options
 from ragtrial.outcomes import FoundByPart
 from ragtrial.rankings import PADDING
@@ -39,7 +39,6 @@ from ragtrial.report_parts import (
     JudgmentPart,
     LatencyPart,
     MeanPart,
-    MetricPart,
     PassagePart,
     QueryPart,
     QueryScores,
@@ -50,13 +49,6 @@ from ragtrial.report_parts import (
 from ragtrial.retrievers.base import REACHING, Facts
 from ragtrial.setting import Setting, too_long_cautions, uncovered_cautions
 from ragtrial.storage.fingerprints import fingerprint
-
-_COUNTED = {
-    "relevant": "queries with at least one relevant document",
-    "gain": "queries with at least one document of a grade above 0",
-    "nothing": "all queries",
-    "order": "queries whose labels are an order, with at least one relevant document",
-}
 
 
 @dataclass(frozen=True)
@@ -90,6 +82,7 @@ def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -
             labels_fingerprint=fingerprint([query.model_dump(mode="json") for query in queries]),
         ),
         unit=options.unit,
+        span_coverage=options.span_coverage if options.unit == "span" else None,
         primary_metric=primary,
         metrics=metric_parts(run.metrics, options),
         prompt=run.labels.prompt,
@@ -174,18 +167,21 @@ def _fused_cautions(name: str, facts: Facts, unit: Unit) -> Iterator[Caution]:
 
 def part_cautions(part: FoundByPart, unit: Unit) -> Iterator[Caution]:
     """What should be known of a part that is told of nowhere else."""
-    made, name = part.setting, f"{part.setting.name}, by itself, as a part of {part.whole}"
-    yield from too_long_cautions(replace(made, name=name), part.too_long)
-    if part.health:
-        yield from health_cautions(name, part.health, made.embedder, made.store)
-    yield from made.retriever.cautions(name, part.facts)
-    yield from _fused_cautions(name, part.facts, unit)
+    if part.told is None:
+        return
+    made, name = part.setting, f"{part.setting.name}, by itself, as a part of {part.whole.name}"
+    yield from too_long_cautions(replace(made, name=name), part.told.too_long)
+    if part.told.health:
+        yield from health_cautions(name, part.told.health, made.embedder, made.store)
+    yield from made.retriever.cautions(name, part.told.facts)
+    yield from _fused_cautions(name, part.told.facts, unit)
 
 
 def setting_parameters(setting: Setting) -> dict[str, Any]:
     """Everything that makes a setting, defaults too; texts (names, paths, variables) stand as they were written.
 
-    Its own options, what reaches it, under ``parts`` the same of all that it is made of, and the sweep's ``values``.
+    Its own options, what reaches it, under ``parts`` the same of all that it is made of, and the sweep's ``values``,
+    with the ``entry`` of the config that they are of.
     """
     written = setting.config.as_written
     own = (written.get("retrievers") or {}).get(setting.entry) or {}
@@ -198,6 +194,8 @@ def setting_parameters(setting: Setting) -> dict[str, Any]:
         made["parts"] = {part.entry: setting_parameters(part) for part in setting.parts}
     if setting.values:
         made["values"] = dict(setting.values)
+    if setting.name != setting.entry:
+        made["entry"] = setting.entry
     return made
 
 
@@ -214,6 +212,17 @@ def ranking_rows(scored: Scored) -> Iterator[dict[str, Any]]:
             "ends": chunks.end[units].tolist(),
             "scores": [_known(score) for score in collapsed.rankings.scores[index, : len(units)].tolist()],
         }
+
+
+def part_rankings(scored: Sequence[Scored]) -> dict[str, Iterator[dict[str, Any]]]:
+    """By the name of the file its rows: what settings looked at of their parts, where no row of the table has it."""
+    kept: dict[str, Iterator[dict[str, Any]]] = {}
+    for one in scored:
+        for part in one.rankings.parts:
+            if part.found is not None:
+                name = part_file(setting_parameters(part.whole), part.setting.entry)
+                kept[name] = part_rows(one.query_ids, part.found.units, part.found.rankings, one.graded.unit)
+    return kept
 
 
 def text_rows(scored: Sequence[Scored]) -> Iterator[dict[str, Any]]:
@@ -368,24 +377,6 @@ def query_parts(labels: PromptQueries) -> list[QueryPart]:
         )
         for query in labels.queries
     ]
-
-
-def metric_parts(metrics: MetricChoice, options: EvaluatorOptions) -> dict[str, MetricPart]:
-    """What each of the metrics means, by name."""
-    rules = options.relevance_threshold, options.no_relevant, options.unit
-    return {str(metric): metric_part(metric, *rules) for metric in metrics.metrics}
-
-
-def metric_part(metric: Metric, threshold: int, no_relevant: NoRelevant, unit: Unit = "document") -> MetricPart:
-    """What a metric means and over which queries its mean is, where grades count as relevant from ``threshold`` on."""
-    definition = metric.definition
-    needs = _COUNTED[definition.needs].replace("document", "document" if unit == "document" else "passage")
-    if no_relevant == "zero" and definition.needs != "order":
-        needs = "all queries"
-    known = f" (relevant: grade {threshold} and above)" if definition.needs in ("relevant", "order") else ""
-    return MetricPart(
-        formula=definition.formula_of(unit), family=definition.family, counted=needs + known, source=definition.source
-    )
 
 
 def _as_written(value: Any, written: Any) -> Any:

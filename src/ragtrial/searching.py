@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Self
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -124,6 +125,15 @@ class Ranked:
             ranked = Rankings(columns["ranked"], columns["scores"])
             retrieved = Retrieved(ranked, columns["units"], columns["places"], columns["seen"])
             return cls(Candidates(units, rankings, columns["skipped"], kept["facts"]), retrieved)
+
+
+def skipped_in(folder: Path) -> int:
+    """How many questions were skipped in the rankings of ``folder``; 0 where these cannot be read."""
+    try:
+        with np.load(folder / _FILE, allow_pickle=False) as columns:
+            return int(np.count_nonzero(columns["skipped"]))
+    except (OSError, ValueError, KeyError, BadZipFile):
+        return 0
 
 
 def retrieve(

@@ -9,8 +9,8 @@ import click
 from ragtrial import __version__
 
 COMMANDS = (
-    "init", "run", "plan", "validate", "chunks", "labels", "show", "search", "score", "rescore", "export", "list",
-    "explain", "cache", "schema",
+    "init", "run", "plan", "validate", "chunks", "labels", "show", "compare", "report", "search", "score", "rescore",
+    "export", "list", "explain", "cache", "schema",
 )  # fmt: skip
 
 
@@ -44,6 +44,7 @@ def group() -> None:
     ragtrial init                      a config, labels and documents to start from
     ragtrial run experiment.yaml       run it; scores go to results/
     ragtrial show latest               look at them again
+    ragtrial compare latest            which setting is really better
     ragtrial score QRELS RUN...        score runs that other tools made
 
     Exit codes: 0 done; 2 nothing was run because of what was written; 3 it broke while running;

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ragtrial.cli.gating import Asked, as_json, gate_options, tell
 from ragtrial.cli.terminal import Terminal, common_options, override_option, write
 
 if TYPE_CHECKING:
+    from ragtrial.comparison.comparison_parts import Comparison
+    from ragtrial.comparison.findings import Findings
     from ragtrial.report import Report
+
+
+_OPEN_FILES = 65_536
 
 
 @click.command("run")
@@ -22,6 +29,10 @@ if TYPE_CHECKING:
 @click.option("--jobs", type=click.IntRange(min=1), default=1, metavar="N", help="Make up to N stages side by side.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first setting that fails.")
 @click.option("--strict", is_flag=True, help="Treat warnings about labels and documents as errors.")
+@click.option(
+    "--baseline", metavar="NAME", help="Compare with this SETTING of the run, or REPORT:SETTING of an earlier."
+)
+@gate_options
 @common_options
 def command(
     terminal: Terminal,
@@ -29,6 +40,8 @@ def command(
     overrides: tuple[str, ...],
     limit: int | None,
     jobs: int,
+    baseline: str | None,
+    asked: Asked,
     *,
     audit: bool,
     no_latency: bool,
@@ -39,10 +52,13 @@ def command(
 
     What is finished is kept: the same command goes on where it was stopped, and does nothing twice.
     """
+    from ragtrial.cli.run_gates import prepared
     from ragtrial.config import load_config
     from ragtrial.experiment import run_experiment
 
+    _allow_open_files()
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
+    checks = prepared(experiment, asked, baseline, limit, terminal)
     report = run_experiment(
         experiment,
         progress=terminal.progress(),
@@ -52,17 +68,34 @@ def command(
         jobs=jobs,
         fail_fast=fail_fast,
         on_failure=lambda name, why: terminal.note(f"error: setting {name!r} failed: {why}"),
+        before=checks.before if checks else lambda _evaluator: None,
     )
-    _say(terminal, report)
-    terminal.say_json(_as_json(report))
-    return _exit_code(report)
+    findings = checks.findings(report) if checks else None
+    _say(terminal, report, findings)
+    if checks and findings:
+        tell(terminal, checks.checks, findings)
+    terminal.say_json(_as_json(report, findings))
+    return _exit_code(report, findings)
 
 
-def _exit_code(report: Report) -> int:
-    return 4 if report.failures else 0
+def _exit_code(report: Report, findings: Findings | None) -> int:
+    return findings.exit_code if findings else 4 if report.failures else 0
 
 
-def _say(terminal: Terminal, report: Report) -> None:
+def _allow_open_files() -> None:
+    """As many as the system lets: a sweep over hundreds of chunkings of many documents maps thousands of files."""
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(OSError, ValueError):  # then it stays as it is
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def _say(terminal: Terminal, report: Report, findings: Findings | None) -> None:
     from ragtrial.records import Caution
     from ragtrial.views.table import audit_table, budget_table, cost_table, header_line, score_table
 
@@ -72,9 +105,22 @@ def _say(terminal: Terminal, report: Report) -> None:
     if len(report.settings) > 1:
         terminal.table(cost_table(report.ranked_settings()), after="\n")
     terminal.table(audit_table(report, report.ranked_settings()), after="\n")
+    if findings and findings.comparison and findings.comparison.procedure.baseline:
+        _say_comparison(terminal, findings.comparison)
     terminal.warn([Caution(warning.code, warning.message) for warning in report.warnings])
     _tell_failures(report)
     terminal.say(f"\nreport: {report.folder / 'report.json'}")
+
+
+def _say_comparison(terminal: Terminal, comparison: Comparison) -> None:
+    from ragtrial.records import Caution
+    from ragtrial.views.comparison import heading, verdict_table
+
+    table = verdict_table(comparison, [one for one in comparison.comparisons if one.family == "primary"])
+    terminal.say(f"\n{heading(comparison)}\n")
+    terminal.table(table, texts=(0, len(table[0]) - 1))
+    terminal.say(f"\n{comparison.procedure.sentence}")
+    terminal.warn([Caution(warning.code, warning.message) for warning in comparison.warnings])
 
 
 def _tell_failures(report: Report) -> None:
@@ -90,9 +136,9 @@ def _tell_failures(report: Report) -> None:
         write(f"error: setting {failure.name!r} failed: {failure.error}", sys.stderr)
 
 
-def _as_json(report: Report) -> dict[str, Any]:
+def _as_json(report: Report, findings: Findings | None) -> dict[str, Any]:
     return {
-        "exit_code": _exit_code(report),
+        "exit_code": _exit_code(report, findings),
         "report": str(report.folder / "report.json"),
         "run_id": report.run_id,
         "primary_metric": report.primary_metric,
@@ -102,4 +148,6 @@ def _as_json(report: Report) -> dict[str, Any]:
         ],
         "failures": [vars(failure) for failure in report.failures],
         "warnings": [vars(warning) for warning in report.warnings],
+        **(as_json(findings) if findings else {}),
+        **({"comparison": findings.comparison.model_dump(mode="json")} if findings and findings.comparison else {}),
     }

@@ -10,11 +10,20 @@ import numpy as np
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, FamilyKind, ProcedurePart
 from ragtrial.comparison.contest import Contender, Contest, Pair, PairedScores
-from ragtrial.comparison.flips import Family, Inference, Procedure, infer, takes_all
-from ragtrial.comparison.verdicts import Evidence, detectable_difference, queries_for, sentence_of, verdict_of
+from ragtrial.comparison.flips import takes_all
+from ragtrial.comparison.procedures import DEFAULT, FLIPPED, PROCEDURES, infer_by
+from ragtrial.comparison.samples import Family, Inference, Procedure
+from ragtrial.comparison.verdicts import evidence_of, sentence_of, verdict_of
 from ragtrial.grading import Scores
 from ragtrial.metrics import parse_metric
 from ragtrial.report_parts import WarningPart
+
+MOST_PAIRS = 15
+"""Of more pairs only those with the best setting are looked at closely."""
+
+
+MOST_SETTINGS = 50
+"""Of more the best by descriptive metrics are not looked for, where it takes a comparison of all pairs beside."""
 
 
 @dataclass(frozen=True)
@@ -24,14 +33,22 @@ class Aim:
     baseline: str | None = None
     margin: float = 0.02
     procedure: Procedure = field(default_factory=Procedure)
+    way: str = DEFAULT
+    """One of PROCEDURES."""
 
 
 def compare_settings(contest: Contest, aim: Aim) -> Comparison:
     """All comparisons of a contest. Raises ReportError if its baseline is not there."""
-    pairs, all_pairs = contest.pairs(aim.baseline), contest.pairs()
     scored = [contest.scores(metric) for metric in contest.metrics]
-    inferred = infer([_family(scores, pairs) for scores in scored], aim.procedure)
-    of_all = inferred if pairs == all_pairs else infer([_family(one, all_pairs) for one in scored], aim.procedure)
+    all_pairs = _best_first(contest.pairs(), scored[0])
+    pairs = all_pairs if aim.baseline is None else contest.pairs(aim.baseline)
+    inferred = infer_by(aim.way, [_family(scores, pairs) for scores in scored], aim.procedure)
+    best_by = scored if pairs is all_pairs or len(contest.names) <= MOST_SETTINGS else scored[:1]
+    of_all = (
+        inferred
+        if pairs is all_pairs
+        else infer_by(aim.way, [_family(one, all_pairs) for one in best_by], aim.procedure)
+    )
     return Comparison(
         comparisons=[
             part
@@ -40,7 +57,7 @@ def compare_settings(contest: Contest, aim: Aim) -> Comparison:
         ],
         not_worse_than_best={
             scores.metric: _not_worse_than_best(contest, all_pairs, inference)
-            for scores, inference in zip(scored, of_all, strict=True)
+            for scores, inference in zip(best_by, of_all, strict=True)
         },
         procedure=_procedure_part(contest, aim, len(pairs)),
         primary_metric=contest.primary,
@@ -48,6 +65,29 @@ def compare_settings(contest: Contest, aim: Aim) -> Comparison:
         settings=list(contest.names),
         queries=len(contest.queries),
         warnings=[WarningPart(code=caution.code, message=caution.message) for caution in contest.cautions],
+    )
+
+
+def close_comparisons(comparison: Comparison) -> Sequence[ComparisonPart]:
+    """By the primary metric, largest difference first: all against a baseline, or of many pairs those with the best.
+
+    The best is the baseline of all of them.
+    """
+    rows = [part for part in comparison.comparisons if part.metric == comparison.primary_metric]
+    rows.sort(key=lambda part: -(part.difference or 0.0))
+    if comparison.procedure.baseline or len(rows) <= MOST_PAIRS:
+        return rows
+    best = max(rows, key=lambda part: part.mean_baseline or 0.0).baseline
+    return [part for part in rows if part.baseline == best]
+
+
+def _best_first(pairs: Sequence[Pair], scores: PairedScores) -> tuple[Pair, ...]:
+    """The pairs with the higher mean as the baseline: how much is lost with the other."""
+    counted = ~np.isnan(scores.values)
+    sums = np.where(counted, scores.values, 0.0).sum(axis=1)
+    means = sums / np.maximum(counted.sum(axis=1), 1)
+    return tuple(
+        Pair(pair.setting, pair.baseline) if means[pair.setting] > means[pair.baseline] else pair for pair in pairs
     )
 
 
@@ -66,7 +106,7 @@ def _parts(
     for row, pair in enumerate(pairs):
         known = ~np.isnan(differences[row])
         here = differences[row][known]
-        evidence = _evidence(inference, row, here, aim)
+        evidence = evidence_of(inference, row, aim.margin)
         verdict = verdict_of(evidence, aim.margin)
         baseline, setting = contest.contenders[pair.baseline], contest.contenders[pair.setting]
         deviation = float(inference.deviation[row])
@@ -96,24 +136,11 @@ def _parts(
         )
 
 
-def _evidence(inference: Inference, row: int, differences: Scores, aim: Aim) -> Evidence:
-    n, deviation, critical = len(differences), float(inference.deviation[row]), inference.critical
-    low, high, differing = _number(inference.low[row]), _number(inference.high[row]), int(np.count_nonzero(differences))
-    if low is None or high is None or not math.isfinite(critical):
-        return Evidence(n, differing, low, high, None, None)
-    from scipy.special import stdtr
-
-    needed = queries_for(aim.margin, deviation, 2 * float(stdtr(n - 1, -critical)))
-    return Evidence(n, differing, low, high, detectable_difference(deviation, n, critical), needed)
-
-
 def _not_worse_than_best(contest: Contest, pairs: Sequence[Pair], inference: Inference) -> list[str]:
     beaten = set()
     for row, pair in enumerate(pairs):
-        if inference.low[row] > 0:
-            beaten.add(pair.baseline)
-        elif inference.high[row] < 0:
-            beaten.add(pair.setting)
+        if inference.claims[row]:
+            beaten.add(pair.baseline if inference.claims[row] > 0 else pair.setting)
     return [name for place, name in enumerate(contest.names) if place not in beaten]
 
 
@@ -125,23 +152,28 @@ def judged_share(contender: Contender, metric: str) -> float | None:
 
 
 def _procedure_part(contest: Contest, aim: Aim, comparisons: int) -> ProcedurePart:
-    procedure, confidence = aim.procedure, 1 - aim.procedure.level
-    if takes_all(len(contest.queries), procedure):
-        flips = f"all {2 ** len(contest.queries):,} flips of signs"
-    else:
-        flips = f"{procedure.flips:,} random flips of signs (seed {procedure.seed})"
-    family = f"the {comparisons:,} comparisons" if comparisons > 1 else "one comparison"
+    procedure = aim.procedure
     return ProcedurePart(
-        name="max-t",
-        confidence=confidence,
+        name=aim.way,
+        confidence=1 - procedure.level,
         margin=aim.margin,
         flips=procedure.flips,
         seed=procedure.seed,
         baseline=aim.baseline,
         comparisons=comparisons,
-        sentence=f"Studentised randomisation, {flips}, max-|t| over {family} of a metric: with probability "
-        f"{confidence:.0%} all intervals of the metric hold together.",
+        sentence=_procedure_sentence(aim, comparisons, len(contest.queries)),
     )
+
+
+def _procedure_sentence(aim: Aim, comparisons: int, queries: int) -> str:
+    card, procedure = PROCEDURES[aim.way], aim.procedure
+    if aim.way not in FLIPPED:
+        return f"{aim.way}: {card.sentence} {card.caveat}"
+    exact = takes_all(queries, procedure)
+    drawn = f"All {2**queries:,} flips" if exact else f"{procedure.flips:,} random flips, seed {procedure.seed}"
+    together = "the interval holds" if comparisons == 1 else f"all {comparisons:,} intervals of a metric hold together"
+    said = f"{aim.way}: {card.sentence} {drawn}; with probability {1 - procedure.level:.0%} {together}."
+    return said if aim.way == DEFAULT else f"{said} {card.caveat}"
 
 
 def _mean(values: Scores) -> float | None:

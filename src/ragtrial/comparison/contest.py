@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from ragtrial.errors import ReportError, did_you_mean, listed
+from ragtrial.comparison.agreement import Agreement, agreement_of
+from ragtrial.comparison.reading import Baseline, Entry, Reference, read_entries
+from ragtrial.errors import ComparisonError, did_you_mean, listed
 from ragtrial.grading import Scores
 from ragtrial.records import Caution
-from ragtrial.report import Report
+from ragtrial.report import Report, load_report
 from ragtrial.report_parts import QueryPart, SettingPart
 
 
 @dataclass(frozen=True, eq=False)
 class Contender:
-    """A setting of a report. ``name`` is ``SETTING``, or ``REPORT:SETTING`` where several reports are compared."""
+    """A setting of a report. ``name`` is ``SETTING``, or ``REPORT:SETTING`` where several reports are compared.
+
+    A report that was read for the comparison has no hits: ``load_report(contender.report.folder)`` has them.
+    ``report_name`` is what the report is called here, ``report_spellings`` are all names that mean it.
+    """
 
     name: str
     report: Report
     setting: SettingPart
+    report_name: str = ""
+    report_spellings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,12 +58,17 @@ class PairedScores:
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """Contenders that may be compared, over ``queries``, by ``metrics``, of which the first is the primary one."""
+    """Contenders that may be compared, over ``queries``, by ``metrics``, of which the first is the primary one.
+
+    ``baseline`` is what ``pairs`` takes: a contender's name, or a report's, of which each setting is the baseline of
+    those of the same name; None where all pairs are compared.
+    """
 
     contenders: tuple[Contender, ...]
     queries: tuple[QueryPart, ...]
     metrics: tuple[str, ...]
     cautions: tuple[Caution, ...] = ()
+    baseline: str | None = None
 
     @property
     def primary(self) -> str:
@@ -62,41 +78,211 @@ class Contest:
     def names(self) -> tuple[str, ...]:
         return tuple(contender.name for contender in self.contenders)
 
+    @property
+    def report_names(self) -> tuple[str, ...]:
+        """What the reports are called, in their order."""
+        return tuple(dict.fromkeys(contender.report_name for contender in self.contenders))
+
     def place(self, name: str) -> int:
-        """Where the contender called ``name`` stands. Raises ReportError with those that there are."""
-        if name not in self.names:
-            near = did_you_mean(name, self.names)
-            raise ReportError(f"no setting {name!r} is compared.{near} There are: {listed(self.names)}.")
-        return self.names.index(name)
+        """Where the contender called ``name`` stands: its name, or ``SETTING`` where only one report has it.
+
+        Raises ComparisonError with those that there are.
+        """
+        if name in self.names:
+            return self.names.index(name)
+        report, _, setting = name.rpartition(":")
+        found = [
+            place
+            for place, contender in enumerate(self.contenders)
+            if contender.setting.name == setting and (not report or report in contender.report_spellings)
+        ]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            several = " or ".join(self.names[place] for place in found)
+            raise ComparisonError(f"several reports have a setting {name!r}; write {several}.")
+        near = did_you_mean(name, self.names)
+        raise ComparisonError(f"no setting {name!r} is compared.{near} There are: {listed(self.names)}.")
 
     def pairs(self, baseline: str | None = None) -> tuple[Pair, ...]:
-        """Every other contender against ``baseline``, or all pairs; of those the one that stands first is it."""
+        """All pairs, where there is no ``baseline``; of two contenders the one that stands first is it.
+
+        Against a baseline every other contender; if it is a report, its settings with those of the same name.
+        """
         if baseline is None:
             return tuple(Pair(first, second) for first, second in combinations(range(len(self.contenders)), 2))
+        if baseline in self.report_names and baseline not in self.names:
+            return self.pairs_by_name(baseline)
         place = self.place(baseline)
         return tuple(Pair(place, other) for other in range(len(self.contenders)) if other != place)
+
+    def pairs_by_name(self, report: str | None = None) -> tuple[Pair, ...]:
+        """Each setting of ``report``, None means the first, with those of the same name in the others; maybe none."""
+        base = self.report_names[0] if report is None else report
+        of_base = {
+            contender.setting.name: place
+            for place, contender in enumerate(self.contenders)
+            if contender.report_name == base
+        }
+        return tuple(
+            Pair(of_base[contender.setting.name], place)
+            for place, contender in enumerate(self.contenders)
+            if contender.report_name != base and contender.setting.name in of_base
+        )
+
+    def limited_to(self, metrics: Sequence[str]) -> Contest:
+        """The same by those of its metrics that are among ``metrics``, and by the primary one."""
+        kept = [name for name in self.metrics[1:] if name in metrics]
+        return replace(self, metrics=(self.primary, *kept))
+
+    def with_hits(self) -> Contest:
+        """The same with whole reports, which say what was found. Raises ReportError if one cannot be read."""
+        folders = dict.fromkeys(contender.report.folder for contender in self.contenders)
+        whole = {folder: load_report(folder) for folder in folders}
+        contenders = [
+            replace(contender, report=report, setting=report.setting(contender.setting.name))
+            for contender in self.contenders
+            for report in [whole[contender.report.folder]]
+        ]
+        return replace(self, contenders=tuple(contenders))
 
     def scores(self, metric: str) -> PairedScores:
         """The values of a metric for each contender and each of the queries."""
         values = np.full((len(self.contenders), len(self.queries)), np.nan)
-        places = {query.id: place for place, query in enumerate(self.queries)}
-        for row, contender in enumerate(self.contenders):
-            for query in contender.setting.queries:
-                value = query.evaluations.get(metric)
-                if value is not None and query.id in places:
-                    values[row, places[query.id]] = value
+        for row, (contender, places) in enumerate(zip(self.contenders, self._places, strict=True)):
+            own = [query.evaluations.get(metric) for query in contender.setting.queries]
+            values[row, places[places >= 0]] = np.array(own, dtype=np.float64)[places >= 0]  # None becomes NaN
         return PairedScores(metric, values)
 
+    @cached_property
+    def _places(self) -> list[npt.NDArray[np.int64]]:
+        """For each contender the places of its queries among those of the contest; -1 where one is not there."""
+        known = {query.id: place for place, query in enumerate(self.queries)}
+        return [
+            np.array([known.get(query.id, -1) for query in contender.setting.queries], dtype=np.int64)
+            for contender in self.contenders
+        ]
 
-def contest_of(reports: Sequence[Report], metrics: Sequence[str] | None = None) -> Contest:
-    """All settings of ``reports``."""
-    several = len(reports) > 1
-    contenders = tuple(
-        Contender(f"{report.run_id}:{setting.name}" if several else setting.name, report, setting)
-        for report in reports
-        for setting in report.settings
+
+def contest_of(
+    references: Sequence[Reference],
+    metrics: Sequence[str] | None = None,
+    *,
+    primary: str | None = None,
+    settings: Sequence[str] | None = None,
+    baseline: Reference | None = None,
+    all_pairs: bool = False,
+    common: bool = False,
+    directory: str | Path = "results",
+) -> Contest:
+    """The settings of reports, if they may be compared.
+
+    A reference is a report's folder, its id or ``latest``, one of its settings (``REPORT:SETTING``), or a ``Report``;
+    ids are looked for in ``directory``. ``metrics`` None means all that every report has and that count for any query.
+    ``primary`` is the metric that decides; None means the first of ``metrics``, else that of the first report.
+    ``settings`` are those to compare, ``SETTING`` or ``REPORT:SETTING``, None means all. ``baseline`` is a setting or a
+    whole report; one that is not among the references is read as well. Without it the first of several reports is, if
+    another has settings of the same names, unless ``all_pairs`` are asked for. With ``common`` only those queries are
+    compared that are the same in all reports.
+
+    Raises ReportError for reports that cannot be read; ComparisonError where reports differ in labels, queries or the
+    meaning of metrics, and where there is nothing to compare; MetricError for a metric that there is not.
+    """
+    entries, meant = read_entries(references, settings, baseline, Path(directory))
+    agreement = agreement_of(entries, primary, metrics, common=common)
+    contenders = tuple(_contenders(entries))
+    if len(contenders) < 2:
+        raise ComparisonError(_nothing_to_compare(entries[0]))
+    contest = Contest(contenders, agreement.queries, agreement.metrics, agreement.cautions)
+    if not all_pairs:
+        contest = replace(contest, baseline=_baseline_name(contest, entries, meant))
+    return _counted(contest, agreement, entries, keep_all=metrics is not None)
+
+
+def _contenders(entries: Sequence[Entry]) -> Iterator[Contender]:
+    for entry in entries:
+        for setting in entry.settings:
+            name = f"{entry.name}:{setting.name}" if len(entries) > 1 else setting.name
+            yield Contender(name, entry.report, setting, entry.name, entry.spellings)
+
+
+def _nothing_to_compare(entry: Entry) -> str:
+    (only,) = entry.settings
+    others = [setting.name for setting in entry.report.settings if setting.name != only.name]
+    failed = [failure.name for failure in entry.report.failures]
+    instead = f"another of its settings ({listed(others)}), or another report" if others else "another report as well"
+    why = f" It was given {entry.times} times, and counts once." if entry.times > 1 else ""
+    why += f" These failed: {listed(failed)}." if failed else ""
+    what = "only setting" if not others else "only setting that was chosen"
+    return (
+        f"there is nothing to compare {only.name!r} with, the {what} of {entry.name}.{why} "
+        f"Name {instead}; `ragtrial list runs` shows them."
     )
-    primary = reports[0].primary_metric
-    names = list(reports[0].metrics) if metrics is None else list(metrics)
-    names = [primary, *(name for name in names if name != primary)] if metrics is None else names
-    return Contest(contenders, tuple(reports[0].queries), tuple(names))
+
+
+def _baseline_name(contest: Contest, entries: Sequence[Entry], baseline: Baseline | None) -> str | None:
+    """The name of a baseline among the contenders, or of the report that is the baseline; None for all pairs."""
+    if baseline is None:
+        return entries[0].name if len(entries) > 1 and contest.pairs_by_name() else None
+    name = next((entry.name for entry in entries if entry.report is baseline.report), None)
+    if baseline.setting is None:
+        if name is not None and not contest.pairs_by_name(name):
+            raise ComparisonError(
+                f"no report has a setting of the same name as one of {name}, which is the baseline. Name one of its "
+                f"settings: {listed(one.name for one in contest.contenders if one.report_name == name)}."
+            )
+        return name
+    return contest.names[contest.place(baseline.setting if name is None else f"{name}:{baseline.setting}")]
+
+
+def _counted(contest: Contest, agreement: Agreement, entries: Sequence[Entry], *, keep_all: bool) -> Contest:
+    """The contest without metrics that count for no query; with what is left out of it. Raises ComparisonError."""
+    known = {metric: ~np.isnan(contest.scores(metric).values) for metric in contest.metrics}
+    primary = contest.primary
+    if not known[primary].any():
+        counted = contest.contenders[0].report.metrics[primary].counted
+        raise ComparisonError(f"{primary} has no value for any query: it counts {counted}. Compare by another metric.")
+    cautions = (
+        *_given_twice(entries),
+        *agreement.cautions,
+        *_left_out(contest, known[primary]),
+        *_without_partner(contest),
+    )
+    kept = [name for name in contest.metrics if keep_all or name == primary or known[name].any()]
+    return replace(contest, metrics=tuple(kept), cautions=cautions)
+
+
+def _given_twice(entries: Sequence[Entry]) -> Iterator[Caution]:
+    for entry in entries:
+        if entry.times > 1:
+            message = (
+                f"{entry.name} is one report, {entry.report.run_id}; it was given {entry.times} times, and counts once."
+            )
+            yield Caution("given-twice", message)
+
+
+def _left_out(contest: Contest, known: npt.NDArray[np.bool_]) -> Iterator[Caution]:
+    """What is said of queries that count for others and not for a contender; ``known`` is of the primary metric."""
+    anywhere = known.any(axis=0)
+    for row, contender in enumerate(contest.contenders):
+        lacking = anywhere & ~known[row]
+        if not lacking.any():
+            continue
+        skipped = {query.id for query in contender.setting.queries if query.skipped}
+        names = [query.id for query, lacks in zip(contest.queries, lacking, strict=True) if lacks]
+        why = "could not be answered" if skipped.issuperset(names) else f"have no {contest.primary}"
+        yield Caution(
+            "queries-left-out",
+            f"{contender.name}: {len(names):,} of {int(anywhere.sum()):,} queries {why} and are left out of every "
+            f"comparison with it ({listed(map(repr, names), 3)}); they may be the harder ones.",
+        )
+
+
+def _without_partner(contest: Contest) -> Iterator[Caution]:
+    """What is said of settings that no other report has, where reports are compared name by name."""
+    base = contest.baseline
+    paired = {place for pair in contest.pairs(base) for place in (pair.baseline, pair.setting)}
+    alone = [name for place, name in enumerate(contest.names) if place not in paired]
+    if alone:
+        message = f"without a setting of the same name to compare with, {base} being the baseline: {listed(alone)}."
+        yield Caution("no-partner", message)

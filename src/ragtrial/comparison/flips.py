@@ -6,100 +6,61 @@ studentised differences of all flips, the largest of the family in each, say how
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from ragtrial.comparison.samples import (
+    LEAST_DIFFERENCES,
+    Family,
+    Inference,
+    Numbers,
+    Procedure,
+    Sample,
+    claimed,
+)
 from ragtrial.grading import Scores
 
+__all__ = ["LEAST_DIFFERENCES", "Family", "Inference", "Procedure", "infer", "infer_stepping_down", "takes_all"]
+
 _BLOCK_VALUES = 2_000_000
-_TOLERANCE = 1e-9
-"""Two statistics that differ by less, relatively, are equal: their sums were rounded on different ways."""
+_TOLERANCE = 1e-10
+"""Two statistics, each in [0, 1], that differ by less are equal: their sums were rounded on different ways."""
 
-LEAST_DIFFERENCES = 10
-"""Of fewer differences that are not 0 neither test nor interval is given."""
-
-
-@dataclass(frozen=True)
-class Procedure:
-    """How sure one wants to be: ``level`` is the probability of any wrong claim in a family.
-
-    All flips are taken, once each, where the queries that differ have no more than ``flips`` of them.
-    """
-
-    level: float = 0.05
-    flips: int = 10_000
-    seed: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Family:
-    """Comparisons that are made together: weighted sums of ``columns``, query by query.
-
-    ``columns`` has shape (columns, queries), NaN where a query does not count, ``weights`` shape (comparisons,
-    columns): of a pair 1 for the setting and -1 for the baseline.
-    """
-
-    columns: Scores
-    weights: Scores
-
-    @cached_property
-    def differences(self) -> Scores:
-        """Shape (comparisons, queries); NaN where a query does not count for all columns of a comparison."""
-        known = np.where(np.isnan(self.columns), 0.0, self.columns)
-        made: Scores = self.weights @ known
-        unknown = (self.weights != 0).astype(np.float64) @ np.isnan(self.columns)
-        made[unknown > 0] = np.nan
-        return made
-
-
-@dataclass(frozen=True, eq=False)
-class Inference:
-    """What the differences of a family allow to say. All arrays have the shape (comparisons,).
-
-    ``mean`` is over ``n`` queries, ``error`` its standard error, ``deviation`` the standard deviation of the
-    differences; NaN where there are too few queries for it. ``p`` and ``p_corrected`` are in (0, 1]; they, ``low`` and
-    ``high`` are NaN for a comparison with fewer than LEAST_DIFFERENCES differences that are not 0. ``critical`` is
-    what a studentised difference must exceed for p_corrected to be at most the level. ``is_exact`` says that all flips
-    were taken.
-    """
-
-    n: npt.NDArray[np.int64]
-    mean: Scores
-    deviation: Scores
-    p: Scores
-    p_corrected: Scores
-    low: Scores
-    high: Scores
-    critical: float
-    is_exact: bool
-
-    @property
-    def error(self) -> Scores:
-        return np.asarray(self.deviation / np.sqrt(self.n))
+_LINEAR = 1e3
+"""Where columns are larger than their differences by more, sums of columns have too few digits for the differences."""
 
 
 def infer(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
     """Tests and simultaneous intervals from one procedure, single-step max-|t| (Westfall & Young 1993, chapter 2).
 
     All families are over the same queries, whose signs are flipped together in all of them, so that what comparisons
-    have in common is kept. p_corrected is the share of flips, the observed signs among them, in which the largest
-    studentised difference of the family is at least the one observed; the interval is the mean, more or less
-    ``critical`` standard errors. Flips are taken of the differences as they are, which is exact where nothing differs,
-    and of those less their means, which has the dependence right where something does: the larger p and the wider
-    interval of the two count. So p_corrected is at most the level exactly where the interval leaves out 0.
+    have in common is kept. ``p`` is the share of flips, the observed signs among them, in which the studentised
+    difference is at least the one observed, p_corrected that in which the largest of the family is. The interval is the
+    mean, more or less ``criticals`` standard errors; p_corrected is at most the level exactly where it leaves out 0.
+
+    Flips of the differences as they are make a test that is exact where they are symmetric around 0; flips of those
+    less their means have the spread and the dependence that the intervals need where something does differ. In a family
+    of several the larger p_corrected and the larger critical value of the two count: of settings that differ strongly
+    the former flips hardly differ from one another, which would make all intervals too narrow. One comparison has no
+    others to depend on: the former make its test, and its critical value goes from theirs at a difference that is
+    just shown towards that of the latter as the difference grows.
     """
-    working = [_Working(family, procedure) for family in families]
-    columns = [one.columns for one in working if one.tested.any()]
-    if columns:
-        sums = iter(_flipped_sums(columns, procedure))
-        for one in working:
-            if one.tested.any():
-                one.sums = next(sums)
-    return [one.outcome() for one in working]
+    return [one.inference() for one in _flipped(families, procedure)]
+
+
+def infer_stepping_down(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
+    """As ``infer``, but p_corrected and claims are those of step-down max-|t| (Westfall & Young 1993, section 2.6).
+
+    From the largest statistic down, each is compared with the largest of its own and all smaller ones in each flip of
+    the differences as they are. So p_corrected is never above that of ``infer``, and a difference may be shown whose
+    interval, which stays that of ``infer``, has 0 in it.
+    """
+    return [one.inference_stepping_down() for one in _flipped(families, procedure)]
 
 
 def takes_all(queries: int, procedure: Procedure) -> bool:
@@ -107,93 +68,152 @@ def takes_all(queries: int, procedure: Procedure) -> bool:
     return 1 << min(queries, 62) <= procedure.flips
 
 
-class _Working:
-    """One family: its differences, and their sums in every flip."""
+def shares(reached: npt.NDArray[np.int64], drawn: int, *, exact: bool) -> Scores:
+    """The share of flips; the observed signs, which are one of all of them, are added to those that were drawn."""
+    return np.maximum(reached, 1) / drawn if exact else (reached + 1) / (drawn + 1)
+
+
+def critical_of(largest: Scores, level: float, *, exact: bool) -> float:
+    """What must be exceeded so that the share of flips that reach it is at most the level. ``largest`` ascends."""
+    extra = 0 if exact else 1
+    allowed = math.floor(level * (len(largest) + extra) * (1 + _TOLERANCE)) - extra
+    return float(largest[-1 - allowed]) if 0 <= allowed < len(largest) else math.inf
+
+
+def _flipped(families: Sequence[Family], procedure: Procedure) -> list[_Flips]:
+    """The families with the sums of their columns in every flip, all from one product of matrices."""
+    working = [_Flips(family, procedure) for family in families]
+    parts = [one.columns for one in working if one.sample.tested.any()]
+    if parts:
+        sums = iter(_flipped_sums(parts, procedure))
+        for one in working:
+            if one.sample.tested.any():
+                one.sums = next(sums)
+    return working
+
+
+class _Flips:
+    """One family: its differences, and their sums in every flip, which are set before ``inference`` is asked for."""
 
     def __init__(self, family: Family, procedure: Procedure) -> None:
         self._family, self._procedure = family, procedure
-        differences = family.differences
-        self._known = ~np.isnan(differences)
-        self._zeros = np.where(self._known, differences, 0.0)
-        self.n = self._known.sum(axis=1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            self.mean = self._zeros.sum(axis=1) / self.n
-            squared = np.square(np.where(self._known, differences - self.mean[:, None], 0.0)).sum(axis=1)
-            self.deviation = np.sqrt(squared / (self.n - 1))
-        self.deviation[self.deviation <= np.abs(self._zeros).max(axis=1, initial=0.0) * _TOLERANCE] = 0.0
-        self.tested = np.count_nonzero(self._zeros, axis=1) >= LEAST_DIFFERENCES
+        self.sample = Sample(family)
         self.sums: Scores = np.empty(0)
-        self._is_exact = takes_all(differences.shape[1], procedure)
+        self._exact = takes_all(family.columns.shape[1], procedure)
 
     @property
     def columns(self) -> Scores:
         """What is multiplied with signs, shape (columns, queries): what is weighed, and where queries count."""
-        if self._is_whole:
-            return np.vstack([self._family.columns, np.ones(self._family.columns.shape[1])])
-        return np.vstack([self._zeros[self.tested], self._known[self.tested]])
+        if self._is_linear:
+            known = ~np.isnan(self._family.columns)
+            return np.vstack([np.where(known, self._family.columns, 0.0), known[:1]])
+        return np.vstack([self.sample.values[self.sample.tested], self.sample.known[self.sample.tested]])
+
+    @cached_property
+    def _is_linear(self) -> bool:
+        """Whether sums of columns give the sums of all comparisons, with enough digits."""
+        if not self._family.rows_alike:
+            return False
+        largest = np.nanmax(np.abs(self._family.columns), axis=1)
+        weighed = np.abs(self._family.weights[self.sample.tested]) @ largest
+        return bool((weighed <= _LINEAR * self.sample.scale[self.sample.tested]).all())
+
+    def inference(self) -> Inference:
+        level, exact, sample = self._procedure.level, self._exact, self.sample
+        if not sample.tested.any():
+            return sample.inference(level)
+        observed, flips = self.observed - _TOLERANCE, len(self.sums)
+        reached = np.empty(len(observed), dtype=np.int64)
+        highest = np.zeros((2, flips))
+        for rows in self._blocks(np.arange(len(observed))):
+            strengths = self.strengths(rows)
+            reached[rows] = np.count_nonzero(strengths[0] >= observed[rows], axis=0)
+            for most, one in zip(highest, strengths, strict=True):
+                np.maximum(most, one.max(axis=1), out=most)
+        p = shares(reached, flips, exact=exact)
+        highest.sort(axis=1)
+        limits = [_unbounded(critical_of(one, level, exact=exact) + _TOLERANCE) for one in highest]
+        if len(observed) == 1:
+            criticals = _eased(sample.studentised[sample.tested], *limits)
+            return sample.inference(level, Numbers(p, p, criticals), is_exact=exact)
+        above = [flips - np.searchsorted(one, observed) for one in highest]
+        corrected = np.maximum(*(shares(one, flips, exact=exact) for one in above))
+        return sample.inference(level, Numbers(p, corrected, np.full(len(p), max(limits))), is_exact=exact)
+
+    def inference_stepping_down(self) -> Inference:
+        single = self.inference()
+        if not self.sample.tested.any():
+            return single
+        observed = self.observed
+        order = np.argsort(observed, kind="stable")
+        reached, highest = np.empty(len(order), dtype=np.int64), np.zeros((len(self.sums), 1))
+        for rows in self._blocks(order):
+            largest = np.maximum.accumulate(np.hstack([highest, self.strengths(rows)[0]]), axis=1)
+            reached[rows] = np.count_nonzero(largest[:, 1:] >= observed[rows] - _TOLERANCE, axis=0)
+            highest = largest[:, -1:]
+        corrected = shares(reached, len(self.sums), exact=self._exact)
+        corrected[order] = np.maximum.accumulate(corrected[order][::-1])[::-1]
+        p_corrected = self.sample.spread(corrected)
+        return replace(single, p_corrected=p_corrected, claims=claimed(p_corrected, single.mean, self._procedure.level))
+
+    def _blocks(self, order: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+        """The comparisons that are tested, in ``order``, as many at once as are worked on without much memory."""
+        size = max(1, _BLOCK_VALUES // len(self.sums))
+        for start in range(0, len(order), size):
+            yield order[start : start + size]
 
     @property
-    def _is_whole(self) -> bool:
-        """Whether all queries count in all columns: then sums of columns are enough for all comparisons."""
-        return not np.isnan(self._family.columns).any()
+    def observed(self) -> Scores:
+        """The statistics of the comparisons that are tested."""
+        sample, tested = self.sample, self.sample.tested
+        n = sample.n[tested]
+        return _bounded(n * sample.scaled_mean[tested], np.square(sample.values[tested]).sum(axis=1), n)
 
-    def outcome(self) -> Inference:
-        p, corrected, low, high = (np.full(len(self.n), np.nan) for _ in range(4))
-        critical, tested = np.inf, self.tested
-        if tested.any():
-            p[tested], corrected[tested], critical = self._judged()
-            error = self.deviation[tested] / np.sqrt(self.n[tested])
-            width = np.zeros_like(error)
-            np.multiply(error, critical, out=width, where=error > 0)
-            low[tested], high[tested] = self.mean[tested] - width, self.mean[tested] + width
-        exact = self._is_exact and bool(tested.any())
-        return Inference(self.n, self.mean, self.deviation, p, corrected, low, high, critical, exact)
+    def strengths(self, rows: npt.NDArray[np.int64]) -> tuple[Scores, Scores]:
+        """The statistics of each flip: of the differences, and of those less their means.
 
-    def _judged(self) -> tuple[Scores, Scores, float]:
-        """p, p_corrected, and the critical value, of the comparisons that are tested."""
-        n, mean = self.n[self.tested], self.mean[self.tested]
-        squares = np.square(self._zeros[self.tested]).sum(axis=1)
-        sums, signs = self._flipped()
-        observed = np.abs(_studentised(n * mean, squares, n)) * (1 - _TOLERANCE)
-        p, corrected, critical = np.zeros(len(n)), np.zeros(len(n)), 0.0
-        for flipped_sums, their_squares in (
-            (sums, squares),
-            (sums - signs * mean, np.square(self.deviation[self.tested]) * (n - 1)),
-        ):
-            chance = np.abs(_studentised(flipped_sums, their_squares, n))
-            largest = np.sort(chance.max(axis=1))
-            p = np.maximum(p, self._share(np.count_nonzero(chance >= observed, axis=0)))
-            corrected = np.maximum(corrected, self._share(len(largest) - np.searchsorted(largest, observed)))
-            critical = max(critical, self._critical(largest))
-        return p, corrected, critical
-
-    def _flipped(self) -> tuple[Scores, Scores]:
-        """Of the comparisons that are tested the sums of the flipped differences, and of the signs of their queries."""
-        if self._is_whole:
-            return self.sums[:, :-1] @ self._family.weights[self.tested].T, self.sums[:, -1:]
-        half = self.sums.shape[1] // 2
-        return self.sums[:, :half], self.sums[:, half:]
-
-    def _share(self, reached: npt.NDArray[np.int64]) -> Scores:
-        """The share of flips; the observed signs, which are one of all of them, are added to those that were drawn."""
-        if self._is_exact:
-            return np.maximum(reached, 1) / len(self.sums)
-        return (reached + 1) / (len(self.sums) + 1)
-
-    def _critical(self, largest: Scores) -> float:
-        """What must be exceeded so that the share of flips that reach it is at most the level."""
-        drawn = len(largest) + (0 if self._is_exact else 1)
-        allowed = int(self._procedure.level * drawn + _TOLERANCE) - (0 if self._is_exact else 1)
-        return float(largest[-1 - allowed]) if 0 <= allowed < len(largest) else np.inf
+        Of ``rows`` among the comparisons that are tested; shape (flips, rows).
+        """
+        sample, tested = self.sample, np.flatnonzero(self.sample.tested)[rows]
+        n = sample.n[tested]
+        squares: Scores = np.square(sample.values[tested]).sum(axis=1)
+        if self._is_linear:
+            sums = self.sums[:, :-1] @ (self._family.weights[tested] / sample.scale[tested, None]).T
+            signs = self.sums[:, -1:]
+        else:
+            half = self.sums.shape[1] // 2
+            sums, signs = self.sums[:, rows], self.sums[:, half + rows]
+        about: Scores = np.square(sample.scaled_deviation[tested]) * (n - 1.0)
+        return _bounded(sums, squares, n), _bounded(sums - signs * sample.scaled_mean[tested], about, n)
 
 
-def _studentised(sums: Scores, squares: Scores, n: npt.NDArray[np.int64]) -> Scores:
-    """Means over their standard errors, from the sums and the sums of squares of ``n`` values; infinite without any."""
-    variances = (squares - np.square(sums) / n) * (n / (n - 1))
-    variances[variances <= np.broadcast_to(squares, variances.shape) * _TOLERANCE] = 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        made = sums / np.sqrt(variances)
-    return np.where(np.square(sums) <= squares * n * _TOLERANCE**2, 0.0, made)
+def _bounded(sums: Scores, squares: Scores, n: npt.NDArray[np.int64]) -> Scores:
+    """t^2 / (1 + t^2) for the studentised mean t of ``n`` values, from their sums and sums of squares; in [0, 1].
+
+    With u = sum^2 / (n squares), t^2 is (n - 1) u / (1 - u). So nothing is subtracted that is nearly equal, and values
+    that are all the same give 1, not a division by 0. Values that are all 0 give 0.
+    """
+    with np.errstate(divide="ignore"):
+        part = np.square(sums)
+        part *= np.where(squares > 0, (n - 1) / (n * squares), 0.0)
+    return np.minimum(part / (part * ((n - 2) / (n - 1)) + 1.0), 1.0)
+
+
+def _unbounded(bounded: float) -> float:
+    """|t|, from t^2 / (1 + t^2)."""
+    return math.sqrt(bounded / (1.0 - bounded)) if bounded < 1 else math.inf
+
+
+def _eased(studentised: Scores, plain: float, centred: float) -> Scores:
+    """A critical value that is ``plain`` for what it does not let show, and nears ``centred`` with growing differences.
+
+    That of the value m between 0 and the mean that is just not refused, where the critical value of m is in proportion
+    between the two: from ``plain`` at 0, for flips of the differences are flips less m, to ``centred`` at the mean.
+    """
+    beyond = (studentised > plain) & np.isfinite(studentised) & math.isfinite(centred)
+    eased = np.full(len(studentised), plain)
+    np.divide(studentised * centred, studentised + (centred - plain), out=eased, where=beyond)
+    return eased
 
 
 def _flipped_sums(parts: Sequence[Scores], procedure: Procedure) -> list[Scores]:

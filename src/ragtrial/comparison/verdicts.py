@@ -1,4 +1,4 @@
-"""From an interval to words."""
+"""From numbers to words."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import math
 from dataclasses import dataclass
 
 from ragtrial.comparison.comparison_parts import Verdict
-from ragtrial.comparison.flips import LEAST_DIFFERENCES
+from ragtrial.comparison.samples import LEAST_DIFFERENCES, Inference
 
 POWER = 0.8
+"""How likely a difference should be found: 4 times out of 5."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of one difference; ``low`` and ``high`` are None where no interval is given."""
+    """What is known of one difference; ``low`` and ``high`` are None where no interval is given.
+
+    ``claim`` is 1 where the difference is shown to be above 0, -1 where below, else 0; None: as the interval says.
+    """
 
     n: int
     differing: int
@@ -21,19 +25,44 @@ class Evidence:
     high: float | None
     detectable: float | None
     queries_needed: int | None
+    claim: int | None = None
+
+    @property
+    def claimed(self) -> int:
+        if self.claim is not None:
+            return self.claim
+        if self.low is None or self.high is None:
+            return 0
+        return (self.low > 0) - (self.high < 0)
+
+
+def evidence_of(inference: Inference, row: int, margin: float) -> Evidence:
+    """What ``inference`` says of the comparison in ``row``, and what more queries would."""
+    n, deviation, critical = int(inference.n[row]), float(inference.deviation[row]), float(inference.criticals[row])
+    low, high = (float(end) if math.isfinite(end) else None for end in (inference.low[row], inference.high[row]))
+    return Evidence(
+        n=n,
+        differing=int(inference.differing[row]),
+        low=low,
+        high=high,
+        detectable=detectable_difference(deviation, n, critical),
+        queries_needed=queries_for(margin, deviation, level_of(critical, n)),
+        claim=int(inference.claims[row]),
+    )
 
 
 def verdict_of(evidence: Evidence, margin: float) -> Verdict:
     """The first that holds: better, worse, no worse than the margin; and else that one cannot tell."""
-    if not evidence.differing:
+    if evidence.n and not evidence.differing:
         return "identical"
-    if evidence.low is None or evidence.high is None:
+    if evidence.differing < LEAST_DIFFERENCES:
         return "too few differences"
-    if evidence.low > 0:
+    within = evidence.low is not None and evidence.low > -margin
+    if evidence.claimed > 0:
         return "better"
-    if evidence.high < 0:
-        return "worse within the margin" if evidence.low > -margin else "worse"
-    return "no worse" if evidence.low > -margin else "cannot tell"
+    if evidence.claimed < 0:
+        return "worse within the margin" if within else "worse"
+    return "no worse" if within else "cannot tell"
 
 
 def sentence_of(verdict: Verdict, evidence: Evidence, margin: float) -> str:
@@ -45,8 +74,9 @@ def sentence_of(verdict: Verdict, evidence: Evidence, margin: float) -> str:
     if verdict == "too few differences":
         if evidence.n == 1:
             return "one query is no test: label more"
+        differ = "query differs" if evidence.differing == 1 else "queries differ"
         return (
-            f"cannot tell: only {evidence.differing} of {evidence.n:,} queries differ, fewer than {LEAST_DIFFERENCES}; "
+            f"cannot tell: only {evidence.differing} of {evidence.n:,} {differ}, fewer than {LEAST_DIFFERENCES}; "
             "no interval is given"
         )
     said = {
@@ -55,17 +85,38 @@ def sentence_of(verdict: Verdict, evidence: Evidence, margin: float) -> str:
         "worse within the margin": f"worse, but within the margin of {margin:g}",
         "no worse": f"no worse than the margin of {margin:g}",
     }
-    if verdict in said:
-        return said[verdict]
-    found = "" if evidence.detectable is None else f"; at {evidence.n:,} queries {evidence.detectable:.3f} would show"
-    needed = "" if evidence.queries_needed is None else f"; {evidence.queries_needed:,} would settle {margin:g}"
-    return f"cannot tell{found}{needed}"
+    return said[verdict] if verdict in said else f"cannot tell{_advice(evidence, margin)}"
+
+
+def _advice(evidence: Evidence, margin: float) -> str:
+    """What would be found with as many queries, and how many would find the margin, if that is more."""
+    if evidence.detectable is None:
+        return ""
+    found = f"; with {evidence.n:,} queries a difference of {_rounded(evidence.detectable)} would be found 4 times of 5"
+    if evidence.queries_needed is None or evidence.queries_needed <= evidence.n:
+        return found
+    return f"{found}, with {evidence.queries_needed:,} one of {margin:g}"
+
+
+def _rounded(difference: float) -> str:
+    """Three decimals, or two digits where those would not show it."""
+    return f"{difference:.3f}" if difference >= 0.001 else f"{difference:.2g}"
+
+
+def level_of(critical: float, n: int) -> float:
+    """The two-sided level of a t test of ``n`` differences that has this critical value; NaN where there is none."""
+    if n < 2 or not math.isfinite(critical):
+        return math.nan
+    from scipy.special import stdtr
+
+    return 2 * float(stdtr(n - 1, -critical))
 
 
 def detectable_difference(deviation: float, n: int, critical: float) -> float | None:
     """The difference that is found with probability POWER when ``n`` studentised differences must exceed ``critical``.
 
-    None where the deviation is not known or 0.
+    It takes the deviation observed for the true one, and differences for normal, whose mean then has a noncentral t
+    distribution; that of some ten queries is near enough to it. None where the deviation is not known or 0.
     """
     if n < 2 or not deviation > 0 or not math.isfinite(critical):
         return None
@@ -76,16 +127,24 @@ def detectable_difference(deviation: float, n: int, critical: float) -> float | 
 
 
 def queries_for(difference: float, deviation: float, level: float) -> int | None:
-    """How many queries find ``difference`` with probability POWER, two-sided at ``level``; None where not known."""
+    """How many queries find ``difference`` with probability POWER, two-sided at ``level``; None where not known.
+
+    As ``detectable_difference``; never fewer than LEAST_DIFFERENCES, without which nothing is tested. Of queries that
+    are like those asked. None also above a billion.
+    """
     if not (deviation > 0 and difference > 0 and 0 < level < 1):
         return None
     from scipy.special import nctdtr, stdtrit
 
     def has_power(n: int) -> bool:
-        shift = difference / deviation * math.sqrt(n)
-        return not nctdtr(n - 1, shift, float(stdtrit(n - 1, 1 - level / 2))) > 1 - POWER
+        shift, critical = difference / deviation * math.sqrt(n), -float(stdtrit(n - 1, level / 2))
+        missed = float(nctdtr(n - 1, shift, critical))
+        # Far above the critical value the probability is too small for scipy, which then gives NaN.
+        return shift > critical if math.isnan(missed) else missed <= 1 - POWER
 
-    high = 2
+    high = LEAST_DIFFERENCES
+    if has_power(high):
+        return high
     while not has_power(high):
         high *= 2
         if high > 2**30:

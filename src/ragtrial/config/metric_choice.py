@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import get_args
 
 from ragtrial.config.models import ExperimentConfig, FamilyOptions, scored
@@ -56,13 +56,14 @@ def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricCh
 
     ``ordered`` says whether any query's labels are an order; rbo is then among the standard metrics.
     """
-    depth, unit = depth_of(config), config.evaluators.unit
+    unit = config.evaluators.unit
+    kept = _Kept(unit, depth_of(config), _shallowest(config))
     faults: list[tuple[KeyPath, str]] = []
     chosen: list[Metric] = []
     for family in get_args(Family):
         options: FamilyOptions = getattr(config.evaluators, family)
         where: KeyPath = ("evaluators", family)
-        cutoffs = _cutoffs(family, options, unit, depth, where, faults)
+        cutoffs = _cutoffs(family, options, kept, where)
         names = _STANDARD[family] + (("rbo",) if ordered and family == "order_aware" else ())
         names += _STANDARD_OF_SPANS.get(family, ()) if unit == "span" else ()
         standard = map(parse_metric, names)
@@ -70,7 +71,7 @@ def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricCh
             metric.at(k) for metric in standard for k in (cutoffs if metric.definition.cut != "none" else [None])
         ]
         for index, text in enumerate(options.metrics):
-            metric = _parsed(text, unit, depth, (*where, "metrics", index), faults)
+            metric = _parsed(text, kept, (*where, "metrics", index), faults)
             if metric and metric.definition.family != family:
                 place: KeyPath = (*where, "metrics", index)
                 right = metric.definition.family
@@ -78,32 +79,49 @@ def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricCh
             elif metric:
                 chosen.append(metric)
     named = config.evaluators.primary_metric
-    primary = _parsed(named, unit, depth, ("evaluators", "primary_metric"), faults) if named else None
-    primary = primary or parse_metric("ndcg").at(min(10, depth))
-    return MetricChoice(_sorted([*chosen, primary]), primary), faults
+    primary = _parsed(named, kept, ("evaluators", "primary_metric"), faults) if named else None
+    primary = primary or parse_metric("ndcg").at(min(10, kept.depth))
+    return MetricChoice(_sorted([*chosen, primary]), primary), [*kept.faults(), *faults]
 
 
-def _cutoffs(
-    family: str, options: FamilyOptions, unit: Unit, depth: int, where: KeyPath, faults: list[tuple[KeyPath, str]]
-) -> Sequence[int]:
+@dataclass(frozen=True)
+class _Kept:
+    """How deep rankings are kept, by which retrievers, and what would be cut deeper: its place, and what it is."""
+
+    unit: Unit
+    depth: int
+    by: Sequence[str]
+    too_deep: list[tuple[KeyPath, str]] = field(default_factory=list)
+
+    def faults(self) -> list[tuple[KeyPath, str]]:
+        """One for all that would be cut too deep: the first of it, and how much more there is."""
+        if not self.too_deep:
+            return []
+        (where, what), *more = self.too_deep
+        others = f" ({len(more)} more {'is' if len(more) == 1 else 'are'}, too)" if more else ""
+        names, units = ", ".join(map(repr, self.by)), "documents" if self.unit == "document" else "chunks"
+        fault = f"{dotted(where)} is {what} above the top_k of {self.depth} of {names}{others}"
+        return [(where, f"{fault}; only that many {units} are kept. Lower k, or raise every retriever's top_k.")]
+
+
+def _shallowest(config: ExperimentConfig) -> list[str]:
+    """The entries of the settings with the lowest top_k."""
+    found = [(ranker.top_k, name) for one in all_configs(config) for name, ranker in scored(one).items()]
+    lowest = min(found, default=(1, ""))[0]
+    return list(dict.fromkeys(name for depth, name in found if depth == lowest))
+
+
+def _cutoffs(family: str, options: FamilyOptions, kept: _Kept, where: KeyPath) -> Sequence[int]:
     if options.k is None:
-        return [k for k in _STANDARD_CUTOFFS[family] if k <= depth] or [depth]
-    for index, k in enumerate(options.k):
-        if k > depth:
-            place: KeyPath = (*where, "k", index)
-            faults.append((place, f"{dotted(place)} is {k}, above the top_k of {depth}; {_raise(unit)}"))
-    return [k for k in options.k if k <= depth]
+        return [k for k in _STANDARD_CUTOFFS[family] if k <= kept.depth] or [kept.depth]
+    kept.too_deep.extend(((*where, "k", index), f"{k},") for index, k in enumerate(options.k) if k > kept.depth)
+    return [k for k in options.k if k <= kept.depth]
 
 
-def _raise(unit: Unit) -> str:
-    units = "documents" if unit == "document" else "chunks"
-    return f"only that many {units} are kept. Lower k, or raise every retriever's top_k."
-
-
-def _parsed(text: str, unit: Unit, depth: int, where: KeyPath, faults: list[tuple[KeyPath, str]]) -> Metric | None:
+def _parsed(text: str, kept: _Kept, where: KeyPath, faults: list[tuple[KeyPath, str]]) -> Metric | None:
     metric = parse_metric(text)
     try:
-        metric.check_unit(unit)
+        metric.check_unit(kept.unit)
     except MetricError as error:
         faults.append((where, f"{dotted(where)}: {error}"))
         return None
@@ -114,9 +132,9 @@ def _parsed(text: str, unit: Unit, depth: int, where: KeyPath, faults: list[tupl
         faults.append((where, f"{fault} `ragtrial score` has it, for whole rankings."))
         return None
     if metric.k is None:
-        return metric.at(depth)
-    if metric.k > depth:
-        faults.append((where, f"{dotted(where)} is {metric}, cut above the top_k of {depth}; {_raise(unit)}"))
+        return metric.at(kept.depth)
+    if metric.k > kept.depth:
+        kept.too_deep.append((where, f"{metric}, cut"))
         return None
     return metric
 

@@ -79,7 +79,7 @@ class RunFileRetriever(Retriever):
         if (self.form or guess(path, "run")) != "report":
             return [path]
         folder = find_report(self.path, path.parent)
-        return [folder / "report.json", *sorted((folder / "rankings").glob("*"))]
+        return [folder / "report.json", *sorted((folder / "rankings").glob("*.jsonl.gz"))]
 
     def checked(self, library: Library, questions: Sequence[Question]) -> _Rows:
         """The rows of the questions, all of documents of ``library``. Raises RunFileError, ReportError."""

@@ -13,6 +13,9 @@ import numpy.typing as npt
 from ragtrial.rankings import Floats
 from ragtrial.storage.fingerprints import DIGEST_BYTES
 
+MAPPED_ABOVE = 64 * 1024
+"""Bytes. An array of no more is read."""
+
 
 def write_array(path: Path, array: npt.NDArray[Any]) -> None:
     """Write ``array`` as a .npy file. Raises OSError with its reason, which ``np.save`` leaves out on a full disk."""
@@ -34,17 +37,39 @@ def write_rows(path: Path, blocks: Iterable[Floats], shape: tuple[int, int]) -> 
 
 
 def read_array(path: Path) -> npt.NDArray[Any]:
-    """The array of a .npy file, mapped and read-only. Raises OSError and ValueError for what is none."""
+    """The array of a .npy file, read-only; mapped if it is large. Raises OSError and ValueError for what is none.
+
+    A map keeps its file open, and a sweep over hundreds of chunkings has thousands of small ones.
+    """
     with path.open("rb") as file:
         version = np.lib.format.read_magic(file)
         if version != (1, 0):
             raise ValueError(f"{path.name} is of version {version}, not (1, 0)")
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)
         offset = file.tell()
-    if not np.prod(shape):  # nothing cannot be mapped
-        return np.empty(shape, dtype)
+        size = int(np.prod(shape)) * dtype.itemsize
+        if not size:
+            return np.empty(shape, dtype)
+        if size <= MAPPED_ABOVE:
+            return np.frombuffer(_exactly(file, size), dtype).reshape(shape)
     # A plain array on top of the map: the map's own class is slow to take single values from.
     return np.memmap(path, dtype, "r", offset, shape).view(np.ndarray)
+
+
+def _exactly(file: Any, size: int) -> bytes:
+    read: bytes = file.read(size)
+    if len(read) < size:
+        raise ValueError(f"{Path(file.name).name} ends after {len(read):,} of {size:,} bytes")
+    return read
+
+
+def map_file(path: Path, dtype: np.dtype[Any], count: int) -> npt.NDArray[Any]:
+    """``count`` values that are all there is in a file, read-only; mapped if it is large."""
+    if not count:
+        return np.empty(0, dtype)
+    if count * dtype.itemsize <= MAPPED_ABOVE:
+        return np.frombuffer(path.read_bytes(), dtype, count)
+    return np.memmap(path, dtype, "r").view(np.ndarray)
 
 
 def array_digest(array: npt.NDArray[Any]) -> str:

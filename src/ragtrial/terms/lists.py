@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ragtrial.rankings import Codes, Counts
-from ragtrial.storage.arrays import read_array, write_array
+from ragtrial.storage.arrays import map_file, read_array, write_array
 from ragtrial.terms.analysis import Analyzer
 
 _FLUSHED_AT = 2**20  # terms that are held while texts are read
@@ -32,8 +32,7 @@ class TermLists:
         size = (folder / "terms.bin").stat().st_size
         if size != 4 * int(self.offsets[-1]) or len(self.vocabulary) != len(terms):
             raise ValueError("terms, offsets and vocabulary do not fit together")
-        held = np.memmap(folder / "terms.bin", np.int32, "r") if size else np.empty(0, np.int32)
-        self._codes: Codes = held.view(np.ndarray)
+        self._codes: Codes = map_file(folder / "terms.bin", np.dtype(np.int32), size // 4)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -13,12 +13,14 @@ _USUAL = ("ndcg", "recall", "precision", "hit_rate", "rr", "ap", "rbo", "rbp", "
 _USUAL_OF_SPANS = ("ndcg", "recall", "span_recall", "span_precision", "span_iou", "hit_rate", "rr", "precision", "ap")
 
 
-def header_line(report: Report) -> str:
-    """One line that says what was run."""
+def header_line(report: Report, tag: str | None = None) -> str:
+    """One line that says what was run; of the queries with a ``tag``, which."""
     data = report.dataset
     documents = "" if data.documents is None else f"{data.documents:,} documents, "
+    tagged = "" if tag is None else f" with the tag {tag}"
+    queries = counted(data.queries, "query", "queries")
     again = "" if report.parent is None else f", the rankings of run {report.parent} scored again"
-    return f"{report.experiment}: {documents}{data.queries:,} queries, run {report.run_id}{again}"
+    return f"{report.experiment}: {documents}{queries}{tagged}, run {report.run_id}{again}"
 
 
 def summary_line(report: Report) -> str:
@@ -28,9 +30,9 @@ def summary_line(report: Report) -> str:
     return f"{report.experiment}: {counted(len(report.settings), 'setting')}, {best.name} {name} {score}"
 
 
-def counted(count: int, noun: str) -> str:
-    """``1 setting``, ``2 settings``."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def counted(count: int, noun: str, several: str = "") -> str:
+    """``1 setting``, ``2 settings``; ``several`` where that is another word."""
+    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
 
 
 def score_table(
@@ -41,7 +43,7 @@ def score_table(
     ``n`` is the number of queries behind the first mean; a mean over another number shows its own in brackets.
     """
     settings = report.ranked_settings() if settings is None else settings
-    names = list(_chosen(report) if metrics is None else metrics)
+    names = list(usual_metrics(report) if metrics is None else metrics)
     rows = _rows(settings, names)
     while metrics is None and len(names) > 1 and _width(rows) > width:
         names.pop()
@@ -58,7 +60,7 @@ def budget_table(report: Report, settings: Sequence[SettingPart], width: int) ->
     known = [(setting, setting.budget) for setting in settings if setting.budget]
     if not known:
         return []
-    chosen = [str(parse_metric(name).at(None)) for name in _chosen(report)]
+    chosen = [str(parse_metric(name).at(None)) for name in usual_metrics(report)]
     names = [name for name in dict.fromkeys(chosen) if name in known[0][1].scores] or list(known[0][1].scores)
     known.sort(key=lambda pair: -(pair[1].scores[names[0]].mean or 0.0))
     while True:
@@ -173,7 +175,7 @@ def lowest_queries(report: Report, setting: SettingPart, width: int, most: int =
     return "\n".join(lines)
 
 
-def _chosen(report: Report) -> list[str]:
+def usual_metrics(report: Report) -> list[str]:
     """The primary metric, then each usual one at its cutoff or the nearest below."""
     cutoff = parse_metric(report.primary_metric).k or 0
     names = [report.primary_metric]

@@ -1,0 +1,95 @@
+"""ragtrial compare"""
+
+from __future__ import annotations
+
+import click
+
+from ragtrial.cli.gating import Asked, gate_options
+from ragtrial.cli.terminal import Terminal, common_options
+
+
+@click.command("compare")
+@click.argument("reports", nargs=-1, required=True, metavar="REPORT...")
+@click.option("--results", type=click.Path(), default="results", show_default=True, help="Where reports are kept.")
+@click.option(
+    "--baseline", metavar="NAME", help="SETTING, REPORT or REPORT:SETTING: what the others are compared with."
+)
+@click.option("--all-pairs", is_flag=True, help="Compare all pairs, where several reports are given, too.")
+@click.option("--setting", "settings", multiple=True, metavar="NAME", help="Only this setting; may be repeated.")
+@click.option("--metric", metavar="NAME", help="The metric that decides, in place of the report's primary one.")
+@click.option("--metrics", metavar="NAMES", help="Others to show, commas between; `all` takes every one.")
+@click.option("--margin", type=click.FloatRange(min=0), default=0.02, show_default=True,
+              help="A difference that would not matter.")  # fmt: skip
+@click.option("--confidence", type=click.FloatRange(0.5, 0.9999), default=0.95, show_default=True,
+              help="That all intervals of a metric hold together.")  # fmt: skip
+@click.option("--procedure", default="max-t", show_default=True, metavar="NAME",
+              help="max-t, step-down, t-holm, bootstrap, wilcoxon, bh or tukey.")  # fmt: skip
+@click.option("--flips", type=click.IntRange(min=100), default=10_000, show_default=True, help="Random flips of signs.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the flips.")
+@click.option("--common", is_flag=True, help="Compare the queries that have the same labels in all reports.")
+@click.option("--full", is_flag=True, help="Show all pairs, effects and queries, however many.")
+@click.option("--slices", is_flag=True, help="The same by tag, number of answers, length, and words in common.")
+@click.option("--axes", is_flag=True, help="What each parameter of a sweep does, and where two depend on each other.")
+@click.option("--costs", is_flag=True, help="Quality against latency, context and index size.")
+@click.option("--queries", is_flag=True, help="Queries won and lost by the first row, and those that none can answer.")
+@click.option("--query", metavar="ID", help="What the two settings of the first row found for one query, and why.")
+@gate_options
+@common_options
+def command(
+    terminal: Terminal,
+    reports: tuple[str, ...],
+    asked: Asked,
+    results: str,
+    baseline: str | None,
+    settings: tuple[str, ...],
+    metric: str | None,
+    metrics: str | None,
+    margin: float,
+    confidence: float,
+    procedure: str,
+    flips: int,
+    seed: int,
+    query: str | None,
+    *,
+    all_pairs: bool,
+    common: bool,
+    full: bool,
+    slices: bool,
+    axes: bool,
+    costs: bool,
+    queries: bool,
+) -> int:
+    """Say which settings of one or more reports are better, by how much, and how sure one can be.
+
+    A REPORT is a folder, a run id, or `latest`; REPORT:SETTING is one of its settings.
+    """
+    from ragtrial.cli import gating
+    from ragtrial.cli.comparison_output import say_analysis
+    from ragtrial.comparison.analysis import Wanted, analyse
+    from ragtrial.comparison.comparing import Aim
+    from ragtrial.comparison.contest import contest_of
+    from ragtrial.comparison.samples import Procedure
+    from ragtrial.views.table import usual_metrics
+
+    named = None if metrics in (None, "all") else [name for name in str(metrics).split(",") if name.strip()]
+    contest = contest_of(
+        reports,
+        named,
+        primary=metric,
+        settings=settings or None,
+        baseline=baseline,
+        all_pairs=all_pairs,
+        common=common,
+        directory=results,
+    )
+    if metrics is None:
+        contest = contest.limited_to(usual_metrics(contest.contenders[0].report))
+    checks = gating.checks_of_contest(asked, contest, contest.baseline, terminal)
+    aim = Aim(contest.baseline, margin, Procedure(1 - confidence, flips, seed), procedure)
+    wanted = Wanted(slices=slices, axes=axes, costs=costs, queries=queries, query=query)
+    made = analyse(contest, aim, wanted)
+    findings = gating.judged_contest(checks, gating.Compared(contest, aim, made))
+    say_analysis(terminal, made, everything=full)
+    gating.tell(terminal, checks, findings)
+    terminal.say_json({**made.model_dump(mode="json"), **gating.as_json(findings)})
+    return findings.exit_code

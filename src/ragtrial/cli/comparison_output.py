@@ -1,0 +1,54 @@
+"""What `ragtrial compare` says in the terminal."""
+
+from __future__ import annotations
+
+from ragtrial.cli.terminal import Terminal
+from ragtrial.comparison.analysis import Analysis
+from ragtrial.comparison.comparing import close_comparisons
+from ragtrial.records import Caution
+from ragtrial.views import comparison as view
+from ragtrial.views import effects, moves, slices, tradeoffs
+
+
+def say_analysis(terminal: Terminal, made: Analysis, *, everything: bool) -> None:
+    """The verdicts first, then what was asked for beside them, and warnings on stderr."""
+    if made.query is not None:
+        terminal.say(moves.side_text(made.query, terminal.width))
+        return
+    primary = [part for part in made.comparisons if part.metric == made.primary_metric]
+    rows = primary if everything else close_comparisons(made)
+    terminal.say(view.heading(made) + "\n")
+    table = view.verdict_table(made, rows)
+    terminal.table(table, texts=(0, len(table[0]) - 1))
+    terminal.say()
+    lines = [view.left_out_line(made, rows), view.best_line(made), made.selection.sentence if made.selection else ""]
+    lines += [
+        f"{part.setting} against {part.baseline}: {part.sentence}" for part in made.unjudged if part.hangs_on_unjudged
+    ]
+    for line in filter(None, [*lines, view.advice_line(made), made.procedure.sentence]):
+        terminal.say(line)
+    others = [name for name in made.metrics if name != made.primary_metric]
+    terminal.table(view.descriptive_table(made, others, rows), after="\n")
+    _say_sections(terminal, made, everything=everything)
+    warnings = [
+        *made.warnings,
+        *(made.slices.warnings if made.slices else ()),
+        *(made.costs.warnings if made.costs else ()),
+    ]
+    terminal.warn([Caution(warning.code, warning.message) for warning in warnings])
+
+
+def _say_sections(terminal: Terminal, made: Analysis, *, everything: bool) -> None:
+    if made.slices is not None:
+        terminal.say("\n" + slices.slice_heading(made.slices))
+        terminal.table(slices.slice_overview(made.slices, terminal.width))
+    if made.axes is not None:
+        terminal.table(effects.effect_table(made.axes, everything=everything), after="\n")
+        terminal.table(effects.interaction_table(made.axes, everything=everything), after="\n")
+        terminal.say(effects.left_out_line(made.axes, everything=everything))
+    if made.costs is not None:
+        terminal.table(tradeoffs.tradeoff_table(made.costs), after="\n")
+    if made.won_and_lost is not None and made.shared_queries is not None:
+        terminal.say("\n" + moves.differences_line(made.won_and_lost))
+        terminal.table(moves.differences_table(made.won_and_lost, None if everything else 10), texts=(0, 4))
+        terminal.say("\n" + "\n".join(moves.shared_lines(made.shared_queries)))

@@ -1,0 +1,178 @@
+"""What `run` does with gates: the baseline, what is refused before the run, and the comparison after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ragtrial.cli.gating import Asked, Checks, Compared, attempt, check, judged
+from ragtrial.errors import Fault, GateError, InputError, ReportError, RunError, did_you_mean, listed
+
+if TYPE_CHECKING:
+    from ragtrial.cli.terminal import Terminal
+    from ragtrial.comparison.contest import Contest
+    from ragtrial.comparison.findings import Findings
+    from ragtrial.config import ExperimentConfig
+    from ragtrial.hub import RetrievalEvaluator
+    from ragtrial.report import Report
+
+_MOST_QUERIES = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """What the settings of a run are compared with: one of them, or a setting of an earlier ``report``.
+
+    ``name`` is what it is called in this run, ``setting`` what it is called where it is.
+    """
+
+    name: str
+    setting: str
+    report: Report | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RunChecks:
+    """What is to be checked of a run, and the baseline, if there is one."""
+
+    checks: Checks
+    baseline: Baseline | None
+
+    def before(self, evaluator: RetrievalEvaluator) -> None:
+        """Raises GateError if the labels of the run are not those of an earlier report that is the baseline."""
+        if self.baseline is not None and self.baseline.report is not None:
+            told = _label_differences(evaluator, self.baseline.report)
+            if told:
+                raise GateError(Fault("--baseline", message=told))
+
+    def findings(self, report: Report) -> Findings:
+        """What came of it. Raises RunError if the run, which is written, cannot be compared with the baseline."""
+        from ragtrial.comparison.comparing import Aim, compare_settings
+
+        settings = {setting.name: setting for setting in report.settings}
+        name = self.baseline.name if self.baseline else None
+        wanted = bool(self.checks.asked.targets) and len(settings) > 1
+        if self.baseline is not None:
+            wanted = self.baseline.report is not None or (self.baseline.setting in settings and len(settings) > 1)
+        if not wanted:
+            return judged(self.checks, settings, report)
+        try:
+            contest = _contest(report, self.baseline)
+        except InputError as error:
+            told = (f"{fault.message} The report is written: {report.folder / 'report.json'}" for fault in error.faults)
+            raise RunError(*told) from error
+        aim = Aim(name)
+        return judged(self.checks, settings, report, Compared(contest, aim, compare_settings(contest, aim)))
+
+
+def prepared(
+    config: ExperimentConfig, asked: Asked, baseline: str | None, limit: int | None, terminal: Terminal
+) -> RunChecks | None:
+    """What is to be checked; None if nothing was asked for. Raises InputError with all that is wrong."""
+    if baseline is None and not asked.is_gated and not asked.targets:
+        return None
+    from ragtrial.comparison.gate_texts import Subject
+    from ragtrial.comparison.gates import COSTS
+    from ragtrial.hub import RetrievalEvaluator
+
+    evaluator = RetrievalEvaluator(config, limit=limit)
+    names = tuple(setting.name for setting in evaluator.settings)
+    metrics = tuple(map(str, evaluator.metrics.metrics))
+    faults: list[Fault] = []
+    found = None
+    if baseline is not None:
+        found = attempt(faults, lambda: _found(baseline, names, config))
+        faults += _baseline_faults(found, names, evaluator) if found else []
+    unmeasured = frozenset() if config.latency else frozenset(name for name in COSTS if name.startswith("latency."))
+    # A baseline that is wrong is told once, not again for every gate that needs it.
+    name = found.name if found else baseline
+    if asked.csv and len(names) == 1 and baseline is None:
+        message = "has a row for each comparison, and there is one setting and no --baseline to compare it with."
+        faults.append(Fault("--csv", message=message))
+    subject = Subject(names, metrics, name, unmeasured)
+    checks = attempt(faults, lambda: check(asked, subject, terminal))
+    if found and found.report and checks:
+        faults += _metric_faults(found.report, checks)
+    if faults or checks is None:
+        raise InputError(*faults)
+    return RunChecks(checks, found)
+
+
+def _metric_faults(earlier: Report, checks: Checks) -> list[Fault]:
+    """Metrics of gates with a baseline that the baseline's report does not have."""
+    from ragtrial.comparison.gates import compared_metrics
+
+    return [
+        Fault("--baseline", message=f"run {earlier.run_id} has no {name}, which a gate compares.")
+        for name in compared_metrics(checks.gates)
+        if name not in earlier.metrics
+    ]
+
+
+def _found(text: str, names: Iterable[str], config: ExperimentConfig) -> Baseline:
+    from ragtrial.report import load_report
+
+    if text in names:
+        return Baseline(text, text)
+    reference, colon, setting = text.rpartition(":")
+    if not colon:
+        near = did_you_mean(text, names)
+        message = f"there is no setting {text!r}.{near} There are: {listed(names)}; one of an earlier report is " \
+                  "REPORT:SETTING, like latest:dense."  # fmt: skip
+        raise GateError(Fault("--baseline", message=message))
+    try:
+        report = load_report(reference, config.output.directory)
+        report.setting(setting)
+    except ReportError as error:
+        raise GateError(*(Fault("--baseline", message=str(fault)) for fault in error.faults)) from error
+    return Baseline(f"{report.run_id}:{setting}", setting, report)
+
+
+def _baseline_faults(baseline: Baseline, names: tuple[str, ...], evaluator: RetrievalEvaluator) -> list[Fault]:
+    """What is wrong with a baseline that is there: nothing to compare with it, or it was scored otherwise."""
+    report, messages = baseline.report, []
+    if report is None and len(names) == 1:
+        messages.append(f"{baseline.name!r} is the only setting; there is nothing to compare with it.")
+    if report is not None:
+        unit, metrics = evaluator.config.evaluators.unit, evaluator.metrics
+        if report.unit != unit:
+            messages.append(f"run {report.run_id} was scored by unit: {report.unit}, this one is by {unit}.")
+        if str(metrics.primary) not in report.metrics:
+            messages.append(f"run {report.run_id} has no {metrics.primary}; it has: {listed(report.metrics)}.")
+    return [Fault("--baseline", message=message) for message in messages]
+
+
+def _label_differences(evaluator: RetrievalEvaluator, report: Report) -> str:
+    """In words; nothing where every query and every grade is the same."""
+    now = {
+        query.id: {one.doc: one.relevance for one in query.relevant_docs} for query in evaluator.resolved.labels.queries
+    }
+    then = {query.id: {one.doc: one.relevance for one in query.relevant_docs} for query in report.queries}
+    only = [f"{len(one.keys() - other.keys()):,} queries only {where}" for one, other, where in (
+        (now, then, "in this one"), (then, now, "in that one")) if one.keys() - other.keys()]  # fmt: skip
+    judged_otherwise = [name for name in now if name in then and now[name] != then[name]]
+    if judged_otherwise:
+        shown = listed(map(repr, judged_otherwise), _MOST_QUERIES)
+        only.append(f"{len(judged_otherwise):,} judged otherwise ({shown})")
+    if not only:
+        return ""
+    return (
+        f"run {report.run_id} has other labels: {', '.join(only)}. Run the baseline again with the labels as they are, "
+        "or run without --baseline and let `ragtrial compare` say what can be compared."
+    )
+
+
+def _contest(report: Report, baseline: Baseline | None) -> Contest:
+    """The settings of the run under their own names, and the earlier one, if that is the baseline."""
+    from ragtrial.comparison.contest import Contender, contest_of
+    from ragtrial.views.table import usual_metrics
+
+    metrics = usual_metrics(report)
+    own = [Contender(setting.name, report, setting) for setting in report.settings]
+    if baseline is None or baseline.report is None:
+        return replace(contest_of([report], metrics), contenders=tuple(own))
+    earlier = baseline.report
+    metrics = [name for name in metrics if name in earlier.metrics]
+    one = Contender(baseline.name, earlier, earlier.setting(baseline.setting))
+    return replace(contest_of([report, earlier], metrics), contenders=(one, *own))

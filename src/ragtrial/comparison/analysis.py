@@ -1,0 +1,66 @@
+"""A comparison with all that helps to act on it: the winner's luck, unjudged hits, slices, axes, costs, queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragtrial.comparison.comparing import Aim, close_comparisons, compare_settings
+from ragtrial.comparison.comparison_parts import Comparison
+from ragtrial.comparison.contest import Contest, Pair
+from ragtrial.comparison.effects import EffectsPart, sweep_effects
+from ragtrial.comparison.moves import QueryDifferences, SharedQueries, query_differences, shared_queries
+from ragtrial.comparison.selection import SelectionPart, select_winner
+from ragtrial.comparison.side_by_side import SideBySide, side_by_side
+from ragtrial.comparison.slice_parts import SlicesPart
+from ragtrial.comparison.slices import compare_slices
+from ragtrial.comparison.tradeoffs import TradeoffsPart, weigh_costs
+from ragtrial.comparison.unjudged import UnjudgedPart, unjudged_parts
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is looked into beside the comparison; ``query`` is the id of one to show side by side."""
+
+    slices: bool = False
+    axes: bool = False
+    costs: bool = False
+    queries: bool = False
+    query: str | None = None
+
+
+class Analysis(Comparison):
+    """A comparison, and what was looked into beside it; null where it was not asked for, or there is nothing."""
+
+    selection: SelectionPart | None
+    """What the best setting may be expected to score; null where reports are compared name by name."""
+
+    unjudged: list[UnjudgedPart]
+    """By the primary metric, of all comparisons, or of many those with the best setting."""
+
+    slices: SlicesPart | None = None
+    axes: EffectsPart | None = None
+    costs: TradeoffsPart | None = None
+    won_and_lost: QueryDifferences | None = None
+    """Query by query, between the two settings of the first of ``close_comparisons``."""
+
+    shared_queries: SharedQueries | None = None
+    query: SideBySide | None = None
+
+
+def analyse(contest: Contest, aim: Aim, wanted: Wanted) -> Analysis:
+    """All of it. Raises ComparisonError or ReportError where the baseline or the query is not there."""
+    made = compare_settings(contest, aim)
+    close = close_comparisons(made)
+    pair = Pair(contest.place(close[0].baseline), contest.place(close[0].setting))
+    by_name = aim.baseline in contest.report_names and aim.baseline not in contest.names
+    return Analysis(
+        **dict(made),
+        selection=None if by_name else select_winner(contest, seed=aim.procedure.seed),
+        unjudged=unjudged_parts(contest, close, aim.margin),
+        slices=compare_slices(contest, close, aim.procedure) if wanted.slices else None,
+        axes=sweep_effects(contest, aim.procedure) if wanted.axes else None,
+        costs=weigh_costs(contest) if wanted.costs else None,
+        won_and_lost=query_differences(contest, pair) if wanted.queries else None,
+        shared_queries=shared_queries(contest) if wanted.queries else None,
+        query=None if wanted.query is None else side_by_side(contest, pair, wanted.query),
+    )

@@ -1,0 +1,133 @@
+"""Where a hit stands in the parts of a setting: what a fusion fused, or a reranker put in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ragtrial.comparison.contest import Contender
+from ragtrial.errors import Fault, ReportError
+from ragtrial.kept_parts import part_file
+from ragtrial.report import Report, read_rows
+from ragtrial.report_parts import Part
+
+Key = tuple[str, int | None, int | None]
+"""A document, and, where chunks are ranked, the characters of one."""
+
+_ASKED_OTHERWISE = "was asked other wordings of the question; what it found for them is not kept."
+_NOT_KEPT = "is no setting of the report, which has not kept its ranking: made by an earlier version, or changed."
+_KINDS = {
+    "fusion": "fuses {parts} ({method}); a hit's score is the fused one",
+    "rerank": "puts the first {candidates} hits of {parts} in the order of {model}; a hit's score is the model's",
+    "mmr": "picks from the first {candidates} hits of {parts}, each unlike those above it; a hit's score is its value "
+    "when it was picked",
+    "parent": "returns the text around what {parts} finds; a hit's rank there is that of the first chunk inside it",
+    "expand": "fuses what {parts} finds for several wordings of the question ({method})",
+}
+
+
+class PartRank(Part):
+    """Where a hit stands in a part of a setting."""
+
+    part: str
+    """Its name; of a part of a part both names, as in `hybrid > dense`."""
+
+    rank: int | None
+    """Null where it is not among the hits that are kept of the part."""
+
+    score: float | None
+    """The part's own score for it; null where that is not known."""
+
+    kept: int
+    """How many hits of the part are kept for the query."""
+
+
+@dataclass(frozen=True)
+class KeptPart:
+    """The ranking of a part for one query, a row as it stands in the report."""
+
+    name: str
+    row: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a report has of the parts of a setting for one query, and what is to be said of them."""
+
+    parts: tuple[KeptPart, ...]
+    notes: tuple[str, ...]
+
+
+def kept_parts(contender: Contender, query: str) -> Kept:
+    """The parts of a contender, and theirs, for one query. Raises ReportError if their files are damaged."""
+    parameters = contender.setting.parameters
+    if not parameters.get("parts"):
+        return Kept((), ())
+    found = list(_walk(contender.report, parameters, query, ""))
+    notes = [f"{contender.name}: {said}." for said in _said(parameters)]
+    notes += [f"{contender.name}: {one}" for one in found if isinstance(one, str)]
+    return Kept(tuple(one for one in found if isinstance(one, KeptPart)), tuple(notes))
+
+
+def ranks_in(kept: Kept, key: Key) -> list[PartRank]:
+    """Where a document, or a chunk, stands in each of the parts."""
+    return [_rank_in(part, key) for part in kept.parts]
+
+
+def _rank_in(part: KeptPart, key: Key) -> PartRank:
+    """Of a chunk its own rank, or else that of the first one in the part that overlaps it."""
+    docs, scores = part.row["docs"], part.row.get("scores")
+    doc, start, end = key
+    places: list[int] = [place for place, name in enumerate(docs) if name == doc]
+    if start is not None and end is not None:
+        starts, ends = part.row["starts"], part.row["ends"]
+        same = [place for place in places if (starts[place], ends[place]) == (start, end)]
+        places = same or [place for place in places if starts[place] < end and start < ends[place]]
+    if not places:
+        return PartRank(part=part.name, rank=None, score=None, kept=len(docs))
+    place = places[0]
+    return PartRank(part=part.name, rank=place + 1, score=scores[place] if scores else None, kept=len(docs))
+
+
+def _walk(report: Report, whole: Mapping[str, Any], query: str, above: str) -> Iterator[KeptPart | str]:
+    """Each part, or a sentence that says why it is not there."""
+    for entry, parameters in whole.get("parts", {}).items():
+        name = f"{above}{entry}"
+        if whole["retriever"].get("kind") == "expand":
+            yield f"{name} {_ASKED_OTHERWISE}"
+            continue
+        row = _row(report, whole, entry, query)
+        yield KeptPart(name, row) if row else f"{name} {_NOT_KEPT}"
+        yield from _walk(report, parameters, query, f"{name} > ")
+
+
+def _row(report: Report, whole: Mapping[str, Any], entry: str, query: str) -> Mapping[str, Any] | None:
+    """The ranking that was kept of a part; of one that is a setting of the report itself, that setting's."""
+    rankings = report.folder / "rankings"
+    path = rankings / f"{part_file(whole, entry)}.jsonl.gz"
+    if not path.exists():
+        wanted = _without_values(whole["parts"][entry])
+        same = (one.name for one in report.settings if _without_values(one.parameters) == wanted)
+        name = next(same, None)
+        if name is None:
+            return None
+        path = rankings / f"{name}.jsonl.gz"
+    rows = read_rows(path, "query", [query])
+    if not isinstance(rows.get(query, {}).get("docs"), list):
+        raise ReportError(Fault(str(path), message=f"is damaged: it has no row for query {query!r}."))
+    return rows[query]
+
+
+def _without_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters without what a sweep calls them: parts do not know of it."""
+    return {name: value for name, value in parameters.items() if name not in ("entry", "values")}
+
+
+def _said(parameters: Mapping[str, Any]) -> Iterator[str]:
+    """What its kind of refiner does."""
+    retriever = parameters["retriever"]
+    template = _KINDS.get(retriever.get("kind"))
+    if template is not None:
+        known = {name: retriever.get(name) for name in ("method", "candidates", "model")}
+        yield template.format(parts=" and ".join(parameters["parts"]), **known)

@@ -1,0 +1,97 @@
+"""The procedures that can be asked for: what each does, what speaks against it, and where it is from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ragtrial.comparison.flips import infer, infer_stepping_down
+from ragtrial.comparison.paired import infer_bootstrap, infer_t_bh, infer_t_holm, infer_wilcoxon
+from ragtrial.comparison.samples import Family, Inference, Procedure
+from ragtrial.comparison.tukey import infer_ranges
+from ragtrial.errors import ReportError, did_you_mean, listed
+
+Way = Callable[[Sequence[Family], Procedure], list[Inference]]
+
+
+@dataclass(frozen=True)
+class ProcedureCard:
+    """What a reader must know of a procedure; ``infers`` is the procedure itself."""
+
+    name: str
+    sentence: str
+    caveat: str
+    source: str
+    infers: Way
+
+
+DEFAULT = "max-t"
+FLIPPED = ("max-t", "step-down")
+"""Those that flip signs."""
+
+PROCEDURES = {
+    card.name: card
+    for card in (
+        ProcedureCard(
+            "max-t",
+            "Studentised sign flips, the same for all comparisons; p and simultaneous intervals from their maxima.",
+            "It assumes that queries are independent, and that of settings that are equally good either might as well "
+            "have won a query by as much as it lost it.",
+            "Westfall & Young 1993, chapter 2; Fisher 1935",
+            infer,
+        ),
+        ProcedureCard(
+            "step-down",
+            "As max-t, but after each claim the largest of those that are left: more claims at the same level.",
+            "A claim may stand beside an interval that has 0 in it: the intervals are those of max-t.",
+            "Westfall & Young 1993, section 2.6",
+            infer_stepping_down,
+        ),
+        ProcedureCard(
+            "t-holm",
+            "Paired t tests with Holm's correction, and t intervals with Bonferroni's.",
+            "It is blind to what comparisons have in common, so near-clones cost it power; a claim may stand beside an "
+            "interval that has 0 in it.",
+            "Student 1908; Holm 1979; Smucker, Allan & Carterette 2007",
+            infer_t_holm,
+        ),
+        ProcedureCard(
+            "bootstrap",
+            "BCa bootstrap intervals of each comparison by itself, without p.",
+            "It is not corrected for the number of comparisons, and below some hundred queries the intervals hold less "
+            "often than they say.",
+            "Efron 1987; Sakai 2006",
+            infer_bootstrap,
+        ),
+        ProcedureCard(
+            "wilcoxon",
+            "Wilcoxon's signed-rank tests (zeros as Pratt has them) with Holm's correction, without intervals.",
+            "It tests ranks, not the mean that the table shows; with skewed differences the two may disagree.",
+            "Wilcoxon 1945; Pratt 1959; Holm 1979",
+            infer_wilcoxon,
+        ),
+        ProcedureCard(
+            "bh",
+            "Paired t tests with Benjamini and Hochberg's correction, and the intervals that go with it.",
+            "For exploration: of the differences it claims, one of twenty may be wrong at level 0.05.",
+            "Benjamini & Hochberg 1995; Benjamini & Yekutieli 2005",
+            infer_t_bh,
+        ),
+        ProcedureCard(
+            "tukey",
+            "Randomised Tukey: scores dealt anew among the settings of each query; the range of their means.",
+            "It assumes that all settings are exchangeable. Where some are near-clones and others are not, it claims "
+            "far more than it should; where one has a larger spread, its width fits none.",
+            "Carterette 2012",
+            infer_ranges,
+        ),
+    )
+}
+
+
+def infer_by(name: str, families: Sequence[Family], procedure: Procedure) -> list[Inference]:
+    """What the procedure called ``name`` says. Raises ReportError with those that there are."""
+    if name not in PROCEDURES:
+        near = did_you_mean(name, list(PROCEDURES))
+        raise ReportError(f"no procedure is called {name!r}.{near} There are: {listed(list(PROCEDURES))}.")
+    return PROCEDURES[name].infers(families, procedure)

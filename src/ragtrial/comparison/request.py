@@ -1,0 +1,63 @@
+"""A comparison in one call, as Python code asks for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from ragtrial.comparison.comparing import Aim, compare_settings
+from ragtrial.comparison.comparison_parts import Comparison
+from ragtrial.comparison.contest import contest_of
+from ragtrial.comparison.procedures import DEFAULT
+from ragtrial.comparison.reading import Reference
+from ragtrial.comparison.samples import Procedure
+from ragtrial.errors import ComparisonError
+
+
+def compare(
+    *reports: Reference,
+    baseline: Reference | None = None,
+    settings: Sequence[str] | None = None,
+    metric: str | None = None,
+    metrics: Sequence[str] | None = None,
+    margin: float = 0.02,
+    confidence: float = 0.95,
+    all_pairs: bool = False,
+    common: bool = False,
+    procedure: str = DEFAULT,
+    flips: int = 10_000,
+    seed: int = 0,
+    directory: str | Path = "results",
+) -> Comparison:
+    """Which settings of one or more reports are better, by how much, and how sure one can be.
+
+    A report is a ``Report``, its folder, its id or ``latest`` (looked for in ``directory``), or one of its settings,
+    ``REPORT:SETTING``. Settings of several reports are called so, too. All others are compared with ``baseline``, a
+    setting or a report (then those of equal names); without one all pairs are, and of several reports the first is it,
+    unless ``all_pairs`` are asked for. ``metric`` decides, or the first of ``metrics``, or the primary metric of the
+    first report; the others are shown beside it. A difference below ``margin`` would not matter. ``procedure`` is one
+    of docs/statistics.md; by that which is usual all intervals of a metric hold together with the probability
+    ``confidence``. With ``common`` only those queries are compared that have the same labels in all reports.
+
+    Raises InputError for reports that cannot be read or may not be compared, and for numbers out of range.
+    """
+    _check("margin", margin, 0 <= margin < math.inf, "at least 0")
+    _check("confidence", confidence, 0.5 <= confidence <= 0.9999, "from 0.5 to 0.9999")
+    _check("flips", flips, flips >= 100, "at least 100")
+    contest = contest_of(
+        reports,
+        metrics,
+        primary=metric,
+        settings=settings,
+        baseline=baseline,
+        all_pairs=all_pairs,
+        common=common,
+        directory=directory,
+    )
+    return compare_settings(contest, Aim(contest.baseline, margin, Procedure(1 - confidence, flips, seed), procedure))
+
+
+def _check(name: str, value: float, fits: bool, expected: str) -> None:  # noqa: FBT001
+    if not fits:
+        raise ComparisonError(f"{name} is {value!r}; it must be {expected}.")

@@ -1,0 +1,196 @@
+"""What is compared, and what may come of it: families of differences, and what a procedure infers of each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.grading import Scores
+
+_ROUNDING = 1e-12
+"""A difference that is a smaller part of what was subtracted is 0."""
+
+LEAST_DIFFERENCES = 10
+"""Of fewer differences that are not 0 neither test nor interval is given."""
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """How sure one wants to be: ``level`` is the probability of any wrong claim in a family.
+
+    All flips are taken, once each, where the queries have no more than ``flips`` of them. Raises ValueError where the
+    level is not between 0 and 1, or so few flips could never show a difference at it.
+    """
+
+    level: float = 0.05
+    flips: int = 10_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
+            raise ValueError(f"the level is {self.level}; it must be between 0 and 1, as 0.05 is.")
+        if (self.flips + 1) * self.level < 1:
+            least = math.ceil(1 / self.level - 1)
+            raise ValueError(f"{self.flips:,} flips never show a difference at level {self.level:g}; take {least:,}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Comparisons that are made together: weighted sums of ``columns``, query by query.
+
+    ``columns`` has shape (columns, queries), NaN where a query does not count, ``weights`` shape (comparisons,
+    columns): of a pair 1 for the setting and -1 for the baseline.
+    """
+
+    columns: Scores
+    weights: Scores
+
+    @cached_property
+    def differences(self) -> Scores:
+        """Shape (comparisons, queries); NaN where a query does not count for all columns of a comparison.
+
+        What is left of equal values that were rounded on different ways is 0.
+        """
+        known = np.where(np.isnan(self.columns), 0.0, self.columns)
+        made: Scores = self.weights @ known
+        made[np.abs(made) <= np.abs(self.weights) @ np.abs(known) * _ROUNDING] = 0.0
+        unknown = (self.weights != 0).astype(np.float64) @ np.isnan(self.columns)
+        made[unknown > 0] = np.nan
+        return made
+
+    @property
+    def rows_alike(self) -> bool:
+        """Whether a query that counts for one column counts for all."""
+        unknown = np.isnan(self.columns)
+        return bool((unknown == unknown[:1]).all())
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """What the differences of a family allow to say. All arrays have the shape (comparisons,).
+
+    ``mean`` is over ``n`` queries, of which ``differing`` have a difference that is not 0; ``deviation`` is the
+    standard deviation of the differences; NaN where there are too few queries for it. ``p`` and ``p_corrected`` are in
+    [0, 1], and above 0 where they are shares of flips. They, ``low`` and ``high`` are NaN for a comparison with fewer
+    than LEAST_DIFFERENCES differences that are not 0, and where a procedure has no such number. ``claims`` is 1 where
+    the difference is shown to be above 0, -1 where below, else 0. ``criticals`` is what a studentised difference must
+    exceed to be shown, by which power is reckoned. ``is_exact`` says that all flips were taken.
+    """
+
+    n: npt.NDArray[np.int64]
+    differing: npt.NDArray[np.int64]
+    mean: Scores
+    deviation: Scores
+    p: Scores
+    p_corrected: Scores
+    low: Scores
+    high: Scores
+    claims: npt.NDArray[np.int8]
+    criticals: Scores
+    is_exact: bool
+
+    @property
+    def error(self) -> Scores:
+        """The standard error of ``mean``."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.deviation / np.sqrt(self.n))
+
+    @property
+    def critical(self) -> float:
+        """The largest of ``criticals``; infinite where nothing is tested."""
+        known = self.criticals[~np.isnan(self.criticals)]
+        return float(known.max()) if len(known) else math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """What a procedure found, of the comparisons that are tested; None where it has no such number."""
+
+    p: Scores | None = None
+    p_corrected: Scores | None = None
+    criticals: Scores | None = None
+
+
+class Sample:
+    """The differences of a family and what is known of them before anything is inferred.
+
+    ``values`` has shape (comparisons, queries), 0 where a query does not count (``known`` says where it does), divided
+    by ``scale``, a power of two for each comparison, so that no square of them is too large or too small for a float.
+    ``tested`` says which comparisons have enough differences that are not 0.
+    """
+
+    def __init__(self, family: Family) -> None:
+        differences = family.differences
+        self.known = ~np.isnan(differences)
+        values = np.where(self.known, differences, 0.0)
+        largest = np.abs(values).max(axis=1, initial=0.0)
+        self.scale: Scores = np.ldexp(1.0, np.frexp(largest)[1] - 1)
+        self.scale[largest == 0] = 1.0
+        self.values: Scores = values / self.scale[:, None]
+        self.n: npt.NDArray[np.int64] = self.known.sum(axis=1, dtype=np.int64)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            self.scaled_mean: Scores = self.values.sum(axis=1) / self.n
+            about = np.where(self.known, self.values - self.scaled_mean[:, None], 0.0)
+            self.scaled_deviation: Scores = np.sqrt(np.square(about).sum(axis=1) / (self.n - 1))
+        self.scaled_deviation[self.scaled_deviation <= _ROUNDING] = 0.0
+        self.differing = np.count_nonzero(self.values, axis=1).astype(np.int64)
+        self.tested = self.differing >= LEAST_DIFFERENCES
+
+    @property
+    def mean(self) -> Scores:
+        return np.asarray(self.scaled_mean * self.scale)
+
+    @property
+    def deviation(self) -> Scores:
+        return np.asarray(self.scaled_deviation * self.scale)
+
+    @property
+    def error(self) -> Scores:
+        """The standard error of ``mean``."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.deviation / np.sqrt(self.n))
+
+    @property
+    def studentised(self) -> Scores:
+        """The means over their standard errors, without signs; infinite where all differences are equal and not 0."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.abs(np.asarray(self.scaled_mean / (self.scaled_deviation / np.sqrt(self.n))))
+
+    def inference(
+        self, level: float, numbers: Numbers | None = None, *, widths: Scores | None = None, is_exact: bool = False
+    ) -> Inference:
+        """The interval is the mean, more or less ``widths`` or else so many standard errors as ``numbers`` requires.
+
+        Its end that was rounded to the other side of 0 than p_corrected says is put back, and makes the claim.
+        """
+        given = numbers or Numbers()
+        p, corrected, criticals = (self.spread(one) for one in (given.p, given.p_corrected, given.criticals))
+        width = self.spread(widths)
+        if widths is None:
+            width = np.where(self.tested & (self.scaled_deviation == 0), 0.0, self.error * criticals)
+        low, high = self.mean - width, self.mean + width
+        if given.p_corrected is not None:
+            shown = corrected <= level
+            low = np.where(shown & (self.mean > 0) & (low <= 0), np.nextafter(0.0, 1.0), low)
+            high = np.where(shown & (self.mean < 0) & (high >= 0), np.nextafter(0.0, -1.0), high)
+            hidden = self.tested & ~shown
+            low, high = np.where(hidden, np.minimum(low, 0.0), low), np.where(hidden, np.maximum(high, 0.0), high)
+        claims = (low > 0).astype(np.int8) - (high < 0).astype(np.int8)
+        found = (self.mean, self.deviation, p, corrected, low, high, claims, criticals)
+        return Inference(self.n, self.differing, *found, is_exact and bool(self.tested.any()))
+
+    def spread(self, given: Scores | None) -> Scores:
+        """What is given of the comparisons that are tested, and NaN for the others."""
+        spread = np.full(len(self.n), np.nan)
+        if given is not None:
+            spread[self.tested] = given
+        return spread
+
+
+def claimed(p_corrected: Scores, mean: Scores, level: float) -> npt.NDArray[np.int8]:
+    """The sign of the mean where p_corrected is at most the level, else 0."""
+    return np.where(p_corrected <= level, np.sign(mean), 0).astype(np.int8)

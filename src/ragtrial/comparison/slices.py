@@ -1,0 +1,114 @@
+"""Whether a difference holds for each kind of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ragtrial.comparison.comparison_parts import ComparisonPart
+from ragtrial.comparison.contest import Contest, Pair
+from ragtrial.comparison.flips import LEAST_DIFFERENCES, Family, Inference, Procedure, infer
+from ragtrial.comparison.slice_parts import SlicePart, SlicesPart
+from ragtrial.comparison.slicing import QuerySlice, slices_of
+from ragtrial.grading import Scores
+from ragtrial.report_parts import WarningPart
+
+_COLUMNS_AT_ONCE = 1000
+"""Flipped sums are kept for so many columns: of 10,000 flips 80 MB."""
+
+
+def compare_slices(contest: Contest, comparisons: Sequence[ComparisonPart], procedure: Procedure) -> SlicesPart:
+    """The differences by the primary metric within each slice of the queries.
+
+    ``comparisons`` are what is said of all queries. Where a setting is in several, as in all pairs, those with the
+    best baseline are taken, the one with the highest mean. The intervals of one pair hold together, whatever the slice;
+    for a slice in which fewer than ``LEAST_DIFFERENCES`` queries differ there is none. Raises ReportError if
+    the texts of a report are damaged.
+    """
+    wholes = _chosen([part for part in comparisons if part.metric == contest.primary])
+    scores = contest.scores(contest.primary)
+    slices = slices_of(contest, np.asarray(~np.isnan(scores.values).all(axis=0)))
+    pairs = [Pair(contest.place(whole.baseline), contest.place(whole.setting)) for whole in wholes]
+    differences = scores.differences(pairs)
+    inferred = _inferred(differences, slices, procedure)
+    parts = [
+        _part(whole, pair, scores.values, one, ci)
+        for whole, pair, intervals in zip(wholes, pairs, inferred, strict=True)
+        for one, ci in zip(slices, intervals, strict=True)
+    ]
+    of_pair = {(whole.baseline, whole.setting): whole for whole in wholes}
+    return SlicesPart(
+        metric=contest.primary,
+        least_differences=LEAST_DIFFERENCES,
+        slicings=list(dict.fromkeys(one.slicing for one in slices)),
+        comparisons=parts,
+        warnings=[_warning(of_pair[part.baseline, part.setting], part) for part in parts if part.contradicts],
+    )
+
+
+def _chosen(wholes: Sequence[ComparisonPart]) -> list[ComparisonPart]:
+    """All, where each setting is compared once; else those with the best baseline."""
+    if len({part.setting for part in wholes}) == len(wholes):
+        return list(wholes)
+    best = max(wholes, key=lambda part: part.mean_baseline or 0.0)
+    return [part for part in wholes if part.baseline == best.baseline]
+
+
+Interval = tuple[float, float]
+
+
+def _inferred(
+    differences: Scores, slices: Sequence[QuerySlice], procedure: Procedure
+) -> Iterator[list[Interval | None]]:
+    """For each pair the interval of each slice."""
+    members = np.array([one.members for one in slices], dtype=np.bool_).reshape(len(slices), differences.shape[1])
+    at_once = max(1, _COLUMNS_AT_ONCE // max(1, 2 * len(slices)))
+    for start in range(0, len(differences), at_once):
+        columns = [np.where(members, row, np.nan) for row in differences[start : start + at_once]]
+        for inference in infer([Family(one, np.eye(len(slices))) for one in columns], procedure):
+            yield list(_intervals(inference))
+
+
+def _intervals(inference: Inference) -> Iterator[Interval | None]:
+    for low, high in zip(inference.low.tolist(), inference.high.tolist(), strict=True):
+        yield (low, high) if np.isfinite(low) and np.isfinite(high) else None
+
+
+def _part(whole: ComparisonPart, pair: Pair, values: Scores, one: QuerySlice, ci: Interval | None) -> SlicePart:
+    both = one.members & ~np.isnan(values[pair.baseline]) & ~np.isnan(values[pair.setting])
+    before, after = values[pair.baseline][both], values[pair.setting][both]
+    differences = after - before
+    return SlicePart(
+        slicing=one.slicing,
+        name=one.name,
+        baseline=whole.baseline,
+        setting=whole.setting,
+        queries=int(one.members.sum()),
+        n=len(differences),
+        mean_baseline=float(before.mean()) if len(before) else None,
+        mean=float(after.mean()) if len(after) else None,
+        difference=float(differences.mean()) if len(differences) else None,
+        ci=ci,
+        wins=int(np.count_nonzero(differences > 0)),
+        ties=int(np.count_nonzero(differences == 0)),
+        losses=int(np.count_nonzero(differences < 0)),
+        contradicts=_side(ci) * _side(whole.ci) < 0,
+    )
+
+
+def _side(ci: Interval | None) -> int:
+    """1 for an interval above 0, -1 for one below, 0 for one with 0 in it, or none."""
+    if ci is None:
+        return 0
+    return int(ci[0] > 0) - int(ci[1] < 0)
+
+
+def _warning(whole: ComparisonPart, part: SlicePart) -> WarningPart:
+    of_all, here = ("better", "worse") if _side(whole.ci) > 0 else ("worse", "better")
+    low, high = part.ci or (np.nan, np.nan)
+    return WarningPart(
+        code="slice-contradicts",
+        message=f"{part.setting} is {of_all} than {part.baseline} over all queries, and {here} over the {part.n:,} of "
+        f"{part.slicing} {part.name}: {part.difference:+.4f}, {low:+.4f} to {high:+.4f}.",
+    )

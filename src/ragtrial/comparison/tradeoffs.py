@@ -1,0 +1,148 @@
+"""Quality against what it costs: which settings are not beaten at a lower price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+
+from ragtrial.comparison.contest import Contest
+from ragtrial.grading import Scores
+from ragtrial.judgments import Bools
+from ragtrial.metrics import parse_metric
+from ragtrial.report_parts import Part, SettingPart, WarningPart
+
+CostName = Literal["latency", "context", "index"]
+_COSTS: tuple[CostName, ...] = ("latency", "context", "index")
+
+
+class TradeoffPart(Part):
+    """A setting's quality and costs; null where one is not known."""
+
+    setting: str
+    mean: float | None
+    """Of the primary metric, over the queries that are compared."""
+
+    n: int
+    latency: float | None
+    """Seconds per query, the median."""
+
+    context: float | None
+    """How much text its first hits are, down to the cutoff of the metric, mean over queries."""
+
+    index: int | None
+    """Bytes of its index."""
+
+    undominated: dict[CostName, bool | None]
+    """For each cost that any setting has: whether no setting is as good and as cheap, and better in one of the two.
+    Null where the quality or the cost is not known."""
+
+    undominated_in_all: bool | None
+    """The same for all these costs together. A setting is beaten only by one whose costs are all known, as its own
+    are; null where its quality or one of its costs is not known."""
+
+
+class TradeoffsPart(Part):
+    """Settings, best first, with the Pareto sets marked. By means alone: what differs may do so by chance."""
+
+    metric: str
+    k: int | None
+    """Where the context is cut; null for the whole ranking."""
+
+    context_unit: Literal["tokens", "characters"]
+    """Tokens where they are known of all settings that have a context."""
+
+    costs: list[CostName]
+    """Those that are known of any setting."""
+
+    settings: list[TradeoffPart]
+    warnings: list[WarningPart]
+
+
+def weigh_costs(contest: Contest) -> TradeoffsPart:
+    """Quality by the primary metric against latency, context and index size, with the Pareto set of each and of all.
+
+    Of settings that are equal in all that counts none beats another: all stay. What is not known neither beats nor is
+    beaten.
+    """
+    settings, k = [contender.setting for contender in contest.contenders], parse_metric(contest.primary).k
+    values = contest.scores(contest.primary).values
+    counted = ~np.isnan(values)
+    n = counted.sum(axis=1)
+    means = np.where(n > 0, np.where(counted, values, 0.0).sum(axis=1) / np.maximum(n, 1), np.nan)
+    in_tokens = all(one.tokens is not None for setting in settings for one in setting.context)
+    columns = {name: _column(settings, name, k, in_tokens=in_tokens) for name in _COSTS}
+    known: list[CostName] = [name for name, column in columns.items() if not np.isnan(column).all()]
+    fronts = {name: pareto(means, [columns[name]]) for name in known}
+    of_all = pareto(means, [columns[name] for name in known])
+    parts = [
+        TradeoffPart(
+            setting=contender.name,
+            mean=_number(means[place]),
+            n=int(n[place]),
+            latency=_number(columns["latency"][place]),
+            context=_number(columns["context"][place]),
+            index=None if (size := _number(columns["index"][place])) is None else int(size),
+            undominated={name: _marked(fronts[name], place, means, columns[name]) for name in known},
+            undominated_in_all=_marked(of_all, place, means, *(columns[name] for name in known)) if known else None,
+        )
+        for place, contender in enumerate(contest.contenders)
+    ]
+    return TradeoffsPart(
+        metric=contest.primary,
+        k=k,
+        context_unit="tokens" if in_tokens else "characters",
+        costs=known,
+        settings=[parts[place] for place in np.lexsort((np.arange(len(parts)), -means)).tolist()],
+        warnings=list(_warnings(settings)),
+    )
+
+
+def pareto(quality: Scores, costs: Sequence[Scores]) -> Bools:
+    """Which settings no other one dominates, shape (settings,); NaN is not known.
+
+    One dominates another if it is at least as good and at most as costly in everything, and better in something. What
+    is not known on either side is not at least as good.
+    """
+    at_least = quality[:, None] >= quality[None, :]
+    better = quality[:, None] > quality[None, :]
+    for cost in costs:
+        at_least &= cost[:, None] <= cost[None, :]
+        better |= cost[:, None] < cost[None, :]
+    return np.asarray(~(at_least & better).any(axis=0))
+
+
+def _column(settings: Sequence[SettingPart], cost: CostName, k: int | None, *, in_tokens: bool) -> Scores:
+    """A cost of each setting, NaN where it is not known."""
+    known = [_known(setting, cost, k, in_tokens=in_tokens) for setting in settings]
+    return np.array([np.nan if one is None else one for one in known], dtype=np.float64)
+
+
+def _known(setting: SettingPart, cost: CostName, k: int | None, *, in_tokens: bool) -> float | None:
+    if cost == "latency":
+        return setting.latency.p50 if setting.latency else None
+    if cost == "index":
+        return setting.costs.index_bytes if setting.costs else None
+    cutoff = max((one.k for one in setting.context), default=None) if k is None else k
+    found = next((one for one in setting.context if one.k == cutoff), None)
+    if found is None:
+        return None
+    return found.tokens if in_tokens else found.characters
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _marked(front: Bools, place: int, *needed: Scores) -> bool | None:
+    return None if any(np.isnan(one[place]) for one in needed) else bool(front[place])
+
+
+def _warnings(settings: Sequence[SettingPart]) -> Iterator[WarningPart]:
+    machines = dict.fromkeys(setting.latency.machine for setting in settings if setting.latency)
+    if len(machines) > 1:
+        yield WarningPart(
+            code="latency-machines",
+            message=f"latencies were measured on different machines, and do not compare: {'; '.join(machines)}.",
+        )

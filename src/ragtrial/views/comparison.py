@@ -1,0 +1,144 @@
+"""A comparison as tables and lines for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
+from ragtrial.errors import listed
+from ragtrial.views.table import counted
+
+MOST_NAMED = 6
+
+
+def heading(comparison: Comparison) -> str:
+    """One line that says what was compared."""
+    against = f"against {comparison.procedure.baseline}" if comparison.procedure.baseline else "all pairs"
+    reports = {_parted(name)[0] for name in comparison.settings}
+    if len(reports) == 2 and comparison.procedure.baseline in reports:
+        (other,) = reports - {comparison.procedure.baseline}
+        against = f"{other} {against}"
+    settings, queries = len(comparison.settings), comparison.queries
+    noun = "query" if queries == 1 else "queries"
+    return f"{counted(settings, 'setting')}, {queries:,} {noun}, {comparison.primary_metric}, {against}"
+
+
+def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart]) -> list[list[str]]:
+    """A header and one row per comparison: means, interval, p, won queries, what queries can show, verdict.
+
+    Where all have one baseline it is a row of its own; else each row has what it is compared with, and its mean.
+    """
+    interval = f"{comparison.procedure.confidence:.0%} interval"
+    layout = _layout(rows)
+    first = {"one": ["setting"], "names": ["setting", "baseline"], "pairs": ["setting", "against", "baseline"]}[layout]
+    settles = f"n for {comparison.procedure.margin:g}"
+    counts = ["won", "tied", "lost", "n", "detectable", settles]
+    table = [[*first, "mean", "difference", interval, "p", *counts, "verdict"]]
+    for part in rows:
+        before = [] if layout == "one" else [_score(part.mean_baseline)]
+        table.append([*_named(part, layout), *before, *_cells(part)])
+    if layout == "one":
+        mean = _score(rows[0].mean_baseline) if len({part.mean_baseline for part in rows}) == 1 else ""
+        place = 1 + sum((part.difference or 0.0) > 0 for part in rows)
+        table.insert(place, [rows[0].baseline, mean, *[""] * (len(table[0]) - 3), "(baseline)"])
+    return table
+
+
+def _layout(rows: Sequence[ComparisonPart]) -> Literal["one", "names", "pairs"]:
+    """Whether all rows have one baseline, are of settings of the same name in two reports, or of any pairs."""
+    if len({part.baseline for part in rows}) == 1:
+        return "one"
+    reports = {(_parted(part.setting)[0], _parted(part.baseline)[0]) for part in rows}
+    same = all(_parted(part.setting)[1] == _parted(part.baseline)[1] for part in rows)
+    return "names" if same and len(reports) == 1 else "pairs"
+
+
+def _named(part: ComparisonPart, layout: str) -> list[str]:
+    if layout == "names":
+        return [_parted(part.setting)[1]]
+    return [part.setting] if layout == "one" else [part.setting, part.baseline]
+
+
+def _parted(name: str) -> tuple[str, str]:
+    report, _, setting = name.rpartition(":")
+    return report, setting
+
+
+def left_out_line(comparison: Comparison, shown: Sequence[ComparisonPart]) -> str:
+    """A line about the pairs that are not ``shown``; nothing where all are."""
+    pairs = comparison.procedure.comparisons
+    if len(shown) == pairs:
+        return ""
+    best = shown[0].baseline
+    return f"All {pairs:,} pairs were compared; shown are those with {best}, the highest mean. --full shows all."
+
+
+def advice_line(comparison: Comparison) -> str:
+    """What the columns about queries mean."""
+    margin = comparison.procedure.margin
+    return (
+        "detectable: the difference that as many queries find 4 times of 5, if it is there; "
+        f"n for {margin:g}: how many queries find one as large as the margin."
+    )
+
+
+def best_line(comparison: Comparison) -> str:
+    """Which settings cannot be told from the best; of many, which are shown to be worse than another."""
+    names = comparison.not_worse_than_best[comparison.primary_metric]
+    worse = [name for name in comparison.settings if name not in names]
+    by = f"by {comparison.primary_metric}, all pairs compared"
+    if not worse:
+        return f"No setting is shown to be worse than another {by}."
+    if len(names) == 1:
+        return f"The best {by}: {names[0]}."
+    if len(names) > max(MOST_NAMED, len(worse)):
+        return (
+            f"Shown to be worse than another {by}: {listed(worse, MOST_NAMED)}. "
+            f"The other {len(names):,} cannot be told from the best."
+        )
+    return f"Not to be told from the best {by}: {', '.join(names)}."
+
+
+def descriptive_table(
+    comparison: Comparison, metrics: Sequence[str], rows: Sequence[ComparisonPart]
+) -> list[list[str]]:
+    """A header and, for each pair in ``rows``, its differences by other metrics, about which nothing is claimed."""
+    if not metrics:
+        return []
+    known = {(part.setting, part.baseline, part.metric): part for part in comparison.comparisons}
+    layout = _layout(rows)
+    table = [["differences, descriptive", *(["against"] if layout == "pairs" else []), *metrics]]
+    for part in rows:
+        others = [known[part.setting, part.baseline, metric].difference for metric in metrics]
+        table.append([*_named(part, layout), *map(_signed, others)])
+    return table
+
+
+def _cells(part: ComparisonPart) -> list[str]:
+    interval = "-" if part.ci is None else f"{part.ci[0]:+.4f} {part.ci[1]:+.4f}"
+    return [
+        _score(part.mean),
+        _signed(part.difference),
+        interval,
+        "-" if part.p_corrected is None else _probability(part.p_corrected),
+        f"{part.wins:,}",
+        f"{part.ties:,}",
+        f"{part.losses:,}",
+        f"{part.n:,}",
+        "-" if part.detectable is None else f"{part.detectable:.3f}",
+        "-" if part.queries_needed is None else f"{part.queries_needed:,}",
+        str(part.verdict) if part.verdict == "cannot tell" else part.sentence,
+    ]
+
+
+def _score(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{value + 0.0:+.4f}"
+
+
+def _probability(p: float) -> str:
+    return f"{p:.4f}" if p < 0.1 else f"{p:.2f}"

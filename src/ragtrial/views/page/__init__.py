@@ -1,0 +1,5 @@
+"""One HTML file that shows reports and their comparison: it opens from disk and asks nothing of any network."""
+
+from ragtrial.views.page.document import page
+
+__all__ = ["page"]

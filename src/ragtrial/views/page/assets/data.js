@@ -1,0 +1,59 @@
+"use strict";
+// Blocks of data: base64 of gzipped JSON in <script> elements that do not run; each is read when it is first needed.
+const blocks = new Map();
+function block(name) {
+  if (!blocks.has(name)) blocks.set(name, unpacked(document.getElementById(name).textContent));
+  return blocks.get(name);
+}
+async function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text.trim()), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+const UNJUDGED = -1000000;
+// The hits of each setting lie one after another; where each query's begin is summed up once.
+async function rankings() {
+  const hits = await block("hits");
+  if (!hits.starts) {
+    hits.starts = hits.found.map(({ lengths }) => {
+      const starts = [0];
+      for (const length of lengths) starts.push(starts.at(-1) + length);
+      return starts;
+    });
+  }
+  return hits;
+}
+async function hitsOf(setting, query) {
+  const hits = await rankings();
+  const found = hits.found[setting];
+  const made = [];
+  for (let place = hits.starts[setting][query]; place < hits.starts[setting][query + 1]; place++) {
+    const [document_, start, end] = hits.chunks[found.chunks[place]];
+    made.push({
+      rank: made.length + 1, chunk: found.chunks[place], doc: hits.documents[document_], start, end,
+      score: found.scores[place], grade: found.grades[place] === UNJUDGED ? null : found.grades[place],
+    });
+  }
+  return made;
+}
+async function textOf(hit) {
+  const texts = await block("texts");
+  if (!texts.byPlace) texts.byPlace = new Map(texts.texts.map((row) => [row.slice(0, 3).join("\u0000"), row]));
+  return texts.byPlace.get([hit.doc, hit.start, hit.end].join("\u0000"));
+}
+// Elements are made, never parsed: what documents and queries say is text, whatever it looks like.
+function made(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value != null) element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child != null));
+  return element;
+}
+const shown = (value, digits = 4) => (value == null ? "–" : value.toFixed(digits));
+const signed = (value, digits = 4) => (value == null ? "–" : (value > 0 ? "+" : "") + value.toFixed(digits));
+// Control characters and marks of direction would change how the text around them reads.
+const plain = (text) =>
+  text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");

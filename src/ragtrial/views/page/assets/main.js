@@ -1,0 +1,73 @@
+let summary;
+function options(select, chosen, labels, change) {
+  select.replaceChildren(...labels.map((label, place) => made("option", { value: String(place), selected: place === chosen }, plain(label))));
+  select.onchange = () => change(Number(select.value));
+}
+function controls() {
+  const changed = (change) => { change(); writeFragment(); show(); };
+  options(document.getElementById("choose-a"), state.a, names, (place) => changed(() => { state.a = place; }));
+  options(document.getElementById("choose-b"), state.b, names, (place) => changed(() => { state.b = place; }));
+  options(document.getElementById("choose-metric"), state.m, summary.metrics.map(({ name }) => name), (place) => changed(() => { state.m = place; }));
+  options(document.getElementById("choose-order"), ORDERS.findIndex(([name]) => name === state.o), ORDERS.map(([, label]) => label), (place) => changed(() => { state.o = ORDERS[place][0]; }));
+  document.getElementById("filters").replaceChildren(...FILTERS.map(([name, label]) => made("button", {
+    type: "button", "aria-pressed": String(state.f === name), onclick: () => changed(() => { state.f = name; }),
+  }, label)));
+  const search = document.getElementById("query-search");
+  if (search.value !== state.s) search.value = state.s;
+}
+async function show() {
+  const focused = document.activeElement?.textContent;
+  const inside = document.activeElement?.closest?.("#filters");
+  controls();
+  if (inside) [...document.querySelectorAll("#filters button")].find((button) => button.textContent === focused)?.focus();
+  await refreshQueries();
+  await showQuery();
+}
+function draw() {
+  drawDifferences();
+  drawCurves();
+  drawCosts();
+}
+function theme() {
+  const button = document.getElementById("theme");
+  const dark = () => (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const label = () => { button.textContent = dark() ? "Light" : "Dark"; };
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    document.documentElement.dataset.theme = dark() ? "light" : "dark";
+    label();
+    draw();
+    refreshQueries();
+  });
+  label();
+}
+async function start() {
+  summary = await block("summary");
+  names = summary.settings.map(({ name }) => name);
+  const primary = summary.comparison.primary_metric;
+  const mean = (place) => summary.settings[place].scores[primary]?.[0] ?? -1;
+  const order = names.map((_, place) => place).sort((one, other) => mean(other) - mean(one));
+  const baseline = names.indexOf(summary.comparison.procedure.baseline);
+  state.b = order.find((place) => place !== baseline) ?? 0;
+  state.a = baseline >= 0 ? baseline : order[1] ?? 0;
+  readFragment();
+  theme();
+  document.getElementById("queries").hidden = false;
+  let waiting;
+  document.getElementById("query-search").addEventListener("input", (event) => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => { state.s = event.target.value; writeFragment({ replace: true }); refreshQueries(); }, 120);
+  });
+  document.getElementById("query-more").addEventListener("click", () => { visible += STEP; listQueries(); });
+  document.addEventListener("keydown", (event) => {
+    if (state.q == null || event.target.closest("input, select")) return;
+    if (event.key === "Escape") closeQuery();
+    else if (event.key === "ArrowLeft") step(-1);
+    else if (event.key === "ArrowRight") step(1);
+  });
+  addEventListener("popstate", () => { readFragment(); show(); });
+  draw();
+  await show();
+  document.documentElement.dataset.ready = "yes";
+}
+start();

@@ -1,0 +1,155 @@
+"""What the page draws, as JSON in columns: small, and read by the browser in blocks, each when it is needed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ragtrial.comparison.comparison_parts import Comparison
+from ragtrial.comparison.contest import Contender, Contest
+from ragtrial.grading import Scores
+from ragtrial.metrics import parse_metric
+from ragtrial.report import read_lines
+from ragtrial.report_parts import QueryPart
+
+TEXT_BYTES = 6_000_000
+"""How much of the texts, compressed, is taken along: those of the best ranks."""
+
+_TEXT_CHARACTERS = 2000
+"""Of a hit's text more is not shown."""
+
+_DRAWN = {"comparisons", "procedure", "primary_metric"}
+
+_UNJUDGED = -1_000_000
+
+
+def packed(value: Any) -> str:
+    """``value`` as JSON, compressed, in base64; the same bytes for the same value."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return b64encode(gzip.compress(text.encode("utf-8", "surrogatepass"), 6, mtime=0)).decode("ascii")
+
+
+def summary_block(contest: Contest, comparison: Comparison) -> dict[str, Any]:
+    """Settings, queries, every value of the chosen metrics, and the comparison."""
+    return {
+        "metrics": [
+            {"name": name, "formula": contest.contenders[0].report.metrics[name].formula} for name in contest.metrics
+        ],
+        "settings": [_setting(contender) for contender in contest.contenders],
+        "queries": [_query(query) for query in contest.queries],
+        "values": [_columns(contest.scores(metric).values) for metric in contest.metrics],
+        "curves": list(_curves(contest)),
+        "comparison": comparison.model_dump(mode="json", include=_DRAWN),
+    }
+
+
+def hits_block(contest: Contest) -> tuple[dict[str, Any], list[str]]:
+    """What each setting found for each query, as indices of chunks, and the ids of these, best ranks first."""
+    documents: dict[str, int] = {}
+    chunks: dict[tuple[str, int | None, int | None], int] = {}
+    names: list[str] = []
+    rows: list[list[int | None]] = []
+    ranks: list[int] = []
+    found = []
+    for contender in contest.contenders:
+        by_query = {one.id: one for one in contender.setting.queries}
+        lengths, codes, scores, grades = [], [], [], []
+        for query in contest.queries:
+            hits = by_query[query.id].hits if query.id in by_query else []
+            lengths.append(len(hits))
+            for hit in hits:
+                key = (hit.doc, hit.start, hit.end)
+                if key not in chunks:
+                    chunks[key] = len(rows)
+                    rows.append([documents.setdefault(hit.doc, len(documents)), hit.start, hit.end])
+                    names.append(hit.chunk or "")
+                    ranks.append(hit.rank)
+                code = chunks[key]
+                ranks[code] = min(ranks[code], hit.rank)
+                codes.append(code)
+                scores.append(None if hit.score is None else float(f"{hit.score:.5g}"))
+                grades.append(_UNJUDGED if hit.grade is None else hit.grade)
+        found.append({"lengths": lengths, "chunks": codes, "scores": scores, "grades": grades})
+    order = sorted(range(len(rows)), key=lambda code: (ranks[code], code))
+    return {"documents": list(documents), "chunks": rows, "found": found}, [names[code] for code in order]
+
+
+def text_block(contest: Contest, wanted: Sequence[str]) -> dict[str, Any]:
+    """Title and text by chunk, in the order of ``wanted`` until there is no more room, and how many were left out."""
+    places = {name: place for place, name in enumerate(wanted) if name}
+    rows: dict[str, dict[str, Any]] = {}
+    for folder in dict.fromkeys(contender.report.folder for contender in contest.contenders):
+        path = folder / "texts.jsonl.gz"
+        for row in read_lines(path) if path.is_file() else ():
+            if row["chunk"] in places:
+                rows.setdefault(row["chunk"], row)
+    ordered = sorted(rows.values(), key=lambda row: places[row["chunk"]])
+    taken = list(_within(ordered))
+    return {"texts": taken, "left_out": len(places) - len(taken)}
+
+
+def _within(rows: Iterable[dict[str, Any]]) -> Iterator[list[Any]]:
+    packer, size = zlib.compressobj(6), 0
+    for row in rows:
+        kept = [row["doc"], row["start"], row["end"], row["title"], row["text"][:_TEXT_CHARACTERS]]
+        size += len(packer.compress(json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")))
+        if size > TEXT_BYTES:
+            return
+        yield kept
+
+
+def _setting(contender: Contender) -> dict[str, Any]:
+    setting = contender.setting
+    latency, costs = setting.latency, setting.costs
+    return {
+        "name": contender.name,
+        "run": contender.report.run_id,
+        "experiment": contender.report.experiment,
+        "parameters": setting.parameters,
+        "scores": {name: [mean.mean, mean.n] for name, mean in setting.scores.items()},
+        "p50": latency.p50 if latency else None,
+        "p95": latency.p95 if latency else None,
+        "index_bytes": costs.index_bytes if costs else None,
+        "context": [[one.k, one.characters, one.tokens] for one in setting.context],
+        "skipped": [place for place, one in enumerate(setting.queries) if one.skipped],
+    }
+
+
+def _query(query: QueryPart) -> dict[str, Any]:
+    return {
+        "id": query.id,
+        "text": query.text,
+        "tags": query.tags,
+        "labels": [
+            [label.doc, label.relevance, [[span.start, span.end] for span in label.spans]]
+            for label in query.relevant_docs
+        ],
+    }
+
+
+def _columns(values: Scores) -> list[list[float | None]]:
+    return [[None if np.isnan(value) else round(value, 6) for value in row] for row in values.tolist()]
+
+
+def _curves(contest: Contest) -> Iterator[dict[str, Any]]:
+    """Means over k, for each metric that has several cutoffs."""
+    by_name: dict[str, list[tuple[int, str]]] = {}
+    for name in contest.contenders[0].report.metrics:
+        metric = parse_metric(name)
+        if metric.k is not None:
+            by_name.setdefault(str(metric.at(None)), []).append((metric.k, name))
+    for base, cutoffs in by_name.items():
+        if len(cutoffs) > 1:
+            points = [
+                {"setting": contender.name, "k": k, "mean": contender.setting.scores[name].mean}
+                for contender in contest.contenders
+                for k, name in sorted(cutoffs)
+                if name in contender.setting.scores
+            ]
+            yield {"metric": base, "points": points}

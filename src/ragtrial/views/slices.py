@@ -1,0 +1,67 @@
+"""Differences by kind of query, as tables for the terminal."""
+
+from __future__ import annotations
+
+from ragtrial.comparison.slice_parts import SlicePart, SlicesPart
+
+
+def slice_heading(slices: SlicesPart) -> str:
+    """One line above the overview: what the differences are, and what their marks say."""
+    baselines = list(dict.fromkeys(part.baseline for part in slices.comparisons))
+    shared = baselines[0] if len(baselines) == 1 else "the baseline of each"
+    return (
+        f"Differences in {slices.metric} from {shared}, by kind of query. * the interval leaves out 0; "
+        "! and contradicts that of all queries"
+    )
+
+
+def slice_overview(slices: SlicesPart, width: int) -> list[list[str]]:
+    """A header and one row per slice, with the differences of as many settings as ``width`` allows, as they come.
+
+    A * stands behind a difference whose interval leaves out 0, a ! where it contradicts the whole. Nothing if there is
+    no slice.
+    """
+    known = {(part.slicing, part.name, part.setting): part for part in slices.comparisons}
+    settings = list(dict.fromkeys(part.setting for part in slices.comparisons))
+    sizes = {(part.slicing, part.name): part.queries for part in slices.comparisons}
+    if not settings:
+        return []
+    while True:
+        rows = [["queries by", "slice", "queries", *settings]]
+        before = ""
+        for (slicing, name), queries in sizes.items():
+            cells = [_marked(known[slicing, name, setting]) for setting in settings]
+            rows.append(["" if slicing == before else slicing, name, f"{queries:,}", *cells])
+            before = slicing
+        if len(settings) == 1 or _width(rows) <= width:
+            return rows
+        settings.pop()
+
+
+def slice_table(slices: SlicesPart, setting: str) -> list[list[str]]:
+    """A header and one row per slice of one pair: means, difference, interval, won queries; or nothing."""
+    parts = [part for part in slices.comparisons if part.setting == setting]
+    if not parts:
+        return []
+    rows = [["queries by", "slice", "n", parts[0].baseline, setting, "difference", "interval", "won", "tied",
+             "lost"]]  # fmt: skip
+    before = ""
+    for part in parts:
+        means = ["-" if mean is None else f"{mean:.4f}" for mean in (part.mean_baseline, part.mean)]
+        interval = "-" if part.ci is None else f"{part.ci[0]:+.4f} {part.ci[1]:+.4f}"
+        counts = [f"{count:,}" for count in (part.wins, part.ties, part.losses)]
+        named = ["" if part.slicing == before else part.slicing, part.name, f"{part.n:,}"]
+        rows.append([*named, *means, _marked(part), interval, *counts])
+        before = part.slicing
+    return rows
+
+
+def _marked(part: SlicePart) -> str:
+    if part.difference is None:
+        return "-"
+    is_told = part.ci is not None and (part.ci[0] > 0 or part.ci[1] < 0)
+    return f"{part.difference + 0.0:+.4f}{'!' if part.contradicts else '*' if is_told else ' '}"
+
+
+def _width(rows: list[list[str]]) -> int:
+    return sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) - 2

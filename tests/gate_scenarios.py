@@ -1,0 +1,73 @@
+"""Settings, comparisons and findings with numbers chosen by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, ProcedurePart
+from ragtrial.comparison.findings import Findings
+from ragtrial.comparison.gate_texts import Subject, parse_gates
+from ragtrial.comparison.gates import Evidence, GateOutcome, judge_gates
+from ragtrial.report_parts import CostsPart, LatencyPart, MeanPart, SettingPart
+
+METRICS = ("ndcg@10", "recall@10", "rr@10", "dcg@10", "rbp(p=0.8)@10")
+HOSTILE = ("=1+1|a`b\\|c", "<script>alert('x')</script>", "a\x07b\x1b[31m\ud800\nc", "**@someone** [l](u) ]]>&amp; _x_")
+"""Names that Markdown, XML, spreadsheets or terminals would take for something else."""
+
+
+def setting(name: str, *, p95: float | None = None, **scores: float | None) -> SettingPart:
+    """A setting with means by metric, ``_`` for ``@``, and a latency where one is given."""
+    means = {
+        metric.replace("_", "@"): MeanPart(mean=mean, n=59 if mean is not None else 0)
+        for metric, mean in scores.items()
+    }
+    latency = None if p95 is None else LatencyPart(p50=p95 / 2, p95=p95, n=50, machine="m", date="2026-01-01")
+    costs = CostsPart(embedding_seconds=None, indexing_seconds=0.5, index_bytes=1_000)
+    return SettingPart(name=name, fingerprint="", parameters={}, scores=means, counts={}, index={}, health=None,
+                       audit=None, timings={}, costs=costs, latency=latency, queries=[])  # fmt: skip
+
+
+def part(name: str, difference: float | None, ci: tuple[float, float] | None, **changes: Any) -> ComparisonPart:
+    """``name`` compared with ``base``: 20 queries won, 20 lost, 19 tied."""
+    fields: dict[str, Any] = {
+        "metric": "ndcg@10", "family": "primary", "baseline": "base", "setting": name, "mean_baseline": 0.6,
+        "mean": None if difference is None else 0.6 + difference, "difference": difference,
+        "ci": ci, "p": None, "p_corrected": None,
+        "wins": 20, "ties": 19, "losses": 20, "effect_size": None, "n": 59, "verdict": None, "sentence": "so it is",
+        "detectable": None,
+        "queries_needed": None, "judged_baseline": None, "judged": None,
+    }  # fmt: skip
+    return ComparisonPart(**{**fields, **changes})
+
+
+def comparison(*parts: ComparisonPart, metric: str = "ndcg@10") -> Comparison:
+    """The comparison that they make, 95% sure."""
+    procedure = ProcedurePart(name="max-t", confidence=0.95, margin=0.02, flips=100, seed=0, baseline="base",
+                              comparisons=len(parts), sentence="Signs were flipped.")  # fmt: skip
+    names = list(dict.fromkeys(["base", *(one.setting for one in parts)]))
+    metrics = list(dict.fromkeys([metric, *(one.metric for one in parts)]))
+    return Comparison(comparisons=list(parts), not_worse_than_best={metric: names}, procedure=procedure,
+                      primary_metric=metric, metrics=metrics, settings=names, queries=59, warnings=[])  # fmt: skip
+
+
+def judged(
+    text: str, *parts: ComparisonPart, settings: Sequence[SettingPart] = (), failed: Sequence[str] = ()
+) -> GateOutcome:
+    """What comes of one gate, by ``settings``, or by ``parts``, the comparisons with ``base``."""
+    of_parts = [setting("base", ndcg_10=0.6), *(setting(one.setting, ndcg_10=one.mean) for one in parts)]
+    known = {one.name: one for one in settings or of_parts}
+    subject = Subject((*known, *failed), METRICS, baseline="base")
+    compared = {metric: comparison(*parts, metric=metric) for metric in {one.metric for one in parts}}
+    (outcome,) = judge_gates(parse_gates([text], subject), Evidence(known, "ndcg@10", failed, "base", compared))
+    return outcome
+
+
+def findings(**changes: Any) -> Findings:
+    """Of ``base`` and ``new``, which is compared with it."""
+    settings = {"new": setting("new", ndcg_10=0.65), "base": setting("base", ndcg_10=0.6)}
+    fields: dict[str, Any] = {
+        "subject": "kitchen", "run_id": "20260131T235958Z-0a1b2c", "primary_metric": "ndcg@10", "settings": settings,
+        "comparison": comparison(part("new", 0.05, (0.01, 0.09), sentence="better")),
+    }  # fmt: skip
+    return Findings(**{**fields, **changes})

@@ -1,0 +1,87 @@
+"""Reports made by hand: settings with given scores of one metric, for tests of comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.comparison.contest import Contender, Contest
+from ragtrial.report import Report, write_folder
+from ragtrial.report_parts import DatasetPart, MetricPart, QueryPart, QueryScores, SettingPart
+
+METRIC = "ndcg@10"
+
+Values = Sequence[float | None] | npt.NDArray[np.float64]
+
+
+def setting_of(name: str, values: Values, **more: Any) -> SettingPart:
+    """A setting with a value of METRIC for each query q0, q1, ...; None or NaN where the query does not count."""
+    known = [None if value is None or np.isnan(value) else float(value) for value in values]
+    queries = [
+        QueryScores(id=f"q{place}", evaluations={METRIC: value}, hits=[], short=False, collapsed=0)
+        for place, value in enumerate(known)
+    ]
+    given: dict[str, Any] = {
+        "fingerprint": name, "parameters": {}, "scores": {}, "counts": {}, "index": {}, "health": None, "audit": None,
+        "timings": {}, "latency": None, **more,
+    }  # fmt: skip
+    return SettingPart(name=name, queries=queries, **given)
+
+
+def query_of(
+    place: int, text: str = "", tags: Sequence[str] = (), relevant: Sequence[Mapping[str, Any]] = ()
+) -> QueryPart:
+    return QueryPart.model_validate(
+        {"id": f"q{place}", "text": text, "tags": list(tags), "relevant_docs": [dict(one) for one in relevant]}
+    )
+
+
+def report_of(settings: Sequence[SettingPart], queries: Sequence[QueryPart] | None = None, **more: Any) -> Report:
+    """A report of ``settings``; without ``queries`` these have neither texts nor labels."""
+    count = len(settings[0].queries) if settings else 0
+    queries = [query_of(place) for place in range(count)] if queries is None else queries
+    given: dict[str, Any] = {"config": {}, "unit": "document", "run_id": "20260101T000000Z-000000", **more}
+    return Report(
+        schema_version=1,
+        experiment="hand-made",
+        dataset=DatasetPart(
+            documents=1, empty_documents=0, queries=count, documents_fingerprint="d", labels_fingerprint="l"
+        ),
+        primary_metric=METRIC,
+        metrics={METRIC: MetricPart(formula="", family="graded", counted="", source="")},
+        prompt=None,
+        queries=list(queries),
+        settings=list(settings),
+        failures=[],
+        warnings=[],
+        environment={},
+        **given,
+    )
+
+
+def written(report: Report, folder: Path, texts: Sequence[Mapping[str, Any]]) -> Report:
+    """The report with the texts beside it: rows of doc, start and text."""
+    rows = [
+        {"chunk": f"c{place}", "title": "", "end": row["start"] + len(row["text"]), **row}
+        for place, row in enumerate(texts)
+    ]
+    return write_folder(report, folder, {}, rows, "")
+
+
+def contest_over(*reports: Report) -> Contest:
+    """All settings of ``reports``, whatever they are, by METRIC."""
+    contenders = []
+    for report in reports:
+        for one in report.settings:
+            name = f"{report.run_id}:{one.name}" if len(reports) > 1 else one.name
+            contenders.append(Contender(name, report, one, report.run_id))
+    return Contest(tuple(contenders), tuple(reports[0].queries), (METRIC,))
+
+
+def contest_between(scores: Mapping[str, Values], queries: Sequence[QueryPart] | None = None, **more: Any) -> Contest:
+    """Settings by name, in one report."""
+    return contest_over(report_of([setting_of(name, values) for name, values in scores.items()], queries, **more))

@@ -1,0 +1,90 @@
+"""Simulated experiments, whose truth is known: errors are as rare as promised, and power is what the advice said.
+
+Bounds are four standard errors wide or so: a procedure that is right passes for any seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ragtrial.comparison.flips import Family, Inference, Procedure, infer
+from ragtrial.comparison.verdicts import detectable_difference, queries_for
+
+Draw = Callable[[np.random.Generator], Family]
+
+
+def simulated(draw: Draw, experiments: int, flips: int = 399) -> list[Inference]:
+    """Experiments in batches of 100, which share their flips as the metrics of one experiment do."""
+    found: list[Inference] = []
+    for seed in range(experiments // 100):
+        rng = np.random.default_rng(seed)
+        found += infer([draw(rng) for _ in range(100)], Procedure(flips=flips, seed=seed))
+    return found
+
+
+def share(found: list[Inference], holds: Callable[[Inference], object]) -> float:
+    return float(np.mean([bool(holds(one)) for one in found]))
+
+
+@pytest.mark.parametrize("queries", [15, 60])
+def test_equal_settings_are_told_apart_in_one_experiment_of_twenty(queries: int) -> None:
+    def draw(rng: np.random.Generator) -> Family:
+        return Family(rng.standard_normal((1, queries)), np.eye(1))
+
+    assert share(simulated(draw, 2000), lambda one: one.claims.any()) == pytest.approx(0.05, abs=0.015)
+
+
+def test_twenty_settings_of_which_most_are_clones_are_told_apart_no_more_often() -> None:
+    def draw(rng: np.random.Generator) -> Family:
+        columns = rng.standard_normal((21, 20))
+        columns[3:] = columns[2] + 0.1 * columns[3:]
+        return Family(columns, np.hstack([-np.ones((20, 1)), np.eye(20)]))
+
+    assert share(simulated(draw, 1000), lambda one: one.claims.any()) == pytest.approx(0.048, abs=0.02)
+
+
+def test_intervals_of_settings_that_differ_hold_together_in_nineteen_experiments_of_twenty() -> None:
+    truth = np.repeat([4.0, 0.0], [9, 1])
+
+    def draw(rng: np.random.Generator) -> Family:
+        return Family(rng.standard_normal((10, 20)) + truth[:, None], np.eye(10))
+
+    found = simulated(draw, 1000)
+    held = share(found, lambda one: ((one.low <= truth) & (truth <= one.high)).all())
+    assert held == pytest.approx(0.95, abs=0.02)
+
+
+def test_a_setting_that_is_equal_is_not_claimed_beside_others_that_are_better() -> None:
+    def draw(rng: np.random.Generator) -> Family:
+        made = rng.standard_normal((6, 20))
+        made[:3] += 3.0
+        return Family(made, np.eye(6))
+
+    assert share(simulated(draw, 1000), lambda one: one.claims[3:].any()) < 0.05
+
+
+@pytest.mark.parametrize("deviation", [1.0, 0.2])
+def test_the_queries_that_the_advice_names_find_the_difference_four_times_of_five(deviation: float) -> None:
+    needed = queries_for(0.5 * deviation, deviation, 0.05)
+    assert needed is not None
+
+    def draw(rng: np.random.Generator) -> Family:
+        return Family(rng.normal(0.5 * deviation, deviation, (1, needed or 0)), np.eye(1))
+
+    assert share(simulated(draw, 1000), lambda one: one.claims[0] > 0) == pytest.approx(0.8, abs=0.05)
+
+
+def test_the_detectable_difference_is_found_four_times_of_five_in_a_family_too() -> None:
+    def draw(rng: np.random.Generator, shift: float = 0.0) -> Family:
+        columns = rng.standard_normal((9, 40))
+        columns[1] += shift
+        return Family(columns, np.hstack([-np.ones((8, 1)), np.eye(8)]))
+
+    critical = float(np.mean([one.criticals[0] for one in simulated(draw, 200)]))
+    shift = detectable_difference(np.sqrt(2), 40, critical)
+    assert shift is not None
+    found = simulated(lambda rng: draw(rng, shift), 1000)
+    assert share(found, lambda one: one.claims[0] > 0) == pytest.approx(0.8, abs=0.05)

@@ -1,0 +1,83 @@
+"""The page on continuous integration tells the truth: its commands, its workflow and its tests run, in their order."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+
+from ragtrial.cli.run_command import command
+from ragtrial.comparison.gates import COSTS
+from ragtrial.config.expected_file import read_expected
+from small_experiment import CONFIG, small_experiment
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small experiment of two settings, that needs no model."""
+    made = tmp_path_factory.mktemp("ci")
+    two = CONFIG.replace("top_k: 3}", "top_k: 10}\n  bm25: {kind: bm25, top_k: 10}")
+    small_experiment(made, config=two.replace("{kind: document}", "{kind: recursive, unit: characters}"))
+    return made
+
+
+def blocks(root: Path, language: str) -> list[str]:
+    text = (root / "docs" / "ci.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def run(script: str, folder: Path, code: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": "120", **variables}
+    done = subprocess.run(["bash", "-euc", script], cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def test_the_commands_the_workflow_and_the_tests_of_the_page_run(root: Path, folder: Path) -> None:
+    done = run("".join(blocks(root, "sh")), folder)
+    assert re.findall(r"^\d (?:gate|expected).*$", done.stdout, re.MULTILINE) == [
+        "2 gates: 2 passed", "4 expected scores: 4 OK", "1 gate: 1 passed",
+    ]  # fmt: skip
+    assert all((folder / name).stat().st_size for name in ("gates.xml", "gates.md", "comparison.csv"))
+    (gates,) = [step for step in workflow(root)["jobs"]["quality"]["steps"] if step.get("name") == "Gates"]
+    (folder / "gates.xml").unlink()
+    run(gates["run"], folder, GITHUB_STEP_SUMMARY="summary.md")
+    summary = (folder / "summary.md").read_text(encoding="utf-8")
+    assert summary.startswith("### small: passed (2 gates: 2 passed; 4 expected scores: 4 OK)\n")
+    assert [suite.attrib["name"] for suite in ET.parse(folder / "gates.xml").getroot()] == [
+        "gates", "expected", "comparison",
+    ]  # fmt: skip
+    (code,) = blocks(root, "python")
+    (folder / "test_retrieval.py").write_text(code, encoding="utf-8")
+    tested = run(f"{sys.executable} -m pytest -q -p no:cacheprovider test_retrieval.py", folder)
+    assert "3 passed" in tested.stdout
+
+
+def workflow(root: Path) -> dict[str, dict[str, dict[str, list[dict[str, str]]]]]:
+    _, text = blocks(root, "yaml")
+    made: dict[str, dict[str, dict[str, list[dict[str, str]]]]] = yaml.safe_load(text)
+    return made
+
+
+def test_the_expected_scores_on_the_page_are_a_file_that_is_read(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "expected.yaml").write_text(blocks(root, "yaml")[0], encoding="utf-8")
+    read = read_expected(tmp_path / "expected.yaml", ["dense"], ["ndcg@10", "recall@10"])
+    assert [(one.metric, one.tolerance, one.nearly) for one in read] == [
+        ("ndcg@10", 0.001, 0.01),
+        ("recall@10", 0.005, 0.02),
+    ]
+
+
+def test_the_page_names_every_cost_and_every_option(root: Path) -> None:
+    text = (root / "docs" / "ci.md").read_text(encoding="utf-8")
+    assert [name for name in COSTS if f"`{name}" not in text and f"{name} >" not in text] == []
+    options = ("--fail-if", "--baseline", "--expected", "--junit", "--markdown", "--csv")
+    assert {option for one in command.params for option in one.opts} >= set(options)
+    assert [option for option in options if option not in text] == []

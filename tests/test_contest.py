@@ -1,0 +1,378 @@
+"""What is compared: reports and settings by the names that a user writes, and what each pair is."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contests import metric_of, report_of, run_into
+from ragtrial import compare, load_report
+from ragtrial.comparison.contest import Contest, contest_of
+from ragtrial.errors import ComparisonError, InputError, MetricError, ReportError
+from ragtrial.report_parts import FailurePart
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two reports of real runs: main and branch, each with dense and bm25; branch with new besides."""
+    folder = tmp_path_factory.mktemp("shelf")
+    run_into(folder, "main")
+    more = {"new": {"kind": "dense", "top_k": 3, "chunker": {"kind": "document"}}}
+    base = {"dense": {"kind": "dense", "top_k": 3}, "bm25": {"kind": "bm25", "top_k": 3}}
+    run_into(folder, "branch", retrievers={**base, **more})
+    return folder
+
+
+@pytest.fixture
+def here(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(shelf)
+    return shelf
+
+
+def shown(contest: Contest, baseline: str | None = None) -> list[str]:
+    pairs = contest.pairs(baseline or contest.baseline)
+    return [f"{contest.names[pair.setting]} - {contest.names[pair.baseline]}" for pair in pairs]
+
+
+def codes(contest: Contest) -> list[str]:
+    return [caution.code for caution in contest.cautions]
+
+
+# names
+
+
+def test_settings_of_one_report_are_called_by_their_own_names(here: Path) -> None:
+    contest = contest_of(["main"])
+    assert (contest.names, contest.baseline) == (("dense", "bm25"), None)
+    assert shown(contest) == ["bm25 - dense"]
+
+
+def test_settings_of_several_reports_are_called_after_them_and_pair_up_by_name(here: Path) -> None:
+    contest = contest_of(["main", "branch"])
+    assert contest.names == ("main:dense", "main:bm25", "branch:dense", "branch:bm25", "branch:new")
+    assert contest.report_names == ("main", "branch")
+    assert contest.baseline == "main"
+    assert shown(contest) == ["branch:dense - main:dense", "branch:bm25 - main:bm25"]
+    assert [caution.message for caution in contest.cautions] == [
+        "without a setting of the same name to compare with, main being the baseline: branch:new."
+    ]
+
+
+def test_all_pairs_of_several_reports_are_compared_where_they_are_asked_for(here: Path) -> None:
+    contest = contest_of(["main", "branch"], all_pairs=True)
+    assert contest.baseline is None
+    assert len(contest.pairs()) == 10
+    assert contest.cautions == ()
+
+
+def test_all_pairs_are_compared_where_no_names_are_equal(here: Path) -> None:
+    contest = contest_of(["main:dense", "branch:new"])
+    assert contest.baseline is None
+    assert shown(contest) == ["branch:new - main:dense"]
+
+
+@pytest.mark.parametrize(
+    ("references", "names"),
+    [
+        (["./main/", "branch/report.json"], ("main", "branch")),
+        (["main", "copy/main"], ("main", "copy/main")),
+        (["copy/main", "main"], ("copy/main", "main")),
+        (["one", "two"], ("one", "two")),
+    ],
+)
+def test_reports_are_called_by_short_names_that_tell_them_apart(
+    references: list[str], names: tuple[str, ...], shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for copy in ("main", "copy/main", "one", "two", "branch"):
+        shutil.copytree(shelf / "main", copy)
+    contest = contest_of(references)
+    assert len(set(contest.report_names)) == 2
+    if "copy/main" in references:
+        plain = references.index("main")
+        assert contest.report_names[1 - plain] == "copy/main"
+    else:
+        assert contest.report_names == names
+
+
+def test_runs_of_one_experiment_are_called_by_their_time_and_one_of_another_by_its_name(
+    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ids = ["20260101T000000Z-0a0a0a", "20260102T000000Z-0b0b0b", "20260102T000000Z-0c0c0c"]
+    written = json.loads((shelf / "main" / "report.json").read_text())
+    for experiment, run in [("kitchen", ids[0]), ("kitchen", ids[1]), ("garden", ids[2])]:
+        folder = tmp_path / "results" / experiment / run
+        folder.mkdir(parents=True)
+        (folder / "report.json").write_text(json.dumps({**written, "experiment": experiment, "run_id": run}))
+    assert contest_of(ids).report_names == ("20260101T000000Z", "20260102T000000Z", "garden")
+    assert contest_of([ids[0], "latest"]).report_names == ("kitchen", "latest")
+    assert contest_of([ids[0], f"{ids[2]}:dense"]).names == ("kitchen:dense", "kitchen:bm25", "garden:dense")
+    assert contest_of(ids, baseline=ids[2]).baseline == "garden"
+    assert contest_of(ids, baseline=f"{ids[1]}:bm25").baseline == "20260102T000000Z:bm25"
+
+
+def test_reports_without_any_name_of_their_own_are_numbered() -> None:
+    values = {"a": [0.5, 0.6]}
+    assert contest_of([report_of(values), report_of(values)]).names == ("report-1:a", "report-2:a")
+
+
+def test_a_report_that_is_given_twice_counts_once_and_that_is_said(here: Path) -> None:
+    contest = contest_of(["main", "./main"])
+    assert contest.names == ("dense", "bm25")
+    run = load_report("main").run_id
+    assert [caution.message for caution in contest.cautions] == [
+        f"main is one report, {run}; it was given 2 times, and counts once."
+    ]
+    report = load_report("main")
+    assert codes(contest_of([report, report])) == ["given-twice"]
+    assert codes(contest_of(["main", "branch"], baseline="main")) == ["no-partner"]
+
+
+# settings and baselines
+
+
+def test_settings_are_chosen_by_name_in_every_report_or_in_one(here: Path) -> None:
+    assert contest_of(["main", "branch"], settings=["dense"]).names == ("main:dense", "branch:dense")
+    one = contest_of(["main", "branch"], settings=["dense", "branch:bm25"])
+    assert one.names == ("main:dense", "branch:dense", "branch:bm25")
+    assert contest_of(["branch:new", "main", "branch:bm25"]).names == (
+        "branch:bm25", "branch:new", "main:dense", "main:bm25",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("references", "baseline", "name", "pairs"),
+    [
+        (["main"], "bm25", "bm25", ["dense - bm25"]),
+        (["main", "branch:new"], "main:dense", "main:dense", ["main:bm25 - main:dense", "branch:new - main:dense"]),
+        (["main", "branch:new"], "new", "branch:new", ["main:dense - branch:new", "main:bm25 - branch:new"]),
+        (["main", "branch"], "branch", "branch", ["main:dense - branch:dense", "main:bm25 - branch:bm25"]),
+        (["branch"], "main:bm25", "main:bm25",
+         ["branch:dense - main:bm25", "branch:bm25 - main:bm25", "branch:new - main:bm25"]),
+        (["branch:dense"], "./main", "main", ["branch:dense - main:dense"]),
+        (["branch:dense"], "branch:new", "new", ["dense - new"]),
+    ],
+)  # fmt: skip
+def test_a_baseline_is_a_setting_or_a_report_and_is_read_where_it_is_not_among_the_others(
+    references: list[str], baseline: str, name: str, pairs: list[str], here: Path
+) -> None:
+    contest = contest_of(references, baseline=baseline)
+    assert contest.baseline == name
+    assert shown(contest) == pairs
+
+
+def test_a_baseline_is_compared_though_it_is_not_among_the_settings(here: Path) -> None:
+    contest = contest_of(["branch"], settings=["new"], baseline="dense")
+    assert contest.names == ("dense", "new")
+    with_report = contest_of(["branch"], settings=["bm25"], baseline="main")
+    assert with_report.names == ("branch:bm25", "main:bm25")
+
+
+def test_a_report_in_memory_is_a_baseline_too(here: Path) -> None:
+    main, branch = load_report("main"), load_report("branch")
+    assert shown(contest_of([branch, main], baseline=main)) == shown(contest_of(["branch", "main"], baseline="main"))
+    added = contest_of([branch], baseline=main)
+    assert (added.report_names, added.baseline) == (("branch", "main"), "main")
+
+
+def test_a_setting_that_several_reports_have_is_no_baseline_by_itself(here: Path) -> None:
+    with pytest.raises(ComparisonError) as caught:
+        contest_of(["main", "branch"], baseline="dense")
+    assert str(caught.value) == "several reports have a setting 'dense'; write main:dense or branch:dense."
+
+
+@pytest.mark.parametrize(
+    ("references", "asked", "message"),
+    [
+        (["main"], {"baseline": "dens"},
+         "the baseline 'dens' is neither a setting that is compared nor a report. Did you mean 'dense'? The settings "
+         "are: dense, bm25."),
+        (["main"], {"baseline": "man:dense"},
+         "the baseline 'man:dense' is neither a setting that is compared nor a report. Did you mean 'dense'? The "
+         "settings are: dense, bm25."),
+        (["main"], {"baseline": "main"},
+         "no report has a setting of the same name as one of main, which is the baseline. Name one of its settings: "
+         "dense, bm25."),
+        (["branch:new"], {"baseline": "main"},
+         "the baseline main has no setting of the same name as any that is compared; it has: dense, bm25."),
+        (["main", "branch"], {"settings": ["dens", "main:new"]},
+         "no setting 'dens'. Did you mean 'dense'? There are: dense, bm25, new.\n"
+         "no setting 'main:new'. There are: dense, bm25."),
+        (["main", "branch"], {"settings": ["new"]}, "main has none of the settings new; it has: dense, bm25."),
+        (["main:dense"], {},
+         "there is nothing to compare 'dense' with, the only setting that was chosen of main. Name another of its "
+         "settings (bm25), or another report; `ragtrial list runs` shows them."),
+        ([], {}, "no report is given; name one or more: a folder, a run id, or `latest`."),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_refused_with_what_there_is(
+    references: list[str], asked: dict[str, str], message: str, here: Path
+) -> None:
+    with pytest.raises(ComparisonError) as caught:
+        contest_of(references, **asked)  # type: ignore[arg-type]
+    assert str(caught.value) == message
+
+
+def test_all_reports_that_are_not_there_are_named_at_once(here: Path) -> None:
+    with pytest.raises(ReportError) as caught:
+        contest_of(["nowhere", "main:dens", ":dense"])
+    first, second, third = str(caught.value).splitlines()
+    assert first.startswith("'nowhere' is no report: neither a folder with report.json nor the id of one of 0 runs")
+    assert second.endswith("has no setting 'dens'. Did you mean 'dense'? It has: dense, bm25.")
+    assert third.startswith("':dense' is no report")
+
+
+def test_a_folder_without_a_report_is_refused_with_what_is_in_it(here: Path, tmp_path: Path) -> None:
+    with pytest.raises(ReportError) as caught:
+        contest_of([tmp_path])
+    assert str(caught.value) == (
+        f"'{tmp_path}' is a folder without report.json; `ragtrial run` makes one below its output directory, "
+        "`ragtrial score -o` in a folder that you name."
+    )
+    with pytest.raises(ReportError) as caught:
+        contest_of([here])
+    assert str(caught.value) == f"'{here}' is no report; it holds 2: branch, main. Name one of them."
+
+
+def test_the_only_setting_of_a_run_is_nothing_to_compare_and_what_failed_is_told() -> None:
+    failed = [FailurePart(name="bm25", error="out of memory")]
+    with pytest.raises(ComparisonError) as caught:
+        contest_of([report_of({"dense": [0.5, 0.25]}, failures=failed)])
+    assert str(caught.value) == (
+        "there is nothing to compare 'dense' with, the only setting of kitchen. These failed: bm25. Name another "
+        "report as well; `ragtrial list runs` shows them."
+    )
+
+
+# values
+
+
+def test_values_stand_by_query_whatever_their_order_and_are_nan_where_there_is_none() -> None:
+    report = report_of({"a": [0.5, None, 0.25], "b": [1.0, 0.75, 0.0]})
+    turned = report.settings[1].model_copy(update={"queries": report.settings[1].queries[::-1]})
+    contest = contest_of([report.model_copy(update={"settings": [report.settings[0], turned]})])
+    nan = math.nan
+    np.testing.assert_array_equal(contest.scores("ndcg@3").values, [[0.5, nan, 0.25], [1.0, 0.75, 0.0]])
+    np.testing.assert_array_equal(contest.scores("ndcg@3").differences(contest.pairs("a")), [[0.5, nan, -0.25]])
+
+
+def test_values_are_those_of_the_report(here: Path) -> None:
+    contest = contest_of(["main", "branch"])
+    whole = {"main": load_report("main"), "branch": load_report("branch")}
+    for metric in contest.metrics:
+        for name, row in zip(contest.names, contest.scores(metric).values, strict=True):
+            report, _, setting = name.partition(":")
+            values = [query.evaluations[metric] for query in whole[report].setting(setting).queries]
+            np.testing.assert_array_equal(row, np.array(values, dtype=float))
+
+
+def test_queries_that_a_setting_skipped_count_in_none_of_its_comparisons_and_that_is_said() -> None:
+    report = report_of({"a": [0.5, None, 0.25, None], "b": [1.0, 0.75, 0.0, None]})
+    skipped = [query.model_copy(update={"skipped": query.id == "q2"}) for query in report.settings[0].queries]
+    first = report.settings[0].model_copy(update={"queries": skipped})
+    contest = contest_of([report.model_copy(update={"settings": [first, report.settings[1]]})])
+    assert [(caution.code, caution.message) for caution in contest.cautions] == [
+        ("queries-left-out", "a: 1 of 3 queries could not be answered and are left out of every comparison with it "
+         "('q2'); they may be the harder ones.")
+    ]  # fmt: skip
+    assert compare(report.model_copy(update={"settings": [first, report.settings[1]]})).comparisons[0].n == 2
+    both = first.model_copy(update={"queries": [
+        query.model_copy(update={"evaluations": {}} if query.id == "q1" else {}) for query in skipped
+    ]})  # fmt: skip
+    mixed = contest_of([report.model_copy(update={"settings": [both, report.settings[1]]})])
+    assert "a: 2 of 3 queries have no ndcg@3 and are left out" in mixed.cautions[0].message
+    unskipped = contest_of([report])
+    assert "1 of 3 queries have no ndcg@3 and are left out" in unskipped.cautions[0].message
+
+
+# metrics
+
+
+def test_the_metric_that_decides_comes_first(here: Path) -> None:
+    assert contest_of(["main"], primary="recall@3").metrics[0] == "recall@3"
+    assert contest_of(["main"], ["NDCG@3", "MRR@3"]).metrics == ("ndcg@3", "rr@3")
+    assert contest_of(["main"]).limited_to(["recall@3", "rr@3"]).metrics == ("ndcg@3", "recall@3", "rr@3")
+
+
+def test_a_metric_that_counts_for_no_query_is_left_out_unless_it_is_asked_for() -> None:
+    report = report_of({"a": [1.0], "b": [0.0]})
+    settings = [
+        setting.model_copy(update={"queries": [
+            query.model_copy(update={"evaluations": {**query.evaluations, "rbo(p=0.9)@3": None}})
+            for query in setting.queries
+        ]})
+        for setting in report.settings
+    ]  # fmt: skip
+    metrics = {**report.metrics, "rbo(p=0.9)@3": metric_of("rbo(p=0.9)@3")}
+    ordered = report.model_copy(update={"settings": settings, "metrics": metrics})
+    assert contest_of([ordered]).metrics == ("ndcg@3",)
+    assert contest_of([ordered], ["ndcg@3", "rbo@3"]).metrics == ("ndcg@3", "rbo(p=0.9)@3")
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "message"),
+    [
+        ({"primary": "recal@3"}, MetricError, "'recal@3': there is no metric 'recal'. Did you mean 'recall'? Known: "),
+        (
+            {"primary": "recall@2"},
+            ComparisonError,
+            "main has no recall@2, the metric that decides. All have: precision@1",
+        ),
+        ({"metrics": ["ndcg@3", "rr@9"]}, ComparisonError, "main has no rr@9. All have: precision@1, precision@3, "),
+    ],
+)
+def test_a_metric_that_there_is_not_is_refused(
+    asked: dict[str, str], error: type[InputError], message: str, here: Path
+) -> None:
+    with pytest.raises(error) as caught:
+        contest_of(["main"], **asked)  # type: ignore[arg-type]
+    assert str(caught.value).startswith(message)
+
+
+def test_a_primary_metric_without_any_value_is_refused() -> None:
+    with pytest.raises(ComparisonError) as caught:
+        contest_of([report_of({"a": [None, None], "b": [None, None]})])
+    assert str(caught.value) == (
+        "ndcg@3 has no value for any query: it counts queries with at least one document of a grade above 0. Compare "
+        "by another metric."
+    )
+
+
+# in one call
+
+
+def test_compare_is_the_same_for_reports_in_memory_and_on_disk(here: Path) -> None:
+    assert compare("branch", baseline="dense") == compare(load_report("branch"), baseline="dense")
+    made = compare("main", "branch", metrics=["rr@3", "ndcg@3"], margin=0.1)
+    assert (made.primary_metric, made.metrics) == ("rr@3", ["rr@3", "ndcg@3"])
+    assert [(part.baseline, part.setting) for part in made.comparisons[:2]] == [
+        ("main:dense", "branch:dense"), ("main:bm25", "branch:bm25"),
+    ]  # fmt: skip
+    assert [part.verdict for part in made.comparisons[:2]] == ["identical", "identical"]
+    assert made.procedure.margin == 0.1
+
+
+def test_one_query_is_compared_without_a_test() -> None:
+    (part,) = compare(report_of({"a": [0.5], "b": [1.0]}), baseline="a").comparisons
+    assert (part.n, part.difference, part.wins, part.p, part.ci) == (1, 0.5, 1, None, None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"margin": -0.1}, "margin is -0.1; it must be at least 0."),
+        ({"margin": math.nan}, "margin is nan; it must be at least 0."),
+        ({"confidence": 95}, "confidence is 95; it must be from 0.5 to 0.9999."),
+        ({"flips": 0}, "flips is 0; it must be at least 100."),
+    ],
+)
+def test_numbers_out_of_range_are_refused(asked: dict[str, float], message: str) -> None:
+    with pytest.raises(ComparisonError) as caught:
+        compare(report_of({"a": [0.5], "b": [1.0]}), **asked)  # type: ignore[arg-type]
+    assert str(caught.value) == message

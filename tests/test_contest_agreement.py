@@ -1,0 +1,347 @@
+"""Which reports may be compared: the same labels, queries, units and meanings; every difference is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contests import changed_queries, metric_of, report_of, run_into
+from experiments import DOCUMENTS, QUERIES
+from ragtrial import load_report
+from ragtrial.comparison.contest import Contest, contest_of
+from ragtrial.errors import ComparisonError
+from ragtrial.report import Report
+from ragtrial.report_parts import JudgmentPart, QueryPart, SpanPart
+from small_experiment import ragtrial
+
+VALUES = {"a": [0.5, 0.25, 0.125, 1.0]}
+AGAIN = "Run them again with the same labels (what was retrieved is kept, so that is quick)"
+
+
+def called(name: str, **changes: Any) -> Report:
+    return report_of(VALUES, experiment=name, **changes)
+
+
+def refusal(*reports: Report, **asked: Any) -> list[str]:
+    with pytest.raises(ComparisonError) as caught:
+        contest_of(reports, **asked)
+    return str(caught.value).splitlines()
+
+
+def cautions(contest: Contest) -> dict[str, str]:
+    return {caution.code: caution.message for caution in contest.cautions}
+
+
+def judged(*grades: tuple[str, int]) -> dict[str, list[JudgmentPart]]:
+    return {"relevant_docs": [JudgmentPart(doc=doc, relevance=grade) for doc, grade in grades]}
+
+
+# labels and queries
+
+
+def test_reports_with_the_same_labels_are_compared_without_a_word() -> None:
+    contest = contest_of([called("main"), called("branch")])
+    assert contest.names == ("main:a", "branch:a")
+    assert (contest.cautions, len(contest.queries)) == ((), 4)
+
+
+def test_other_grades_are_refused_query_by_query_and_document_by_document() -> None:
+    other = changed_queries(
+        called("branch"),
+        q1=judged(("a.md", 2), ("b.md", 3)),
+        q2=judged(("a.md", 2), ("b.md", 1), ("c.md", 0)),
+        q3=judged(),
+    )
+    assert refusal(called("main"), other) == [
+        "other labels in main and branch (3 of 4 queries): query 'q1': 'b.md' has grade 1 in main, 3 in branch; query "
+        "'q2': 'c.md' is judged in branch alone; query 'q3': 'a.md' is judged in main alone, 'b.md' is judged in main "
+        "alone.",
+        f"{AGAIN}, or compare over the 1 of 4 queries that are the same: --common.",
+    ]
+
+
+def test_what_is_named_has_an_end() -> None:
+    many = [(f"{number}.md", 1) for number in range(9)]
+    changes = {query: judged(*many) for query in ("q1", "q2", "q3", "q4")}
+    labels, remedy = refusal(called("main"), changed_queries(called("branch"), **changes))
+    assert labels.count("query 'q") == 3
+    assert labels.endswith("'b.md' is judged in main alone, ...; and 1 more.")
+    assert remedy == f"No query is the same in all of them. {AGAIN}."
+
+
+def test_the_highest_grade_of_a_document_counts_in_whatever_order_its_labels_stand() -> None:
+    other = changed_queries(called("branch"), q1=judged(("b.md", 1), ("a.md", 1), ("a.md", 2)))
+    assert contest_of([called("main"), other]).cautions == ()
+
+
+def test_another_question_under_an_id_is_refused() -> None:
+    other = changed_queries(called("branch"), q2={"text": "x" * 70})
+    labels, _ = refusal(called("main"), other)
+    assert labels == (
+        "other labels in main and branch (1 of 4 queries): query 'q2': it asks 'question 2' in main, "
+        f"'{'x' * 57}...' in branch."
+    )
+
+
+def test_other_queries_are_refused_with_their_ids() -> None:
+    shorter = report_of({"a": VALUES["a"][:2]}, experiment="branch")
+    renamed = changed_queries(shorter, q2={"id": "q9"})
+    setting = renamed.settings[0]
+    queries = [query.model_copy(update={"id": query.id.replace("q2", "q9")}) for query in setting.queries]
+    renamed = renamed.model_copy(update={"settings": [setting.model_copy(update={"queries": queries})]})
+    assert refusal(called("main"), renamed) == [
+        "other queries: 3 of 4 are in main alone ('q2', 'q3', 'q4'), 1 of 2 are in branch alone ('q9').",
+        f"{AGAIN}, or compare over the 1 of 2 queries that are the same: --common.",
+    ]
+
+
+def test_common_queries_are_compared_and_it_is_said_how_many_of_how_many() -> None:
+    other = changed_queries(report_of({"a": VALUES["a"][:3]}, experiment="branch"), q1=judged(("a.md", 1)))
+    contest = contest_of([called("main"), other], common=True)
+    assert [query.id for query in contest.queries] == ["q2", "q3"]
+    assert contest.scores("ndcg@3").values.tolist() == [[0.25, 0.125], [0.25, 0.125]]
+    assert cautions(contest) == {
+        "common-queries": "compared over the 2 queries that are the same everywhere, of 4 of main, 3 of branch. Left "
+        "out: other queries: 1 of 4 are in main alone ('q4'). other labels in main and branch (1 of 3 queries): query "
+        "'q1': 'a.md' has grade 2 in main, 1 in branch, 'b.md' is judged in main alone."
+    }
+
+
+def test_common_queries_are_those_that_all_of_three_reports_have() -> None:
+    second = report_of({"a": VALUES["a"][:3]}, experiment="second")
+    third = changed_queries(called("third"), q1=judged(("z.md", 1)))
+    contest = contest_of([called("first"), second, third], common=True)
+    assert [query.id for query in contest.queries] == ["q2", "q3"]
+    assert len(refusal(called("first"), second, third)) == 3
+
+
+def test_no_query_in_common_is_refused_even_so() -> None:
+    changes = {query: judged(("z.md", 1)) for query in ("q1", "q2", "q3", "q4")}
+    other = changed_queries(called("branch"), **changes)
+    assert refusal(called("main"), other, common=True)[-1] == f"No query is the same in all of them. {AGAIN}."
+
+
+LABELS = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 2)), max_size=4)
+
+
+@given(LABELS, LABELS)
+def test_two_queries_are_compared_exactly_where_their_documents_have_the_same_highest_grades(
+    ones: list[tuple[str, int]], others: list[tuple[str, int]]
+) -> None:
+    first = changed_queries(called("main"), q1=judged(*ones))
+    contest = contest_of([first, changed_queries(called("branch"), q1=judged(*others))], common=True)
+    assert (len(contest.queries) == 4) == (highest(ones) == highest(others))
+
+
+def highest(labels: Sequence[tuple[str, int]]) -> dict[str, int]:
+    return {doc: max(grade for other, grade in labels if other == doc) for doc, _ in labels}
+
+
+# passages and orders
+
+
+def spanned(*places: tuple[int, int]) -> dict[str, list[JudgmentPart]]:
+    spans = [[SpanPart(start=start, end=end)] for start, end in places]
+    return {"relevant_docs": [JudgmentPart(doc="a.md", relevance=1, spans=one) for one in spans]}
+
+
+@pytest.mark.parametrize(
+    ("place", "documents", "unit", "is_refused"),
+    [
+        ((4, 9), "d", "span", False),
+        ((5, 10), "d", "span", True),
+        ((5, 10), "e", "span", False),
+        ((5, 11), "e", "span", True),
+        ((5, 10), "d", "document", False),
+    ],
+)
+def test_passages_must_stand_in_the_same_place_or_in_other_documents_be_as_long(
+    place: tuple[int, int], documents: str, unit: str, is_refused: bool
+) -> None:
+    main, branch = called("main", unit=unit), called("branch", unit=unit)
+    dataset = main.dataset.model_copy(update={"documents_fingerprint": documents * 32})
+    main = changed_queries(main, q1=spanned((4, 9), (20, 30)))
+    branch = changed_queries(branch.model_copy(update={"dataset": dataset}), q1=spanned((20, 30), place))
+    if is_refused:
+        assert "query 'q1': 'a.md' has other passages." in refusal(main, branch)[0]
+    else:
+        assert len(contest_of([main, branch]).queries) == 4
+
+
+def test_the_order_of_labels_matters_to_metrics_of_orders_alone() -> None:
+    plain = report_of(VALUES, "rbo(p=0.9)@3", experiment="main")
+    ordered = changed_queries(plain, q1={"ordered": True})
+    turned = changed_queries(plain, q1={"ordered": True, **judged(("b.md", 1), ("a.md", 2))})
+    assert "query 'q1': its labels have another order." in refusal(ordered, turned)[0]
+    graded = changed_queries(plain, q1={"ordered": True, **judged(("b.md", 1), ("a.md", 1))})
+    assert "query 'q1': 'a.md' has grade 2 in report-1, 1 in report-2.\n" in "\n".join(refusal(ordered, graded))
+    assert "query 'q1': its labels are an order in report-2 alone." in refusal(plain, ordered)[0]
+    assert contest_of([called("main"), changed_queries(called("branch"), q1={"ordered": True})]).cautions == ()
+
+
+# units, thresholds, policies, formulas
+
+
+def test_other_units_are_refused() -> None:
+    assert refusal(called("main"), called("branch", unit="span")) == [
+        "other units: main ranks documents, branch looks for passages in chunks. Run one again with the other's "
+        "evaluators.unit."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ({"span_coverage": 0.5}, {"span_coverage": 0.8}, "0.5 of its characters in main, 0.8 in branch"),
+        ({}, {"span_coverage": 0.8}, "0.5 of its characters in main, 0.8 in branch"),
+        ({"config": {"evaluators": {"span_coverage": 0.9}}}, {}, "0.9 of its characters in main, 0.5 in branch"),
+        ({"config": {"evaluators": {"span_coverage": 0.9}}}, {"span_coverage": 0.9}, ""),
+        ({}, {"span_coverage": 0.5}, ""),
+    ],
+)
+def test_another_share_of_passages_is_refused_also_for_a_report_of_before_it_was_kept(
+    first: dict[str, Any], second: dict[str, Any], told: str
+) -> None:
+    main, branch = called("main", unit="span", **first), called("branch", unit="span", **second)
+    if told:
+        assert refusal(main, branch) == [
+            f"other span_coverage: a passage is found with the share {told}. Run one again with the other's "
+            "evaluators.span_coverage."
+        ]
+    else:
+        assert contest_of([main, branch]).cautions == ()
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Real runs of one experiment with other rules, labels or documents; of the setting dense alone."""
+    folder = tmp_path_factory.mktemp("rules")
+    one: dict[str, Any] = {"retrievers": {"dense": {"kind": "dense", "top_k": 3}}}
+    relabelled: list[Mapping[str, Any]] = json.loads(json.dumps(QUERIES))
+    relabelled[0]["relevant_docs"][1]["relevance"] = 2
+    run_into(folder, "main", **one)
+    run_into(folder, "threshold", evaluators={"relevance_threshold": 2}, **one)
+    run_into(folder, "zero", evaluators={"no_relevant": "zero"}, **one)
+    run_into(folder, "relabelled", relabelled, **one)
+    run_into(folder, "grown", documents={**DOCUMENTS, "new.txt": "Knead the dough twice."}, **one)
+    gain = {"graded": {"k": [3], "metrics": ["ndcg(gain=exp)@3"]}, "primary_metric": "ndcg(gain=exp)@3"}
+    run_into(folder, "gain", evaluators=gain, **one)
+    return folder
+
+
+@pytest.fixture
+def here(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(shelf)
+    return shelf
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ("threshold",
+         "other relevance thresholds: grade 1 and above is relevant in main, grade 2 and above is relevant in "
+         "threshold (precision@1, precision@3, recall@1, and 8 more). Run one again with the other's "
+         "evaluators.relevance_threshold, or compare by metrics that do not depend on it: ndcg@3, dcg@3, judged@3."),
+        ("zero",
+         "other queries are counted: queries with at least one document of a grade above 0 in main, all queries in "
+         "zero (ndcg@3, precision@1, precision@3, and 10 more). Run one again with the other's evaluators.no_relevant, "
+         "or compare by metrics that do not depend on it: rbo(p=0.9)@3."),
+        ("relabelled",
+         "other labels in main and relabelled (1 of 4 queries): query 'rye': 'bread/rolls.md' has grade 1 in main, 2 "
+         f"in relabelled.\n{AGAIN}, or compare over the 3 of 4 queries that are the same: --common."),
+    ],
+)  # fmt: skip
+def test_real_runs_by_other_rules_are_refused(other: str, message: str, here: Path) -> None:
+    with pytest.raises(ComparisonError) as caught:
+        contest_of(["main", other])
+    assert str(caught.value) == message
+
+
+def test_metrics_that_do_not_depend_on_a_rule_are_compared(here: Path) -> None:
+    assert contest_of(["main", "threshold"], ["ndcg@3", "dcg@3"]).cautions == ()
+
+
+def test_all_differences_of_rules_are_told_at_once() -> None:
+    metrics = {"recall@3": metric_of("recall@3", 2), "ndcg@3": metric_of("ndcg@3").model_copy(update={"formula": "f"})}
+    main = called("main", metrics={"recall@3": metric_of("recall@3"), "ndcg@3": metric_of("ndcg@3")})
+    threshold, formula = refusal(main, called("branch", metrics=metrics))
+    assert threshold.startswith("other relevance thresholds: grade 1 and above is relevant in main, grade 2 and above")
+    assert formula == (
+        "other formulas: dcg@k / dcg@k of all judged documents in the order of their gains in main, f in branch "
+        "(ndcg@3). Run both again with the same ragtrial, or compare by metrics that do not depend on it: recall@3."
+    )
+
+
+def test_another_gain_is_another_metric(here: Path) -> None:
+    contest = contest_of(["main", "gain"])
+    assert (contest.primary, contest.names) == ("ndcg@3", ("main:dense", "gain:dense"))
+    assert cautions(contest) == {
+        "other-primary-metric": "ndcg@3 decides, the primary metric of main; it is ndcg(gain=exp)@3 in gain.",
+        "metrics-left-out": "left out, since not every report has it: ndcg(gain=exp)@3 (gain).",
+    }
+    with pytest.raises(ComparisonError) as caught:
+        contest_of(["gain", "main"])
+    assert str(caught.value).startswith(
+        "main has no ndcg(gain=exp)@3, the metric that decides; it has ndcg@3, which is another number. All have: "
+    )
+
+
+def test_other_documents_under_equal_labels_are_a_caution(here: Path) -> None:
+    assert cautions(contest_of(["main", "grown"])) == {
+        "other-documents": "main searched 6 documents, grown 7, and not the same: differences may come from the "
+        "documents, not from the settings."
+    }
+
+
+# scored elsewhere
+
+
+@pytest.fixture
+def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+    """Reports of `ragtrial score`: plain, deeper and condensed, of the runs one and two."""
+    monkeypatch.chdir(tmp_path)
+    Path("qrels").write_text("q1 0 a 2\nq1 0 b 1\nq2 0 a 1\nq2 0 c 0\n")
+    Path("one").write_text("q1 Q0 a 1 9 x\nq1 Q0 b 2 8 x\nq2 Q0 c 1 9 x\nq2 Q0 a 2 8 x\n")
+    Path("two").write_text("q1 Q0 d 1 9 x\nq1 Q0 a 2 8 x\nq2 Q0 a 1 9 x\nq2 Q0 b 2 8 x\n")
+    for name, options in (("plain", ()), ("cut", ("--depth", "1")), ("condensed", ("--judged-only",))):
+        made = ragtrial(capsys, "score", "qrels", "one", "two", "--metrics", "ndcg@2,ap", *options, "-o", name)
+        assert made.code == 0, made.err
+    return tmp_path
+
+
+def test_runs_that_were_scored_are_compared_within_their_report(scored: Path) -> None:
+    contest = contest_of(["plain"])
+    assert (contest.names, contest.metrics, contest.cautions) == (("one", "two"), ("ndcg@2", "ap"), ())
+
+
+def test_runs_that_were_scored_by_other_rules_are_refused(scored: Path) -> None:
+    assert refusal(load_report("plain"), load_report("condensed")) == [
+        "other rules: condensed was scored with judged_only, plain was not. Score one again by the other's rules."
+    ]
+    assert refusal(load_report("plain"), load_report("cut")) == [
+        "other depths: all hits in plain and 1 hits in cut are scored, and ap has no cutoff of its own."
+    ]
+    assert contest_of(["plain", "cut"], ["ndcg@2"]).baseline == "plain"
+
+
+def test_a_run_and_what_was_scored_by_its_labels_are_compared_over_documents_that_are_not_known(
+    scored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queries = [
+        QueryPart(id="q1", text="first", tags=["t"], **judged(("a", 2), ("b", 1))),
+        QueryPart(id="q2", text="second", tags=[], **judged(("a", 1), ("c", 0))),
+    ]
+    run = report_of({"mine": [0.5, 0.5]}, "ndcg@2", queries=queries)
+    for reports in ((run, load_report("plain")), (load_report("plain"), run)):
+        contest = contest_of(reports, ["ndcg@2"])
+        assert [query.text for query in contest.queries] == ["first", "second"]
+        assert cautions(contest) == {
+            "documents-unknown": "what plain searched is not known; if it is not what kitchen searched, differences "
+            "may come from the documents."
+        }

@@ -1,0 +1,44 @@
+"""Reports that contradict themselves, or have nothing in them, are not compared."""
+
+from __future__ import annotations
+
+import pytest
+
+from contests import RUN, report_of, setting_of
+from ragtrial.comparison.contest import contest_of
+from ragtrial.errors import ComparisonError
+from ragtrial.report import Report
+from ragtrial.report_parts import FailurePart
+
+
+def test_what_no_report_may_be_is_refused_all_at_once() -> None:
+    twice = report_of({"a": [0.5, 0.5], "b": [0.5, 0.5]})
+    a, b = twice.settings
+    strange = setting_of("c", "ndcg@3", [0.5, 0.5, 0.5])
+    doubled = b.model_copy(update={"queries": [*b.queries, b.queries[0]]})
+    report = twice.model_copy(
+        update={"settings": [a, a, doubled, strange], "queries": [*twice.queries, twice.queries[1]]}
+    )
+    with pytest.raises(ComparisonError) as caught:
+        contest_of([report])
+    assert str(caught.value).splitlines() == [
+        f"report {RUN}: has two settings of the name 'a'; rename one, and run it again.",
+        f"report {RUN}: has two queries of the id 'q2'; give one another id, and run it again.",
+        f"report {RUN}: has two results of 'b' for query 'q1'; run it again.",
+        f"report {RUN}: has results of 'c' for queries that it does not list: q3. It was changed by hand; run it "
+        "again.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("report", "message"),
+    [
+        (report_of({"a": [], "b": []}), "has no queries; there is nothing to compare."),
+        (report_of({}, queries=report_of({"a": [1.0]}).queries, failures=[FailurePart(name="a", error="x")]),
+         "has no settings: these failed: a; there is nothing to compare."),
+    ],
+)  # fmt: skip
+def test_a_report_of_nothing_is_nothing_to_compare(report: Report, message: str) -> None:
+    with pytest.raises(ComparisonError) as caught:
+        contest_of([report])
+    assert str(caught.value) == f"report {RUN}: {message}"

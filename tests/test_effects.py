@@ -1,0 +1,339 @@
+"""Main effects and interactions of a sweep's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hand_made import METRIC, contest_over, report_of, setting_of
+from ragtrial.comparison.contest import Contest, contest_of
+from ragtrial.comparison.effects import EffectPart, EffectsPart, InteractionPart, sweep_effects
+from ragtrial.comparison.flips import Family, Procedure, infer
+from ragtrial.config.loading import load_config
+from ragtrial.experiment import run_experiment
+from ragtrial.report_parts import SettingPart
+from ragtrial.views.effects import MOST_ROWS, effect_table, interaction_table, left_out_line
+from small_experiment import CONFIG, small_experiment
+
+Values = npt.NDArray[np.float64]
+SIZE, RANK, STEM = "chunker.size", "retrievers.hybrid.rank_constant", "retrievers.bm25.stemmer"
+
+
+def swept(entry: str, values: Mapping[str, Any], scores: Values | Sequence[float | None], **more: Any) -> SettingPart:
+    name = "-".join([entry, *(f"{key.rpartition('.')[2]}{value}" for key, value in values.items())])
+    return setting_of(name, scores, parameters={"entry": entry, "values": dict(values), **more})
+
+
+def contest_with(made: Sequence[SettingPart], config: Mapping[str, Any] | None = None) -> Contest:
+    return contest_over(report_of(made, config=dict(config or {})))
+
+
+def effects_of(made: Sequence[SettingPart], config: Mapping[str, Any] | None = None) -> EffectsPart:
+    found = sweep_effects(contest_with(made, config), Procedure(flips=300))
+    assert found is not None
+    return found
+
+
+def effect(found: EffectsPart, parameter: str, level: object) -> EffectPart:
+    return next(one for one in found.effects if (one.levels.parameter, one.levels.level) == (parameter, level))
+
+
+def interaction(found: EffectsPart, one: tuple[str, object], two: tuple[str, object]) -> InteractionPart:
+    return next(
+        part
+        for part in found.interactions
+        if (part.first.parameter, part.first.level, part.second.parameter, part.second.level) == (*one, *two)
+    )
+
+
+def test_effects_of_a_table_worked_by_hand() -> None:
+    """Size 20 adds 0.1 at rank constant 10 and 0.3 at 60; each query has its own level, which cancels out."""
+    base = np.linspace(0, 0.4, 12)
+    added = {(10, 10): 0.0, (20, 10): 0.1, (10, 60): 0.2, (20, 60): 0.5}
+    found = effects_of([swept("hybrid", {SIZE: size, RANK: rank}, base + one) for (size, rank), one in added.items()])
+    size, rank = effect(found, SIZE, 20), effect(found, RANK, 60)
+    assert (size.difference, rank.difference) == pytest.approx((0.2, 0.3))
+    assert (size.mean_reference, size.mean) == pytest.approx((base.mean() + 0.1, base.mean() + 0.3))
+    assert (size.matched, size.n, size.differing, size.levels.reference) == (2, 12, 12, 10)
+    both = interaction(found, (SIZE, 20), (RANK, 60))
+    assert (both.difference, both.matched) == pytest.approx((0.2, 1))
+    assert len(found.effects) == 2
+    assert len(found.interactions) == 1
+
+
+def test_of_one_parameter_with_two_levels_the_effect_is_the_comparison_of_the_two_settings() -> None:
+    one, two = np.random.default_rng(4).random((2, 30))
+    found = effects_of([swept("dense", {SIZE: 10}, one), swept("dense", {SIZE: 20}, two)])
+    alone = infer([Family(np.array([one, two]), np.array([[-1.0, 1.0]]))], Procedure(flips=300))[0]
+    [part] = found.effects
+    assert part.ci == pytest.approx((alone.low[0], alone.high[0]), abs=1e-12)
+    assert part.p_corrected == pytest.approx(alone.p_corrected[0])
+    assert part.difference == pytest.approx((two - one).mean())
+    assert found.interactions == []
+
+
+def test_main_effects_are_one_family_and_interactions_another() -> None:
+    values = np.random.default_rng(4).random((4, 30))
+    cells = list(product((10, 20), (1, 2)))
+    found = effects_of([swept("a", {SIZE: s, RANK: r}, one) for (s, r), one in zip(cells, values, strict=True)])
+    mains = np.array([[-1, -1, 1, 1], [-1, 1, -1, 1]]) / 2
+    families = [Family(values, mains), Family(values, np.array([[1.0, -1, -1, 1]]))]
+    of_mains, of_twos = infer(families, Procedure(flips=300))
+    for row, part in enumerate(found.effects):
+        assert part.ci == pytest.approx((of_mains.low[row], of_mains.high[row]), abs=1e-12)
+    assert found.interactions[0].ci == pytest.approx((of_twos.low[0], of_twos.high[0]), abs=1e-12)
+
+
+def brute_force(
+    cells: list[tuple[str, dict[str, int]]], means: list[float]
+) -> dict[tuple[str, int], tuple[int, float]]:
+    """For each parameter and level: how many pairs differ in it alone, and their mean difference; by plain loops."""
+    found = {}
+    for name in ("a", "b"):
+        levels = sorted({values[name] for _, values in cells})
+        for level in levels[1:]:
+            pairs = [
+                mean - other
+                for (entry, values), mean in zip(cells, means, strict=True)
+                for (entry2, values2), other in zip(cells, means, strict=True)
+                if entry == entry2 and values[name] == level and values2 == {**values, name: levels[0]}
+            ]
+            found[name, level] = len(pairs), sum(pairs) / len(pairs) if pairs else 0.0
+    return found
+
+
+@settings(max_examples=25)
+@given(st.sets(st.tuples(st.sampled_from("xy"), st.integers(1, 3), st.integers(1, 3)), min_size=1), st.integers(0, 99))
+def test_whatever_combinations_are_missing_only_matched_pairs_count(
+    chosen: set[tuple[str, int, int]], seed: int
+) -> None:
+    cells = [(entry, {"a": a, "b": b}) for entry, a, b in sorted(chosen)]
+    values = np.random.default_rng(seed).random((len(cells), 3))
+    made = [swept(entry, levels, one) for (entry, levels), one in zip(cells, values, strict=True)]
+    found = sweep_effects(contest_with(made), Procedure(flips=100))
+    expected = brute_force(cells, values.mean(axis=1).tolist())
+    parts = [] if found is None else [one for one in found.effects if one.levels.parameter != "retriever"]
+    assert {(one.levels.parameter, one.levels.level): one.matched for one in parts} == {
+        key: matched for key, (matched, _) in expected.items()
+    }
+    for one in parts:
+        assert isinstance(one.levels.level, int)
+        matched, mean = expected[one.levels.parameter, one.levels.level]
+        assert one.difference == (pytest.approx(mean) if matched else None)
+
+
+def test_the_retriever_is_a_parameter_matched_by_what_reaches_both() -> None:
+    """bm25 is not reached by the rank constant: each of its settings goes with both of hybrid at its size."""
+    flat = np.zeros(3)
+    bm25 = [swept("bm25", {SIZE: size}, flat + score) for size, score in ((10, 0.1), (20, 0.2))]
+    hybrid = [
+        swept("hybrid", {SIZE: size, RANK: rank}, flat + score)
+        for size, rank, score in ((10, 1, 0.3), (10, 2, 0.5), (20, 1, 0.9), (20, 2, 0.7))
+    ]
+    found = effects_of(bm25 + hybrid)
+    part = effect(found, "retriever", "hybrid")
+    assert (part.levels.reference, part.matched) == ("bm25", 4)
+    assert part.difference == pytest.approx((0.2 + 0.4 + 0.7 + 0.5) / 4)
+    both = interaction(found, (SIZE, 20), ("retriever", "hybrid"))
+    assert both.difference == pytest.approx((0.6 + 0.2) / 2 - 0.1)
+    size = effect(found, SIZE, 20)
+    assert size.by_retriever == pytest.approx({"bm25": 0.1, "hybrid": 0.4})
+    assert effect(found, RANK, 2).by_retriever == pytest.approx({"hybrid": 0.0})
+    names = [(one.first.parameter, one.second.parameter) for one in found.interactions]
+    assert names == [(SIZE, RANK), (SIZE, "retriever")]  # the rank constant reaches one retriever alone
+
+
+def test_parameters_that_never_meet_have_no_interaction() -> None:
+    made = [swept("hybrid", {RANK: one}, [0.1 * one]) for one in (1, 2)]
+    made += [swept("bm25", {STEM: one}, [0.2]) for one in ("none", "english")]
+    assert effects_of(made).interactions == []
+
+
+def test_where_no_settings_match_it_says_so() -> None:
+    made = [swept("a", {SIZE: 10, RANK: 1}, [0.1] * 3), swept("a", {SIZE: 20, RANK: 2}, [0.2] * 3)]
+    found = effects_of(made)
+    assert [(one.matched, one.difference, one.ci, one.n) for one in found.effects] == [(0, None, None, 0)] * 2
+    assert [row[-1] for row in effect_table(found)[1:]] == ["no settings match in all else"] * 2
+    assert left_out_line(found) == "1 interaction without settings that match in all else."
+
+
+def test_what_only_rounding_keeps_from_nothing_is_identical() -> None:
+    base = np.random.default_rng(1).random(20)
+    sizes = {10: 0.1, 20: 0.3, 30: 0.7}
+    made = [swept("a", {SIZE: size, RANK: rank}, base + one) for size, one in sizes.items() for rank in (1, 2)]
+    found = effects_of(made)
+    assert (effect(found, RANK, 2).differing, effect(found, RANK, 2).difference, effect(found, RANK, 2).ci) == (
+        0,
+        0.0,
+        None,
+    )
+    assert [one.differing for one in found.interactions] == [0, 0]
+    assert effect_table(found)[-1][1:] == [
+        "1",
+        "2",
+        "3",
+        f"{base.mean() + 1.1 / 3:.4f}",
+        "+0.0000",
+        "-",
+        "-",
+        "identical",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("levels", "expected"),
+    [
+        ([100, 20, 3], [3, 20, 100]),
+        ([0.5, 2, 1.0], [0.5, 1, 2]),
+        (["large", "base"], ["large", "base"]),
+        ([True, False], [True, False]),
+        ([None, 5, 1], [None, 5, 1]),
+        ([[2, 1], [1, 2]], [[1, 2], [2, 1]]),
+        ([{"kind": "document"}, {"kind": "fixed", "size": 5}], [{"kind": "document"}, {"kind": "fixed", "size": 5}]),
+    ],
+)
+def test_numbers_are_levels_by_size_and_others_as_they_come(levels: list[Any], expected: list[Any]) -> None:
+    found = effects_of([swept("a", {SIZE: level}, [0.5]) for level in levels])
+    assert [found.effects[0].levels.reference, *(one.levels.level for one in found.effects)] == expected
+
+
+def test_one_and_one_point_nought_are_one_level_and_true_is_another() -> None:
+    found = effects_of([swept("a", {SIZE: 1, RANK: 1}, [0.1]), swept("a", {SIZE: 1.0, RANK: 2}, [0.2]),
+                        swept("a", {SIZE: True, RANK: 2}, [0.4])])  # fmt: skip
+    assert effect(found, RANK, 2).difference == pytest.approx(0.1)
+    assert effect(found, SIZE, True).difference == pytest.approx(0.2)
+
+
+def test_keys_that_move_together_are_one_parameter() -> None:
+    config = {"sweep": {"matrix": {"chunker.size, chunker.overlap": [[20, 2], [10, 5]], RANK: [1, 2]}}}
+    made = [
+        swept("a", {SIZE: size, "chunker.overlap": overlap, RANK: rank}, [score])
+        for size, overlap, rank, score in ((20, 2, 1, 0.4), (20, 2, 2, 0.6), (10, 5, 1, 0.1), (10, 5, 2, 0.2))
+    ]
+    found = effects_of(made, config)
+    part = effect(found, "chunker.size, chunker.overlap", [20, 2])
+    assert part.levels.reference == [10, 5]
+    assert (part.matched, part.difference) == pytest.approx((2, 0.35))
+    assert [one.levels.parameter for one in found.effects] == ["chunker.size, chunker.overlap", RANK]
+
+
+def test_a_share_of_another_key_is_matched_by_the_share() -> None:
+    config = {"sweep": {"matrix": {SIZE: [15, 25], "chunker.overlap": {"share": [0.1, 0.3], "of": SIZE}}}}
+    made = [
+        swept("a", {SIZE: size, "chunker.overlap": overlap}, [score])
+        for size, overlap, score in ((15, 2, 0.1), (15, 5, 0.2), (25, 3, 0.4), (25, 8, 0.7))
+    ]  # 1.5, 4.5, 2.5 and 7.5, halves up
+    found = effects_of(made, config)
+    part = effect(found, "chunker.overlap", {"share": 0.3, "of": SIZE})
+    assert (part.matched, part.difference) == pytest.approx((2, 0.2))
+    assert (effect(found, SIZE, 25).matched, effect(found, SIZE, 25).difference) == pytest.approx((2, 0.4))
+    assert effect_table(found)[2][:3] == ["chunker.overlap", "0.1 of chunker.size", "0.3 of chunker.size"]
+
+
+def test_what_an_included_combination_does_not_name_is_as_the_config_or_the_default_has_it() -> None:
+    config = {"chunker": {"size": 10}, "retrievers": {"hybrid": {"kind": "fusion"}}}
+    made = [
+        swept("hybrid", {SIZE: 10, RANK: 60}, [0.1]),
+        swept("hybrid", {SIZE: 20}, [0.3], retriever={"kind": "fusion", "rank_constant": 60}),
+        swept("hybrid", {RANK: 10}, [0.8]),
+        setting_of("hybrid", [0.9], parameters={"retriever": {"kind": "fusion", "rank_constant": 7}}),
+    ]
+    found = effects_of(made, config)
+    assert effect(found, SIZE, 20).difference == pytest.approx(0.2)
+    assert effect(found, RANK, 60).difference == pytest.approx(-0.8)
+    assert effect(found, RANK, 10).difference == pytest.approx(-0.1)
+
+
+def test_a_report_that_does_not_tell_entries_is_read_by_its_names() -> None:
+    config: dict[str, Any] = {"retrievers": {"dense": {}, "dense-large": {}}}
+    made = [
+        setting_of(name, [score], parameters={"values": {SIZE: size}})
+        for name, size, score in (("dense-size1", 1, 0.1), ("dense-large-size1", 1, 0.5), ("dense-size2", 2, 0.2))
+    ]
+    found = effects_of(made, config)
+    assert (effect(found, SIZE, 2).matched, effect(found, SIZE, 2).difference) == pytest.approx((1, 0.1))
+    assert effect(found, "retriever", "dense-large").difference == pytest.approx(0.4)
+
+
+def test_settings_of_different_reports_are_never_matched() -> None:
+    one = report_of([swept("a", {SIZE: 1}, [0.1]), swept("a", {SIZE: 2}, [0.2])], run_id="one")
+    two = report_of([swept("a", {SIZE: 1}, [0.5]), swept("a", {SIZE: 2}, [0.8])], run_id="two")
+    found = sweep_effects(contest_over(one, two), Procedure(flips=100))
+    assert found is not None
+    assert (found.effects[0].matched, found.effects[0].difference) == pytest.approx((2, 0.2))
+    lone = sweep_effects(contest_over(one, report_of([swept("a", {SIZE: 3}, [0.5])])), Procedure(flips=100))
+    assert lone is not None
+    assert [part.matched for part in lone.effects] == [1, 0]
+    apart = [report_of([swept(entry, {SIZE: 1}, [0.1]), swept(entry, {SIZE: 2}, [0.2])]) for entry in "ab"]
+    other = sweep_effects(contest_over(*apart), Procedure(flips=100))
+    assert other is not None
+    assert effect(other, "retriever", "b").matched == 0
+
+
+def test_queries_that_do_not_count_for_all_matched_settings_are_left_out() -> None:
+    made = [swept("a", {SIZE: 1}, [0.1, 0.2, None]), swept("a", {SIZE: 2}, [0.4, None, 0.3])]
+    [part] = effects_of(made).effects
+    assert (part.n, part.difference) == pytest.approx((1, 0.3))
+    assert (part.mean_reference, part.mean) == pytest.approx((0.1, 0.4))
+    [none] = effects_of([swept("a", {SIZE: 1}, [0.1, None]), swept("a", {SIZE: 2}, [None, 0.3])]).effects
+    assert (none.matched, none.n, none.difference, none.mean, none.by_retriever) == (1, 0, None, None, {})
+
+
+def test_without_a_sweep_there_are_no_effects() -> None:
+    assert sweep_effects(contest_with([setting_of("one", [0.5]), setting_of("two", [0.6])]), Procedure()) is None
+    assert sweep_effects(contest_with([swept("a", {SIZE: 10}, [0.5])]), Procedure()) is None
+
+
+def test_the_tables_show_levels_pairs_and_what_is_told() -> None:
+    base = np.random.default_rng(0).random(40)
+    noise = np.random.default_rng(1).normal(0, 0.01, (4, 40))
+    added = {(True, "x"): 0.0, (False, "x"): 0.1, (True, "y"): 0.1, (False, "y"): 0.6}
+    made = [
+        swept("a", {SIZE: size, RANK: rank}, base + one + noise[row])
+        for row, ((size, rank), one) in enumerate(added.items())
+    ]
+    found = effects_of(made)
+    rows = effect_table(found)
+    assert rows[0] == [f"effect on {METRIC}", "from", "to", "pairs", "mean", "difference", "interval", "p", ""]
+    assert [row[:4] for row in rows[1:]] == [[SIZE, "true", "false", "2"], [RANK, "x", "y", "2"]]
+    [header, row] = interaction_table(found)
+    assert header[:8] == ["effect of", "from", "to", "is greater with", "at", "than at", "fours", "by"]
+    assert row[:7] == [SIZE, "true", "false", RANK, "y", "x", "1"]
+    assert row[7].startswith(("+0.39", "+0.40", "+0.41"))
+    assert left_out_line(found) == ""
+
+
+def test_of_many_effects_the_largest_are_shown_and_the_rest_counted() -> None:
+    made = [swept("a", {SIZE: level}, [0.01 * level] * 3) for level in range(MOST_ROWS + 4)]
+    found = effects_of(made)
+    assert [row[2] for row in effect_table(found)[1:]] == [str(level) for level in range(4, MOST_ROWS + 4)]
+    assert left_out_line(found) == "3 smaller effects not shown."
+    assert len(effect_table(found, everything=True)) == 1 + MOST_ROWS + 3
+    assert left_out_line(found, everything=True) == ""
+
+
+def test_a_sweep_that_was_run_has_effects_of_what_reaches_each_retriever(tmp_path: Path) -> None:
+    config = CONFIG.replace(
+        "chunker: {kind: document}", "chunker: {kind: fixed, size: 40, overlap: 0, unit: characters}"
+    )
+    config += (
+        "sweep:\n  matrix:\n    chunker.size: [40, 20]\n    retrievers.words.k1: [0.9, 1.2]\n"
+        '  name: "{chunker.size}-{retrievers.words.k1}-of-{retriever}"\n'
+    )
+    config = config.replace(
+        "  dense: {kind: dense, top_k: 3}\n", "  near: {kind: dense, top_k: 3}\n  words: {kind: bm25, top_k: 3}\n"
+    )
+    report = run_experiment(load_config(small_experiment(tmp_path, config=config)))
+    found = sweep_effects(contest_of([report]), Procedure())
+    assert found is not None
+    matched = {(one.levels.parameter, one.levels.reference, one.levels.level): one.matched for one in found.effects}
+    assert matched == {(SIZE, 20, 40): 3, ("retrievers.words.k1", 0.9, 1.2): 2, ("retriever", "near", "words"): 4}
+    assert effect(found, SIZE, 40).by_retriever.keys() == {"near", "words"}

@@ -1,0 +1,134 @@
+"""Markdown and CSV of findings: readable, and harmless whatever settings are called."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from gate_scenarios import HOSTILE, comparison, findings, judged, part, setting
+from ragtrial.comparison.comparison_parts import ComparisonPart
+from ragtrial.comparison.expected import ExpectedScore, judge_expected
+from ragtrial.comparison.findings import Findings
+from ragtrial.formats.score_tables import write_table
+from ragtrial.report_parts import FailurePart
+from ragtrial.views.comparison_csv import csv_columns
+from ragtrial.views.comparison_markdown import code, markdown_text
+
+RENDERER = MarkdownIt("commonmark").enable("table")
+
+
+def everything(name: str = "new") -> Findings:
+    two = part(name, -0.05, (-0.09, -0.01), sentence="worse"), part("other", 0.1, None, sentence="cannot tell")
+    more = part(name, 0.01, (0.0, 0.02), metric="recall@10", family="descriptive")
+    known = {one: setting(one, ndcg_10=0.5, recall_10=0.7) for one in ("other", "base", name)}
+    expected = judge_expected([ExpectedScore(name, "ndcg@10", value) for value in (0.5, 0.505, 0.7)], known)
+    return findings(
+        settings=known, comparison=comparison(*two, more), gates=(judged("ndcg@10 worse than baseline", *two),),
+        expected=tuple(expected), failures=(FailurePart(name="gone", error="no | key"),),
+    )  # fmt: skip
+
+
+def cells(markdown: str) -> list[list[list[str]]]:
+    """The texts of every table as it is shown: tables, rows, cells."""
+    tables = re.findall(r"<table>(.*?)</table>", RENDERER.render(markdown), re.S)
+    return [
+        [
+            [
+                html.unescape(re.sub(r"</?(?:code|strong)>", "", cell))
+                for cell in re.findall(r"<t[hd]>(.*?)</t[hd]>", row, re.S)
+            ]
+            for row in re.findall(r"<tr>(.*?)</tr>", table, re.S)
+        ]
+        for table in tables
+    ]
+
+
+def test_the_page_begins_with_the_outcome_and_a_short_table() -> None:
+    text = markdown_text(everything())
+    assert text.splitlines()[0] == ("### kitchen: failed (1 gate: 1 failed; 3 expected scores: 1 OK, 1 nearly, 1 FAIL)")
+    short, other = cells(text)
+    assert short == [
+        ["setting", "ndcg@10", "difference", "95% interval", "verdict", "gates"],
+        ["base", "0.6000", "", "", "(baseline)", ""],
+        ["other", "0.7000", "+0.1000", "", "cannot tell", "passed"],
+        ["new", "0.5500", "-0.0500", "-0.0900 to -0.0100", "worse", "1 failed"],
+    ]
+    assert other[1] == ["recall@10", "new", "base", "0.6100", "+0.0100", "+0.0000 to +0.0200"]
+    shown = html.unescape(RENDERER.render(text))
+    assert "<strong>failed</strong>: <code>ndcg@10 worse than baseline</code>: new -0.0500 against base, 95%" in shown
+    assert "<strong>FAIL</strong>: <code>new</code> <code>ndcg@10</code> is 0.5000, expected 0.7000" in shown
+    assert "<strong>could not be run</strong>: <code>gone</code>: no | key" in shown
+    assert shown.count("<details>") == shown.count("</details>") == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcome"),
+    [
+        ({"expected": (), "failures": ()}, "failed (1 gate: 1 failed)"),
+        ({"gates": (), "expected": ()}, "incomplete (some settings could not be run)"),
+        ({"gates": (), "expected": (), "failures": ()}, "compared"),
+        ({"gates": (), "expected": (), "failures": (), "comparison": None}, "scored"),
+    ],
+)
+def test_the_heading_says_what_it_came_to(changes: dict[str, object], outcome: str) -> None:
+    assert markdown_text(replace(everything(), **changes)).splitlines()[0] == f"### kitchen: {outcome}"  # type: ignore[arg-type]
+
+
+def test_without_a_comparison_the_scores_are_shown_and_nothing_is_claimed() -> None:
+    short, whole = cells(markdown_text(replace(everything(), comparison=None)))
+    assert short[:2] == [["setting", "ndcg@10", "n", "gates"], ["other", "0.5000", "59", "passed"]]
+    assert whole[0] == ["setting", "ndcg@10", "recall@10", "n"]
+
+
+@settings(max_examples=60)
+@given(st.text(st.characters(), min_size=1, max_size=20) | st.sampled_from(HOSTILE))
+def test_any_name_stands_in_its_cell_and_does_nothing(name: str) -> None:
+    text = markdown_text(everything(name))
+    visible = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in name)
+    short, other = cells(text)
+    assert [len(row) for row in short] == [6] * 4
+    assert [row[0].split() for row in short[1:]].count(visible.split()) >= 1
+    assert other[1][1].split() == visible.split()
+    assert "<script" not in RENDERER.render(text).replace("&lt;script", "")
+    assert not re.search(r"<(?:a|em|img|h[1-6])\b", RENDERER.render(text).replace("<h3>", "", 1))
+
+
+def test_code_is_plain_where_it_can_be() -> None:
+    assert [code(name) for name in ("dense-c200", "ndcg@10 < 0.7", "a|b", "a`")] == [
+        "`dense-c200`",
+        "`ndcg@10 < 0.7`",
+        "<code>a&#124;b</code>",
+        "<code>a&#96;</code>",
+    ]
+
+
+def test_the_csv_has_a_row_for_each_comparison_with_all_fields(tmp_path: Path) -> None:
+    made = comparison(part("new", -0.05, (-0.09, -0.01)), part("other", None, None, n=0))
+    write_table(tmp_path / "out.csv", csv_columns(made), form="csv")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text(encoding="utf-8"))))
+    assert set(rows[0]) == (set(ComparisonPart.model_fields) - {"ci"}) | {"ci_low", "ci_high"}
+    assert [(row["setting"], row["difference"], row["ci_low"], row["ci_high"]) for row in rows] == [
+        ("new", "-0.05", "-0.09", "-0.01"),
+        ("other", "", "", ""),
+    ]
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@sum(1)", "\tx", "\rx", "\N{FULLWIDTH EQUALS SIGN}1"])
+def test_a_name_that_a_spreadsheet_would_run_is_made_a_text(name: str) -> None:
+    columns = csv_columns(comparison(part(name, -0.05, None)))
+    assert columns["setting"] == [f"'{name}"]
+    assert columns["difference"] == [-0.05]
+
+
+def test_without_a_comparison_the_csv_is_a_header() -> None:
+    assert set(csv_columns(None)) == set(csv_columns(comparison(part("a", 0.0, None))))
+    assert not any(csv_columns(None).values())

@@ -1,0 +1,274 @@
+"""Sign flips: p, interval and critical value agree with scipy, with brute force, and with one another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from family_strategies import against_first, families
+from ragtrial.comparison import flips
+from ragtrial.comparison.flips import LEAST_DIFFERENCES, Family, Inference, Procedure, infer
+
+Floats = npt.NDArray[np.float64]
+QUICK = Procedure(flips=400)
+
+
+def one(family: Family, procedure: Procedure = QUICK) -> Inference:
+    (made,) = infer([family], procedure)
+    return made
+
+
+def of(differences: Sequence[Sequence[float]] | Floats) -> Family:
+    made = np.atleast_2d(np.asarray(differences, dtype=np.float64))
+    return Family(made, np.eye(len(made)))
+
+
+def studentised(differences: Floats) -> Floats:
+    """|t| of each row, by the book."""
+    error = differences.std(axis=-1, ddof=1) / np.sqrt(differences.shape[-1])
+    return np.asarray(np.abs(differences.mean(axis=-1)) / error)
+
+
+def every_flip(differences: Floats) -> Floats:
+    """|t| of each comparison in each of all flips, one flip at a time."""
+    return np.array([studentised(differences * signs) for signs in product((1.0, -1.0), repeat=differences.shape[1])])
+
+
+def same(left: Inference, right: Inference) -> None:
+    for name in ("n", "differing", "mean", "deviation", "p", "p_corrected", "low", "high", "claims", "criticals"):
+        np.testing.assert_allclose(getattr(left, name), getattr(right, name), rtol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_flips_give_the_p_of_scipys_permutation_test(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    left, right = rng.normal(0.5, 1, 12), rng.normal(0, 1, 12)
+    theirs = stats.permutation_test(
+        (left, right),
+        lambda first, second, axis: stats.ttest_rel(first, second, axis=axis).statistic,
+        permutation_type="samples",
+        n_resamples=np.inf,
+        vectorized=True,
+    )
+    found = one(Family(np.array([right, left]), against_first(1)), Procedure())
+    assert found.is_exact
+    assert found.p[0] == pytest.approx(theirs.pvalue, abs=1e-12)
+
+
+def test_random_flips_give_nearly_the_p_of_scipys_permutation_test() -> None:
+    rng = np.random.default_rng(1)
+    differences = rng.normal(0.3, 1, 40)
+    theirs = stats.permutation_test(
+        (differences, np.zeros(40)),
+        lambda first, second, axis: stats.ttest_rel(first, second, axis=axis).statistic,
+        permutation_type="samples",
+        n_resamples=10_000,
+        vectorized=True,
+        rng=np.random.default_rng(2),
+    )
+    found = one(of(differences), Procedure())
+    assert not found.is_exact
+    assert found.p[0] == pytest.approx(theirs.pvalue, abs=4 * np.sqrt(2 * theirs.pvalue / 10_000))
+
+
+@pytest.mark.parametrize("kind", ["normal", "hits"])
+def test_p_corrected_is_the_share_of_all_flips_whose_largest_statistic_reaches_it(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    differences = rng.normal(0.5, 1, (3, 10))
+    if kind == "hits":
+        differences = rng.choice([-1.0, 1.0], (3, 10), p=[0.3, 0.7])
+    observed, found = studentised(differences), one(of(differences), Procedure())
+    with np.errstate(divide="ignore"):
+        plain = every_flip(differences)
+        centred = every_flip(differences - differences.mean(axis=1, keepdims=True))
+    np.testing.assert_allclose(found.p, (plain >= observed * (1 - 1e-9)).mean(axis=0))
+    reached = [(flipped.max(axis=1) >= observed[:, None] * (1 - 1e-9)).mean(axis=1) for flipped in (plain, centred)]
+    np.testing.assert_allclose(found.p_corrected, np.maximum(*reached))
+    allowed = int(0.05 * 1024)
+    critical = max(np.sort(flipped.max(axis=1))[-1 - allowed] for flipped in (plain, centred))
+    np.testing.assert_allclose(found.criticals, critical, rtol=1e-6)
+    errors = differences.std(axis=1, ddof=1) / np.sqrt(10)
+    np.testing.assert_allclose(found.high - found.low, 2 * found.criticals * errors)
+
+
+@pytest.mark.parametrize("queries", [30, 60, 300])
+@pytest.mark.parametrize("shift", [0.0, 0.4, 4.0])
+def test_one_comparison_has_nearly_the_t_interval(queries: int, shift: float) -> None:
+    differences = np.random.default_rng(queries).normal(shift, 1, queries)
+    found, theirs = one(of(differences), Procedure()), stats.ttest_1samp(differences, 0).confidence_interval()
+    assert found.high[0] - found.low[0] == pytest.approx(theirs.high - theirs.low, rel=0.06)
+    assert (found.high[0] + found.low[0]) / 2 == pytest.approx(differences.mean())
+
+
+@pytest.mark.parametrize("shift", [0.1, 0.4, 0.8, 1.5, 1e4])
+def test_one_comparisons_critical_value_goes_from_that_of_its_test_to_that_of_its_scatter(shift: float) -> None:
+    differences = np.random.default_rng(0).normal(0, 1, (1, 12)) + shift
+    plain, centred = (
+        float(np.sort(every_flip(one_kind)[:, 0])[-1 - int(0.05 * 4096)])
+        for one_kind in (differences, differences - differences.mean())
+    )
+    observed = float(studentised(differences)[0])
+    between = observed * centred / (observed + centred - plain) if observed > plain else plain
+    assert plain != pytest.approx(centred, rel=1e-3)
+    assert one(of(differences), Procedure()).criticals[0] == pytest.approx(between, rel=1e-6)
+
+
+def test_columns_differences_and_queries_that_do_not_count_lead_to_the_same_numbers() -> None:
+    rng = np.random.default_rng(4)
+    columns = rng.random((5, 50))
+    columns[3] = columns[1]
+    columns[3, :12] += 1e-5 * rng.standard_normal(12)
+    weights = np.vstack([against_first(4), [[0, 1, 0, -1, 0]]])
+    whole = one(Family(columns, weights))
+    same(whole, one(of(weights @ columns)))
+    wider = np.insert(columns, 7, np.nan, axis=1)
+    shorter = np.delete(columns, range(20), axis=1)
+    holed = columns.copy()
+    holed[:, :20] = np.nan
+    gone = one(Family(holed, weights))
+    assert gone.n.tolist() == [30] * 5
+    np.testing.assert_allclose(gone.mean, one(Family(shorter, weights)).mean)
+    assert one(Family(wider, weights)).n.tolist() == [50] * 5
+    scattered = holed.copy()
+    scattered[4, 30] = np.nan
+    some = one(Family(scattered, weights))
+    assert some.n.tolist() == [30, 30, 30, 29, 30]
+    np.testing.assert_allclose(some.p[:3], gone.p[:3])
+
+
+@pytest.mark.parametrize("size", [2.0**-8, 2.0**-20, 2.0**-36 + 2.0**-52])
+def test_near_clones_lose_no_digits_to_the_columns_they_differ_in(size: float) -> None:
+    rng = np.random.default_rng(5)
+    baseline, values = 1 + rng.random(12) / 2, rng.choice([-3.0, -1.0, 1.0, 2.0], 12)
+    columns = np.array([np.zeros(12), baseline, values * size, values * size])
+    found = one(Family(columns, np.array([[-1.0, 0, 1, 0], [-1, 0, 0, 1]])), Procedure())
+    whole = every_flip(values[None])[:, 0]
+    expected = (whole >= studentised(values[None]) * (1 - 1e-9)).mean()
+    np.testing.assert_allclose(found.p, expected)
+    near = Family(np.array([baseline, baseline + values * size]), against_first(1))
+    assert one(near, Procedure()).p[0] == pytest.approx(expected)
+
+
+@settings(max_examples=150, deadline=None)
+@given(families(), st.sampled_from([0.05, 0.2, 0.01]))
+def test_p_corrected_is_at_most_the_level_exactly_where_the_interval_leaves_out_0(family: Family, level: float) -> None:
+    found = one(family, Procedure(level=level, flips=400))
+    tested = found.differing >= LEAST_DIFFERENCES
+    assert (np.isnan(found.p_corrected) == ~tested).all()
+    assert (np.isnan(found.low) == ~tested).all()
+    leaves_out = (found.low > 0) | (found.high < 0)
+    assert ((found.p_corrected <= level) == leaves_out)[tested].all()
+    assert (found.claims == np.where(leaves_out, np.sign(found.mean), 0)).all()
+    assert (found.p <= found.p_corrected)[tested].all()
+    assert (found.p > 0)[tested].all()
+    assert (found.p_corrected <= 1)[tested].all()
+    assert ((found.low <= found.mean) & (found.mean <= found.high))[tested].all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(families(), st.sampled_from([2.0**-900, 1e-7, 3.0, 1e120]))
+def test_another_unit_changes_ends_and_means_in_proportion_and_no_p(family: Family, unit: float) -> None:
+    largest = np.nanmax(np.abs(family.columns), initial=0.0)
+    if not 1e-250 < largest * unit < 1e250:
+        unit = 1 / 3
+    left, right = one(family), one(Family(family.columns * unit, family.weights))
+    np.testing.assert_allclose(left.p, right.p, atol=2.1 / 400)
+    np.testing.assert_allclose(left.p_corrected, right.p_corrected, atol=2.1 / 400)
+    np.testing.assert_allclose(left.mean * unit, right.mean, rtol=1e-6, atol=largest * unit * 1e-11)
+
+
+@settings(max_examples=60, deadline=None)
+@given(families())
+def test_the_other_way_round_each_comparison_mirrors(family: Family) -> None:
+    left, right = one(family), one(Family(family.columns, -family.weights))
+    np.testing.assert_array_equal(left.p, right.p)
+    np.testing.assert_array_equal(left.p_corrected, right.p_corrected)
+    np.testing.assert_allclose(left.low, -right.high)
+    np.testing.assert_array_equal(left.claims, -right.claims)
+
+
+def test_the_order_of_queries_matters_no_more_than_another_seed() -> None:
+    differences = np.random.default_rng(6).normal(0.25, 1, (3, 40))
+    shuffled = differences[:, np.random.default_rng(7).permutation(40)]
+    left, right = one(of(differences), Procedure()), one(of(shuffled), Procedure())
+    np.testing.assert_allclose(left.p, right.p, atol=0.02)
+    np.testing.assert_allclose(left.criticals, right.criticals, rtol=0.03)
+    few, other = one(of(differences[:, :12]), Procedure()), one(of(differences[:, 11::-1]), Procedure())
+    np.testing.assert_allclose(few.p_corrected, other.p_corrected, rtol=1e-12)
+
+
+def test_a_seed_gives_the_same_numbers_in_blocks_of_any_size_and_beside_any_families(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(8)
+    family, other = of(rng.normal(0.2, 1, (4, 70))), of(rng.normal(0, 1, (9, 70)))
+    alone = one(family)
+    beside = infer([other, family, of(np.zeros((2, 70)))], QUICK)
+    same(alone, beside[1])
+    monkeypatch.setattr(flips, "_BLOCK_VALUES", 700)
+    same(alone, one(family))
+    changed = one(family, Procedure(flips=400, seed=1))
+    assert (changed.p_corrected != alone.p_corrected).any()
+
+
+def test_flips_are_signs_each_as_often_as_the_other_and_without_repetition() -> None:
+    drawn = np.vstack(list(flips._signs(100, Procedure(flips=5000))))
+    assert set(np.unique(drawn)) == {-1.0, 1.0}
+    assert np.abs(drawn.mean(axis=0)).max() < 4.5 / np.sqrt(5000)
+    assert np.abs(np.corrcoef(drawn.T) - np.eye(100)).max() < 5 / np.sqrt(5000)
+    assert len({row.tobytes() for row in drawn}) == 5000
+    every = np.vstack(list(flips._signs(8, Procedure(flips=256))))
+    assert len({tuple(row) for row in every}) == len(every) == 256
+
+
+@pytest.mark.parametrize("differing", [0, 1, LEAST_DIFFERENCES - 1, LEAST_DIFFERENCES])
+def test_fewer_than_ten_differences_are_neither_tested_nor_part_of_the_family(differing: int) -> None:
+    rng = np.random.default_rng(9)
+    whole = rng.normal(0.5, 1, 50)
+    few = np.zeros(50)
+    few[:differing] = 1.0
+    found = one(of(np.array([whole, few])))
+    assert found.differing.tolist() == [50, differing]
+    assert np.isnan(found.p[1]) == np.isnan(found.high[1]) == (differing < LEAST_DIFFERENCES)
+    assert found.mean[1] == pytest.approx(differing / 50)
+    if differing < LEAST_DIFFERENCES:
+        np.testing.assert_allclose(found.p_corrected[0], one(of(whole)).p[0])
+
+
+def test_no_query_and_one_query_are_no_test() -> None:
+    nothing = one(Family(np.full((2, 6), np.nan), against_first(1)))
+    assert (nothing.n[0], nothing.differing[0]) == (0, 0)
+    assert np.isnan([nothing.mean[0], nothing.low[0], nothing.p[0]]).all()
+    empty = one(Family(np.empty((2, 0)), against_first(1)))
+    assert empty.n.tolist() == [0]
+    single = one(Family(np.array([[0.0], [1.0]]), against_first(1)))
+    assert (single.n[0], single.mean[0]) == (1, 1.0)
+    assert np.isnan([single.deviation[0], single.low[0], single.p[0]]).all()
+    assert infer([], QUICK) == []
+
+
+def test_what_is_left_of_equal_values_rounded_on_different_ways_is_no_difference() -> None:
+    values = np.random.default_rng(10).random(30)
+    found = one(Family(np.array([values, values / 3 * 3, (values + 0.1) - 0.1]), against_first(2)))
+    assert found.differing.tolist() == [0, 0]
+
+
+def test_equal_differences_are_shown_with_an_interval_of_no_width() -> None:
+    found = one(of(np.full((1, 20), 0.25)))
+    assert (found.low[0], found.high[0], found.deviation[0], found.claims[0]) == (0.25, 0.25, 0.0, 1)
+    assert found.p[0] == pytest.approx(1 / 401)
+
+
+def test_too_few_flips_for_a_level_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"18 flips never show a difference at level 0\.05; take 19\."):
+        Procedure(flips=18)
+    assert Procedure(flips=19).flips == 19
+    with pytest.raises(ValueError, match=r"the level is 5; it must be between 0 and 1, as 0\.05 is\."):
+        Procedure(level=5)

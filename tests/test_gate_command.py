@@ -1,0 +1,216 @@
+"""Gates on the command line: `ragtrial run` with twelve questions that two retrievers answer unlike well."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from experiments import Experiment, write_experiment
+from ragtrial.cli.gating import Asked, Compared, checks_of_contest, judged_contest, tell
+from ragtrial.cli.terminal import Terminal
+from ragtrial.comparison.comparing import Aim, compare_settings
+from ragtrial.comparison.contest import contest_of
+from ragtrial.errors import GateError, InputError
+from ragtrial.report import load_report
+from small_experiment import Outcome, ragtrial
+
+Capture = pytest.CaptureFixture[str]
+
+FINDING = """
+def find(queries, top_k, late):
+    if late == "broken":
+        raise ConnectionError("no key")
+    rows = []
+    for query in queries:
+        number = int(query.split()[-1])
+        wrong = [f"d{(number + step) % 12}.txt" for step in range(1, 3)]
+        place = late * (1 + number % 2) // 2
+        rows.append([{"doc": doc} for doc in [*wrong[:place], f"d{number}.txt", *wrong[place:]]])
+    return rows
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    return tmp_path
+
+
+def experiment(folder: Path, **lateness: object) -> Experiment:
+    """A setting for each argument; of odd questions it finds the document that many ranks late, of even ones half."""
+    (folder / "finding.py").write_text(FINDING, encoding="utf-8")
+    retrievers = {
+        name: {"kind": "custom", "function": "finding:find", "top_k": 3, "options": {"late": late}}
+        for name, late in lateness.items()
+    }
+    documents = {f"d{number}.txt": f"text {number}" for number in range(12)}
+    queries = [{"id": f"q{n}", "text": f"question {n}", "relevant_docs": [{"doc": f"d{n}.txt"}]} for n in range(12)]
+    return write_experiment(folder, documents, queries, retrievers=retrievers)
+
+
+def run(capsys: Capture, *options: str) -> Outcome:
+    return ragtrial(capsys, "run", "config.yaml", *options)
+
+
+WORSE = ("--baseline", "good", "--fail-if", "rr@3 worse than baseline")
+
+
+def test_a_gate_that_fails_is_exit_code_1_and_a_line_on_stderr(place: Path, capsys: Capture) -> None:
+    experiment(place, good=0, bad=2)
+    done = run(capsys, "--fail-if", "bad: rr@3 < 0.5", *WORSE)
+    assert done.code == 1
+    asked, compared = [line for line in done.err.splitlines() if line.startswith("gate ")]
+    assert asked == "gate failed: bad: rr@3 < 0.5: bad 0.4167"
+    assert compared.startswith("gate failed: rr@3 worse than baseline: bad -0.5833 against good, 95% interval -0.")
+    assert "worse (rr@3 is not the primary metric: compared by itself)" in compared
+    assert done.out.splitlines()[-1] == "2 gates: 2 failed"
+    assert "bad      0.5655     -0.4345" in done.out
+    assert load_report("latest").settings
+
+
+def test_gates_that_pass_are_exit_code_0_and_one_line(place: Path, capsys: Capture) -> None:
+    experiment(place, good=0, bad=2)
+    done = run(capsys, "--baseline", "bad", "--fail-if", "ndcg@3 worse than baseline", "--fail-if", "good: MRR@3 < 1")
+    assert (done.code, done.out.splitlines()[-1]) == (0, "2 gates: 2 passed")
+    assert "gate " not in done.err
+
+
+def test_what_is_wrong_is_told_at_once_and_nothing_is_run(place: Path, capsys: Capture) -> None:
+    experiment(place, good=0, bad=2)
+    Path("expected.yaml").write_text("settings: {god: {ndcg@3: 1.0}}", encoding="utf-8")
+    done = run(capsys, "--fail-if", "ndgc@3 < 0.5", "--fail-if", "bda: ndcg@3 < 0.5", "--fail-if", "latency.p95 > 1",
+               "--expected", "expected.yaml", "--baseline", "goood", "--junit", "nowhere/junit.xml",
+               "--csv", "one", "--markdown", "one")  # fmt: skip
+    assert (done.code, done.out) == (2, "")
+    places = [line.removeprefix("error: ").split(": ")[0] for line in done.err.splitlines()]
+    assert places == [
+        "--baseline", "--fail-if #1", "--fail-if #2", "--fail-if #3", "expected.yaml:1:12", "one", "nowhere/junit.xml",
+    ]  # fmt: skip
+    assert "there is no setting 'goood'. Did you mean 'good'?" in done.err
+    assert not (place / "results").exists()
+
+
+def test_a_gate_on_a_baseline_without_one_is_refused(place: Path, capsys: Capture) -> None:
+    experiment(place, good=0, bad=2)
+    done = run(capsys, "--fail-if", "ndcg@3 worse than baseline")
+    assert done.code == 2
+    assert "there is no baseline; name the setting to compare with: --baseline SETTING or REPORT:SETTING." in done.err
+    experiment(place, good=0)
+    assert "'good' is the only setting; there is nothing to compare with it." in run(capsys, "--baseline", "good").err
+
+
+def test_a_setting_of_an_earlier_report_is_a_baseline(place: Path, capsys: Capture) -> None:
+    experiment(place, dense=0)
+    run(capsys)
+    first = load_report("latest").run_id
+    experiment(place, dense=2)
+    done = run(capsys, "--baseline", "latest:dense", "--fail-if", "ndcg@3 worse than baseline", "--json")
+    assert (done.code, done.json["exit_code"]) == (1, 1)
+    (gate,) = done.json["gates"]
+    assert (gate["outcome"], [one["setting"] for one in gate["findings"]]) == ("failed", ["dense"])
+    assert done.json["comparison"]["procedure"]["baseline"] == f"{first}:dense"
+    refused = run(capsys, "--baseline", "latest:dnse")
+    assert (refused.code, "has no setting 'dnse'. Did you mean 'dense'?" in refused.err) == (2, True)
+    assert run(capsys, "--baseline", "20200101:dense").code == 2
+
+
+def test_an_earlier_report_with_other_labels_is_refused_before_anything_is_run(place: Path, capsys: Capture) -> None:
+    made = experiment(place, dense=0)
+    run(capsys)
+    before = len(list((place / "results" / "kitchen").iterdir()))
+    queries = json.loads((place / "prompt_queries.json").read_text(encoding="utf-8"))["queries"]
+    queries[3]["relevant_docs"] = [{"doc": "d5.txt"}]
+    made.write_queries(queries[:-1])
+    done = run(capsys, "--baseline", "latest:dense")
+    assert done.code == 2
+    assert "has other labels: 1 queries only in that one, 1 judged otherwise ('q3')." in done.err
+    assert len(list((place / "results" / "kitchen").iterdir())) == before
+
+
+def test_a_gate_that_fails_goes_before_a_setting_that_could_not_be_run(place: Path, capsys: Capture) -> None:
+    experiment(place, good=0, bad=2, broken="broken")
+    assert run(capsys, "--fail-if", "ndcg@3 < 0.9").code == 1
+    done = run(capsys, "--fail-if", "ndcg@3 < 0.1", "--json")
+    assert (done.code, done.json["exit_code"]) == (4, 4)
+    assert "gate passed: ndcg@3 < 0.1: good 1.0000; bad 0.5655; broken could not be run" in done.err
+    lost = run(capsys, "--baseline", "broken", "--fail-if", "ndcg@3 worse than baseline")
+    assert lost.code == 4
+    assert "gate not checked: ndcg@3 worse than baseline: good has nothing to be compared with" in lost.err
+
+
+def test_scores_are_written_as_expected_and_checked_by_the_next_run(place: Path, capsys: Capture) -> None:
+    experiment(place, good=0, bad=2)
+    run(capsys)
+    written = ragtrial(capsys, "show", "latest", "--as-expected", "expected.yaml", "--metrics", "nDCG@3,rr@3")
+    assert (written.code, written.out) == (0, "wrote expected.yaml\n")
+    same = run(capsys, "--expected", "expected.yaml")
+    assert (same.code, same.out.splitlines()[-1]) == (0, "4 expected scores: 4 OK")
+    experiment(place, good=0, bad=1)
+    other = run(capsys, "--expected", "expected.yaml")
+    assert other.code == 1
+    assert "expected FAIL: bad rr@3 is 0.7500, expected 0.4167 (0.3333 higher;" in other.err
+    shown = ragtrial(capsys, "show", "latest", "--as-expected", "-", "--setting", "good", "--metrics", "rr@3")
+    assert shown.out.splitlines()[-2:] == ["  good:", "    rr@3: 1.0"]
+
+
+def test_files_are_written_whether_a_gate_fails_or_not_and_hold_the_same(place: Path, capsys: Capture) -> None:
+    experiment(place, good=0, bad=2)
+    files = ("--junit", "junit.xml", "--markdown", "out.md", "--csv", "out.csv")
+    assert run(capsys, *WORSE, *files).code == 1
+    names = [(suite.attrib["name"], suite.attrib["failures"]) for suite in ET.parse("junit.xml").getroot()]
+    assert names == [("gates", "1"), ("comparison", "0")]
+    assert Path("out.md").read_text(encoding="utf-8").startswith("### kitchen: failed (1 gate: 1 failed)\n")
+    rows = list(csv.DictReader(io.StringIO(Path("out.csv").read_text(encoding="utf-8"))))
+    assert {(row["setting"], row["baseline"]) for row in rows} == {("bad", "good")}
+    assert rows[0]["metric"] == "ndcg@3"
+    assert not list(place.glob(".partial-*"))
+
+
+def test_a_file_on_standard_output_is_all_that_stands_there(place: Path, capsys: Capture) -> None:
+    experiment(place, good=0, bad=2)
+    done = run(capsys, "--csv", "-")
+    assert {row["setting"] for row in csv.DictReader(io.StringIO(done.out))} == {"bad"}
+    assert "setting  ndcg@3" in done.err
+    both = run(capsys, "--csv", "-", "--json")
+    assert both.code == 2
+    assert "--csv and --json would both go to standard output; give all but one a file." in both.err
+
+
+def test_without_gates_a_run_is_what_it_was(place: Path, capsys: Capture) -> None:
+    experiment(place, good=0, bad=2)
+    done = run(capsys, "--json")
+    assert (done.code, done.json.keys() & {"gates", "expected", "comparison"}) == (0, set())
+
+
+def compared(capsys: Capture, **asked: Any) -> tuple[int, Outcome]:
+    """What `compare` does with gates: a comparison of the latest report with its setting ``good``."""
+    contest = contest_of([load_report("latest")])
+    terminal = Terminal(as_json=False, quiet=False, verbose=False, no_color=True)
+    checks = checks_of_contest(Asked(**asked), contest, "good", terminal)
+    aim = Aim("good")
+    findings = judged_contest(checks, Compared(contest, aim, compare_settings(contest, aim)))
+    capsys.readouterr()
+    tell(terminal, checks, findings)
+    return findings.exit_code, Outcome(findings.exit_code, *capsys.readouterr())
+
+
+def test_a_comparison_of_reports_is_gated_likewise(place: Path, capsys: Capture) -> None:
+    experiment(place, good=0, bad=2, broken="broken")
+    run(capsys)
+    code, done = compared(capsys, fail_if=("rr@3 worse than baseline", "ndcg@3 < 0.1"), markdown="out.md")
+    assert (code, done.out) == (1, "\n2 gates: 1 passed, 1 failed\n")
+    assert done.err.startswith("gate failed: rr@3 worse than baseline: bad -0.5833 against good")
+    assert Path("out.md").is_file()
+    assert compared(capsys, fail_if=("ndcg@3 < 0.1",))[0] == 0, "what failed in the run is not compared"
+    with pytest.raises(InputError, match="there is no setting 'broken'"):
+        compared(capsys, fail_if=("broken: ndcg@3 < 0.1",))
+    with pytest.raises(InputError, match="is named by --junit and --csv") as raised:
+        compared(capsys, junit="a", csv="./a")
+    assert not isinstance(raised.value, GateError)

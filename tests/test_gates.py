@@ -1,0 +1,251 @@
+"""Gates: what can be written, what is refused and how, and when one fails."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gate_scenarios import METRICS, comparison, findings, judged, part, setting
+from ragtrial.comparison.gate_texts import Subject, parse_gates
+from ragtrial.comparison.gates import AgainstBaseline, Bound, Evidence, Gate, GateOutcome, compared_metrics, judge_gates
+from ragtrial.errors import Fault, GateError
+from ragtrial.report_parts import FailurePart
+from ragtrial.views.gates import gate_line, gate_lines, summary
+
+SUBJECT = Subject(("dense", "hybrid", "main:dense", "run (k1=0.9): a"), METRICS, baseline="dense")
+
+
+def gate_of(text: str) -> Gate:
+    (gate,) = parse_gates([text], SUBJECT)
+    return gate
+
+
+def message(*texts: str, subject: Subject = SUBJECT) -> str:
+    with pytest.raises(GateError) as raised:
+        parse_gates(texts, subject)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "setting", "quantity", "condition"),
+    [
+        ("ndcg@10 < 0.70", None, "ndcg@10", Bound("<", 0.7)),
+        ("NDCG@10<=.7", None, "ndcg@10", Bound("<=", 0.7)),
+        ("ndcg_cut_10 ≥ 1e-1", None, "ndcg@10", Bound(">=", 0.1)),
+        ("dcg@10 > 12", None, "dcg@10", Bound(">", 12.0)),
+        ("rbp(p=0.8)@10 < 0.5", None, "rbp(p=0.8)@10", Bound("<", 0.5)),
+        ("latency.p95 > 0.2", None, "latency.p95", Bound(">", 0.2)),
+        ("hybrid: MRR@10 < 0.5", "hybrid", "rr@10", Bound("<", 0.5)),
+        ("hybrid:ndcg@10 worse than baseline", "hybrid", "ndcg@10", AgainstBaseline()),
+        ("main:dense: ndcg@10 Worse  Than Baseline", "main:dense", "ndcg@10", AgainstBaseline()),
+        ("run (k1=0.9): a: ndcg@10 < 0.5", "run (k1=0.9): a", "ndcg@10", Bound("<", 0.5)),
+        ("recall@10 not within 0.02 of baseline", None, "recall@10", AgainstBaseline(0.02)),
+        ("recall@10 not within 0 of baseline", None, "recall@10", AgainstBaseline(0.0)),
+    ],
+)
+def test_a_gate_means_what_it_says(
+    text: str, setting: str | None, quantity: str, condition: Bound | AgainstBaseline
+) -> None:
+    gate = gate_of(text)
+    assert (gate.setting, gate.quantity, gate.condition) == (setting, quantity, condition)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("ndgc@10 < 0.7", "there is no metric 'ndgc'. Did you mean 'ndcg'?"),
+        ("ndcg@5 < 0.7", "there is no 'ndcg@5' among the metrics. Did you mean 'ndcg@10'? There are: ndcg@10, "),
+        ("hibrid: ndcg@10 < 0.7", "there is no setting 'hibrid'. Did you mean 'hybrid'? There are: dense, hybrid"),
+        ("ndcg@10 == 0.7", "'==' is no relation; it must be <, <=, > or >=."),
+        ("ndcg@10 < 70", "ndcg@10 lies between 0 and 1; a limit of 70 says nothing. Did you mean 0.7?"),
+        ("dcg@10 < -1", "dcg@10 is at least 0; a limit of -1 says nothing."),
+        ("ndcg@10 < 70%", "'70%' is not a number. Did you mean 0.7?"),
+        ("ndcg@10 < nan", "'nan' is not a number."),
+        ("ndcg@10 <", "there is no number behind the relation."),
+        ("ndcg@10 not within -0.1 of baseline", "the margin is -0.1; it must be at least 0."),
+        ("ndcg@10 worst then baseline", "is no gate. Did you mean 'ndcg@10 worse than baseline'?"),
+        ("ndcg@10", "is no gate. Write one like \"ndcg@10 < 0.70\""),
+        ("ndcg@10 worse than hybrid", "name the other setting with --baseline hybrid, and write 'worse"),
+        ("dense: ndcg@10 worse than baseline", "'dense' is the baseline itself; name another setting"),
+        ("latency.p59 > 1", "there is no 'latency.p59'. Did you mean 'latency.p99'?"),
+        ("latency.p95 worse than baseline", "has one value for a setting, none for each query; give a limit"),
+    ],
+)  # fmt: skip
+def test_a_gate_that_says_nothing_is_refused_with_the_way_out(text: str, told: str) -> None:
+    assert told in message(text)
+    assert message("ndcg@10 < 0.5", text).startswith("--fail-if #2: ")
+
+
+def test_all_that_is_wrong_with_all_gates_is_told_at_once() -> None:
+    lines = message("hibrid: ndgc@10 < 70%", "", "ndcg@10 < 0.7", "ndcg@10 > 2").splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["--fail-if #1"] * 3 + ["--fail-if #2", "--fail-if #4"]
+
+
+def test_a_gate_on_the_baseline_needs_one_and_something_else_to_compare() -> None:
+    text = "ndcg@10 worse than baseline"
+    assert "there is no baseline; name the setting to compare with: --baseline SETTING or REPORT:SETTING." in message(
+        text, subject=Subject(("dense", "hybrid"), METRICS)
+    )
+    assert "no setting besides the baseline 'dense'" in message(text, subject=Subject(("dense",), METRICS, "dense"))
+    earlier = Subject(("dense",), METRICS, "old:dense")
+    assert parse_gates([text], earlier)
+    assert "is the baseline, of an earlier report" in message("old:dense: ndcg@10 < 0.5", subject=earlier)
+
+
+def test_a_cost_that_will_not_be_measured_is_refused() -> None:
+    subject = Subject(("dense",), METRICS, unmeasured=frozenset({"latency.p95"}))
+    assert "latency.p95 is not measured in this run" in message("latency.p95 > 1", subject=subject)
+
+
+@given(st.text(max_size=60))
+def test_whatever_is_written_is_a_gate_or_an_error_that_quotes_it(text: str) -> None:
+    faults: tuple[Fault, ...] = ()
+    try:
+        parse_gates([text], SUBJECT)
+    except GateError as error:
+        faults = error.faults
+    assert all(fault.file == "--fail-if #1" and fault.message for fault in faults)
+
+
+@pytest.mark.parametrize(
+    ("relation", "fails"),
+    [
+        ("<", (True, False, False)),
+        ("<=", (True, True, False)),
+        (">", (False, False, True)),
+        (">=", (False, True, True)),
+    ],
+)
+def test_a_bound_fails_where_it_holds(relation: str, fails: tuple[bool, ...]) -> None:
+    outcomes = [
+        judged(f"ndcg@10 {relation} 0.7", settings=[setting("a", ndcg_10=value)]).outcome for value in (0.6, 0.7, 0.8)
+    ]
+    assert outcomes == ["failed" if fail else "passed" for fail in fails]
+
+
+def test_a_mean_that_misses_the_limit_by_rounding_alone_equals_it() -> None:
+    mean = 0.7 - 2e-16
+    assert mean < 0.7
+    assert judged("ndcg@10 < 0.7", settings=[setting("a", ndcg_10=mean)]).outcome == "passed"
+    assert judged("ndcg@10 <= 0.7", settings=[setting("a", ndcg_10=0.7 + 1e-15)]).outcome == "failed"
+
+
+def test_a_gate_without_a_setting_holds_for_every_one_and_names_those_that_fail() -> None:
+    three = [setting("a", ndcg_10=0.69996), setting("b", ndcg_10=0.5), setting("c", ndcg_10=0.8)]
+    outcome = judged("ndcg@10 < 0.70", settings=three)
+    assert gate_line(outcome) == "gate failed: ndcg@10 < 0.70: a 0.69996; b 0.5000; 1 other passed"
+    assert judged("c: ndcg@10 < 0.70", settings=three).outcome == "passed"
+    assert [finding.setting for finding in judged("a: ndcg@10 < 0.70", settings=three).findings] == ["a"]
+
+
+def test_what_cannot_be_told_fails() -> None:
+    assert gate_line(judged("ndcg@10 < 0.7", settings=[setting("a", ndcg_10=None)])).endswith(": a no query counts")
+    slow = [setting("a", p95=0.3), setting("b", p95=0.1), setting("c")]
+    outcome = judged("latency.p95 > 0.2", settings=slow)
+    assert gate_line(outcome) == "gate failed: latency.p95 > 0.2: a 0.3000; c was not measured; 1 other passed"
+    assert judged("index_bytes > 999", settings=slow).outcome == "failed"
+    nothing = judged("ndcg@10 worse than baseline", part("a", None, None, n=0, wins=0, losses=0, ties=0))
+    assert (nothing.outcome, nothing.findings[0].found) == ("failed", "no query counts for both")
+
+
+@pytest.mark.parametrize(
+    ("ci", "worse", "not_within"),
+    [
+        ((-0.09, -0.03), True, True),  # worse
+        ((-0.015, -0.001), True, False),  # worse, but within the margin
+        ((-0.02, 0.05), False, True),  # the margin itself is not within it
+        ((-0.0199, 0.05), False, False),  # no worse
+        ((-0.05, 0.0), False, True),  # cannot tell
+        ((0.01, 0.05), False, False),  # better
+        (None, False, True),  # too few differences for an interval
+    ],
+)
+def test_gates_on_the_baseline_go_by_the_interval(
+    ci: tuple[float, float] | None, *, worse: bool, not_within: bool
+) -> None:
+    one = part("a", -0.01, ci)
+    assert (judged("ndcg@10 worse than baseline", one).outcome == "failed") is worse
+    assert (judged("ndcg@10 not within 0.02 of baseline", one).outcome == "failed") is not_within
+
+
+def test_identical_rankings_pass_both() -> None:
+    same = part("a", 0.0, None, wins=0, losses=0, ties=59)
+    for text in ("ndcg@10 worse than baseline", "ndcg@10 not within 0 of baseline"):
+        outcome = judged(text, same)
+        assert (outcome.outcome, outcome.findings[0].found) == ("passed", "identical to base")
+
+
+def test_a_line_says_what_was_asked_and_what_was_found() -> None:
+    two = part("a", -0.06, (-0.09, -0.03)), part("b", -0.01, (-0.02004, 0.01))
+    assert gate_line(judged("ndcg@10 worse than baseline", *two)) == (
+        "gate failed: ndcg@10 worse than baseline: a -0.0600 against base, 95% interval -0.0900 to -0.0300: worse; "
+        "1 other passed (simultaneous for 2 settings)"
+    )
+    assert gate_line(judged("b: ndcg@10 not within 0.02 of baseline", *two)) == (
+        "gate failed: b: ndcg@10 not within 0.02 of baseline: b -0.0100 against base, 95% interval -0.02004 to "
+        "+0.0100: not shown to be within 0.02 (simultaneous for 2 settings)"
+    )
+
+
+def test_a_metric_that_is_not_the_primary_one_is_said_to_be_compared_by_itself() -> None:
+    outcome = judged("recall@10 worse than baseline", part("a", 0.1, (0.0, 0.2), metric="recall@10"))
+    assert outcome.note == "recall@10 is not the primary metric: compared by itself"
+
+
+def test_the_baseline_is_not_compared_with_itself_and_its_failure_leaves_the_others_unchecked() -> None:
+    assert [one.setting for one in judged("ndcg@10 worse than baseline", part("a", 0.1, (0.0, 0.2))).findings] == ["a"]
+    known = {"a": setting("a", ndcg_10=0.5)}
+    gates = parse_gates(["ndcg@10 worse than baseline"], Subject(("a", "base"), METRICS, "base"))
+    (outcome,) = judge_gates(gates, Evidence(known, "ndcg@10", ["base"], "base"))
+    assert outcome.outcome == "not checked"
+    assert [(one.setting, one.found) for one in outcome.findings] == [
+        ("a", "has nothing to be compared with: base could not be run")
+    ]
+
+
+def test_a_setting_that_could_not_be_run_is_not_checked_and_a_gate_that_fails_otherwise_fails() -> None:
+    known = [setting("a", ndcg_10=0.8)]
+    passing = judged("ndcg@10 < 0.7", settings=known, failed=["b"])
+    assert (passing.outcome, [one.outcome for one in passing.findings]) == ("passed", ["passed", "not checked"])
+    assert judged("b: ndcg@10 < 0.7", settings=known, failed=["b"]).outcome == "not checked"
+    assert judged("ndcg@10 < 0.9", settings=known, failed=["b"]).outcome == "failed"
+    assert gate_line(passing) == "gate passed: ndcg@10 < 0.7: a 0.8000; b could not be run"
+
+
+def outcomes(*texts: str) -> tuple[GateOutcome, ...]:
+    return tuple(judged(text, settings=[setting("a", ndcg_10=0.5)], failed=["b"]) for text in texts)
+
+
+def test_a_failed_gate_is_exit_code_1_also_where_a_setting_could_not_be_run() -> None:
+    failures = (FailurePart(name="b", error="no key"),)
+    low, high, unchecked = outcomes("a: ndcg@10 < 0.7", "a: ndcg@10 > 0.7", "b: ndcg@10 < 0.7")
+    assert findings(gates=(low, high), failures=failures).exit_code == 1
+    assert findings(gates=(high,), failures=failures).exit_code == 4
+    assert findings(gates=(high, unchecked)).exit_code == 4
+    assert findings(gates=(high,)).exit_code == 0
+    assert findings().exit_code == 0
+
+
+def test_what_passed_is_counted_and_not_told_line_by_line() -> None:
+    low, high = outcomes("a: ndcg@10 < 0.7", "a: ndcg@10 > 0.7")
+    assert gate_lines(findings(gates=(high,))) == ["1 gate: 1 passed"]
+    assert gate_lines(findings(gates=(low, high)))[1:] == ["2 gates: 1 passed, 1 failed"]
+    assert (gate_lines(findings()), summary(findings())) == ([], "")
+
+
+def test_each_metric_that_gates_compare_is_compared_once() -> None:
+    texts = ["ndcg@10 < 0.5", "recall@10 worse than baseline", "hybrid: recall@10 not within 0.1 of baseline"]
+    assert compared_metrics(parse_gates(texts, SUBJECT)) == ["recall@10"]
+
+
+@given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 0.5))
+def test_what_is_shown_never_contradicts_the_outcome(low: float, width: float, margin: float) -> None:
+    one = judged(f"ndcg@10 not within {margin!r} of baseline", part("a", low, (low, low + width))).findings[0]
+    shown = float(one.found.partition("interval ")[2].partition(" to ")[0])
+    if abs(low + margin) > 1e-11:
+        assert (shown > -margin) == (one.outcome == "passed")
+
+
+def test_comparisons_of_the_scenarios_are_whole() -> None:
+    assert comparison(part("a", 0.1, None)).settings == ["base", "a"]

@@ -1,0 +1,151 @@
+"""JUnit XML: what both common schemas allow, with what was found, whatever settings are called."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import etree
+
+from gate_scenarios import HOSTILE, comparison, findings, judged, part, setting
+from ragtrial.comparison.expected import ExpectedScore, judge_expected
+from ragtrial.comparison.findings import Findings
+from ragtrial.report_parts import FailurePart
+from ragtrial.views.junit import junit_text
+
+SCHEMA = """
+<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">
+ <xs:element name="testsuites"><xs:complexType><xs:sequence>
+  <xs:element name="testsuite" minOccurs="0" maxOccurs="unbounded"><xs:complexType>
+   <xs:sequence>
+    <xs:element name="properties"><xs:complexType><xs:sequence>
+     <xs:element name="property" minOccurs="0" maxOccurs="unbounded"><xs:complexType>
+      <xs:attribute name="name" type="xs:token" use="required"/>
+      <xs:attribute name="value" type="xs:string" use="required"/>
+     </xs:complexType></xs:element>
+    </xs:sequence></xs:complexType></xs:element>
+    <xs:element name="testcase" minOccurs="0" maxOccurs="unbounded"><xs:complexType>
+     <xs:choice minOccurs="0">
+      <xs:element name="skipped"><xs:complexType mixed="true">
+       <xs:attribute name="message" type="xs:string"/>
+      </xs:complexType></xs:element>
+      <xs:element name="error" type="ending"/><xs:element name="failure" type="ending"/>
+     </xs:choice>
+     <xs:attribute name="name" type="xs:token" use="required"/>
+     <xs:attribute name="classname" type="xs:token" use="required"/>
+     <xs:attribute name="time" type="xs:decimal" use="required"/>
+    </xs:complexType></xs:element>
+    <xs:element name="system-out" type="xs:string"/><xs:element name="system-err" type="xs:string"/>
+   </xs:sequence>
+   <xs:attribute name="name" type="xs:token" use="required"/>
+   <xs:attribute name="package" type="xs:token" use="required"/>
+   <xs:attribute name="id" type="xs:int" use="required"/><xs:attribute name="hostname" type="xs:token" use="required"/>
+   <xs:attribute name="timestamp" use="required"><xs:simpleType><xs:restriction base="xs:dateTime">
+    <xs:pattern value="\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d"/></xs:restriction></xs:simpleType></xs:attribute>
+   <xs:attribute name="tests" type="xs:int" use="required"/><xs:attribute name="failures" type="xs:int" use="required"/>
+   <xs:attribute name="errors" type="xs:int" use="required"/><xs:attribute name="skipped" type="xs:int"/>
+   <xs:attribute name="time" type="xs:decimal" use="required"/>
+  </xs:complexType></xs:element>
+ </xs:sequence></xs:complexType></xs:element>
+ <xs:complexType name="ending"><xs:simpleContent><xs:extension base="xs:string">
+  <xs:attribute name="message" type="xs:string"/><xs:attribute name="type" type="xs:string" use="required"/>
+ </xs:extension></xs:simpleContent></xs:complexType>
+</xs:schema>
+"""
+"""What the schema of Ant's task (a testsuite has its parts in this order, and all of these attributes) and that of
+Jenkins have in common."""
+
+VALID = etree.XMLSchema(etree.fromstring(SCHEMA))
+
+
+def suites(made: Findings) -> dict[str, ET.Element]:
+    """By name; asserts that the document is valid."""
+    text = junit_text(made)
+    VALID.assertValid(etree.fromstring(text.encode("utf-8")))
+    return {suite.attrib["name"]: suite for suite in ET.fromstring(text)}
+
+
+def everything(name: str = "new") -> Findings:
+    two = part(name, -0.05, (-0.09, -0.01), sentence="worse"), part("other", 0.1, (0.05, 0.15), sentence="better")
+    known = {one: setting(one, ndcg_10=0.5) for one in (name, "other", "base")}
+    expected = [ExpectedScore(name, "ndcg@10", value) for value in (0.5, 0.505, 0.7)] + [
+        ExpectedScore("gone", "rr@10", 1)
+    ]
+    gate, bound = judged("ndcg@10 worse than baseline", *two), judged("ndcg@10 < 0.5", settings=list(known.values()))
+    return findings(
+        settings=known, comparison=comparison(*two), gates=(gate, bound),
+        expected=tuple(judge_expected(expected, known, ["gone"])), failures=(FailurePart(name="gone", error="no key"),),
+    )  # fmt: skip
+
+
+def test_a_gate_and_an_expected_score_are_a_test_each_and_fail_with_what_was_found() -> None:
+    made = suites(everything())
+    assert list(made) == ["gates", "expected", "comparison", "settings"]
+    worse, bound = made["gates"].findall("testcase")
+    assert (worse.attrib, list(bound)) == (
+        {"name": "ndcg@10 worse than baseline", "classname": "ragtrial.kitchen.gates", "time": "0"}, [],
+    )  # fmt: skip
+    (failure,) = worse
+    assert failure.attrib == {
+        "type": "gates",
+        "message": "gate failed: ndcg@10 worse than baseline: new -0.0500 against base, 95% interval -0.0900 to "
+        "-0.0100: worse; 1 other passed (simultaneous for 2 settings)",
+    }
+    assert (failure.text or "").splitlines() == [
+        "new: failed: -0.0500 against base, 95% interval -0.0900 to -0.0100: worse",
+        "other: passed: +0.1000 against base, 95% interval +0.0500 to +0.1500: not shown to be worse",
+    ]
+    ends = [[child.tag for child in case] for case in made["expected"].findall("testcase")]
+    assert ends == [[], [], ["failure"], ["skipped"]]
+    assert "nearly: new: ndcg@10 is 0.5000, expected 0.5050" in made["expected"].findtext("system-out", "")
+
+
+def test_counts_are_those_of_the_tests_and_the_time_is_that_of_the_run() -> None:
+    for number, suite in enumerate(suites(everything()).values()):
+        cases = suite.findall("testcase")
+        assert suite.attrib["tests"] == str(len(cases))
+        assert suite.attrib["id"] == str(number)
+        for count, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            assert suite.attrib[count] == str(sum(case.find(tag) is not None for case in cases))
+        assert suite.attrib["timestamp"] == "2026-01-31T23:59:58"
+    assert suites(findings(run_id="mine"))["comparison"].attrib["timestamp"] == "1970-01-01T00:00:00"
+
+
+def test_what_was_found_for_every_compared_setting_is_the_output_of_its_suite() -> None:
+    suite = suites(everything())["comparison"]
+    assert [case.attrib["name"] for case in suite.findall("testcase")] == [
+        "new against base: ndcg@10",
+        "other against base: ndcg@10",
+    ]
+    assert suite.findtext("system-out", "").splitlines() == [
+        "new against base: ndcg@10: -0.0500, interval -0.0900 to -0.0100: worse",
+        "other against base: ndcg@10: +0.1000, interval +0.0500 to +0.1500: better",
+    ]
+    properties = {one.attrib["name"]: one.attrib["value"] for one in suite.iter("property")}
+    assert properties["run_id"] == "20260131T235958Z-0a1b2c"
+    assert properties["procedure"] == "Signs were flipped."
+    assert properties["new ndcg@10"] == "0.500000"
+
+
+def test_a_setting_that_could_not_be_run_is_an_error() -> None:
+    (case,) = suites(everything())["settings"].findall("testcase")
+    assert [(child.tag, child.attrib["message"]) for child in case] == [("error", "no key")]
+
+
+def test_nothing_found_is_a_document_without_suites() -> None:
+    assert suites(findings(comparison=None)) == {}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_read_as_they_are_and_what_xml_cannot_hold_as_python_writes_it(name: str) -> None:
+    case = suites(everything(name))["comparison"].findall("testcase")[0]
+    shown = name.replace("\x07", "\\x07").replace("\x1b", "\\x1b").replace("\ud800", "\\ud800")
+    assert case.attrib["name"] == f"{shown} against base: ndcg@10"
+
+
+@settings(max_examples=50)
+@given(st.text(st.characters(), max_size=30))
+def test_any_name_makes_a_valid_document(name: str) -> None:
+    assert suites(everything(name))

@@ -1,0 +1,220 @@
+"""The procedures on request equal those of scipy and statsmodels, and none contradicts its own numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from family_strategies import against_first, families
+from ragtrial.comparison.flips import LEAST_DIFFERENCES, Family, Inference, Procedure, infer
+from ragtrial.comparison.procedures import DEFAULT, PROCEDURES, infer_by
+from ragtrial.errors import ReportError
+
+Floats = npt.NDArray[np.float64]
+FLIPS = Procedure(flips=2000)
+
+
+def family(seed: int, settings_: int = 6, queries: int = 40) -> Family:
+    """Settings that are better by 0, 0.1, 0.2 and so on, over queries of which some are harder."""
+    rng = np.random.default_rng(seed)
+    columns = rng.random(queries) + rng.normal(0, 0.3, (settings_, queries))
+    return Family(columns + 0.08 * np.arange(settings_)[:, None], against_first(settings_ - 1))
+
+
+def one(name: str, given_family: Family, procedure: Procedure = FLIPS) -> Inference:
+    (made,) = infer_by(name, [given_family], procedure)
+    return made
+
+
+def t_tests(given_family: Family) -> Floats:
+    return np.array([stats.ttest_1samp(row, 0).pvalue for row in given_family.differences])
+
+
+@pytest.mark.parametrize(("name", "theirs"), [("t-holm", "holm"), ("bh", "fdr_bh")])
+@pytest.mark.parametrize("seed", range(4))
+def test_t_tests_and_their_corrections_are_those_of_scipy_and_statsmodels(name: str, theirs: str, seed: int) -> None:
+    given_family = family(seed)
+    found, p = one(name, given_family), t_tests(given_family)
+    np.testing.assert_allclose(found.p, p)
+    refused, corrected, *_ = multipletests(p, 0.05, theirs)
+    np.testing.assert_allclose(found.p_corrected, corrected)
+    np.testing.assert_array_equal(found.claims != 0, refused)
+
+
+def test_intervals_beside_holm_are_bonferronis_and_those_beside_benjamini_hochberg_are_of_the_claims() -> None:
+    given_family = family(1)
+    for name in ("t-holm", "bh"):
+        found = one(name, given_family)
+        kept = max(int(np.count_nonzero(found.claims)), 1) if name == "bh" else 1
+        for row, differences in enumerate(given_family.differences):
+            theirs = stats.ttest_1samp(differences, 0).confidence_interval(1 - 0.05 * kept / 5)
+            assert (found.low[row], found.high[row]) == pytest.approx((theirs.low, theirs.high))
+    assert np.count_nonzero(one("bh", given_family).claims) > 1
+
+
+@pytest.mark.parametrize("zeros", [0, 9])
+def test_wilcoxon_is_scipys_with_holms_correction(zeros: int) -> None:
+    differences = family(2).differences
+    differences[:, :zeros] = 0.0
+    found = one("wilcoxon", Family(differences, np.eye(5)))
+    p = [stats.wilcoxon(row, zero_method="pratt").pvalue for row in differences]
+    np.testing.assert_allclose(found.p, p)
+    np.testing.assert_allclose(found.p_corrected, multipletests(p, 0.05, "holm")[1])
+    assert np.isnan(found.low).all()
+    assert found.claims.any()
+
+
+def test_where_ranks_and_mean_point_different_ways_wilcoxon_claims_nothing() -> None:
+    differences = np.full((1, 30), 0.1) + np.arange(30) / 1000
+    differences[0, :3] = -5.0
+    found = one("wilcoxon", Family(differences, np.eye(1)))
+    assert found.p_corrected[0] < 0.01
+    assert (found.mean[0] < 0, found.claims[0]) == (True, 0)
+
+
+def test_ranks_are_of_differences_not_of_their_rounding() -> None:
+    baseline = np.random.default_rng(0).random(30)
+    steps = np.where(np.arange(30) % 3, 0.1, -0.1)
+    rounded = Family(np.array([baseline, baseline + steps]), against_first(1))
+    assert one("wilcoxon", rounded).p == pytest.approx(one("wilcoxon", Family(steps[None], np.eye(1))).p)
+
+
+def test_bootstrap_intervals_are_scipys_bca() -> None:
+    given_family = family(3)
+    found = one("bootstrap", given_family)
+    for row, differences in enumerate(given_family.differences):
+        theirs = stats.bootstrap(
+            (differences,), np.mean, n_resamples=2000, method="BCa", rng=np.random.default_rng(0)
+        ).confidence_interval
+        assert (found.low[row], found.high[row]) == pytest.approx((theirs.low, theirs.high))
+    assert np.isnan(found.p_corrected).all()
+    np.testing.assert_array_equal(found.claims, (found.low > 0).astype(int) - (found.high < 0))
+
+
+def test_bootstrap_of_equal_differences_has_an_interval_of_no_width_and_no_warning() -> None:
+    found = one("bootstrap", Family(np.full((1, 12), -0.5), np.eye(1)))
+    assert (found.low[0], found.high[0], found.claims[0]) == (-0.5, -0.5, -1)
+
+
+def test_tukey_with_two_settings_is_scipys_permutation_test_of_the_means() -> None:
+    given_family = family(4, settings_=2, queries=25)
+    left, right = given_family.columns
+    theirs = stats.permutation_test(
+        (left, right),
+        lambda first, second, axis: np.abs(first.mean(axis) - second.mean(axis)),
+        permutation_type="samples",
+        n_resamples=10_000,
+        alternative="greater",
+        vectorized=True,
+        rng=np.random.default_rng(0),
+    )
+    found = one("tukey", given_family, Procedure())
+    assert found.p_corrected[0] == pytest.approx(theirs.pvalue, abs=0.02)
+
+
+def test_tukey_with_four_settings_is_scipys_permutation_test_of_the_range() -> None:
+    given_family = family(5, settings_=4, queries=30)
+    theirs = stats.permutation_test(
+        tuple(given_family.columns),
+        lambda *columns, axis: np.ptp(np.array([column.mean(axis) for column in columns]), axis=0),
+        permutation_type="samples",
+        n_resamples=5000,
+        alternative="greater",
+        vectorized=True,
+        rng=np.random.default_rng(0),
+    )
+    means = given_family.columns.mean(axis=1)
+    widest = Family(given_family.columns, np.eye(4)[[means.argmax()]] - np.eye(4)[[means.argmin()]])
+    every = np.vstack([widest.weights, against_first(3)])
+    found = one("tukey", Family(given_family.columns, every), Procedure())
+    assert found.p_corrected[0] == pytest.approx(theirs.pvalue, abs=0.02)
+    np.testing.assert_allclose(found.high - found.low, (found.high - found.low)[0])
+
+
+def test_tukey_leaves_a_query_out_that_does_not_count_for_one_setting() -> None:
+    whole = family(6)
+    holed = whole.columns.copy()
+    holed[2, 5] = np.nan
+    shorter = Family(np.delete(whole.columns, 5, axis=1), whole.weights)
+    np.testing.assert_allclose(
+        one("tukey", Family(holed, whole.weights)).p_corrected, one("tukey", shorter).p_corrected
+    )
+
+
+def test_tukey_compares_pairs_only() -> None:
+    with pytest.raises(ValueError, match="pairs of settings"):
+        one("tukey", Family(np.ones((3, 20)), np.array([[1.0, -0.5, -0.5]])))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_stepping_down_is_the_single_step_of_what_is_left_and_never_claims_less(seed: int) -> None:
+    given_family = family(seed, queries=12)
+    procedure = Procedure(flips=5000)
+    single, stepped = one("max-t", given_family, procedure), one("step-down", given_family, procedure)
+    signs = 1 - 2.0 * ((np.arange(4096)[:, None] >> np.arange(12)) & 1)
+    flipped = signs[:, None] * given_family.differences
+    chance = np.abs(flipped.mean(-1) / (flipped.std(-1, ddof=1) / np.sqrt(12)))
+    order, highest = np.argsort(-chance[0]), 0.0
+    for place, row in enumerate(order):
+        left = chance[:, order[place:]].max(axis=1)
+        highest = max(highest, float((left >= chance[0, row] * (1 - 1e-9)).mean()))
+        assert stepped.p_corrected[row] == pytest.approx(highest)
+    assert (stepped.p_corrected <= single.p_corrected).all()
+    assert (np.abs(stepped.claims) >= np.abs(single.claims)).all()
+    np.testing.assert_array_equal(stepped.low, single.low)
+
+
+@pytest.mark.parametrize("name", sorted(PROCEDURES))
+@settings(max_examples=25, deadline=None)
+@given(given_family=families(most_queries=25), seed=st.integers(0, 3))
+def test_no_procedure_contradicts_its_own_numbers(name: str, given_family: Family, seed: int) -> None:
+    procedure = Procedure(level=0.1, flips=199, seed=seed)
+    found = one(name, given_family, procedure)
+    untested = found.differing < LEAST_DIFFERENCES
+    assert (found.claims[untested] == 0).all()
+    for numbers in (found.p, found.p_corrected, found.low, found.high, found.criticals):
+        assert numbers.shape == found.n.shape
+        assert np.isnan(numbers[untested]).all()
+    left_out = np.where((found.low > 0) | (found.high < 0), np.sign(found.mean), 0)
+    if name in ("max-t", "bh", "tukey"):
+        np.testing.assert_array_equal(found.claims != 0, found.p_corrected <= procedure.level)
+        np.testing.assert_array_equal(found.claims, left_out)
+    elif name == "bootstrap":
+        np.testing.assert_array_equal(found.claims, left_out)
+    else:
+        assert (found.p_corrected[found.claims != 0] <= procedure.level).all()
+        assert (found.claims[left_out != 0] == left_out[left_out != 0]).all()
+    again = one(name, given_family, procedure)
+    np.testing.assert_array_equal(found.low, again.low)
+    np.testing.assert_array_equal(found.p_corrected, again.p_corrected)
+
+
+def test_an_unknown_procedure_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ReportError) as caught:
+        infer_by("wilcoxen", [], FLIPS)
+    assert str(caught.value) == (
+        "no procedure is called 'wilcoxen'. Did you mean 'wilcoxon'? "
+        "There are: max-t, step-down, t-holm, bootstrap, wilcoxon, bh, tukey."
+    )
+
+
+def test_the_default_is_max_t_and_every_procedure_says_what_it_is_and_where_it_is_from() -> None:
+    given_family = family(7)
+    np.testing.assert_array_equal(one(DEFAULT, given_family).p_corrected, infer([given_family], FLIPS)[0].p_corrected)
+    for name, card in PROCEDURES.items():
+        assert name == card.name
+        assert all(text.endswith(".") for text in (card.sentence, card.caveat))
+        assert any(character.isdigit() for character in card.source)
+
+
+def test_the_page_on_statistics_has_every_procedure_as_it_describes_itself(root: Path) -> None:
+    page = (root / "docs" / "statistics.md").read_text(encoding="utf-8")
+    for card in PROCEDURES.values():
+        assert f"| `{card.name}` | {card.sentence} | {card.caveat} | {card.source} |" in page

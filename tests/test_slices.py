@@ -1,0 +1,347 @@
+"""Differences by kind of query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hand_made import METRIC, contest_between, contest_over, query_of, report_of, setting_of, written
+from ragtrial.comparison import slices as slices_module
+from ragtrial.comparison.comparing import Aim, compare_settings
+from ragtrial.comparison.contest import Contest
+from ragtrial.comparison.flips import Family, Procedure, infer
+from ragtrial.comparison.slice_parts import SlicePart, SlicesPart
+from ragtrial.comparison.slices import compare_slices
+from ragtrial.comparison.slicing import slices_of
+from ragtrial.errors import ReportError
+from ragtrial.report_parts import QueryPart
+from ragtrial.views.slices import slice_heading, slice_overview, slice_table
+
+
+def sliced(contest: Contest, baseline: str | None = None, procedure: Procedure | None = None) -> SlicesPart:
+    procedure = procedure or Procedure()
+    return compare_slices(contest, compare_settings(contest, Aim(baseline, procedure=procedure)).comparisons, procedure)
+
+
+def members(contest: Contest, slicing: str) -> dict[str, list[int]]:
+    counted = np.ones(len(contest.queries), dtype=np.bool_)
+    found = [one for one in slices_of(contest, counted) if one.slicing == slicing]
+    return {one.name: np.flatnonzero(one.members).tolist() for one in found}
+
+
+def between(queries: Sequence[QueryPart], **more: Any) -> Contest:
+    flat = [0.5] * len(queries)
+    return contest_between({"a": flat, "b": flat}, queries, **more)
+
+
+def labels(*grades: int) -> list[dict[str, Any]]:
+    return [{"doc": f"d{place}", "relevance": grade} for place, grade in enumerate(grades)]
+
+
+def test_a_query_is_in_the_slice_of_each_of_its_tags() -> None:
+    queries = [query_of(0, tags=["x"]), query_of(1, tags=["y", "x"]), query_of(2), query_of(3, tags=["y"])]
+    assert members(between(queries), "tag") == {"x": [0, 1], "y": [1, 3], "no tag": [2]}
+
+
+def test_a_slice_of_all_queries_says_nothing_and_is_left_out() -> None:
+    assert members(between([query_of(0, tags=["x"]), query_of(1, tags=["x", "y"])]), "tag") == {"y": [1]}
+    assert sliced(between([query_of(place, "two words") for place in range(4)])).comparisons == []
+
+
+def test_relevant_documents_are_counted_once_each_from_the_threshold_on() -> None:
+    queries = [
+        query_of(0, relevant=labels(2, 1, 0)),
+        query_of(1, relevant=[{"doc": "d", "relevance": 2}, {"doc": "d", "relevance": 3}]),
+        query_of(2, relevant=labels(2, 2, 2, 1)),
+        query_of(3, relevant=labels(3, 3, 3, 3)),
+        query_of(4, relevant=labels(1, 0)),
+    ]
+    evaluators = {"evaluators": {"relevance_threshold": 2}}
+    assert members(between(queries, config=evaluators), "relevant documents") == {
+        "0": [4], "1": [0, 1], "2-3": [2], "4 and more": [3]
+    }  # fmt: skip
+    assert members(between(queries), "relevant documents") == {"1": [1, 4], "2-3": [0], "4 and more": [2, 3]}
+    scored = {"score": {"relevance_threshold": 2}}
+    assert members(between(queries, config=scored), "relevant documents")["1"] == [0, 1]
+
+
+def test_under_unit_span_each_labelled_passage_counts() -> None:
+    twice = [{"doc": "d", "relevance": 1, "spans": [{"start": place, "end": place + 2}]} for place in (0, 5)]
+    queries = [query_of(0, relevant=twice), query_of(1, relevant=twice[:1])]
+    assert members(between(queries, unit="span"), "relevant passages") == {"1": [1], "2-3": [0]}
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ([1, 2, 4, 5, 6, 9, 12], {"1": [0], "2-3": [1], "4-6": [2, 3, 4], "7 and more": [5, 6]}),
+        ([1, 4, 4, 4, 9], {"1": [0], "4": [1, 2, 3], "5 and more": [4]}),
+        ([1, 4, 9, 9, 9], {"1": [0], "4-8": [1], "9 and more": [2, 3, 4]}),
+        ([1, 4, 4, 4], {"1": [0], "4 and more": [1, 2, 3]}),
+        ([1, 1, 4, 9], {"1": [0, 1], "4 and more": [2, 3]}),
+    ],
+)
+def test_four_and_more_are_parted_at_their_median_where_they_are_most(
+    counts: list[int], expected: dict[str, list[int]]
+) -> None:
+    queries = [query_of(place, relevant=labels(*[1] * count)) for place, count in enumerate(counts)]
+    assert members(between(queries), "relevant documents") == expected
+
+
+def test_query_lengths_are_parted_in_thirds_and_equal_ones_stay_together() -> None:
+    lengths = [1, 2, 3, 4, 5, 6, 7, 8, 30]
+    texts = [query_of(place, " ".join(["word"] * length)) for place, length in enumerate(lengths)]
+    assert members(between(texts), "query length") == {
+        "1-3 words": [0, 1, 2], "4-6 words": [3, 4, 5], "7-30 words": [6, 7, 8]
+    }  # fmt: skip
+    skewed = [query_of(place, " ".join(["word"] * length)) for place, length in enumerate([1, 1, 1, 1, 1, 9])]
+    assert members(between(skewed), "query length") == {"1 word": [0, 1, 2, 3, 4], "9 words": [5]}
+
+
+def test_a_query_without_a_text_has_an_unknown_length() -> None:
+    queries = [query_of(0, "one"), query_of(1, "one two"), query_of(2)]
+    assert members(between(queries), "query length") == {"1 word": [0], "2 words": [1], "unknown": [2]}
+
+
+def overlap_contest(
+    folder: Path, texts: Sequence[Mapping[str, Any]], queries: Sequence[QueryPart], **more: Any
+) -> Contest:
+    report = report_of([setting_of("a", [0.5] * len(queries), **more)], queries)
+    return contest_over(written(report, folder / "run", texts))
+
+
+def label(doc: str, start: int, end: int) -> dict[str, Any]:
+    return {"doc": doc, "relevance": 1, "spans": [{"start": start, "end": end}]}
+
+
+def test_overlap_is_the_share_of_content_words_in_the_labelled_passage(tmp_path: Path) -> None:
+    """Stop words do not count, forms of a word are one; the passage runs over two chunks that overlap."""
+    texts = [
+        {"doc": "d", "start": 0, "text": "Reset the thermostat by "},
+        {"doc": "d", "start": 18, "text": "at by pressing both buttons. Batteries last long."},
+        {"doc": "e", "start": 0, "text": "Elsewhere: buttons and batteries"},
+    ]
+    end = len("Reset the thermostat by pressing both buttons.")
+    queries = [
+        query_of(0, "how do I reset thermostats with the button", relevant=[label("d", 0, end)]),
+        query_of(1, "batteries of the thermostat", relevant=[label("d", 0, end)]),
+        query_of(2, "batteries", relevant=[label("d", 0, end)]),
+        query_of(3, "batteries", relevant=[label("d", 900, 950)]),
+        query_of(4, "how do I", relevant=[label("d", 0, end)]),
+    ]
+    assert members(overlap_contest(tmp_path, texts, queries), "word overlap") == {
+        "0%": [2], "50%": [1], "100%": [0], "unknown": [3, 4]
+    }  # fmt: skip
+
+
+def test_of_several_passages_that_which_shares_most_counts_and_irrelevant_ones_do_not(tmp_path: Path) -> None:
+    texts = [{"doc": "d", "start": 0, "text": "apple pear"}, {"doc": "e", "start": 0, "text": "apple plum cherry"}]
+    irrelevant = {**label("e", 0, 17), "relevance": 0}
+    queries = [
+        query_of(0, "apple pear plum cherry", relevant=[label("d", 0, 10), label("e", 0, 17)]),
+        query_of(1, "apple pear plum cherry", relevant=[label("d", 0, 10), irrelevant]),
+    ]
+    assert members(overlap_contest(tmp_path, texts, queries), "word overlap") == {"50%": [1], "75%": [0]}
+
+
+def test_a_passage_of_which_too_little_was_retrieved_is_unknown(tmp_path: Path) -> None:
+    texts = [{"doc": "d", "start": 0, "text": "apple pear"}]
+    queries = [
+        query_of(0, "apple", relevant=[label("d", 0, 11)]),
+        query_of(1, "apple", relevant=[label("d", 0, 12)]),
+        query_of(2, "cherry", relevant=[label("d", 6, 10)]),
+    ]
+    found = members(overlap_contest(tmp_path, texts, queries), "word overlap")
+    assert found == {"0%": [2], "100%": [0], "unknown": [1]}
+
+
+def test_a_label_without_a_passage_speaks_of_what_is_known_of_its_document(tmp_path: Path) -> None:
+    texts = [{"doc": "d", "start": 0, "text": "apple"}, {"doc": "d", "start": 90, "text": "pear"}]
+    bare = {"doc": "d", "relevance": 1}
+    queries = [query_of(0, "apple pear", relevant=[bare]), query_of(1, "plum", relevant=[bare])]
+    assert members(overlap_contest(tmp_path, texts, queries), "word overlap") == {"0%": [1], "100%": [0]}
+
+
+def test_words_are_taken_as_bm25_takes_them_if_it_is_among_the_settings(tmp_path: Path) -> None:
+    texts = [{"doc": "d", "start": 0, "text": "die Heizung im Keller"}, {"doc": "e", "start": 0, "text": "x"}]
+    queries = [
+        query_of(0, "wie sind Heizungen", relevant=[label("d", 0, 21)]),
+        query_of(1, "Keller ohne Strom", relevant=[label("d", 0, 21)]),
+    ]
+    german = {"retriever": {"kind": "bm25", "stemmer": "german", "stop_words": "german"}}
+    parts = {"retriever": {"kind": "fusion"}, "parts": {"words": german}}
+    for number, parameters in enumerate((german, parts)):
+        contest = overlap_contest(tmp_path / str(number), texts, queries, parameters=parameters)
+        assert members(contest, "word overlap") == {"50%": [1], "100%": [0]}
+
+
+def test_without_texts_there_is_no_overlap_and_damaged_ones_are_told(tmp_path: Path) -> None:
+    queries = [query_of(place, "apple", relevant=[label("d", 0, 5)]) for place in range(2)]
+    assert members(between(queries), "word overlap") == {}
+    contest = overlap_contest(tmp_path, [{"doc": "d", "start": 0, "text": "apple"}], queries)
+    path = tmp_path / "run" / "texts.jsonl.gz"
+    path.write_bytes(b"no gzip")
+    with pytest.raises(ReportError, match=r"texts\.jsonl\.gz: cannot be read"):
+        members(contest, "word overlap")
+    path.unlink()
+    assert members(contest, "word overlap") == {}
+
+
+def tagged(*tags: str) -> list[QueryPart]:
+    return [query_of(place, tags=[tag]) for place, tag in enumerate(tags)]
+
+
+def test_a_slice_has_the_means_counts_and_interval_of_its_queries_alone() -> None:
+    """All flips are taken: those of ten queries among thirteen are those of the ten."""
+    random = np.random.default_rng(3)
+    one, two = random.random((2, 13)).round(2)
+    contest = contest_between({"one": one, "two": two}, tagged(*["x"] * 10, *["y"] * 3))
+    parts = {part.name: part for part in sliced(contest, "one").comparisons}
+    alone = infer([Family((two - one)[None, :10], np.eye(1))], Procedure())[0]
+    assert parts["x"].ci == pytest.approx((alone.low[0], alone.high[0]), abs=1e-12)
+    assert parts["x"].difference == pytest.approx((two - one)[:10].mean())
+    assert (parts["x"].mean_baseline, parts["x"].mean) == pytest.approx((one[:10].mean(), two[:10].mean()))
+    wins = int((two > one)[:10].sum())
+    assert (parts["x"].wins, parts["x"].ties, parts["x"].losses) == (wins, 0, 10 - wins)
+    assert (parts["x"].queries, parts["x"].n, parts["y"].n, parts["y"].ci) == (10, 10, 3, None)
+    assert parts["y"].difference == pytest.approx((two - one)[10:].mean())
+
+
+def test_intervals_are_simultaneous_for_the_slices_of_a_pair() -> None:
+    random = np.random.default_rng(3)
+    one, two = random.random((2, 24))
+    queries = tagged(*["x"] * 12, *["y"] * 12)
+    parts = {part.name: part for part in sliced(contest_between({"one": one, "two": two}, queries), "one").comparisons}
+    rows = np.tile(two - one, (2, 1))
+    rows[0, 12:], rows[1, :12] = np.nan, np.nan
+    together = infer([Family(rows, np.eye(2))], Procedure())[0]
+    for place, name in enumerate("xy"):
+        assert parts[name].ci == pytest.approx((together.low[place], together.high[place]), abs=1e-12)
+        single = infer([Family(rows[place : place + 1], np.eye(1))], Procedure())[0]
+        assert together.low[place] < single.low[0]
+
+
+def contradicting(sign: float) -> Contest:
+    """Forty queries on which ``new`` is better (or worse), twelve on which it is the other way round."""
+    step = np.asarray(sign * (0.2 + 0.001 * np.arange(52)), dtype=np.float64)
+    step[40:] *= -1
+    return contest_between({"old": [0.5] * 52, "new": 0.5 + step}, tagged(*["many"] * 40, *["few"] * 12))
+
+
+@pytest.mark.parametrize(("sign", "of_all", "here"), [(1, "better", "worse"), (-1, "worse", "better")])
+def test_a_slice_that_contradicts_the_whole_is_told(sign: int, of_all: str, here: str) -> None:
+    made = sliced(contradicting(sign), "old")
+    few = next(part for part in made.comparisons if part.name == "few")
+    assert few.ci is not None
+    assert [warning.message for warning in made.warnings] == [
+        f"new is {of_all} than old over all queries, and {here} over the 12 of tag few: "
+        f"{few.difference:+.4f}, {few.ci[0]:+.4f} to {few.ci[1]:+.4f}."
+    ]
+    assert [part.name for part in made.comparisons if part.contradicts] == ["few"]
+
+
+def test_a_slice_in_which_nothing_is_shown_contradicts_nothing() -> None:
+    step = np.full(50, 0.2) + 0.001 * np.arange(50)
+    step[38:] = np.array([-0.3, 0.28] * 6) - 0.01  # lower in the slice, but not shown to be
+    contest = contest_between({"old": [0.5] * 50, "new": 0.5 + step}, tagged(*["x"] * 38, *["y"] * 12))
+    made = sliced(contest, "old")
+    assert [(part.difference or 0) < 0 for part in made.comparisons] == [False, True]
+    assert made.warnings == []
+
+
+def test_of_all_pairs_those_with_the_best_are_sliced() -> None:
+    values = {"low": [0.1, 0.2, 0.3], "high": [0.7, 0.8, 0.9], "mid": [0.4, 0.5, 0.6]}
+    made = sliced(contest_between(values, tagged("x", "x", "y")))
+    assert [(part.baseline, part.setting, part.name) for part in made.comparisons] == [
+        ("high", "low", "x"), ("high", "low", "y"), ("high", "mid", "x"), ("high", "mid", "y")
+    ]  # fmt: skip
+
+
+def test_of_pairs_with_a_baseline_each_all_are_sliced() -> None:
+    made = [
+        report_of([setting_of(name, values) for name in ("a", "b")], tagged("x", "y"), run_id=run)
+        for run, values in (("main", [0.1, 0.2]), ("branch", [0.3, 0.1]))
+    ]
+    found = sliced(contest_over(*made), "main")
+    assert [(part.baseline, part.setting) for part in found.comparisons] == [
+        *[("main:a", "branch:a")] * 2, *[("main:b", "branch:b")] * 2
+    ]  # fmt: skip
+    assert slice_heading(found).startswith("Differences in ndcg@10 from the baseline of each, by kind of query.")
+
+
+def test_queries_that_do_not_count_for_both_are_not_in_n() -> None:
+    one, two = np.full(12, 0.5), np.linspace(0, 1, 12)
+    two[1], one[2], one[3], two[3] = np.nan, np.nan, np.nan, np.nan
+    contest = contest_between({"one": one, "two": two}, tagged(*["x"] * 5, *["y"] * 7))
+    first = sliced(contest, "one").comparisons[0]
+    assert (first.name, first.queries, first.n) == ("x", 4, 2)
+    assert first.mean == pytest.approx((two[0] + two[4]) / 2)
+
+
+def test_a_slice_without_any_query_for_both_has_no_numbers() -> None:
+    contest = contest_between({"one": [None, 0.5, 0.4], "two": [0.3, 0.1, None]}, tagged("x", "y", "y"))
+    first = sliced(contest, "one").comparisons[0]
+    assert (first.n, first.mean_baseline, first.mean, first.difference, first.ci) == (0, None, None, None, None)
+
+
+def test_many_pairs_are_worked_through_in_blocks_that_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(8).random((6, 40))
+    contest = contest_between({f"s{row}": one for row, one in enumerate(values)}, tagged(*"xxxy" * 10))
+    whole = sliced(contest, procedure=Procedure(flips=500))
+    monkeypatch.setattr(slices_module, "_COLUMNS_AT_ONCE", 5)
+    blocks = sliced(contest, procedure=Procedure(flips=500))
+    for one, other in zip(whole.comparisons, blocks.comparisons, strict=True):
+        assert one.model_copy(update={"ci": None}) == other.model_copy(update={"ci": None})
+        assert (one.ci is None) == (other.ci is None)
+        assert one.ci is None or one.ci == pytest.approx(other.ci, abs=1e-12)
+    assert len({part.setting for part in whole.comparisons}) == 5
+
+
+def test_one_setting_and_no_queries_have_no_slices() -> None:
+    for contest in (contest_between({"one": [0.5, 0.6]}, tagged("x", "y")), contest_between({"one": [], "two": []})):
+        made = sliced(contest)
+        assert (made.comparisons, made.warnings) == ([], [])
+        assert slice_overview(made, 80) == []
+        assert slice_table(made, "one") == []
+
+
+def part(name: str, setting: str, difference: float | None, ci: tuple[float, float] | None, **more: Any) -> SlicePart:
+    given: dict[str, Any] = {"n": 12, "contradicts": False, "queries": 12, "slicing": "tag", **more}
+    mean = None if difference is None else 0.5 + difference
+    return SlicePart(
+        name=name, baseline="old", setting=setting, mean_baseline=0.5, mean=mean, difference=difference, ci=ci, wins=3,
+        ties=4, losses=5, **given,
+    )  # fmt: skip
+
+
+def test_the_tables_mark_what_is_shown_and_what_contradicts() -> None:
+    parts = [
+        part("x", "new", 0.1, (0.01, 0.19)),
+        part("y", "new", -0.2, (-0.3, -0.1), contradicts=True),
+        part("1", "new", None, None, n=0, slicing="relevant documents"),
+        part("x", "other", -0.00001, None),
+        part("y", "other", 0.0, (-0.1, 0.1)),
+        part("1", "other", 0.25, (-0.1, 0.6), slicing="relevant documents"),
+    ]
+    made = SlicesPart(metric=METRIC, least_differences=10, slicings=["tag"], comparisons=parts, warnings=[])
+    assert slice_overview(made, 100) == [
+        ["queries by", "slice", "queries", "new", "other"],
+        ["tag", "x", "12", "+0.1000*", "-0.0000 "],
+        ["", "y", "12", "-0.2000!", "+0.0000 "],
+        ["relevant documents", "1", "12", "-", "+0.2500 "],
+    ]
+    assert [row[3:] for row in slice_overview(made, 50)] == [["new"], ["+0.1000*"], ["-0.2000!"], ["-"]]
+    assert slice_table(made, "new")[:3] == [
+        ["queries by", "slice", "n", "old", "new", "difference", "interval", "won", "tied", "lost"],
+        ["tag", "x", "12", "0.5000", "0.6000", "+0.1000*", "+0.0100 +0.1900", "3", "4", "5"],
+        ["", "y", "12", "0.5000", "0.3000", "-0.2000!", "-0.3000 -0.1000", "3", "4", "5"],
+    ]
+    assert slice_table(made, "new")[3][2:7] == ["0", "0.5000", "-", "-", "-"]
+    assert slice_heading(made) == (
+        "Differences in ndcg@10 from old, by kind of query. * the interval leaves out 0; ! and contradicts that of all "
+        "queries"
+    )

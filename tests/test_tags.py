@@ -1,0 +1,94 @@
+"""`show --tag` has the means over the queries with a tag, and nothing that was measured over all of them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from experiments import QUERIES, write_experiment
+from ragtrial.errors import ReportError
+from ragtrial.experiment import run_experiment
+from ragtrial.report import Report, load_report, of_tag
+from small_experiment import ragtrial
+
+Capture = pytest.CaptureFixture[str]
+TAGS = {"rye": ["bread"], "keep": ["food", "bread"], "smooth": ["food"], "coffee": ["food"]}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    queries = [{**query, "tags": TAGS[query["id"]]} for query in QUERIES]
+    evaluators = {"order_unaware": {"k": [1, 3]}, "graded": {"metrics": ["ndcg(gain=exp)@2"]}}
+    made = write_experiment(tmp_path_factory.mktemp("tagged"), queries=queries, evaluators=evaluators)
+    run_experiment(made.config("retrievers.words={kind: bm25, top_k: 3}"))
+    return made.folder / "results"
+
+
+@pytest.fixture
+def report(folder: Path) -> Report:
+    return load_report("latest", folder)
+
+
+@pytest.mark.parametrize(("tag", "ids"), [("bread", ["rye", "keep"]), ("food", ["keep", "smooth", "coffee"])])
+def test_means_are_over_the_queries_with_the_tag_that_count(report: Report, tag: str, ids: list[str]) -> None:
+    made = of_tag(report, tag)
+    assert [query.id for query in made.queries] == ids
+    for setting, whole in zip(made.settings, report.settings, strict=True):
+        assert [one.id for one in setting.queries] == ids
+        assert setting.scores.keys() == whole.scores.keys()
+        values = {one.id: one.evaluations for one in whole.queries}
+        for metric, mean in setting.scores.items():
+            counted = [value for name in ids if (value := values[name][metric]) is not None]
+            assert mean.n == len(counted) == 2 or metric.startswith(("rbo", "judged"))
+            assert mean.n == len(counted)
+            assert mean.mean == (pytest.approx(math.fsum(counted) / mean.n, abs=1e-15) if counted else None)
+
+
+def test_a_tag_of_all_queries_has_the_scores_of_the_report(report: Report) -> None:
+    queries = [query.model_copy(update={"tags": ["all"]}) for query in report.queries]
+    made = of_tag(report.model_copy(update={"queries": queries}), "all")
+    for setting, whole in zip(made.settings, report.settings, strict=True):
+        for metric, mean in whole.scores.items():
+            assert setting.scores[metric].n == mean.n
+            assert setting.scores[metric].mean == pytest.approx(mean.mean)
+
+
+def test_what_was_measured_over_all_queries_is_left_out(report: Report) -> None:
+    assert any(setting.context for setting in report.settings)
+    for setting in of_tag(report, "bread").settings:
+        assert (setting.context, setting.budget, setting.audit, setting.latency, setting.costs) == (
+            [], None, None, None, None,
+        )  # fmt: skip
+
+
+def test_show_says_the_tag_and_n(folder: Path, report: Report, capsys: Capture) -> None:
+    made = ragtrial(capsys, "show", "--results", folder, "--tag", "bread")
+    assert made.code == 0
+    head, _, columns, first, *_ = made.out.splitlines()
+    assert head == f"kitchen: 6 documents, 2 queries with the tag bread, run {report.run_id}"
+    assert (columns.split()[-1], first.split()[-1]) == ("n", "2")
+    assert "coffee" not in made.out
+    parsed = ragtrial(capsys, "show", "--results", folder, "--tag", "bread", "--json").json
+    assert [query["id"] for query in parsed["queries"]] == ["rye", "keep"]
+
+
+def test_a_tag_that_no_query_has_is_refused_with_those_that_there_are(
+    folder: Path, report: Report, capsys: Capture
+) -> None:
+    made = ragtrial(capsys, "show", "--results", folder, "--tag", "braed")
+    assert made.code == 2
+    assert made.err == (
+        f"error: no query of run {report.run_id} has the tag 'braed'. Did you mean 'bread'? They have: bread, food.\n"
+    )
+    bare = report.model_copy(update={"queries": [one.model_copy(update={"tags": []}) for one in report.queries]})
+    with pytest.raises(ReportError, match=r"has the tag 'bread'\. None has a tag\.$"):
+        of_tag(bare, "bread")
+
+
+@pytest.mark.parametrize("more", [("--costs",), ("--query", "rye")])
+def test_what_is_not_a_mean_goes_with_no_tag(folder: Path, more: tuple[str, ...], capsys: Capture) -> None:
+    made = ragtrial(capsys, "show", "--results", folder, "--tag", "bread", *more)
+    assert made.code == 2
+    assert "--tag shows means over queries; leave out --query, and --costs, which are of all." in made.err

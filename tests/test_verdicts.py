@@ -1,0 +1,148 @@
+"""Verdicts: the first of better, worse, no worse than the margin that holds, and what would settle the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.power import TTestPower
+
+from ragtrial.comparison.flips import Family, Procedure
+from ragtrial.comparison.procedures import infer_by
+from ragtrial.comparison.verdicts import (
+    Evidence,
+    detectable_difference,
+    evidence_of,
+    level_of,
+    queries_for,
+    sentence_of,
+    verdict_of,
+)
+
+
+def evidence(low: float | None, high: float | None, claim: int | None = None) -> Evidence:
+    return Evidence(60, 40, low, high, 0.0312, 147, claim)
+
+
+CASES = {
+    (0.001, 0.2, None): ("better", "better"),
+    (0.0, 0.2, None): ("no worse", "no worse than the margin of 0.02"),
+    (-0.0199, 0.2, None): ("no worse", "no worse than the margin of 0.02"),
+    (-0.02, 0.2, None): (
+        "cannot tell",
+        "cannot tell; with 60 queries a difference of 0.031 would be found 4 times of 5, with 147 one of 0.02",
+    ),
+    (-0.3, 0.0, None): (
+        "cannot tell",
+        "cannot tell; with 60 queries a difference of 0.031 would be found 4 times of 5, with 147 one of 0.02",
+    ),
+    (-0.0199, -0.001, None): ("worse within the margin", "worse, but within the margin of 0.02"),
+    (-0.02, -0.001, None): ("worse", "worse"),
+    (-0.3, 0.01, -1): ("worse", "worse"),
+    (-0.01, 0.01, -1): ("worse within the margin", "worse, but within the margin of 0.02"),
+    (-0.01, 0.01, 1): ("better", "better"),
+    (None, None, 1): ("better", "better"),
+    (None, None, -1): ("worse", "worse"),
+}
+
+
+@pytest.mark.parametrize(("numbers", "said"), CASES.items())
+def test_the_verdict_is_the_first_that_holds(
+    numbers: tuple[float | None, float | None, int | None], said: tuple[str, str]
+) -> None:
+    found = evidence(*numbers)
+    verdict = verdict_of(found, 0.02)
+    assert (verdict, sentence_of(verdict, found, 0.02)) == said
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict", "sentence"),
+    [
+        (Evidence(0, 0, None, None, None, None), "too few differences", "no query counts for both: nothing to compare"),
+        (Evidence(1, 1, None, None, None, None), "too few differences", "one query is no test: label more"),
+        (Evidence(1, 0, None, None, None, None), "identical", "identical for each of 1 query"),
+        (Evidence(1234, 0, None, None, None, None), "identical", "identical for each of 1,234 queries"),
+        (
+            Evidence(60, 9, None, None, None, None),
+            "too few differences",
+            "cannot tell: only 9 of 60 queries differ, fewer than 10; no interval is given",
+        ),
+        (
+            Evidence(60, 1, None, None, None, None),
+            "too few differences",
+            "cannot tell: only 1 of 60 query differs, fewer than 10; no interval is given",
+        ),
+        (Evidence(60, 10, None, None, None, None), "cannot tell", "cannot tell"),
+        (
+            Evidence(60, 40, -0.1, 0.1, 0.00031, 20),
+            "cannot tell",
+            "cannot tell; with 60 queries a difference of 0.00031 would be found 4 times of 5",
+        ),
+    ],
+)
+def test_what_cannot_be_told_says_why(found: Evidence, verdict: str, sentence: str) -> None:
+    assert (verdict_of(found, 0.02), sentence_of(verdict_of(found, 0.02), found, 0.02)) == (verdict, sentence)
+
+
+@pytest.mark.parametrize("deviation", [1e-6, 0.03, 0.3, 5.0])
+@pytest.mark.parametrize("n", [10, 15, 60, 300, 5000, 10**6])
+def test_the_detectable_difference_has_a_power_of_four_fifths_by_statsmodels(n: int, deviation: float) -> None:
+    for level in (0.05, 0.002):
+        critical = -float(stats.t.ppf(level / 2, n - 1))
+        found = detectable_difference(deviation, n, critical)
+        assert found is not None
+        assert TTestPower().power(found / deviation, n, level) == pytest.approx(0.8, abs=1e-4)
+        assert level_of(critical, n) == pytest.approx(level)
+
+
+@pytest.mark.parametrize("effect", [0.02, 0.1, 0.5, 0.8])
+@pytest.mark.parametrize("level", [0.05, 0.0026])
+def test_the_queries_needed_are_the_fewest_with_that_power_by_statsmodels(effect: float, level: float) -> None:
+    needed = queries_for(effect * 0.3, 0.3, level)
+    assert needed is not None
+    assert TTestPower().power(effect, needed, level) >= 0.8 > TTestPower().power(effect, needed - 1, level)
+
+
+@given(st.floats(1e-4, 10), st.floats(1e-4, 10), st.floats(1e-9, 0.5))
+def test_more_queries_are_never_needed_for_a_larger_difference(
+    difference: float, deviation: float, level: float
+) -> None:
+    fewer, more = queries_for(2 * difference, deviation, level), queries_for(difference, deviation, level)
+    assert more is None or (fewer is not None and 10 <= fewer <= more)
+
+
+def test_advice_that_cannot_be_given_is_none() -> None:
+    assert detectable_difference(0.0, 60, 2.0) is None
+    assert detectable_difference(float("nan"), 1, 2.0) is None
+    assert detectable_difference(0.3, 60, float("inf")) is None
+    assert queries_for(0.0, 0.3, 0.05) is None
+    assert queries_for(0.02, float("nan"), 0.05) is None
+    assert queries_for(0.02, 0.3, float("nan")) is None
+    assert queries_for(1e-9, 0.3, 0.05) is None
+    assert queries_for(5.0, 0.3, 0.05) == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"), [("max-t", "better"), ("wilcoxon", "better"), ("bootstrap", "better"), ("tukey", "better")]
+)
+def test_evidence_is_what_the_procedure_found(name: str, verdict: str) -> None:
+    differences = np.random.default_rng(0).normal(0.5, 1, (2, 60))
+    differences[1] -= differences[1].mean()
+    baseline = np.random.default_rng(1).random(60)
+    family = Family(np.vstack([baseline, baseline + differences]), np.array([[-1.0, 1, 0], [-1, 0, 1]]))
+    (inference,) = infer_by(name, [family], Procedure(flips=2000))
+    shown, open_ = (evidence_of(inference, row, 0.02) for row in (0, 1))
+    assert verdict_of(shown, 0.02) == verdict
+    assert verdict_of(open_, 0.02) == "cannot tell"
+    assert (shown.n, shown.differing) == (60, 60)
+    if name == "wilcoxon":
+        assert (shown.low, shown.detectable, shown.queries_needed) == (None, None, None)
+    else:
+        assert shown.low == inference.low[0]
+        assert shown.detectable == detectable_difference(
+            float(inference.deviation[0]), 60, float(inference.criticals[0])
+        )
+        assert shown.queries_needed is not None
+        assert shown.queries_needed > 60
