@@ -9,6 +9,7 @@ from typing import Any
 
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial.experiment import run_experiment
+from ragtrial.metric_parts import metric_part
 from ragtrial.metrics import parse_metric
 from ragtrial.report import Report
 from ragtrial.report_parts import (
@@ -21,7 +22,6 @@ from ragtrial.report_parts import (
     QueryScores,
     SettingPart,
 )
-from ragtrial.reporting import metric_part
 
 Values = Mapping[str, Sequence[float | None]]
 """By the name of a setting, its values of the primary metric, a query after the other."""

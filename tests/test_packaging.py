@@ -28,9 +28,7 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_the_wheel_has_every_module_all_of_a_page_and_the_marker_that_it_is_typed(
-    root: Path, wheel: Path
-) -> None:
+def test_the_wheel_has_every_module_all_of_a_page_and_the_marker_that_it_is_typed(root: Path, wheel: Path) -> None:
     source = root / "src"
     expected = {path.relative_to(source).as_posix() for path in (source / "ragtrial").rglob("*.py")}
     page = source / "ragtrial" / "views" / "page"

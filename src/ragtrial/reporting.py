@@ -13,16 +13,15 @@ import numpy as np
 from ragtrial.audit import audit_cautions
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
-from ragtrial.config.models import EvaluatorOptions
 from ragtrial.context_sizes import ContextSizes
 from ragtrial.environment import environment
-from ragtrial.evaluators import Evaluation, NoRelevant
+from ragtrial.evaluators import Evaluation
 from ragtrial.grading import GradedRankings, Unit
 from ragtrial.health import health_cautions
 from ragtrial.judging import Scored, WithinBudget
 from ragtrial.judgments import Bools
 from ragtrial.kept_parts import part_file, part_rows
-from ragtrial.metrics import Metric
+from ragtrial.metric_parts import metric_parts
 from ragtrial.options import Options
 from ragtrial.outcomes import FoundByPart
 from ragtrial.rankings import PADDING
@@ -40,7 +39,6 @@ from ragtrial.report_parts import (
     JudgmentPart,
     LatencyPart,
     MeanPart,
-    MetricPart,
     PassagePart,
     QueryPart,
     QueryScores,
@@ -51,13 +49,6 @@ from ragtrial.report_parts import (
 from ragtrial.retrievers.base import REACHING, Facts
 from ragtrial.setting import Setting, too_long_cautions, uncovered_cautions
 from ragtrial.storage.fingerprints import fingerprint
-
-_COUNTED = {
-    "relevant": "queries with at least one relevant document",
-    "gain": "queries with at least one document of a grade above 0",
-    "nothing": "all queries",
-    "order": "queries whose labels are an order, with at least one relevant document",
-}
 
 
 @dataclass(frozen=True)
@@ -386,24 +377,6 @@ def query_parts(labels: PromptQueries) -> list[QueryPart]:
         )
         for query in labels.queries
     ]
-
-
-def metric_parts(metrics: MetricChoice, options: EvaluatorOptions) -> dict[str, MetricPart]:
-    """What each of the metrics means, by name."""
-    rules = options.relevance_threshold, options.no_relevant, options.unit
-    return {str(metric): metric_part(metric, *rules) for metric in metrics.metrics}
-
-
-def metric_part(metric: Metric, threshold: int, no_relevant: NoRelevant, unit: Unit = "document") -> MetricPart:
-    """What a metric means and over which queries its mean is, where grades count as relevant from ``threshold`` on."""
-    definition = metric.definition
-    needs = _COUNTED[definition.needs].replace("document", "document" if unit == "document" else "passage")
-    if no_relevant == "zero" and definition.needs != "order":
-        needs = "all queries"
-    known = f" (relevant: grade {threshold} and above)" if definition.needs in ("relevant", "order") else ""
-    return MetricPart(
-        formula=definition.formula_of(unit), family=definition.family, counted=needs + known, source=definition.source
-    )
 
 
 def _as_written(value: Any, written: Any) -> Any:

@@ -15,6 +15,7 @@ from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.formats.content import is_read_once, name_of
 from ragtrial.judgments import Qrels, Run
 from ragtrial.matching.loading import in_order
+from ragtrial.metric_parts import metric_part
 from ragtrial.report import HITS_SHOWN, SCHEMA_VERSION, Report, new_run_id, write_folder
 from ragtrial.report_parts import (
     DatasetPart,
@@ -26,7 +27,6 @@ from ragtrial.report_parts import (
     SettingPart,
     WarningPart,
 )
-from ragtrial.reporting import metric_part
 from ragtrial.scoring import RunScores, Scoring
 from ragtrial.sources import Given, distinct, load_judgments, loaded_runs
 from ragtrial.storage.fingerprints import fingerprint

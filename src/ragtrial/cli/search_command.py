@@ -104,7 +104,7 @@ def _tell(terminal: Terminal, added: Added) -> None:
 
     judgments = [one for one in added.done if one.action != "query"]
     what = "new query" if added.is_new else "query"
-    total = "" if added.queries is None else f"; it has {counted(added.queries, 'query').replace('querys', 'queries')}"
+    total = "" if added.queries is None else f"; it has {counted(added.queries, 'query', 'queries')}"
     terminal.say(f"\n{added.file}: {what} {added.query!r}, {counted(len(judgments), 'judgment')} written{total}")
 
 

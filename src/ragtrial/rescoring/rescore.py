@@ -23,6 +23,7 @@ from ragtrial.evaluators import Evaluation
 from ragtrial.grading import DocumentLabels, GradedRankings, grade_codes
 from ragtrial.ground import Ground
 from ragtrial.judging import WithinBudget, evaluated, grade_chunks, within_budget
+from ragtrial.metric_parts import metric_parts
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import Caution, PromptQueries
 from ragtrial.report import Report, new_run_id
@@ -32,7 +33,6 @@ from ragtrial.reporting import (
     budget_part,
     context_parts,
     means,
-    metric_parts,
     passage_parts,
     query_parts,
     skipped_cautions,
@@ -150,6 +150,7 @@ class _Rescoring:
                 "parent": report.run_id,
                 "config": self._config.as_written,
                 "dataset": dataset,
+                "span_coverage": options.span_coverage if options.unit == "span" else None,
                 "primary_metric": str(self._metrics.primary),
                 "metrics": metric_parts(self._metrics, options),
                 "prompt": self._labels.prompt,

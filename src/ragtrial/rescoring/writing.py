@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrial.errors import Fault, InputError, RunError
+from ragtrial.kept_parts import FOLDER
 from ragtrial.report import Report, read_lines, write_folder, write_report
 from ragtrial.storage.presence import only_writer
 
@@ -27,6 +28,9 @@ def write_rescored(parent: Report, made: Report, target: str | Path | None) -> R
     """
     names = [query.id for query in made.queries]
     rankings = {setting.name: _rows(parent, setting.name, names) for setting in made.settings}
+    for path in sorted((parent.folder / "rankings" / FOLDER).glob("*.jsonl.gz")):
+        name = f"{FOLDER}/{path.name.removesuffix('.jsonl.gz')}"
+        rankings[name] = _rows(parent, name, names)
     texts = read_lines(parent.folder / "texts.jsonl.gz")
     copy = parent.folder / "config.yaml"
     text = copy.read_text(encoding="utf-8") if copy.is_file() else json.dumps(made.config, indent=1) + "\n"

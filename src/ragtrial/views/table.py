@@ -20,8 +20,8 @@ def header_line(report: Report, tag: str | None = None) -> str:
     data = report.dataset
     documents = "" if data.documents is None else f"{data.documents:,} documents, "
     tagged = "" if tag is None else f" with the tag {tag}"
-    again = "" if report.parent is None else f", the rankings of run {report.parent} scored again"
     queries = counted(data.queries, "query", "queries")
+    again = "" if report.parent is None else f", the rankings of run {report.parent} scored again"
     return f"{report.experiment}: {documents}{queries}{tagged}, run {report.run_id}{again}"
 
 
