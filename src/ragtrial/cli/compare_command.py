@@ -31,6 +31,7 @@ from ragtrial.cli.terminal import Terminal, common_options
 @click.option("--slices", is_flag=True, help="The same by tag, number of answers, length, and words in common.")
 @click.option("--axes", is_flag=True, help="What each parameter of a sweep does, and where two depend on each other.")
 @click.option("--costs", is_flag=True, help="Quality against latency, context and index size.")
+@click.option("--unjudged", is_flag=True, help="How far each difference could go if all hits were judged.")
 @click.option("--queries", is_flag=True, help="Queries won and lost by the first row, and those that none can answer.")
 @click.option("--query", metavar="ID", help="What the two settings of the first row found for one query, and why.")
 @gate_options
@@ -58,6 +59,7 @@ def command(
     axes: bool,
     costs: bool,
     queries: bool,
+    unjudged: bool,
 ) -> int:
     """Say which settings of one or more reports are better, by how much, and how sure one can be.
 
@@ -86,10 +88,10 @@ def command(
         contest = contest.limited_to(usual_metrics(contest.contenders[0].report))
     checks = gating.checks_of_contest(asked, contest, contest.baseline, terminal)
     aim = Aim(contest.baseline, margin, Procedure(1 - confidence, flips, seed), procedure)
-    wanted = Wanted(slices=slices, axes=axes, costs=costs, queries=queries, query=query)
+    wanted = Wanted(slices=slices, axes=axes, costs=costs, queries=queries, query=query, unjudged=unjudged)
     made = analyse(contest, aim, wanted)
     findings = gating.judged_contest(checks, gating.Compared(contest, aim, made))
-    say_analysis(terminal, made, everything=full)
+    say_analysis(terminal, made, wanted, everything=full)
     gating.tell(terminal, checks, findings)
     terminal.say_json({**made.model_dump(mode="json"), **gating.as_json(findings)})
     return findings.exit_code

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ragtrial.cli.terminal import Terminal
-from ragtrial.comparison.analysis import Analysis
+from ragtrial.comparison.analysis import Analysis, Wanted
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.records import Caution
 from ragtrial.views import comparison as view
 from ragtrial.views import effects, moves, slices, tradeoffs
 
 
-def say_analysis(terminal: Terminal, made: Analysis, *, everything: bool) -> None:
+def say_analysis(terminal: Terminal, made: Analysis, wanted: Wanted, *, everything: bool) -> None:
     """The verdicts first, then what was asked for beside them, and warnings on stderr."""
     if made.query is not None:
         terminal.say(moves.side_text(made.query, terminal.width))
@@ -29,6 +29,10 @@ def say_analysis(terminal: Terminal, made: Analysis, *, everything: bool) -> Non
         terminal.say(line)
     others = [name for name in made.metrics if name != made.primary_metric]
     terminal.table(view.descriptive_table(made, others, rows), after="\n")
+    if wanted.unjudged:
+        terminal.table(moves.unjudged_table(made.unjudged), texts=(0, 1), after="\n")
+        for line in moves.unjudged_reasons(made.unjudged):
+            terminal.say(line)
     _say_sections(terminal, made, everything=everything)
     warnings = [
         *made.warnings,

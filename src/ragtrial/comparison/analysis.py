@@ -17,6 +17,10 @@ from ragtrial.comparison.tradeoffs import TradeoffsPart, weigh_costs
 from ragtrial.comparison.unjudged import UnjudgedPart, unjudged_parts
 
 
+MOST_LOOKED_AT = 10_000
+"""Of how many queries, over all comparisons, unjudged hits are weighed unasked: 10,000 take some seconds."""
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What is looked into beside the comparison; ``query`` is the id of one to show side by side."""
@@ -26,6 +30,7 @@ class Wanted:
     costs: bool = False
     queries: bool = False
     query: str | None = None
+    unjudged: bool = False
 
 
 class Analysis(Comparison):
@@ -35,7 +40,8 @@ class Analysis(Comparison):
     """What the best setting may be expected to score; null where reports are compared name by name."""
 
     unjudged: list[UnjudgedPart]
-    """By the primary metric, of all comparisons, or of many those with the best setting."""
+    """By the primary metric, of all comparisons, or of many those with the best setting; of those that claim something
+    first, as long as there are no more than MOST_LOOKED_AT queries in them, or ``unjudged`` is wanted."""
 
     slices: SlicesPart | None = None
     axes: EffectsPart | None = None
@@ -52,11 +58,14 @@ def analyse(contest: Contest, aim: Aim, wanted: Wanted) -> Analysis:
     made = compare_settings(contest, aim)
     close = close_comparisons(made)
     pair = Pair(contest.place(close[0].baseline), contest.place(close[0].setting))
+    looked_at = sorted(close, key=lambda part: part.verdict in ("cannot tell", "identical", "too few differences"))
+    if not wanted.unjudged:
+        looked_at = looked_at[: max(1, MOST_LOOKED_AT // len(contest.queries))]
     by_name = aim.baseline in contest.report_names and aim.baseline not in contest.names
     return Analysis(
         **dict(made),
         selection=None if by_name else select_winner(contest, seed=aim.procedure.seed),
-        unjudged=unjudged_parts(contest, close, aim.margin),
+        unjudged=unjudged_parts(contest, looked_at, aim.margin),
         slices=compare_slices(contest, close, aim.procedure) if wanted.slices else None,
         axes=sweep_effects(contest, aim.procedure) if wanted.axes else None,
         costs=weigh_costs(contest) if wanted.costs else None,
