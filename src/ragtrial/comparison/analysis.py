@@ -16,7 +16,6 @@ from ragtrial.comparison.slices import compare_slices
 from ragtrial.comparison.tradeoffs import TradeoffsPart, weigh_costs
 from ragtrial.comparison.unjudged import UnjudgedPart, unjudged_parts
 
-
 MOST_LOOKED_AT = 10_000
 """Of how many queries, over all comparisons, unjudged hits are weighed unasked: 10,000 take some seconds."""
 
