@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 from hand_made import contest_between, contest_over, report_of, setting_of
 from ragtrial.comparison.analysis import Analysis, Wanted, analyse
 from ragtrial.comparison.comparing import Aim, compare_settings
-from ragtrial.comparison.contest import Contest
+from ragtrial.comparison.contest import Contest, contest_of
 from ragtrial.comparison.samples import Procedure
+from scored_runs import scored_report
 
 AIM = Aim(procedure=Procedure(flips=199))
 
@@ -29,22 +33,32 @@ def test_nothing_is_looked_into_that_was_not_asked_for() -> None:
     assert [getattr(made, name) for name in beside] == [None] * 6
 
 
-def test_each_part_is_there_where_it_is_asked_for() -> None:
-    assert analyse(contest(), AIM, Wanted(slices=True)).slices is not None
-    assert analyse(contest(), AIM, Wanted(costs=True)).costs is not None
-    queries = analyse(contest(), AIM, Wanted(queries=True))
-    assert queries.won_and_lost is not None
-    assert queries.shared_queries is not None
-    assert analyse(contest(), AIM, Wanted(axes=True)).axes is None  # no parameter was swept
+def ranked(folder: Path) -> Contest:
+    """The answer first with high, second with middle, third with low."""
+    runs = {"low": "x y a", "high": "a x y", "middle": "x a y"}
+    labels = {f"q{place}": {"a": 1} for place in range(12)}
+    report = scored_report(
+        folder, labels, {name: dict.fromkeys(labels, hits) for name, hits in runs.items()}, "--metrics", "rr@3"
+    )
+    return contest_of([report], ["rr@3"])
 
 
-def test_queries_are_won_and_lost_between_the_settings_of_the_first_row() -> None:
-    lost = analyse(contest(), AIM, Wanted(queries=True)).won_and_lost
-    assert lost is not None
-    assert (lost.baseline, lost.setting) == ("high", "middle")
-    won = analyse(contest(), Aim("low", procedure=AIM.procedure), Wanted(queries=True)).won_and_lost
-    assert won is not None
-    assert (won.baseline, won.setting) == ("low", "high")
+def test_each_part_is_there_where_it_is_asked_for(tmp_path: Path) -> None:
+    made = analyse(ranked(tmp_path), AIM, Wanted(slices=True, axes=True, costs=True, queries=True))
+    assert None not in (made.slices, made.costs, made.won_and_lost, made.shared_queries)
+    assert made.axes is None  # no parameter was swept
+    assert made.query is None
+
+
+@pytest.mark.parametrize(("baseline", "pair"), [(None, ("middle", "low")), ("low", ("low", "high"))])
+def test_queries_are_those_of_the_settings_of_the_first_row(
+    tmp_path: Path, baseline: str | None, pair: tuple[str, str]
+) -> None:
+    made = analyse(ranked(tmp_path), Aim(baseline, procedure=AIM.procedure), Wanted(queries=True, query="q3"))
+    assert made.won_and_lost is not None
+    assert made.query is not None
+    assert (made.won_and_lost.baseline, made.won_and_lost.setting) == pair
+    assert (made.query.baseline, made.query.setting) == pair
 
 
 def test_the_winner_is_the_best_of_all_whatever_the_baseline() -> None:
