@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,11 @@ def ranked(folder: Path) -> Contest:
     runs = {"low": "x y a", "high": "a x y", "middle": "x a y"}
     labels = {f"q{place}": {"a": 1} for place in range(12)}
     report = scored_report(
-        folder, labels, {name: dict.fromkeys(labels, hits) for name, hits in runs.items()}, "--metrics", "rr@3"
+        folder,
+        labels,
+        {name: dict.fromkeys(labels, hits) for name, hits in runs.items()},
+        "--metrics",
+        "rr@3,hit_rate@1",
     )
     return contest_of([report], ["rr@3"])
 
@@ -91,3 +96,18 @@ def test_unjudged_hits_are_counted_for_each_close_comparison() -> None:
         ("middle", "low"),
         ("high", "low"),
     ]
+
+
+@pytest.mark.parametrize("wanted", ["slices", "costs"])
+def test_only_what_is_asked_for_is_there(tmp_path: Path, wanted: str) -> None:
+    made = analyse(ranked(tmp_path), AIM, Wanted(**{wanted: True}))  # type: ignore[arg-type]
+    assert [name for name in ("slices", "costs") if getattr(made, name) is not None] == [wanted]
+
+
+def test_only_the_primary_metric_has_verdicts(tmp_path: Path) -> None:
+    contest = replace(ranked(tmp_path), metrics=("rr@3", "hit_rate@1"))
+    parts = analyse(contest, AIM, Wanted()).comparisons
+    assert {(part.metric, part.family, part.verdict is None) for part in parts} == {
+        ("rr@3", "primary", False),
+        ("hit_rate@1", "descriptive", True),
+    }

@@ -10,8 +10,10 @@ import pytest
 
 import ragtrial as package
 from contests import report_of
+from hand_made import contest_between
+from ragtrial.comparison.analysis import Wanted, analyse
+from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.comparison_parts import ComparisonPart
-from ragtrial.comparison.unjudged import UnjudgedPart
 from ragtrial.report import write_folder
 from ragtrial.views.comparison import advice_line, best_line, unjudged_lines, verdict_table
 from small_experiment import Outcome, ragtrial
@@ -36,7 +38,7 @@ def compare(capsys: Capture, *options: str) -> Outcome:
     return ragtrial(capsys, "compare", *options)
 
 
-# The critical value of 12 equal steps is sqrt(11/3) = 1.915, which 9 of them one way just reach; that of flips at 0 adds little.
+# The critical value of 12 equal steps is sqrt(11/3) = 1.915, which 9 of them one way just reach; 0 is far off.
 def test_the_text_of_a_small_comparison(small: Path, capsys: Capture) -> None:
     made = compare(capsys, "small", "--baseline", "old")
     assert made.code == 0
@@ -180,12 +182,9 @@ def test_of_very_many_settings_as_good_as_the_best_the_number_is_given() -> None
 
 @pytest.mark.parametrize(("count", "last"), [(4, "1 more verdict hangs"), (9, "6 more verdicts hang")])
 def test_of_many_verdicts_that_hang_on_unjudged_hits_the_first_are_shown(count: int, last: str) -> None:
-    fields = dict.fromkeys(UnjudgedPart.model_fields)
-    parts = [
-        UnjudgedPart.model_construct(**{**fields, "setting": f"s{place}", "baseline": "b", "sentence": "it hangs",
-                                        "hangs_on_unjudged": True})
-        for place in range(count)
-    ]  # fmt: skip
+    (one,) = analyse(contest_between({"b": HALF, "s": [0.9] * 12}), Aim("b"), Wanted()).unjudged
+    changes = {"sentence": "it hangs", "hangs_on_unjudged": True}
+    parts = [one.model_copy(update={**changes, "setting": f"s{place}"}) for place in range(count)]
     assert unjudged_lines(parts[:3]) == [f"s{place} against b: it hangs." for place in range(3)]
     assert unjudged_lines(parts)[2:] == [
         "s2 against b: it hangs.",

@@ -126,10 +126,8 @@ def test_of_equal_settings_all_are_as_good_as_the_best() -> None:
 
 def test_of_many_pairs_those_with_the_best_are_close_though_another_is_higher_on_fewer_queries() -> None:
     scores = shifted(0.1, 0.4, 0.3, 0.0, 0.05, 0.15)
-    easy = np.full(40, np.nan)
-    order = np.argsort(np.asarray(scores["c"], dtype=np.float64))
-    easy[order[-12:]] = 0.1
-    close = close_comparisons(compared({**scores, "easy": easy}))
+    scores["b"], scores["c"] = [0.9] * 28 + [0.5] * 12, [0.6] * 28 + [0.95] * 12
+    close = close_comparisons(compared({**scores, "easy": [None] * 28 + [0.1] * 12}))
     assert {part.baseline for part in close} == {"b"}
     assert {part.setting for part in close} == {"a", "c", "d", "e", "f", "easy"}
 
@@ -170,3 +168,10 @@ def test_unknown_baselines_and_procedures_are_refused_with_those_there_are() -> 
 @pytest.mark.parametrize(("share", "text"), [(0.95, "95%"), (1 - 0.05, "95%"), (0.9999, "99.99%"), (0.995, "99.5%")])
 def test_percentages_are_not_rounded_to_certainty(share: float, text: str) -> None:
     assert percent(share) == text
+
+
+def test_who_is_beaten_is_asked_by_the_same_procedure_whatever_the_baseline() -> None:
+    scores = shifted(0, 0.010, 0.007, 0.004, 0)
+    made = {way: compared(scores, None, way).not_worse_than_best for way in ("max-t", "bootstrap")}
+    assert made["max-t"] != made["bootstrap"]
+    assert {way: compared(scores, "a", way).not_worse_than_best for way in made} == made
