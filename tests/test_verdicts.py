@@ -72,7 +72,7 @@ def test_the_verdict_is_the_first_that_holds(
         (
             Evidence(60, 1, None, None, None, None),
             "too few differences",
-            "cannot tell: only 1 of 60 query differs, fewer than 10; no interval is given",
+            "cannot tell: only 1 of 60 queries differs, fewer than 10; no interval is given",
         ),
         (Evidence(60, 10, None, None, None, None), "cannot tell", "cannot tell"),
         (

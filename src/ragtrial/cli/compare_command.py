@@ -25,7 +25,7 @@ from ragtrial.cli.terminal import Terminal, common_options
 @click.option("--procedure", default="max-t", show_default=True, metavar="NAME",
               help="max-t, step-down, t-holm, bootstrap, wilcoxon, bh or tukey.")  # fmt: skip
 @click.option("--flips", type=click.IntRange(min=100), default=10_000, show_default=True, help="Random flips of signs.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the flips.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the flips.")
 @click.option("--common", is_flag=True, help="Compare the queries that have the same labels in all reports.")
 @click.option("--full", is_flag=True, help="Show all pairs, effects and queries, however many.")
 @click.option("--slices", is_flag=True, help="The same by tag, number of answers, length, and words in common.")
@@ -70,15 +70,18 @@ def command(
     from ragtrial.comparison.analysis import Wanted, analyse
     from ragtrial.comparison.comparing import Aim
     from ragtrial.comparison.contest import contest_of
-    from ragtrial.comparison.samples import Procedure
+    from ragtrial.comparison.request import checked_procedure
     from ragtrial.views.table import usual_metrics
 
+    if baseline is not None and all_pairs:
+        raise click.UsageError("--baseline and --all-pairs say two things; give one of them.")
+    flipping = checked_procedure(margin, confidence, flips, seed)
     named = None if metrics in (None, "all") else [name for name in str(metrics).split(",") if name.strip()]
     contest = contest_of(
         reports,
         named,
         primary=metric,
-        settings=settings or None,
+        settings=tuple(dict.fromkeys(settings)) or None,
         baseline=baseline,
         all_pairs=all_pairs,
         common=common,
@@ -87,7 +90,7 @@ def command(
     if metrics is None:
         contest = contest.limited_to(usual_metrics(contest.contenders[0].report))
     checks = gating.checks_of_contest(asked, contest, contest.baseline, terminal)
-    aim = Aim(contest.baseline, margin, Procedure(1 - confidence, flips, seed), procedure)
+    aim = Aim(contest.baseline, margin, flipping, procedure)
     wanted = Wanted(slices=slices, axes=axes, costs=costs, queries=queries, query=query, unjudged=unjudged)
     made = analyse(contest, aim, wanted)
     findings = gating.judged_contest(checks, gating.Compared(contest, aim, made))

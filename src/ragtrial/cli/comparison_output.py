@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragtrial.cli.terminal import Terminal
+from ragtrial.cli.terminal import Terminal, visible
 from ragtrial.comparison.analysis import Analysis, Wanted
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.records import Caution
@@ -17,16 +17,15 @@ def say_analysis(terminal: Terminal, made: Analysis, wanted: Wanted, *, everythi
         return
     primary = [part for part in made.comparisons if part.metric == made.primary_metric]
     rows = primary if everything else close_comparisons(made)
-    terminal.say(view.heading(made) + "\n")
+    terminal.say(visible(view.heading(made)) + "\n")
     table = view.verdict_table(made, rows)
     terminal.table(table, texts=(0, len(table[0]) - 1))
     terminal.say()
-    lines = [view.left_out_line(made, rows), view.best_line(made), made.selection.sentence if made.selection else ""]
-    lines += [
-        f"{part.setting} against {part.baseline}: {part.sentence}" for part in made.unjudged if part.hangs_on_unjudged
-    ]
+    lines = [view.left_out_line(made, rows), view.best_line(made)]
+    lines += [f"{made.selection.sentence}."] if made.selection else []
+    lines += view.unjudged_lines(made.unjudged)
     for line in filter(None, [*lines, view.advice_line(made), made.procedure.sentence]):
-        terminal.say(line)
+        terminal.say(visible(line))
     others = [name for name in made.metrics if name != made.primary_metric]
     terminal.table(view.descriptive_table(made, others, rows), after="\n")
     if wanted.unjudged:
@@ -34,6 +33,8 @@ def say_analysis(terminal: Terminal, made: Analysis, wanted: Wanted, *, everythi
         for line in moves.unjudged_reasons(made.unjudged):
             terminal.say(line)
     _say_sections(terminal, made, everything=everything)
+    if wanted.axes and made.axes is None:
+        terminal.say("\nNo axes: these settings are no sweep over the values of a parameter.")
     warnings = [
         *made.warnings,
         *(made.slices.warnings if made.slices else ()),

@@ -42,6 +42,11 @@ def write(text: str, stream: TextIO) -> None:
             raise RunError(Fault("standard output", message=message)) from error
 
 
+def visible(text: str) -> str:
+    """``text`` on one line, without characters that would steer the terminal."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
 def write_json(value: Any, stream: TextIO) -> None:
     """Print one JSON document, in whatever encoding ``stream`` has."""
     is_utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
@@ -92,6 +97,7 @@ class Terminal:
         """Print a header and rows, if any, after the text ``after``; the columns ``texts`` left, the others right."""
         if self.as_json or not rows:
             return
+        rows = [[visible(cell) for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for number, row in enumerate(rows):
             columns = enumerate(zip(row, widths, strict=True))

@@ -12,8 +12,8 @@ from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, Fam
 from ragtrial.comparison.contest import Contender, Contest, Pair, PairedScores
 from ragtrial.comparison.flips import takes_all
 from ragtrial.comparison.procedures import DEFAULT, FLIPPED, PROCEDURES, infer_by
-from ragtrial.comparison.samples import Family, Inference, Procedure
-from ragtrial.comparison.verdicts import evidence_of, sentence_of, verdict_of
+from ragtrial.comparison.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
+from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, verdict_of
 from ragtrial.grading import Scores
 from ragtrial.metrics import parse_metric
 from ragtrial.report_parts import WarningPart
@@ -49,17 +49,18 @@ def compare_settings(contest: Contest, aim: Aim) -> Comparison:
         if pairs is all_pairs
         else infer_by(aim.way, [_family(one, all_pairs) for one in best_by], aim.procedure)
     )
+    parts = [
+        part
+        for scores, inference in zip(scored, inferred, strict=True)
+        for part in _parts(contest, aim, scores, pairs, inference)
+    ]
     return Comparison(
-        comparisons=[
-            part
-            for scores, inference in zip(scored, inferred, strict=True)
-            for part in _parts(contest, aim, scores, pairs, inference)
-        ],
+        comparisons=parts,
         not_worse_than_best={
             scores.metric: _not_worse_than_best(contest, all_pairs, inference)
             for scores, inference in zip(best_by, of_all, strict=True)
         },
-        procedure=_procedure_part(contest, aim, len(pairs)),
+        procedure=_procedure_part(contest, aim, parts),
         primary_metric=contest.primary,
         metrics=list(contest.metrics),
         settings=list(contest.names),
@@ -68,16 +69,19 @@ def compare_settings(contest: Contest, aim: Aim) -> Comparison:
     )
 
 
+_NOTHING_TESTED = f"Nothing was tested: in no comparison do {LEAST_DIFFERENCES} queries differ."
+
+
 def close_comparisons(comparison: Comparison) -> Sequence[ComparisonPart]:
     """By the primary metric, largest difference first: all against a baseline, or of many pairs those with the best.
 
-    The best is the baseline of all of them.
+    The best is the baseline of all of them. Over no queries there is no difference: these come last.
     """
     rows = [part for part in comparison.comparisons if part.metric == comparison.primary_metric]
-    rows.sort(key=lambda part: -(part.difference or 0.0))
+    rows.sort(key=lambda part: math.inf if part.difference is None else -part.difference)
     if comparison.procedure.baseline or len(rows) <= MOST_PAIRS:
         return rows
-    best = max(rows, key=lambda part: part.mean_baseline or 0.0).baseline
+    (best,) = {part.baseline for part in rows} - {part.setting for part in rows}
     return [part for part in rows if part.baseline == best]
 
 
@@ -151,8 +155,10 @@ def judged_share(contender: Contender, metric: str) -> float | None:
     return None if known is None else known.mean
 
 
-def _procedure_part(contest: Contest, aim: Aim, comparisons: int) -> ProcedurePart:
+def _procedure_part(contest: Contest, aim: Aim, parts: Sequence[ComparisonPart]) -> ProcedurePart:
     procedure = aim.procedure
+    comparisons = sum(part.family == "primary" for part in parts)
+    tested = any(part.wins + part.losses >= LEAST_DIFFERENCES for part in parts)
     return ProcedurePart(
         name=aim.way,
         confidence=1 - procedure.level,
@@ -161,7 +167,7 @@ def _procedure_part(contest: Contest, aim: Aim, comparisons: int) -> ProcedurePa
         seed=procedure.seed,
         baseline=aim.baseline,
         comparisons=comparisons,
-        sentence=_procedure_sentence(aim, comparisons, len(contest.queries)),
+        sentence=_procedure_sentence(aim, comparisons, len(contest.queries)) if tested else _NOTHING_TESTED,
     )
 
 
@@ -172,7 +178,7 @@ def _procedure_sentence(aim: Aim, comparisons: int, queries: int) -> str:
     exact = takes_all(queries, procedure)
     drawn = f"All {2**queries:,} flips" if exact else f"{procedure.flips:,} random flips, seed {procedure.seed}"
     together = "the interval holds" if comparisons == 1 else f"all {comparisons:,} intervals of a metric hold together"
-    said = f"{aim.way}: {card.sentence} {drawn}; with probability {1 - procedure.level:.0%} {together}."
+    said = f"{aim.way}: {card.sentence} {drawn}; with probability {percent(1 - procedure.level)} {together}."
     return said if aim.way == DEFAULT else f"{said} {card.caveat}"
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
+from ragtrial.comparison.verdicts import percent
 from ragtrial.report_parts import Part, SettingPart
 
 Relation = Literal["<", "<=", ">", ">="]
@@ -178,7 +179,7 @@ def _baseline_finding(part: ComparisonPart, margin: float | None, confidence: fl
         return Finding(setting=part.setting, outcome=outcome, found=f"{found}; {differ}, too few for an interval")
     low, high = part.ci
     limit = 0.0 if margin is None else -margin
-    found += f", {confidence:.0%} interval {_beside(low, limit)} to {_beside(high, 0.0)}"
+    found += f", {percent(confidence)} interval {_beside(low, limit)} to {_beside(high, 0.0)}"
     if margin is None:
         outcome, said = ("failed", "worse") if high < 0 else ("passed", "not shown to be worse")
     else:

@@ -42,9 +42,7 @@ def compare(
 
     Raises InputError for reports that cannot be read or may not be compared, and for numbers out of range.
     """
-    _check("margin", margin, 0 <= margin < math.inf, "at least 0")
-    _check("confidence", confidence, 0.5 <= confidence <= 0.9999, "from 0.5 to 0.9999")
-    _check("flips", flips, flips >= 100, "at least 100")
+    flipping = checked_procedure(margin, confidence, flips, seed)
     contest = contest_of(
         reports,
         metrics,
@@ -55,7 +53,21 @@ def compare(
         common=common,
         directory=directory,
     )
-    return compare_settings(contest, Aim(contest.baseline, margin, Procedure(1 - confidence, flips, seed), procedure))
+    return compare_settings(contest, Aim(contest.baseline, margin, flipping, procedure))
+
+
+def checked_procedure(margin: float, confidence: float, flips: int, seed: int) -> Procedure:
+    """How sure one wants to be, and by how many flips. Raises ComparisonError for a number out of range."""
+    _check("margin", margin, 0 <= margin < math.inf, "a number from 0 on")
+    _check("confidence", confidence, 0.5 <= confidence <= 0.9999, "from 0.5 to 0.9999")
+    _check("flips", flips, flips >= 100, "at least 100")
+    _check("seed", seed, seed >= 0, "at least 0")
+    least = math.ceil(1 / (1 - confidence) - 1)
+    if flips < least:
+        raise ComparisonError(
+            f"{flips:,} flips never show a difference with confidence {confidence:g}; take {least:,} or more."
+        )
+    return Procedure(1 - confidence, flips, seed)
 
 
 def _check(name: str, value: float, fits: bool, expected: str) -> None:  # noqa: FBT001

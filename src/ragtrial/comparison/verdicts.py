@@ -74,7 +74,7 @@ def sentence_of(verdict: Verdict, evidence: Evidence, margin: float) -> str:
     if verdict == "too few differences":
         if evidence.n == 1:
             return "one query is no test: label more"
-        differ = "query differs" if evidence.differing == 1 else "queries differ"
+        differ = "queries differs" if evidence.differing == 1 else "queries differ"
         return (
             f"cannot tell: only {evidence.differing} of {evidence.n:,} {differ}, fewer than {LEAST_DIFFERENCES}; "
             "no interval is given"
@@ -92,15 +92,20 @@ def _advice(evidence: Evidence, margin: float) -> str:
     """What would be found with as many queries, and how many would find the margin, if that is more."""
     if evidence.detectable is None:
         return ""
-    found = f"; with {evidence.n:,} queries a difference of {_rounded(evidence.detectable)} would be found 4 times of 5"
+    found = f"; with {evidence.n:,} queries a difference of {rounded(evidence.detectable)} would be found 4 times of 5"
     if evidence.queries_needed is None or evidence.queries_needed <= evidence.n:
         return found
     return f"{found}, with {evidence.queries_needed:,} one of {margin:g}"
 
 
-def _rounded(difference: float) -> str:
+def rounded(difference: float) -> str:
     """Three decimals, or two digits where those would not show it."""
     return f"{difference:.3f}" if difference >= 0.001 else f"{difference:.2g}"
+
+
+def percent(share: float) -> str:
+    """``share`` of 1 as a percentage with as many digits as it has: 95%, 99.5%."""
+    return f"{100 * share:.6g}%"
 
 
 def level_of(critical: float, n: int) -> float:

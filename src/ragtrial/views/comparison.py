@@ -6,10 +6,16 @@ from collections.abc import Sequence
 from typing import Literal
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
+from ragtrial.comparison.unjudged import UnjudgedPart
+from ragtrial.comparison.verdicts import percent, rounded
 from ragtrial.errors import listed
 from ragtrial.views.table import counted
 
 MOST_NAMED = 6
+MOST_EQUAL = 20
+"""Of more settings that cannot be told from the best only the number is given."""
+
+MOST_UNJUDGED = 3
 
 
 def heading(comparison: Comparison) -> str:
@@ -21,7 +27,9 @@ def heading(comparison: Comparison) -> str:
         against = f"{other} {against}"
     settings, queries = len(comparison.settings), comparison.queries
     noun = "query" if queries == 1 else "queries"
-    return f"{counted(settings, 'setting')}, {queries:,} {noun}, {comparison.primary_metric}, {against}"
+    counts = {part.n for part in comparison.comparisons if part.metric == comparison.primary_metric}
+    count = f" ({next(iter(counts)):,} of them count)" if len(counts) == 1 and counts != {queries} else ""
+    return f"{counted(settings, 'setting')}, {queries:,} {noun}{count}, {comparison.primary_metric}, {against}"
 
 
 def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart]) -> list[list[str]]:
@@ -29,7 +37,7 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart]) -> lis
 
     Where all have one baseline it is a row of its own; else each row has what it is compared with, and its mean.
     """
-    interval = f"{comparison.procedure.confidence:.0%} interval"
+    interval = f"{percent(comparison.procedure.confidence)} interval"
     layout = _layout(rows)
     first = {"one": ["setting"], "names": ["setting", "baseline"], "pairs": ["setting", "against", "baseline"]}[layout]
     settles = f"n for {comparison.procedure.margin:g}"
@@ -75,12 +83,24 @@ def left_out_line(comparison: Comparison, shown: Sequence[ComparisonPart]) -> st
 
 
 def advice_line(comparison: Comparison) -> str:
-    """What the columns about queries mean."""
+    """What the columns about queries mean; nothing where they are empty."""
+    if all(part.detectable is None and part.queries_needed is None for part in comparison.comparisons):
+        return ""
     margin = comparison.procedure.margin
     return (
-        "detectable: the difference that as many queries find 4 times of 5, if it is there; "
-        f"n for {margin:g}: how many queries find one as large as the margin."
+        "detectable: a true difference of this size would be found 4 times of 5 with these n queries; "
+        f"n for {margin:g}: how many queries would find one of {margin:g}, the margin, as often (enough: n would)."
     )
+
+
+def unjudged_lines(parts: Sequence[UnjudgedPart]) -> list[str]:
+    """Which verdicts might be others, had somebody judged more hits; of many the first and the number of the rest."""
+    lines = [f"{part.setting} against {part.baseline}: {part.sentence}." for part in parts if part.hangs_on_unjudged]
+    rest = len(lines) - MOST_UNJUDGED
+    if rest > 0:
+        verdicts = "1 more verdict hangs" if rest == 1 else f"{rest:,} more verdicts hang"
+        lines[MOST_UNJUDGED:] = [f"{verdicts} on hits nobody judged (--json shows all)."]
+    return lines
 
 
 def best_line(comparison: Comparison) -> str:
@@ -92,12 +112,12 @@ def best_line(comparison: Comparison) -> str:
         return f"No setting is shown to be worse than another {by}."
     if len(names) == 1:
         return f"The best {by}: {names[0]}."
-    if len(names) > max(MOST_NAMED, len(worse)):
+    if len(names) > max(MOST_NAMED, min(len(worse), MOST_EQUAL)):
         return (
             f"Shown to be worse than another {by}: {listed(worse, MOST_NAMED)}. "
             f"The other {len(names):,} cannot be told from the best."
         )
-    return f"Not to be told from the best {by}: {', '.join(names)}."
+    return f"Cannot be told from the best {by}: {', '.join(names)}."
 
 
 def descriptive_table(
@@ -116,7 +136,8 @@ def descriptive_table(
 
 
 def _cells(part: ComparisonPart) -> list[str]:
-    interval = "-" if part.ci is None else f"{part.ci[0]:+.4f} {part.ci[1]:+.4f}"
+    interval = "-" if part.ci is None else f"{_signed(part.ci[0])} {_signed(part.ci[1])}"
+    needed, enough = part.queries_needed, part.queries_needed is not None and part.queries_needed <= part.n
     return [
         _score(part.mean),
         _signed(part.difference),
@@ -126,8 +147,8 @@ def _cells(part: ComparisonPart) -> list[str]:
         f"{part.ties:,}",
         f"{part.losses:,}",
         f"{part.n:,}",
-        "-" if part.detectable is None else f"{part.detectable:.3f}",
-        "-" if part.queries_needed is None else f"{part.queries_needed:,}",
+        "-" if part.detectable is None else rounded(part.detectable),
+        "-" if needed is None else "enough" if enough else f"{needed:,}",
         str(part.verdict) if part.verdict == "cannot tell" else part.sentence,
     ]
 
@@ -137,8 +158,9 @@ def _score(value: float | None) -> str:
 
 
 def _signed(value: float | None) -> str:
-    return "-" if value is None else f"{value + 0.0:+.4f}"
+    """Four decimals, and never -0.0000."""
+    return "-" if value is None else f"{round(value, 4) + 0.0:+.4f}"
 
 
 def _probability(p: float) -> str:
-    return f"{p:.4f}" if p < 0.1 else f"{p:.2f}"
+    return "<0.0001" if p < 0.00005 else f"{p:.4f}" if p < 0.1 else f"{p:.2f}"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.findings import Findings
+from ragtrial.comparison.verdicts import percent
 from ragtrial.report_parts import MeanPart
 from ragtrial.views.comparison import best_line, left_out_line
 from ragtrial.views.gates import expected_told, gate_line, metric_names, summary
@@ -55,7 +56,7 @@ def _comparison_rows(
     """A header and a row for each comparison; a baseline that all share is a row of its own."""
     shared = len({part.baseline for part in parts}) == 1
     gates = bool(findings.gates)
-    interval = f"{comparison.procedure.confidence:.0%} interval"
+    interval = f"{percent(comparison.procedure.confidence)} interval"
     head = [
         "setting",
         *([] if shared else ["against"]),
@@ -177,8 +178,8 @@ def _score(value: float | None) -> str:
 
 
 def _signed(value: float | None) -> str:
-    return "" if value is None else f"{value + 0.0:+.4f}"
+    return "" if value is None else f"{round(value, 4) + 0.0:+.4f}"
 
 
 def _interval(part: ComparisonPart) -> str:
-    return "" if part.ci is None else f"{part.ci[0]:+.4f} to {part.ci[1]:+.4f}"
+    return "" if part.ci is None else f"{_signed(part.ci[0])} to {_signed(part.ci[1])}"

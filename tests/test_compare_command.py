@@ -1,0 +1,192 @@
+"""`ragtrial compare`, as a reader, a program and Python code meet it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ragtrial as package
+from contests import report_of
+from hand_made import contest_between
+from ragtrial.comparison.analysis import Wanted, analyse
+from ragtrial.comparison.comparing import Aim
+from ragtrial.comparison.comparison_parts import ComparisonPart
+from ragtrial.report import write_folder
+from ragtrial.views.comparison import advice_line, best_line, unjudged_lines, verdict_table
+from small_experiment import Outcome, ragtrial
+
+Capture = pytest.CaptureFixture[str]
+
+FIELDS = ["metric", "family", "baseline", "setting", "mean_baseline", "mean", "difference", "ci", "p", "p_corrected",
+          "wins", "ties", "losses", "effect_size", "n", "verdict", "detectable", "queries_needed"]  # fmt: skip
+
+HALF = [0.5] * 12
+VALUES = {"old": HALF, "new": [0.75, 0.7] * 6, "same": list(HALF), "few": [1.0, *HALF[1:]]}
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_folder(report_of(VALUES), tmp_path / "small", {}, [], "")
+    return tmp_path
+
+
+def compare(capsys: Capture, *options: str) -> Outcome:
+    return ragtrial(capsys, "compare", *options)
+
+
+# The critical value of 12 equal steps is sqrt(11/3) = 1.915, which 9 of them one way just reach; 0 is far off.
+def test_the_text_of_a_small_comparison(small: Path, capsys: Capture) -> None:
+    made = compare(capsys, "small", "--baseline", "old")
+    assert made.code == 0
+    assert made.err == ""
+    assert (
+        made.out
+        == (
+            "4 settings, 12 queries, ndcg@3, against old\n"
+            "\n"
+            "setting    mean  difference     95% interval       p  "
+            "won  tied  lost   n  detectable  n for 0.02  verdict\n"
+            "new      0.7250     +0.2250  +0.2105 +0.2395  0.0005   12     0     0  12       0.021          14  "
+            "better\n"
+            "few      0.5417     +0.0417                -       -    1    11     0  12           -           -  "
+            "cannot tell: only 1 of 12 queries differs, fewer than 10; no interval is given\n"
+            f"old      0.5000{'':84}(baseline)\n"
+            "same     0.5000     +0.0000                -       -    0    12     0  12           -           -  "
+            "identical for each of 12 queries\n"
+        )
+        + made.out[made.out.index("\nThe best by") :]
+    )
+    assert made.out.splitlines()[8:] == [
+        "The best by ndcg@3, all pairs compared: new.",
+        "new has 0.7250 on the queries that it was chosen by; the best setting, chosen on other queries, may be "
+        "expected to have 0.7250 (it is new in 100% of draws).",
+        "detectable: a true difference of this size would be found 4 times of 5 with these n queries; n for 0.02: "
+        "how many queries would find one of 0.02, the margin, as often (enough: n would).",
+        "max-t: Studentised sign flips, the same for all comparisons; p and simultaneous intervals from their maxima. "
+        "All 4,096 flips; with probability 95% all 3 intervals of a metric hold together.",
+    ]
+
+
+def test_the_json_has_the_documented_fields_and_the_finding(small: Path, capsys: Capture) -> None:
+    made = json.loads(compare(capsys, "small", "--json").out)
+    assert all(set(FIELDS) <= set(part) for part in made["comparisons"])
+    assert [name for name in made["comparisons"][0] if name in FIELDS] == FIELDS
+    assert set(ComparisonPart.model_fields) - set(FIELDS) == {"sentence", "judged_baseline", "judged"}
+    assert made["not_worse_than_best"] == {"ndcg@3": ["new"]}
+    assert made["procedure"]["seed"] == 0
+    assert made["procedure"]["baseline"] is None
+
+
+def test_python_says_what_the_command_says(small: Path, capsys: Capture) -> None:
+    options = ["--baseline", "old", "--flips", "500", "--seed", "7", "--confidence", "0.9", "--margin", "0.1"]
+    told = json.loads(compare(capsys, "small", *options, "--procedure", "step-down", "--json").out)
+    made = package.compare(
+        "small", baseline="old", flips=500, seed=7, confidence=0.9, margin=0.1, procedure="step-down"
+    ).model_dump(mode="json")
+    assert {name: told[name] for name in made} == made
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--margin", "nan"], "margin is nan; it must be a number from 0 on."),
+        (["--margin", "inf"], "margin is inf; it must be a number from 0 on."),
+        (["--confidence", "nan"], "confidence is nan; it must be from 0.5 to 0.9999."),
+        (["--confidence", "0.4"], "0.4 is not in the range 0.5<=x<=0.9999"),
+        (["--flips", "10"], "10 is not in the range x>=100"),
+        (["--seed", "-1"], "-1 is not in the range x>=0"),
+        (["--confidence", "0.9999", "--flips", "100"], "100 flips never show a difference with confidence 0.9999; "
+         "take 10,000 or more."),
+        (["--baseline", "old", "--all-pairs"], "--baseline and --all-pairs say two things; give one of them."),
+        (["--procedure", "tuckey"], "no procedure is called 'tuckey'. Did you mean 'tukey'?"),
+        (["--baseline", "z"], "'z'"),
+        (["--metric", "nope"], "'nope'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_refused_in_one_line(
+    small: Path, capsys: Capture, options: list[str], said: str
+) -> None:
+    made = compare(capsys, "small", *options)
+    assert made.code == 2
+    assert made.out == ""
+    assert said in made.err
+    assert len(made.err.splitlines()) == 1
+
+
+def test_a_setting_that_is_not_there_is_named_once(small: Path, capsys: Capture) -> None:
+    made = compare(capsys, "small", "--setting", "nope", "--setting", "nope")
+    assert (made.code, len(made.err.splitlines())) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "number", [{"seed": -1}, {"margin": float("nan")}, {"flips": 100, "confidence": 0.9999}, {"confidence": 1.0}]
+)
+def test_python_refuses_the_same_numbers(small: Path, number: dict[str, float]) -> None:
+    with pytest.raises(package.errors.InputError):
+        package.compare("small", **number)  # type: ignore[arg-type]
+
+
+def test_names_cannot_steer_the_terminal_or_break_the_table(small: Path, capsys: Capture) -> None:
+    values = {"\x1b[2Jgone": HALF, "two\nlines": [one - 0.2 - place / 100 for place, one in enumerate(HALF)]}
+    write_folder(report_of(values), small / "hostile", {}, [], "")
+    made = compare(capsys, "hostile")
+    assert "\x1b" not in made.out
+    assert "two\N{REPLACEMENT CHARACTER}lines" in made.out
+    assert "The best by ndcg@3, all pairs compared: \N{REPLACEMENT CHARACTER}[2Jgone." in made.out
+
+
+def test_one_query_is_no_test_and_nothing_is_said_of_probabilities(small: Path, capsys: Capture) -> None:
+    write_folder(report_of({"a": [1.0], "b": [0.5]}), small / "one", {}, [], "")
+    made = compare(capsys, "one")
+    assert "2 settings, 1 query, ndcg@3" in made.out
+    assert "one query is no test: label more" in made.out
+    assert "probability" not in made.out
+    assert "detectable:" not in made.out
+
+
+def test_queries_that_do_not_count_are_told(small: Path, capsys: Capture) -> None:
+    write_folder(report_of({"a": [*HALF, None], "b": [0.6] * 12 + [None]}), small / "skipped", {}, [], "")
+    assert compare(capsys, "skipped").out.startswith("2 settings, 13 queries (12 of them count), ndcg@3, all pairs\n")
+
+
+def test_a_sweep_that_is_none_is_told_where_its_axes_are_asked_for(small: Path, capsys: Capture) -> None:
+    assert "No axes: these settings are no sweep" in compare(capsys, "small", "--axes").out
+    assert "No axes" not in compare(capsys, "small").out
+
+
+def test_numbers_are_never_minus_nought_and_p_is_never_nought(small: Path) -> None:
+    steps = np.linspace(0.4, 0.6, 60)
+    report = report_of({"a": list(steps), "b": list(steps - 1e-6 * steps)})
+    made = package.compare(report, baseline="a", procedure="t-holm")
+    (row,) = [row for row in verdict_table(made, made.comparisons) if row[0] == "b"]
+    assert row[2:5] == ["+0.0000", "+0.0000 +0.0000", "<0.0001"]
+    assert row[10] == "enough"
+    assert "enough" in advice_line(made)
+
+
+def test_of_very_many_settings_as_good_as_the_best_the_number_is_given() -> None:
+    made = package.compare(report_of({"good": [0.9] * 12, "bad": [n / 99 for n in range(12)]}))
+    names = [f"s{place}" for place in range(60)]
+    many = made.model_copy(update={"settings": names, "not_worse_than_best": {"ndcg@3": names[:25]}})
+    assert best_line(many) == (
+        "Shown to be worse than another by ndcg@3, all pairs compared: s25, s26, s27, s28, s29, s30, and 29 more. "
+        "The other 25 cannot be told from the best."
+    )
+    fewer = many.model_copy(update={"not_worse_than_best": {"ndcg@3": names[:3]}})
+    assert best_line(fewer) == "Cannot be told from the best by ndcg@3, all pairs compared: s0, s1, s2."
+
+
+@pytest.mark.parametrize(("count", "last"), [(4, "1 more verdict hangs"), (9, "6 more verdicts hang")])
+def test_of_many_verdicts_that_hang_on_unjudged_hits_the_first_are_shown(count: int, last: str) -> None:
+    (one,) = analyse(contest_between({"b": HALF, "s": [0.9] * 12}), Aim("b"), Wanted()).unjudged
+    changes = {"sentence": "it hangs", "hangs_on_unjudged": True}
+    parts = [one.model_copy(update={**changes, "setting": f"s{place}"}) for place in range(count)]
+    assert unjudged_lines(parts[:3]) == [f"s{place} against b: it hangs." for place in range(3)]
+    assert unjudged_lines(parts)[2:] == [
+        "s2 against b: it hangs.",
+        f"{last} on hits nobody judged (--json shows all).",
+    ]

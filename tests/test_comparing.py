@@ -1,0 +1,177 @@
+"""Comparisons of small contests, against scipy, by hand, and where the truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy import stats
+
+from hand_made import METRIC, Values, contest_between
+from ragtrial.comparison.comparing import Aim, close_comparisons, compare_settings
+from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
+from ragtrial.comparison.procedures import PROCEDURES
+from ragtrial.comparison.samples import Procedure
+from ragtrial.comparison.verdicts import percent
+from ragtrial.errors import ComparisonError, ReportError
+
+QUICK = Procedure(flips=999)
+
+
+def compared(scores: dict[str, Values], baseline: str | None = None, way: str = "max-t") -> Comparison:
+    return compare_settings(contest_between(scores), Aim(baseline, procedure=QUICK, way=way))
+
+
+def shifted(*shifts: float, n: int = 40) -> dict[str, Values]:
+    """Settings a, b, ... whose true means differ by ``shifts``, far more than chance does."""
+    random = np.random.default_rng(5)
+    base = random.uniform(0.3, 0.5, n)
+    return {chr(97 + place): base + shift + random.normal(0, 0.02, n) for place, shift in enumerate(shifts)}
+
+
+def only(comparison: Comparison) -> ComparisonPart:
+    (part,) = comparison.comparisons
+    return part
+
+
+def test_a_comparison_worked_by_hand() -> None:
+    part = only(compared({"old": [0.5, 0.5, 0.5, None], "new": [1.0, 0.25, 0.5, 1.0]}, "old"))
+    assert (part.baseline, part.setting, part.n) == ("old", "new", 3)
+    assert (part.wins, part.ties, part.losses) == (1, 1, 1)
+    assert part.mean_baseline == pytest.approx(0.5)
+    assert part.mean == pytest.approx(1.75 / 3)
+    assert part.difference == pytest.approx(0.25 / 3)
+    # differences 1/2, -1/4 and 0 have the mean 1/12 and the variance (25 + 16 + 1) / 144 / 2
+    assert part.effect_size == pytest.approx((1 / 12) / np.sqrt(42 / 288))
+    assert (part.ci, part.p, part.p_corrected, part.verdict) == (None, None, None, "too few differences")
+
+
+def test_t_holm_has_the_p_of_scipy_and_the_effect_size_is_t_over_root_n() -> None:
+    scores = {name: np.asarray(values, dtype=np.float64) for name, values in shifted(0, 0.01, 0.0).items()}
+    for part in compared(dict(scores), "a", "t-holm").comparisons:
+        expected = stats.ttest_rel(scores[part.setting], scores["a"])
+        assert part.p == pytest.approx(expected.pvalue)
+        assert part.effect_size == pytest.approx(expected.statistic / np.sqrt(40))
+
+
+def test_one_comparison_by_flips_has_the_p_of_a_permutation_test_of_scipy() -> None:
+    differences = np.array([3, -1, 4, 1, -5, 9, 2, 6, 5, -3, 5, 8]) / 20
+    part = only(
+        compare_settings(
+            contest_between({"a": np.zeros(12), "b": differences}), Aim("a", procedure=Procedure(flips=5000))
+        )
+    )
+    expected = stats.permutation_test(
+        (differences, np.zeros(12)),
+        lambda x, y: np.mean(x - y),
+        permutation_type="samples",
+        n_resamples=np.inf,
+    )
+    assert part.p == pytest.approx(expected.pvalue)
+
+
+@pytest.mark.parametrize(("baseline", "size"), [(None, 6), ("c", 3)])
+def test_the_family_is_all_pairs_or_all_others_against_the_baseline(baseline: str | None, size: int) -> None:
+    made = compared(shifted(0, 0.1, 0.2, 0.3), baseline)
+    assert len(made.comparisons) == made.procedure.comparisons == size
+
+
+def test_the_interval_is_wider_in_a_larger_family() -> None:
+    scores = shifted(0, 0.0, 0.0, 0.0, 0.0)
+    alone = only(compared({"a": scores["a"], "b": scores["b"]}, "a"))
+    among = compared(scores, "a").comparisons[0]
+    assert among.setting == "b"
+    assert alone.ci is not None
+    assert among.ci is not None
+    assert among.ci[0] < alone.ci[0] < alone.ci[1] < among.ci[1]
+
+
+def test_of_all_pairs_the_higher_mean_is_the_baseline() -> None:
+    parts = compared(shifted(0.1, 0.3, 0, 0.2)).comparisons
+    assert {(part.baseline, part.setting) for part in parts} == {
+        ("b", "a"), ("b", "c"), ("b", "d"), ("d", "a"), ("d", "c"), ("a", "c")
+    }  # fmt: skip
+    assert all(part.difference is not None and part.difference < 0 for part in parts)
+
+
+def test_a_baseline_stays_the_baseline_whatever_its_mean() -> None:
+    assert [(part.setting, part.verdict) for part in compared(shifted(0.1, 0.3, 0), "a").comparisons] == [
+        ("b", "better"),
+        ("c", "worse"),
+    ]
+
+
+@pytest.mark.parametrize("way", PROCEDURES)
+@pytest.mark.parametrize("baseline", [None, "a", "c"])
+def test_not_worse_than_the_best_are_those_that_none_beats(way: str, baseline: str | None) -> None:
+    scores = shifted(0, 0.3, 0.2)
+    scores["twin"] = scores["b"]
+    assert compared(scores, baseline, way).not_worse_than_best == {METRIC: ["b", "twin"]}
+
+
+def test_the_setting_with_the_highest_mean_is_never_beaten() -> None:
+    random = np.random.default_rng(3)
+    for _ in range(20):
+        scores: dict[str, npt.NDArray[np.float64]] = {name: random.beta(1, 1.5, 30) for name in "abcd"}
+        best = max(scores, key=lambda name: scores[name].mean())
+        assert best in compared(dict(scores)).not_worse_than_best[METRIC]
+
+
+def test_of_equal_settings_all_are_as_good_as_the_best() -> None:
+    values = list(np.linspace(0, 1, 30))
+    made = compared({"a": values, "b": values, "c": values})
+    assert made.not_worse_than_best == {METRIC: ["a", "b", "c"]}
+    assert {part.verdict for part in made.comparisons} == {"identical"}
+
+
+def test_of_many_pairs_those_with_the_best_are_close_though_another_is_higher_on_fewer_queries() -> None:
+    scores = shifted(0.1, 0.4, 0.3, 0.0, 0.05, 0.15)
+    scores["b"], scores["c"] = [0.9] * 28 + [0.5] * 12, [0.6] * 28 + [0.95] * 12
+    close = close_comparisons(compared({**scores, "easy": [None] * 28 + [0.1] * 12}))
+    assert {part.baseline for part in close} == {"b"}
+    assert {part.setting for part in close} == {"a", "c", "d", "e", "f", "easy"}
+
+
+def test_of_few_pairs_all_are_close_largest_difference_first_and_unknown_ones_last() -> None:
+    close = close_comparisons(compared({**shifted(0, 0.2), "none": np.full(40, np.nan)}))
+    assert [(part.baseline, part.setting) for part in close] == [("b", "a"), ("a", "none"), ("b", "none")]
+    assert [part.difference is None for part in close] == [False, True, True]
+
+
+def test_the_sentence_of_the_procedure_says_what_was_drawn_and_how_sure_it_is() -> None:
+    assert compared(shifted(0, 0.1, 0.2)).procedure.sentence == (
+        "max-t: Studentised sign flips, the same for all comparisons; p and simultaneous intervals from their maxima. "
+        "999 random flips, seed 0; with probability 95% all 3 intervals of a metric hold together."
+    )
+    small = contest_between({"a": np.zeros(12), "b": np.linspace(0.1, 0.3, 12)})
+    made = compare_settings(small, Aim(procedure=Procedure(0.001, 5000, 1)))
+    assert made.procedure.sentence.endswith("All 4,096 flips; with probability 99.9% the interval holds.")
+
+
+def test_where_nothing_is_tested_the_procedure_says_so() -> None:
+    sentence = compared({"a": [1.0], "b": [0.5]}).procedure.sentence
+    assert sentence == "Nothing was tested: in no comparison do 10 queries differ."
+
+
+def test_the_caveat_stands_beside_every_other_procedure() -> None:
+    for way, card in PROCEDURES.items():
+        assert (card.caveat in compared(shifted(0, 0.1), way=way).procedure.sentence) == (way != "max-t")
+
+
+def test_unknown_baselines_and_procedures_are_refused_with_those_there_are() -> None:
+    with pytest.raises(ComparisonError, match="a, b"):
+        compared(shifted(0, 0.1), "z")
+    with pytest.raises(ReportError, match=r"no procedure is called 'tuckey'\. Did you mean 'tukey'\? There are:"):
+        compared(shifted(0, 0.1), way="tuckey")
+
+
+@pytest.mark.parametrize(("share", "text"), [(0.95, "95%"), (1 - 0.05, "95%"), (0.9999, "99.99%"), (0.995, "99.5%")])
+def test_percentages_are_not_rounded_to_certainty(share: float, text: str) -> None:
+    assert percent(share) == text
+
+
+def test_who_is_beaten_is_asked_by_the_same_procedure_whatever_the_baseline() -> None:
+    scores = shifted(0, 0.010, 0.007, 0.004, 0)
+    made = {way: compared(scores, None, way).not_worse_than_best for way in ("max-t", "bootstrap")}
+    assert made["max-t"] != made["bootstrap"]
+    assert {way: compared(scores, "a", way).not_worse_than_best for way in made} == made
