@@ -40,7 +40,7 @@ def test_the_program_and_the_command_of_the_page_print_what_it_shows(root: Path,
         assert _NUMBER.sub("#", printed) == _NUMBER.sub("#", block["shown"])
         # Chroma's graph is another one each time it is built.
         scores = [[float(score) for score in _NUMBER.findall(text)] for text in (printed, block["shown"])]
-        assert scores[0] == pytest.approx(scores[1], abs=0.05)
+        assert scores[0] == pytest.approx(scores[1], abs=0.1)
     (report,) = (tmp_path / "results" / "chroma-collection").glob("*/report.json")
     settings = {one["name"]: one for one in json.loads(report.read_text(encoding="utf-8"))["settings"]}
     facts = settings["production"]["facts"]

@@ -48,7 +48,7 @@ def test_kills_leave_something_to_go_on_with(kills: dict[str, Any]) -> None:
     """The test of the test: runs were inside of their work when they were killed."""
     assert any(kill["half_made"] for kill in kills.values())
     later = STAGES[STAGES.index("index") :]
-    assert min(kills[stage]["cached"] for stage in later) >= kills["chunks"]["cached"] == 0
+    assert min(kills[stage]["cached"] for stage in later) > kills["chunks"]["cached"]
     assert kills["report"]["cached"] > 300
 
 
