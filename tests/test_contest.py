@@ -366,8 +366,8 @@ def test_one_query_is_compared_without_a_test() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"margin": -0.1}, "margin is -0.1; it must be at least 0."),
-        ({"margin": math.nan}, "margin is nan; it must be at least 0."),
+        ({"margin": -0.1}, "margin is -0.1; it must be a number from 0 on."),
+        ({"margin": math.nan}, "margin is nan; it must be a number from 0 on."),
         ({"confidence": 95}, "confidence is 95; it must be from 0.5 to 0.9999."),
         ({"flips": 0}, "flips is 0; it must be at least 100."),
     ],
