@@ -278,8 +278,8 @@ def test_queries_that_a_setting_skipped_count_in_none_of_its_comparisons_and_tha
     first = report.settings[0].model_copy(update={"queries": skipped})
     contest = contest_of([report.model_copy(update={"settings": [first, report.settings[1]]})])
     assert [(caution.code, caution.message) for caution in contest.cautions] == [
-        ("queries-left-out", "a: 1 of 3 queries could not be answered and are left out of every comparison with it "
-         "('q2'); they may be the harder ones.")
+        ("queries-left-out", "a: 1 of 3 queries could not be answered and is left out of every comparison with it "
+         "('q2'); it may be a harder one.")
     ]  # fmt: skip
     assert compare(report.model_copy(update={"settings": [first, report.settings[1]]})).comparisons[0].n == 2
     both = first.model_copy(update={"queries": [
@@ -288,7 +288,7 @@ def test_queries_that_a_setting_skipped_count_in_none_of_its_comparisons_and_tha
     mixed = contest_of([report.model_copy(update={"settings": [both, report.settings[1]]})])
     assert "a: 2 of 3 queries have no ndcg@3 and are left out" in mixed.cautions[0].message
     unskipped = contest_of([report])
-    assert "1 of 3 queries have no ndcg@3 and are left out" in unskipped.cautions[0].message
+    assert "1 of 3 queries has no ndcg@3 and is left out" in unskipped.cautions[0].message
 
 
 # metrics

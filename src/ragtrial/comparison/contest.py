@@ -270,12 +270,19 @@ def _left_out(contest: Contest, known: npt.NDArray[np.bool_]) -> Iterator[Cautio
             continue
         skipped = {query.id for query in contender.setting.queries if query.skipped}
         names = [query.id for query, lacks in zip(contest.queries, lacking, strict=True) if lacks]
-        why = "could not be answered" if skipped.issuperset(names) else f"have no {contest.primary}"
+        one = len(names) == 1
+        why = (
+            "could not be answered" if skipped.issuperset(names) else f"{'has' if one else 'have'} no {contest.primary}"
+        )
         yield Caution(
             "queries-left-out",
-            f"{contender.name}: {len(names):,} of {int(anywhere.sum()):,} queries {why} and are left out of every "
-            f"comparison with it ({listed(map(repr, names), 3)}); they may be the harder ones.",
+            f"{contender.name}: {len(names):,} of {int(anywhere.sum()):,} queries {why} and "
+            f"{'is' if one else 'are'} left out of every comparison with it ({listed(map(repr, names), 3)}); {_perhaps_harder(len(names))}.",
         )
+
+
+def _perhaps_harder(count: int) -> str:
+    return "it may be a harder one" if count == 1 else "they may be the harder ones"
 
 
 def _without_partner(contest: Contest) -> Iterator[Caution]:
