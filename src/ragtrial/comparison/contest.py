@@ -277,7 +277,8 @@ def _left_out(contest: Contest, known: npt.NDArray[np.bool_]) -> Iterator[Cautio
         yield Caution(
             "queries-left-out",
             f"{contender.name}: {len(names):,} of {int(anywhere.sum()):,} queries {why} and "
-            f"{'is' if one else 'are'} left out of every comparison with it ({listed(map(repr, names), 3)}); {_perhaps_harder(len(names))}.",
+            f"{'is' if one else 'are'} left out of every comparison with it "
+            f"({listed(map(repr, names), 3)}); {_perhaps_harder(len(names))}.",
         )
 
 
