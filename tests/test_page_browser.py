@@ -209,3 +209,12 @@ def test_a_report_without_texts_shows_what_it_has(browser: Browser, file: Path, 
     assert seen.page.locator("#detail .passage").count() == 0
     assert seen.console == []
     seen.page.context.close()
+
+
+@pytest.mark.parametrize("option", [("--confidence", "nan"), ("--margin", "nan")])
+def test_numbers_that_no_test_has_are_refused_and_no_page_is_written(
+    option: tuple[str, str], file: Path, tmp_path: Path
+) -> None:
+    (report,) = file.parent.glob("results/kitchen/*/report.json")
+    ran = CliRunner().invoke(group, ["report", str(report.parent), "-o", str(tmp_path / "page.html"), *option])
+    assert (type(ran.exception).__name__, list(tmp_path.iterdir())) == ("ComparisonError", [])

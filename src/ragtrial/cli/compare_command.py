@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import click
 
+from ragtrial.cli.contest_options import contest_options
 from ragtrial.cli.gating import Asked, gate_options
 from ragtrial.cli.terminal import Terminal, common_options
 
 
 @click.command("compare")
-@click.argument("reports", nargs=-1, required=True, metavar="REPORT...")
-@click.option("--results", type=click.Path(), default="results", show_default=True, help="Where reports are kept.")
-@click.option(
-    "--baseline", metavar="NAME", help="SETTING, REPORT or REPORT:SETTING: what the others are compared with."
-)
+@contest_options
 @click.option("--all-pairs", is_flag=True, help="Compare all pairs, where several reports are given, too.")
 @click.option("--setting", "settings", multiple=True, metavar="NAME", help="Only this setting; may be repeated.")
-@click.option("--metric", metavar="NAME", help="The metric that decides, in place of the report's primary one.")
 @click.option("--metrics", metavar="NAMES", help="Others to show, commas between; `all` takes every one.")
-@click.option("--margin", type=click.FloatRange(min=0), default=0.02, show_default=True,
-              help="A difference that would not matter.")  # fmt: skip
-@click.option("--confidence", type=click.FloatRange(0.5, 0.9999), default=0.95, show_default=True,
-              help="That all intervals of a metric hold together.")  # fmt: skip
 @click.option("--procedure", default="max-t", show_default=True, metavar="NAME",
               help="max-t, step-down, t-holm, bootstrap, wilcoxon, bh or tukey.")  # fmt: skip
 @click.option("--flips", type=click.IntRange(min=100), default=10_000, show_default=True, help="Random flips of signs.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the flips.")
-@click.option("--common", is_flag=True, help="Compare the queries that have the same labels in all reports.")
 @click.option("--full", is_flag=True, help="Show all pairs, effects and queries, however many.")
 @click.option("--slices", is_flag=True, help="The same by tag, number of answers, length, and words in common.")
 @click.option("--axes", is_flag=True, help="What each parameter of a sweep does, and where two depend on each other.")

@@ -6,19 +6,12 @@ from pathlib import Path
 
 import click
 
+from ragtrial.cli.contest_options import contest_options
 from ragtrial.cli.terminal import Terminal, common_options
 
 
 @click.command("report")
-@click.argument("reports", nargs=-1, required=True, metavar="REPORT...")
-@click.option("--results", type=click.Path(), default="results", show_default=True, help="Where reports are kept.")
-@click.option("--baseline", metavar="NAME", help="SETTING or REPORT:SETTING that all others are compared with.")
-@click.option("--metric", metavar="NAME", help="The metric that decides, in place of the report's primary one.")
-@click.option("--margin", type=click.FloatRange(min=0), default=0.02, show_default=True,
-              help="A difference that would not matter.")  # fmt: skip
-@click.option("--confidence", type=click.FloatRange(0.5, 0.9999), default=0.95, show_default=True,
-              help="That all intervals of a metric hold together.")  # fmt: skip
-@click.option("--common", is_flag=True, help="Compare the queries that have the same labels in all reports.")
+@contest_options
 @click.option("-o", "--output", type=click.Path(dir_okay=False), default="report.html", show_default=True,
               help="The file to write.")  # fmt: skip
 @common_options
@@ -38,16 +31,19 @@ def command(
     from ragtrial.comparison.analysis import Wanted, analyse
     from ragtrial.comparison.comparing import Aim
     from ragtrial.comparison.contest import contest_of
-    from ragtrial.comparison.flips import Procedure
+    from ragtrial.comparison.request import checked_procedure
+    from ragtrial.comparison.samples import Procedure
     from ragtrial.errors import Fault, InputError
     from ragtrial.storage.atomic import write_text
     from ragtrial.views.page import page
     from ragtrial.views.table import usual_metrics
 
+    drawn = Procedure()
+    procedure = checked_procedure(margin, confidence, drawn.flips, drawn.seed)
     contest = contest_of(reports, primary=metric, baseline=baseline, common=common, directory=results)
     contest = contest.limited_to(usual_metrics(contest.contenders[0].report)).with_hits()
     wanted = Wanted(slices=True, axes=True, costs=True, queries=True)
-    made = analyse(contest, Aim(contest.baseline, margin, Procedure(1 - confidence)), wanted)
+    made = analyse(contest, Aim(contest.baseline, margin, procedure), wanted)
     title = ", ".join(dict.fromkeys(contender.report.experiment for contender in contest.contenders))
     text = page(contest, made, title)
     try:
