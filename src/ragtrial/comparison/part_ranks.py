@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,65 +45,72 @@ class PartRank(Part):
 
 @dataclass(frozen=True)
 class KeptPart:
-    """The ranking of a part for one query, a row as it stands in the report."""
+    """The rankings of a part: rows as they stand in the report, by query."""
 
     name: str
-    row: Mapping[str, Any]
+    rows: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What a report has of the parts of a setting for one query, and what is to be said of them."""
+    """What a report has of the parts of a setting for some queries, and what is to be said of them."""
 
     parts: tuple[KeptPart, ...]
     notes: tuple[str, ...]
 
 
-def kept_parts(contender: Contender, query: str) -> Kept:
-    """The parts of a contender, and theirs, for one query. Raises ReportError if their files are damaged."""
+def kept_parts(contender: Contender, queries: Sequence[str]) -> Kept:
+    """The parts of a contender, and theirs, for these queries. Raises ReportError if their files are damaged."""
     parameters = contender.setting.parameters
     if not parameters.get("parts"):
         return Kept((), ())
-    found = list(_walk(contender.report, parameters, query, ""))
+    found = list(_walk(contender.report, parameters, queries, ""))
     notes = [f"{contender.name}: {said}." for said in _said(parameters)]
     notes += [f"{contender.name}: {one}" for one in found if isinstance(one, str)]
     return Kept(tuple(one for one in found if isinstance(one, KeptPart)), tuple(notes))
 
 
-def ranks_in(kept: Kept, key: Key) -> list[PartRank]:
+def ranks_in(kept: Kept, query: str, key: Key) -> list[PartRank]:
     """Where a document, or a chunk, stands in each of the parts."""
-    return [_rank_in(part, key) for part in kept.parts]
+    return [_rank_in(part.name, part.rows[query], key) for part in kept.parts]
 
 
-def _rank_in(part: KeptPart, key: Key) -> PartRank:
-    """Of a chunk its own rank, or else that of the first one in the part that overlaps it."""
-    docs, scores = part.row["docs"], part.row.get("scores")
-    doc, start, end = key
-    places: list[int] = [place for place, name in enumerate(docs) if name == doc]
+def rank_in_row(row: Mapping[str, Any], key: Key, places: Sequence[int]) -> int | None:
+    """The rank of a document, or a chunk, whose document stands at these ``places`` of a part's row, from 0.
+
+    Of a chunk its own rank, or else that of the first one in the part that overlaps it; None where there is none.
+    """
+    _, start, end = key
     if start is not None and end is not None:
-        starts, ends = part.row["starts"], part.row["ends"]
+        starts, ends = row["starts"], row["ends"]
         same = [place for place in places if (starts[place], ends[place]) == (start, end)]
         places = same or [place for place in places if starts[place] < end and start < ends[place]]
-    if not places:
-        return PartRank(part=part.name, rank=None, score=None, kept=len(docs))
-    place = places[0]
-    return PartRank(part=part.name, rank=place + 1, score=scores[place] if scores else None, kept=len(docs))
+    return places[0] + 1 if places else None
 
 
-def _walk(report: Report, whole: Mapping[str, Any], query: str, above: str) -> Iterator[KeptPart | str]:
+def _rank_in(name: str, row: Mapping[str, Any], key: Key) -> PartRank:
+    docs, scores = row["docs"], row.get("scores")
+    rank = rank_in_row(row, key, [place for place, doc in enumerate(docs) if doc == key[0]])
+    score = scores[rank - 1] if scores and rank else None
+    return PartRank(part=name, rank=rank, score=score, kept=len(docs))
+
+
+def _walk(report: Report, whole: Mapping[str, Any], queries: Sequence[str], above: str) -> Iterator[KeptPart | str]:
     """Each part, or a sentence that says why it is not there."""
     for entry, parameters in whole.get("parts", {}).items():
         name = f"{above}{entry}"
         if whole["retriever"].get("kind") == "expand":
             yield f"{name} {_ASKED_OTHERWISE}"
             continue
-        row = _row(report, whole, entry, query)
-        yield KeptPart(name, row) if row else f"{name} {_NOT_KEPT}"
-        yield from _walk(report, parameters, query, f"{name} > ")
+        rows = _rows(report, whole, entry, queries)
+        yield f"{name} {_NOT_KEPT}" if rows is None else KeptPart(name, rows)
+        yield from _walk(report, parameters, queries, f"{name} > ")
 
 
-def _row(report: Report, whole: Mapping[str, Any], entry: str, query: str) -> Mapping[str, Any] | None:
-    """The ranking that was kept of a part; of one that is a setting of the report itself, that setting's."""
+def _rows(
+    report: Report, whole: Mapping[str, Any], entry: str, queries: Sequence[str]
+) -> Mapping[str, Mapping[str, Any]] | None:
+    """The rankings that were kept of a part; of one that is a setting of the report itself, that setting's."""
     rankings = report.folder / "rankings"
     path = rankings / f"{part_file(whole, entry)}.jsonl.gz"
     if not path.exists():
@@ -113,10 +120,11 @@ def _row(report: Report, whole: Mapping[str, Any], entry: str, query: str) -> Ma
         if name is None:
             return None
         path = rankings / f"{name}.jsonl.gz"
-    rows = read_rows(path, "query", [query])
-    if not isinstance(rows.get(query, {}).get("docs"), list):
-        raise ReportError(Fault(str(path), message=f"is damaged: it has no row for query {query!r}."))
-    return rows[query]
+    rows = read_rows(path, "query", queries)
+    for query in queries:
+        if not isinstance(rows.get(query, {}).get("docs"), list):
+            raise ReportError(Fault(str(path), message=f"is damaged: it has no row for query {query!r}."))
+    return rows
 
 
 def _without_values(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,25 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, cast
 
-import numpy as np
-
 from ragtrial.comparison.contest import Contender, Contest, Pair
-from ragtrial.comparison.joint_hits import threshold_of
 from ragtrial.comparison.part_ranks import Kept, Key, PartRank, kept_parts, ranks_in
+from ragtrial.comparison.shares import shares_of
 from ragtrial.drilldown import FoundText, QueryRanking, load_query
 from ragtrial.errors import ReportError, did_you_mean, listed
-from ragtrial.grading import Unit
-from ragtrial.metrics import Metric, parse_metric
-from ragtrial.metrics.graded import discount
-from ragtrial.ranges.base import gains
-from ragtrial.records import highest_grades
-from ragtrial.report import Report
 from ragtrial.report_parts import JudgmentPart, Part, PassagePart, QueryPart
 
 Movement = Literal["up", "down", "same", "new", "gone"]
-
-_ADDED_UP = ("dcg", "ndcg", "rbp", "precision", "set_precision", "recall", "set_recall", "capped_recall", "f1")
-_CLOSE = 1e-9
 
 TEXT_SHOWN = 240
 """Characters of a text that are kept of it."""
@@ -120,7 +109,7 @@ def side_by_side(contest: Contest, pair: Pair, query: str, metric: str | None = 
     metric = contest.primary if metric is None else metric
     contenders = contest.contenders[pair.baseline], contest.contenders[pair.setting]
     rankings = _loaded(contenders, query)
-    kept = [kept_parts(contender, query) for contender in contenders]
+    kept = [kept_parts(contender, [query]) for contender in contenders]
     values = [ranking.evaluations.get(metric) for ranking in rankings]
     shares = shares_of(metric, asked, rankings, contenders[0].report)
     passages = _passage_moves(asked, rankings)
@@ -174,6 +163,7 @@ def _moves(
     def key(hit: FoundText) -> Key:
         return (hit.doc, hit.start, hit.end) if of_chunks else (hit.doc, None, None)
 
+    query = rankings[0].query.id
     sides = [{key(hit): hit for hit in reversed(ranking.hits)} for ranking in rankings]
     moves = []
     for place in {**sides[0], **sides[1]}:
@@ -190,8 +180,8 @@ def _moves(
                 rank_baseline=ranks[0],
                 rank=ranks[1],
                 share=None if isinstance(shares, str) else shares.get(known.doc, 0.0),
-                parts_baseline=ranks_in(kept[0], place),
-                parts=ranks_in(kept[1], place),
+                parts_baseline=ranks_in(kept[0], query, place),
+                parts=ranks_in(kept[1], query, place),
             )
         )
     return sorted(moves, key=_weight)
@@ -231,75 +221,3 @@ def _passage_moves(query: QueryPart, rankings: Sequence[QueryRanking]) -> list[P
 
 def _passage_move(label: JudgmentPart, before: PassagePart, after: PassagePart) -> PassageMove:
     return PassageMove(doc=label.doc, relevance=label.relevance, found_baseline=before.found, found=after.found)
-
-
-def shares_of(
-    metric: str, query: QueryPart, rankings: Sequence[QueryRanking], report: Report
-) -> dict[str, float] | str:
-    """What each document adds to the difference of two rankings: they sum to it. Or why that cannot be said.
-
-    Documents that add nothing are not in it.
-    """
-    parsed = parse_metric(metric)
-    why = _why_no_shares(parsed, report.unit)
-    values = [ranking.evaluations.get(metric) for ranking in rankings]
-    if why is None and None in values:
-        why = f"{metric} is not defined for this query."
-    if why is not None:
-        return why
-    grades = highest_grades((one.doc, one.relevance) for one in query.relevant_docs)
-    worth, whole = _worth(parsed, grades, threshold_of(report, metric))
-    shares: dict[str, float] = {}
-    for ranking, sign in zip(rankings, (-1.0, 1.0), strict=True):
-        for hit in ranking.hits:
-            weight = _weight_of(parsed, hit.rank, len(ranking.hits))
-            if weight and worth.get(hit.doc):
-                shares[hit.doc] = shares.get(hit.doc, 0.0) + sign * worth[hit.doc] * weight / whole
-    difference = cast("float", values[1]) - cast("float", values[0])
-    if abs(sum(shares.values()) - difference) > _CLOSE:
-        return "the ranking and the labels that the report keeps do not give its scores: it was changed."
-    return shares
-
-
-def _why_no_shares(metric: Metric, unit: Unit) -> str | None:
-    if unit == "span":
-        return "passages count, which may be found in several chunks together."
-    if dict(metric.parameters).get("judged_only"):
-        return f"{metric} drops hits that nobody judged, and others move up."
-    if metric.name in ("rr", "hit_rate"):
-        return f"{metric} looks at the first relevant hit alone."
-    if metric.name not in _ADDED_UP:
-        return f"{metric} is no sum over documents."
-    return None
-
-
-def _worth(metric: Metric, grades: Mapping[str, int], threshold: int) -> tuple[dict[str, float], float]:
-    """What each judged document brings, before its rank is looked at, and what the sum is divided by."""
-    docs, known = list(grades), np.array(list(grades.values()), dtype=np.int32)
-    k = metric.k or 0
-    if metric.name in ("dcg", "ndcg"):
-        gained = gains(metric, known)
-        best = np.sort(gained)[::-1][: metric.k]
-        ideal = float(best @ discount(np.arange(1, len(best) + 1)))
-        return dict(zip(docs, gained.tolist(), strict=True)), 1.0 if metric.name == "dcg" else ideal or 1.0
-    relevant = known >= int(dict(metric.parameters).get("rel", threshold))
-    count = int(relevant.sum())
-    whole = {"recall": count, "set_recall": count, "capped_recall": min(count, k), "f1": (k + count) / 2}
-    return dict(zip(docs, relevant.astype(float).tolist(), strict=True)), float(whole.get(metric.name, 1) or 1)
-
-
-def _weight_of(metric: Metric, rank: int, length: int) -> float:
-    """What a document at this rank weighs in a ranking of this length."""
-    if metric.k is not None and rank > metric.k:
-        return 0.0
-    match metric.name:
-        case "dcg" | "ndcg":
-            return float(discount(np.array([rank]))[0])
-        case "rbp":
-            p = float(dict(metric.parameters)["p"])
-            return float((1 - p) * p ** (rank - 1))
-        case "precision":
-            return 1 / cast("int", metric.k)
-        case "set_precision":
-            return 1 / length
-    return 1.0

@@ -56,6 +56,17 @@ def left_out_line(effects: EffectsPart, *, everything: bool = False) -> str:
     return f"{'; '.join(parts)}." if parts else ""
 
 
+def change_text(levels: LevelsPart) -> str:
+    """From one value to another: ``100 → 200``."""
+    return " → ".join(_from_to(levels))
+
+
+def interaction_text(part: InteractionPart) -> str:
+    """Which effect is set against itself under which other values: ``size 100 → 200, k1 1.5 than 1.2``."""
+    other, at = part.second.parameter, _from_to(part.second)[::-1]
+    return f"{part.first.parameter} {change_text(part.first)}, {other} {' than '.join(at)}"
+
+
 def _largest(parts: Sequence[EffectPart], *, everything: bool) -> list[EffectPart]:
     if everything or len(parts) <= MOST_ROWS:
         return list(parts)
@@ -78,14 +89,15 @@ def _cells(part: ContrastPart) -> list[str]:
 
 
 def _from_to(levels: LevelsPart) -> list[str]:
-    return [_level(levels.reference), _level(levels.level)]
+    return [level_text(levels.reference), level_text(levels.level)]
 
 
-def _level(value: JsonValue) -> str:
+def level_text(value: JsonValue) -> str:
+    """A value of a sweep as it is written in a config, or nearly."""
     if isinstance(value, dict):
         if value.keys() == {"share", "of"}:
             return f"{value['share']} of {value['of']}"
-        return f"{{{', '.join(f'{key}: {_level(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {level_text(one)}' for key, one in value.items())}}}"
     if isinstance(value, list):
         return ", ".join(map(_level, value))
     return value if isinstance(value, str) else json.dumps(value)

@@ -15,28 +15,35 @@ from ragtrial.comparison.contest import Contest
 from ragtrial.views import effects, slices
 from ragtrial.views.comparison import best_line, heading, left_out_line, verdict_table
 from ragtrial.views.page.packing import hits_block, packed, summary_block, text_block
+from ragtrial.views.page.reasons import reasons_block
 
 _HERE = Path(__file__).parent
-_SCRIPTS = ("data", "state", "charts", "queries", "main")
+_SCRIPTS = ("data", "state", "charts", "sweeps", "pairs", "queries", "moves", "main")
 _CONTROL = dict.fromkeys(
     [*range(9), 11, 12, *range(14, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A),
      *range(0xD800, 0xE000)], 0xFFFD,
 )  # fmt: skip
 _COLUMNS = 160
-_NUMBERS = {"mean", "difference", "p", "won", "tied", "lost", "n"}
+_NUMBERS = {"mean", "difference", "p", "won", "tied", "lost", "n", "baseline", "detectable", "queries", "pairs", "by"}
+_MOST_UNJUDGED = 3
 
 
 def page(contest: Contest, comparison: Analysis, title: str) -> str:
     """The whole page; the same text for the same reports."""
     hits, wanted = hits_block(contest)
-    blocks = {"summary": summary_block(contest, comparison), "hits": hits, "texts": text_block(contest, wanted)}
+    blocks = {
+        "summary": packed(summary_block(contest, comparison)),
+        "hits": packed(hits),
+        "reasons": packed(reasons_block(contest)),
+    }
+    blocks["texts"] = packed(text_block(contest, wanted, sum(map(len, blocks.values()))))
     style, scripts = _asset("assets/page.css"), [_libraries(), _program()]
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
         f"script-src {' '.join(map(_hash, scripts))}; style-src {_hash(style)}"
     )
     data = "\n".join(
-        f'<script type="application/gzip;base64" id="{name}">{packed(value)}</script>' for name, value in blocks.items()
+        f'<script type="application/gzip;base64" id="{name}">{text}</script>' for name, text in blocks.items()
     )
     return "\n".join(
         [
@@ -64,8 +71,9 @@ def page(contest: Contest, comparison: Analysis, title: str) -> str:
 
 def _body(contest: Contest, comparison: Analysis, title: str) -> Iterable[str]:
     rows = close_comparisons(comparison)
-    beside = [left_out_line(comparison, rows), comparison.selection.sentence if comparison.selection else ""]
-    beside += [
+    left_out = left_out_line(comparison, rows).removesuffix(" --full shows all.")
+    beside = [left_out, comparison.selection.sentence if comparison.selection else ""]
+    hanging = [
         f"{part.setting} against {part.baseline}: {part.sentence}"
         for part in comparison.unjudged
         if part.hangs_on_unjudged
@@ -76,9 +84,14 @@ def _body(contest: Contest, comparison: Analysis, title: str) -> Iterable[str]:
     yield "<main>"
     yield '<section aria-labelledby="summary-title"><h2 id="summary-title">Which is better</h2>'
     yield f"<p><strong>{_text(best_line(comparison))}</strong></p>"
-    yield _table(verdict_table(comparison, rows), f"By {comparison.primary_metric}, with what one may claim")
-    for line in filter(None, [*beside, comparison.procedure.sentence]):
+    yield _table(_verdict_first(verdict_table(comparison, rows)), f"By {comparison.primary_metric}, and what follows")
+    for line in filter(None, [*beside, *hanging[:_MOST_UNJUDGED]]):
         yield f'<p class="soft">{_text(line)}</p>'
+    if hanging[_MOST_UNJUDGED:]:
+        yield f"<details><summary>{len(hanging) - _MOST_UNJUDGED:,} more that hang on hits nobody judged</summary>"
+        yield from (f'<p class="soft">{_text(line)}</p>' for line in hanging[_MOST_UNJUDGED:])
+        yield "</details>"
+    yield f'<p class="soft">{_text(comparison.procedure.sentence)}</p>'
     for warning in [*comparison.warnings, *(comparison.slices.warnings if comparison.slices else ())]:
         yield f'<p class="warning">{_text(warning.message)}</p>'
     yield _table(_means(contest), "Means of all metrics that are shown, and over how many queries")
@@ -122,19 +135,25 @@ _QUERIES = """<section id="queries" aria-labelledby="queries-title" hidden>
 
 
 def _plots(name: str, headline: str) -> str:
-    return f'<section hidden><h2>{headline}</h2><div class="plots" id="{name}-plot"></div></section>'
+    return f'<section class="drawn" hidden><h2>{headline}</h2><div class="plots" id="{name}-plot"></div></section>'
+
+
+def _verdict_first(table: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The verdict beside the names, where it is seen on a narrow screen as well; the numbers behind it."""
+    names = 2 if "against" in table[0] else 1
+    return [[*row[:names], row[-1], *row[names:-1]] for row in table]
 
 
 def _slices(comparison: Analysis) -> Iterable[str]:
     if comparison.slices and comparison.slices.comparisons:
         table = slices.slice_overview(comparison.slices, _COLUMNS)
-        yield "<section><h2>By kind of query</h2>"
+        yield '<section><h2>By kind of query</h2><div class="plots" id="slices-plot"></div>'
         yield f"{_table(table, slices.slice_heading(comparison.slices))}</section>"
 
 
 def _axes(comparison: Analysis) -> Iterable[str]:
     if comparison.axes:
-        yield "<section><h2>What each parameter does</h2>"
+        yield '<section><h2>What each parameter does</h2><div class="plots" id="axes-plot"></div>'
         yield _table(effects.effect_table(comparison.axes), "All else equal, over settings that differ in it alone")
         interactions = effects.interaction_table(comparison.axes)
         if interactions:
@@ -153,7 +172,7 @@ def _means(contest: Contest) -> list[list[str]]:
 
 def _table(rows: Sequence[Sequence[str]], caption: str) -> str:
     header, *others = rows
-    numeric = [name in _NUMBERS or "@" in name or "interval" in name for name in header]
+    numeric = [_is_number(name, row) for name, *row in zip(*rows, strict=True)]
     head = "".join(
         f'<th scope="col"{" class=number" if number else ""}>{_text(name)}</th>'
         for name, number in zip(header, numeric, strict=True)
@@ -166,6 +185,11 @@ def _table(rows: Sequence[Sequence[str]], caption: str) -> str:
         f'<div class="scroll"><table><caption>{_text(caption)}</caption><thead><tr>{head}</tr></thead>'
         f"<tbody>\n{body}\n</tbody></table></div>"
     )
+
+
+def _is_number(name: str, column: Sequence[str]) -> bool:
+    signed = [cell[:1] in "+-" for cell in column if cell]
+    return name in _NUMBERS or name.startswith("n for ") or "@" in name or "interval" in name or all(signed)
 
 
 def _cell(cell: str, *, number: bool) -> str:

@@ -11,20 +11,28 @@ from typing import Any
 
 import numpy as np
 
-from ragtrial.comparison.comparison_parts import Comparison
+from ragtrial.comparison.analysis import Analysis
 from ragtrial.comparison.contest import Contender, Contest
+from ragtrial.comparison.effects import ContrastPart, EffectsPart
 from ragtrial.grading import Scores
 from ragtrial.metrics import parse_metric
 from ragtrial.report import read_lines
 from ragtrial.report_parts import QueryPart
+from ragtrial.views.effects import change_text, interaction_text
 
 TEXT_BYTES = 6_000_000
 """How much of the texts, compressed, is taken along: those of the best ranks."""
 
+ALL_BYTES = 14_000_000
+"""How long the whole page may become for the sake of texts."""
+
+_ENVELOPE = 4 / 3
+"""Base64 makes it longer."""
+
 _TEXT_CHARACTERS = 2000
 """Of a hit's text more is not shown."""
 
-_DRAWN = {"comparisons", "procedure", "primary_metric"}
+_DRAWN = {"comparisons", "procedure", "primary_metric", "slices", "costs"}
 
 _UNJUDGED = -1_000_000
 
@@ -35,7 +43,7 @@ def packed(value: Any) -> str:
     return b64encode(gzip.compress(text.encode("utf-8", "surrogatepass"), 6, mtime=0)).decode("ascii")
 
 
-def summary_block(contest: Contest, comparison: Comparison) -> dict[str, Any]:
+def summary_block(contest: Contest, comparison: Analysis) -> dict[str, Any]:
     """Settings, queries, every value of the chosen metrics, and the comparison."""
     return {
         "metrics": [
@@ -46,6 +54,8 @@ def summary_block(contest: Contest, comparison: Comparison) -> dict[str, Any]:
         "values": [_columns(contest.scores(metric).values) for metric in contest.metrics],
         "curves": list(_curves(contest)),
         "comparison": comparison.model_dump(mode="json", include=_DRAWN),
+        "axes": None if comparison.axes is None else _axes(comparison.axes),
+        "unit": contest.contenders[0].report.unit,
     }
 
 
@@ -80,8 +90,12 @@ def hits_block(contest: Contest) -> tuple[dict[str, Any], list[str]]:
     return {"documents": list(documents), "chunks": rows, "found": found}, [names[code] for code in order]
 
 
-def text_block(contest: Contest, wanted: Sequence[str]) -> dict[str, Any]:
-    """Title and text by chunk, in the order of ``wanted`` until there is no more room, and how many were left out."""
+def text_block(contest: Contest, wanted: Sequence[str], taken: int) -> dict[str, Any]:
+    """Title and text by chunk, in the order of ``wanted`` until there is no more room, and how many were left out.
+
+    ``taken`` is how long the page is without them.
+    """
+    room = min(TEXT_BYTES, int((ALL_BYTES - taken) / _ENVELOPE))
     places = {name: place for place, name in enumerate(wanted) if name}
     rows: dict[str, dict[str, Any]] = {}
     for folder in dict.fromkeys(contender.report.folder for contender in contest.contenders):
@@ -90,35 +104,38 @@ def text_block(contest: Contest, wanted: Sequence[str]) -> dict[str, Any]:
             if row["chunk"] in places:
                 rows.setdefault(row["chunk"], row)
     ordered = sorted(rows.values(), key=lambda row: places[row["chunk"]])
-    taken = list(_within(ordered))
-    return {"texts": taken, "left_out": len(places) - len(taken)}
+    shown = list(_within(ordered, room))
+    return {"texts": shown, "left_out": len(places) - len(shown)}
 
 
-def _within(rows: Iterable[dict[str, Any]]) -> Iterator[list[Any]]:
+def _within(rows: Iterable[dict[str, Any]], room: int) -> Iterator[list[Any]]:
     packer, size = zlib.compressobj(6), 0
     for row in rows:
         kept = [row["doc"], row["start"], row["end"], row["title"], row["text"][:_TEXT_CHARACTERS]]
         size += len(packer.compress(json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")))
-        if size > TEXT_BYTES:
+        if size > room:
             return
         yield kept
 
 
-def _setting(contender: Contender) -> dict[str, Any]:
-    setting = contender.setting
-    latency, costs = setting.latency, setting.costs
+def _axes(axes: EffectsPart) -> dict[str, Any]:
     return {
-        "name": contender.name,
-        "run": contender.report.run_id,
-        "experiment": contender.report.experiment,
-        "parameters": setting.parameters,
-        "scores": {name: [mean.mean, mean.n] for name, mean in setting.scores.items()},
-        "p50": latency.p50 if latency else None,
-        "p95": latency.p95 if latency else None,
-        "index_bytes": costs.index_bytes if costs else None,
-        "context": [[one.k, one.characters, one.tokens] for one in setting.context],
-        "skipped": [place for place, one in enumerate(setting.queries) if one.skipped],
+        "metric": axes.metric,
+        "effects": [
+            {**_contrast(one), "parameter": one.levels.parameter, "label": change_text(one.levels)}
+            for one in axes.effects
+        ],
+        "interactions": [{**_contrast(one), "label": interaction_text(one)} for one in axes.interactions],
     }
+
+
+def _contrast(part: ContrastPart) -> dict[str, Any]:
+    return {"difference": part.difference, "ci": part.ci}
+
+
+def _setting(contender: Contender) -> dict[str, Any]:
+    scores = contender.setting.scores
+    return {"name": contender.name, "scores": {name: [mean.mean, mean.n] for name, mean in scores.items()}}
 
 
 def _query(query: QueryPart) -> dict[str, Any]:

@@ -8,14 +8,45 @@ function drawn(options, label) {
   return figure;
 }
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// A section that has nothing but plots is hidden without them; one that a page has no use for is not there.
 function put(id, ...figures) {
-  const section = document.getElementById(id);
-  section.replaceChildren(...figures.filter(Boolean));
-  section.closest("section").hidden = !section.childElementCount;
+  const place = document.getElementById(id);
+  if (!place) return;
+  place.replaceChildren(...figures.filter(Boolean));
+  const section = place.closest("section");
+  if (section.classList.contains("drawn")) section.hidden = !place.childElementCount;
 }
-const shortened = (name) => (name.length > 28 ? name.slice(0, 27) + "…" : name);
+const shortened = (name, most = 28) => (name.length > most ? name.slice(0, most - 1) + "…" : name);
 function width() {
   return Math.max(280, Math.min(720, document.querySelector("main").clientWidth - 40));
+}
+const FULL = 720;
+const SMALL = 350;
+const interval = ({ difference, ci }) => `${signed(difference)}${ci ? `, ${signed(ci[0])} to ${signed(ci[1])}` : ", no interval"}`;
+const told = ({ ci }) => (ci == null ? 0 : (ci[0] > 0) - (ci[1] < 0));
+const tone = (side) => colour(side > 0 ? "--good" : side < 0 ? "--bad" : "--soft");
+// A dot and its interval per row; told apart by place and by filled or open dots, not by colour alone.
+function forest(rows, { label, title, size = FULL, margin = null, domain = null, side = told }) {
+  const wide = Math.min(size, width());
+  const most = Math.floor((0.45 * wide - 16) / 6.6);
+  const longest = Math.max(...rows.map((row) => shortened(row.label, most).length));
+  const marks = [
+    margin ? Plot.rectX([0], { x1: -margin, x2: margin, fill: "currentColor", fillOpacity: 0.07 }) : null,
+    Plot.ruleX([0], { stroke: "currentColor" }),
+    Plot.ruleY(rows.filter(({ ci }) => ci), { y: "key", x1: (row) => row.ci[0], x2: (row) => row.ci[1], stroke: (row) => tone(side(row)), strokeWidth: 2 }),
+    Plot.dot(rows, { y: "key", x: "difference", fill: (row) => (side(row) ? tone(side(row)) : colour("--paper")), stroke: (row) => tone(side(row)), strokeWidth: 1.5, r: 4, title: (row) => `${row.label}\n${interval(row)}` }),
+  ];
+  const labels = new Map(rows.map((row) => [row.key, shortened(row.label, most)]));
+  return drawn({
+    width: wide, height: 56 + 22 * rows.length, marginLeft: 16 + 6.6 * longest, marginRight: 20, marginTop: 8, marginBottom: 40,
+    x: { label, grid: true, nice: true, ticks: wide > SMALL ? 8 : 4, ...(domain ? { domain } : {}) },
+    y: { label: null, domain: rows.map(({ key }) => key), tickFormat: (key) => labels.get(key), tickSize: 0 },
+    marks,
+  }, `${title}. ${rows.slice(0, 20).map((row) => `${row.label}: ${interval(row)}`).join("; ")}`);
+}
+function spread(rows) {
+  const ends = rows.flatMap(({ difference, ci }) => [difference, ...(ci ?? [])]);
+  return [Math.min(0, ...ends), Math.max(0, ...ends)];
 }
 function drawDifferences() {
   const { comparison } = summary;
@@ -23,103 +54,97 @@ function drawDifferences() {
   const against = new Map();
   for (const part of parts) against.set(part.baseline, (against.get(part.baseline) ?? 0) + 1);
   const baseline = [...against].sort((one, other) => other[1] - one[1])[0]?.[0];
-  const rows = parts.filter((part) => part.baseline === baseline && part.difference != null);
+  const rows = parts.filter((part) => part.baseline === baseline && part.difference != null)
+    .map((part) => ({ ...part, key: part.setting, label: plain(part.setting) }));
   if (!rows.length) return put("differences-plot");
   rows.sort((one, other) => other.difference - one.difference);
-  const percent = Math.round(comparison.procedure.confidence * 100);
-  const stroke = (part) => (part.verdict === "better" ? colour("--good")
-    : part.verdict?.startsWith("worse") ? colour("--bad") : colour("--soft"));
+  const percent = Math.round(comparison.procedure.confidence * 1000) / 10;
   const margin = comparison.procedure.margin;
-  const figure = drawn({
-    width: width(), height: 60 + 24 * rows.length, marginLeft: Math.min(190, 12 + 7 * Math.max(...rows.map(({ setting }) => shortened(setting).length))), marginRight: 20, marginBottom: 40,
-    x: { label: `difference in ${comparison.primary_metric} from ${shortened(baseline)}`, grid: true },
-    y: { label: null, domain: rows.map(({ setting }) => setting), tickFormat: shortened },
-    marks: [
-      Plot.rectX([0], { x1: -margin, x2: margin, fill: "currentColor", fillOpacity: 0.06 }),
-      Plot.ruleX([0], { stroke: "currentColor" }),
-      Plot.ruleY(rows.filter(({ ci }) => ci), { y: "setting", x1: (part) => part.ci[0], x2: (part) => part.ci[1], stroke, strokeWidth: 2 }),
-      Plot.dot(rows, { y: "setting", x: "difference", fill: stroke, r: 4 }),
-    ],
-  }, `Differences from ${baseline} with ${percent}% intervals; the table above has the numbers.`);
-  put("differences-plot", figure, made("p", { class: "soft" },
-    `Dots are mean differences from ${baseline}, lines ${percent}% intervals that hold together; the band is the margin of ${margin}.`));
+  const side = ({ verdict }) => (verdict === "better" ? 1 : verdict?.startsWith("worse") ? -1 : 0);
+  put("differences-plot", forest(rows, {
+    label: `difference in ${comparison.primary_metric} from ${shortened(plain(baseline))}`, margin, side,
+    title: `Differences in ${comparison.primary_metric} from ${plain(baseline)} with ${percent}% intervals`,
+  }), made("p", { class: "soft" },
+    `Dots are mean differences from ${plain(baseline)}, lines ${percent}% intervals that hold together; the band is the margin of ${margin}. Filled: shown to be better or worse.`));
 }
-const PALETTE = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5", "#9c6b4e", "#9498a0"];
-const hue = (name) => PALETTE[names.indexOf(name) % PALETTE.length];
+const SYMBOLS = [["circle", "●"], ["square", "■"], ["triangle", "▲"], ["diamond", "◆"], ["star", "★"], ["cross", "✚"], ["wye", "Y"]];
+// Of more settings than can be told apart the chosen two and the best ones have a colour and a sign, the others are grey.
+function series() {
+  const primary = summary.comparison.primary_metric;
+  const mean = (place) => summary.settings[place].scores[primary]?.[0] ?? -1;
+  const best = names.map((_, place) => place).sort((one, other) => mean(other) - mean(one));
+  const chosen = new Set(names.length > SYMBOLS.length ? [state.a, state.b, ...best] : best);
+  const kept = [...chosen].slice(0, SYMBOLS.length).sort((one, other) => best.indexOf(one) - best.indexOf(other));
+  return kept.map((place, row) => ({ name: names[place], colour: colour(`--series-${row + 1}`), symbol: SYMBOLS[row][0], glyph: SYMBOLS[row][1] }));
+}
+function legend(shown) {
+  const entries = shown.map(({ name, colour: ink, glyph }) => {
+    const sign = made("span", { class: "sign", "aria-hidden": "true" }, glyph);
+    sign.style.color = ink;
+    return made("span", {}, sign, shortened(plain(name)));
+  });
+  if (names.length > shown.length) entries.push(made("span", { class: "soft" }, `${names.length - shown.length} more in grey`));
+  return made("p", { class: "legend" }, ...entries);
+}
 const CURVES = ["ndcg", "recall", "precision", "hit_rate", "rr", "ap"];
-function legend() {
-  return made("p", { class: "legend" }, ...names.map((name) => {
-    const swatch = made("span", { class: "swatch" });
-    swatch.style.background = hue(name);
-    return made("span", {}, swatch, shortened(name));
-  }));
-}
 function drawCurves() {
   const usual = ({ metric }) => CURVES.indexOf(metric.replace(/[(].*/, ""));
   const curves = summary.curves.filter((curve) => usual(curve) >= 0).sort((one, other) => usual(one) - usual(other));
-  const figures = curves.map(({ metric, points }) => drawn({
-    width: Math.min(360, width()), height: 230, marginLeft: 45, marginBottom: 38,
-    x: { label: "k", type: "log", ticks: [...new Set(points.map(({ k }) => k))], tickFormat: String },
-    y: { label: metric, grid: true, zero: false },
-    marks: [
-      Plot.lineY(points, { x: "k", y: "mean", z: "setting", stroke: ({ setting }) => hue(setting) }),
-      Plot.dot(points, { x: "k", y: "mean", fill: ({ setting }) => hue(setting), r: 2.5, title: (point) => `${point.setting}\n${metric}@${point.k}: ${shown(point.mean)}` }),
-    ],
-  }, `${metric} at each cutoff, a line per setting`));
-  put("curves-plot", figures.length ? legend() : null, ...figures);
-}
-function drawCosts() {
-  const primary = summary.comparison.primary_metric;
-  const k = Math.max(...summary.settings.flatMap(({ context }) => context.map(([cutoff]) => cutoff)), 0);
-  const costs = [
-    ["ms per query (p50)", ({ p50 }) => (p50 == null ? null : p50 * 1000)],
-    [`tokens in the first ${k}`, ({ context }) => context.find(([cutoff]) => cutoff === k)?.[2] ?? null],
-    ["index, MB", ({ index_bytes }) => (index_bytes == null ? null : index_bytes / 1e6)],
-  ];
-  put("costs-plot", ...costs.map(([label, cost]) => {
-    const points = summary.settings
-      .map((setting) => ({ name: setting.name, cost: cost(setting), mean: setting.scores[primary]?.[0] ?? null }))
-      .filter((point) => point.cost != null && point.mean != null);
-    if (points.length < 2) return null;
-    const front = points
-      .filter((one) => !points.some((other) => other.cost <= one.cost && other.mean >= one.mean && (other.cost < one.cost || other.mean > one.mean)))
-      .sort((one, other) => one.cost - other.cost);
+  const coded = series();
+  const coloured = new Set(coded.map(({ name }) => name));
+  const figures = curves.map(({ metric, points }) => {
+    const grey = points.filter(({ setting }) => !coloured.has(setting));
+    const own = (name) => points.filter(({ setting, mean }) => setting === name && mean != null);
+    const last = Math.max(...points.map(({ k }) => k));
+    const words = coded.map(({ name }) => `${plain(name)} ${shown(own(name).find(({ k }) => k === last)?.mean)}`);
     return drawn({
-      width: Math.min(360, width()), height: 250, marginLeft: 45, marginRight: 30, marginTop: 28, marginBottom: 38,
-      x: { label, nice: true, grid: true, ticks: 5 }, y: { label: primary, grid: true, nice: true },
+      width: Math.min(SMALL, width()), height: 230, marginLeft: 45, marginBottom: 38, marginTop: 24,
+      x: { label: "k", type: "log", ticks: [...new Set(points.map(({ k }) => k))], tickFormat: String },
+      y: { label: metric, grid: true, zero: false, nice: true },
       marks: [
-        Plot.line(front, { x: "cost", y: "mean", stroke: "currentColor", strokeOpacity: 0.35, curve: "step-after" }),
-        Plot.dot(points, { x: "cost", y: "mean", r: 4, fill: (point) => (front.includes(point) ? colour("--blue") : colour("--soft")), title: (point) => `${point.name}\n${label}: ${point.cost.toPrecision(3)}\n${primary}: ${shown(point.mean)}` }),
-        points.length <= 12 ? Plot.text(points, { x: "cost", y: "mean", text: (point) => shortened(point.name), dy: -9, fill: "currentColor" }) : null,
+        Plot.lineY(grey, { x: "k", y: "mean", z: "setting", stroke: colour("--line"), strokeWidth: 1.2 }),
+        ...coded.toReversed().flatMap(({ name, colour: ink, symbol }) => [
+          Plot.lineY(own(name), { x: "k", y: "mean", stroke: ink }),
+          Plot.dot(own(name), { x: "k", y: "mean", fill: ink, r: 3.5, symbol, title: (point) => `${plain(name)}\n${metric}@${point.k}: ${shown(point.mean)}` }),
+        ]),
       ],
-    }, `${primary} against ${label}; settings that no other beats in both are on the line`);
+    }, `${metric} at each cutoff, a line per setting; at ${last}: ${words.join(", ")}`);
+  });
+  put("curves-plot", figures.length ? legend(coded) : null, ...figures);
+}
+const COSTS = {
+  latency: ["ms per query (median)", (value) => value * 1000],
+  context: [(k, unit) => `${unit} in the first ${k ?? "hits"}`, (value) => value],
+  index: ["index, MB", (value) => value / 1e6],
+};
+function drawCosts() {
+  const costs = summary.comparison.costs;
+  put("costs-plot", ...(costs?.costs ?? []).map((name) => {
+    const label = typeof COSTS[name][0] === "string" ? COSTS[name][0] : COSTS[name][0](costs.k, costs.context_unit);
+    const points = costs.settings.filter((one) => one[name] != null && one.mean != null)
+      .map((one) => ({ name: plain(one.setting), cost: COSTS[name][1](one[name]), mean: one.mean, front: one.undominated[name] }));
+    if (points.length < 2) return null;
+    const front = points.filter((one) => one.front).sort((one, other) => one.cost - other.cost);
+    const named = points.length <= 6 ? points : front.length <= 6 ? front : [front[0], front.at(-1)];
+    return drawn({
+      width: Math.min(SMALL, width()), height: 250, marginLeft: 45, marginRight: 34, marginTop: 28, marginBottom: 40,
+      x: { label, nice: true, grid: true, ticks: 4, inset: 8 }, y: { label: costs.metric, grid: true, nice: true, inset: 8 },
+      marks: [
+        Plot.line(front, { x: "cost", y: "mean", stroke: "currentColor", strokeOpacity: 0.5, curve: "step-after" }),
+        Plot.dot(points, { x: "cost", y: "mean", r: 4, fill: (point) => colour(point.front ? "--blue" : "--paper"), stroke: (point) => colour(point.front ? "--blue" : "--soft"), strokeWidth: 1.5, title: (point) => `${point.name}\n${label}: ${point.cost.toPrecision(3)}\n${costs.metric}: ${shown(point.mean)}` }),
+        Plot.text(apart(named), { x: "cost", y: "mean", text: (point) => shortened(point.name), dy: -11, fill: "currentColor", stroke: colour("--paper"), strokeWidth: 3, textAnchor: "middle" }),
+      ],
+    }, `${costs.metric} against ${label}; none beats in both: ${front.map((one) => `${one.name} (${one.cost.toPrecision(3)}, ${shown(one.mean)})`).join(", ")}`);
   }));
 }
-function drawPair(rows) {
-  const metric = summary.metrics[state.m].name;
-  const [first, second] = [names[state.a], names[state.b]];
-  const values = rows.filter(({ a, b }) => a != null && b != null);
-  if (!values.length) return put("pair-plot");
-  const open = (event, index) => choose(values[index].query);
-  const scatter = drawn({
-    width: Math.min(380, width()), height: 340, marginLeft: 45,
-    x: { label: `${metric}, ${shortened(first)}`, grid: true }, y: { label: shortened(second), grid: true },
-    marks: [
-      Plot.line([[0, 0], [1, 1]], { stroke: "currentColor", strokeOpacity: 0.3 }),
-      Plot.dot(values, { x: "a", y: "b", r: 3.5, fill: ({ difference }) => (difference > 0 ? colour("--good") : difference < 0 ? colour("--bad") : colour("--soft")), fillOpacity: 0.6, title: ({ query }) => plain(`${summary.queries[query].id}: ${summary.queries[query].text}`.slice(0, 120)) }),
-    ],
-  }, `Each query: ${metric} of ${first} across, of ${second} up; above the line ${second} wins`);
-  scatter.querySelectorAll("circle").forEach((circle, index) => {
-    circle.style.cursor = "pointer";
-    circle.addEventListener("click", (event) => open(event, index));
-  });
-  const histogram = drawn({
-    width: Math.min(380, width()), height: 340, marginLeft: 45,
-    x: { label: `difference in ${metric}: ${shortened(second)} less ${shortened(first)}` }, y: { label: "queries", grid: true },
-    marks: [
-      Plot.rectY(values, Plot.binX({ y: "count" }, { x: "difference", thresholds: 24, fill: colour("--blue"), fillOpacity: 0.7 })),
-      Plot.ruleX([0], { stroke: "currentColor" }), Plot.ruleY([0], { stroke: "currentColor" }),
-    ],
-  }, `How many queries differ by how much between ${first} and ${second}`);
-  put("pair-plot", scatter, histogram);
+// Of names that would lie on one another the one with the higher mean stands.
+function apart(points) {
+  const [costs, means] = [points.map(({ cost }) => cost), points.map(({ mean }) => mean)];
+  const [wide, high] = [costs, means].map((values) => Math.max(...values) - Math.min(...values) || 1);
+  const kept = [];
+  for (const point of points.toSorted((one, other) => other.mean - one.mean)) {
+    const near = (other) => Math.abs(point.cost - other.cost) / wide < 0.3 && Math.abs(point.mean - other.mean) / high < 0.08;
+    if (!kept.some(near)) kept.push(point);
+  }
+  return kept;
 }

@@ -20,12 +20,15 @@ async function show() {
   const inside = document.activeElement?.closest?.("#filters");
   controls();
   if (inside) [...document.querySelectorAll("#filters button")].find((button) => button.textContent === focused)?.focus();
+  if (names.length > SYMBOLS.length) drawCurves();
   await refreshQueries();
   await showQuery();
 }
 function draw() {
   drawDifferences();
   drawCurves();
+  drawSlices();
+  drawAxes();
   drawCosts();
 }
 function theme() {
@@ -41,15 +44,21 @@ function theme() {
   });
   label();
 }
+// The baseline, or else the second best, and the best setting that is not the same on every query.
+function firstPair() {
+  const values = summary.values[0];
+  const mean = (place) => summary.settings[place].scores[summary.comparison.primary_metric]?.[0] ?? -1;
+  const order = names.map((_, place) => place).sort((one, other) => mean(other) - mean(one));
+  const baseline = names.indexOf(summary.comparison.procedure.baseline);
+  const differs = (one, other) => values[one].some((value, query) => value !== values[other][query]);
+  const others = order.filter((place) => place !== (baseline >= 0 ? baseline : order[0]));
+  const other = others.find((place) => differs(place, baseline >= 0 ? baseline : order[0])) ?? others[0] ?? 0;
+  return baseline >= 0 ? [baseline, other] : [other, order[0]];
+}
 async function start() {
   summary = await block("summary");
   names = summary.settings.map(({ name }) => name);
-  const primary = summary.comparison.primary_metric;
-  const mean = (place) => summary.settings[place].scores[primary]?.[0] ?? -1;
-  const order = names.map((_, place) => place).sort((one, other) => mean(other) - mean(one));
-  const baseline = names.indexOf(summary.comparison.procedure.baseline);
-  state.b = order.find((place) => place !== baseline) ?? 0;
-  state.a = baseline >= 0 ? baseline : order[1] ?? 0;
+  [state.a, state.b] = firstPair();
   readFragment();
   theme();
   document.getElementById("queries").hidden = false;

@@ -89,24 +89,41 @@ async function showQuery({ focus = false } = {}) {
   const found = await Promise.all(chosen.map((setting) => hitsOf(setting, asked)));
   const texts = new Map();
   for (const hit of found.flat()) texts.set(hit.chunk, await textOf(hit));
+  const moved = await movedSection(asked, chosen, found);
+  const leftOut = (await block("texts")).left_out;
   if (state.q !== asked) return;
   const heading = made("h3", { tabindex: "-1", dir: "auto" }, plain(query.text || query.id));
   const grades = new Map(query.labels.map(([doc, grade]) => [doc, grade]));
-  detail.replaceChildren(
+  detail.replaceChildren(...[
     made("div", { class: "controls" },
       made("button", { type: "button", onclick: closeQuery }, "Close"),
       made("button", { type: "button", onclick: () => step(-1) }, "Previous"),
       made("button", { type: "button", onclick: () => step(1) }, "Next"),
       made("span", { class: "soft" }, plain(query.id))),
     heading,
-    made("p", {}, query.labels.length ? "Labelled: " + [...grades].map(([doc, grade]) => `${plain(doc)} (${grade})`).join(", ") : "Nothing is labelled for it."),
-    made("div", { class: "lists" }, ...chosen.map((setting, place) => ranked(setting, found[place], found[1 - place], query, texts))));
+    made("p", {}, labelled([...grades])),
+    moved,
+    leftOut && found.flat().some(({ chunk }) => !texts.get(chunk)) ? made("p", { class: "soft" }, "Where a text is missing below, it was left out to keep the page small.") : null,
+    made("div", { class: "lists" }, ...chosen.map((setting, place) => ranked(setting, found[place], found[1 - place], query, texts))),
+  ].filter(Boolean));
   detail.hidden = false;
+  for (const passage of detail.querySelectorAll(".passage")) {
+    const mark = passage.querySelector("mark");
+    if (mark) passage.scrollTop = mark.offsetTop - passage.offsetTop - 24;
+  }
   if (focus) {
     heading.focus();
     detail.scrollIntoView({ block: "nearest" });
   }
 }
+function labelled(grades) {
+  const helping = grades.filter(([, grade]) => grade > 0).map(([doc, grade]) => `${plain(doc)} (${grade})`);
+  const others = grades.length - helping.length;
+  const rest = others ? `${others} ${helping.length ? "more " : ""}as not relevant` : "";
+  return grades.length ? `Labelled, with grades: ${[...helping, rest].filter(Boolean).join(", ")}.` : "Nothing is labelled for it.";
+}
+// Empty lines take the room of text.
+const dense = (text) => plain(text).replace(/\n\s*\n/g, "\n");
 function ranked(setting, hits, others, query, texts) {
   const values = summary.metrics.slice(0, 4).map(({ name }, metric) => `${name} ${shown(summary.values[metric][setting][state.q])}`);
   const elsewhere = new Map((others ?? []).map((hit) => [hit.doc, hit.rank]).reverse());
@@ -135,9 +152,9 @@ function marked([, start, , title, text], hit, query) {
   for (const [from, to] of spans) {
     const [begin, end] = [Math.max(place, from), Math.min(points.length, to)];
     if (end <= begin) continue;
-    made_.push(plain(points.slice(place, begin).join("")), made("mark", {}, plain(points.slice(begin, end).join(""))));
+    made_.push(dense(points.slice(place, begin).join("")), made("mark", {}, dense(points.slice(begin, end).join(""))));
     place = end;
   }
-  made_.push(plain(points ? points.slice(place).join("") : text));
+  made_.push(dense(points ? points.slice(place).join("") : text));
   return made_;
 }

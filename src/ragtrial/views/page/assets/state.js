@@ -1,5 +1,5 @@
 // What is chosen lives in the fragment of the address, so that a finding can be linked and the back button works.
-const state = { q: null, a: null, b: null, m: 0, f: "all", s: "", o: "difference" };
+const state = { q: null, a: null, b: null, m: 0, f: "all", s: "", o: "difference", k: null };
 let names = [];
 function readFragment() {
   const given = new URLSearchParams(location.hash.slice(1));
@@ -13,6 +13,7 @@ function readFragment() {
   state.f = FILTERS.some(([name]) => name === given.get("f")) ? given.get("f") : "all";
   state.o = ORDERS.some(([name]) => name === given.get("o")) ? given.get("o") : "difference";
   state.s = given.get("s") ?? "";
+  state.k = names.includes(given.get("k")) ? given.get("k") : null;
   const query = summary.queries.findIndex(({ id }) => id === given.get("q"));
   state.q = query < 0 ? null : query;
 }
@@ -25,6 +26,7 @@ function writeFragment({ replace = false } = {}) {
   if (state.f !== "all") given.set("f", state.f);
   if (state.o !== "difference") given.set("o", state.o);
   if (state.s) given.set("s", state.s);
+  if (state.k != null) given.set("k", state.k);
   const target = "#" + given;
   if (target !== location.hash) history[replace ? "replaceState" : "pushState"](null, "", target);
 }
