@@ -35,6 +35,7 @@ HEAVY = {
     "sentence_transformers",
     "transformers",
     "huggingface_hub",
+    "matplotlib",
     "rich",
     "pypdfium2",
     "haystack",

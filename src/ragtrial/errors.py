@@ -12,6 +12,7 @@
     │   ├── ModelNotFoundError   a model, a tokenizer or a custom function that cannot be found or read
     │   ├── ReportError          a report that is not there or cannot be read
     │   ├── ComparisonError      reports or settings that cannot be compared
+    │   ├── PlotError            a plot that there is not, or that cannot be drawn or written
     │   └── GateError            a gate, its baseline, or a file of expected scores
     └── RunError                 it broke while running; what finished is kept   (exit code 3)
         ├── ChunkerError         a function that chunks failed, or what it returned are no chunks
@@ -112,6 +113,10 @@ class GateError(InputError):
 
 class ReportError(InputError):
     """A report is not there, or is not one."""
+
+
+class PlotError(InputError):
+    """There is no such plot, or nothing to draw in it, or it cannot be drawn or written."""
 
 
 class ComparisonError(InputError):

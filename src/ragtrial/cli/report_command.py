@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ragtrial.cli.contest_options import contest_options
 from ragtrial.cli.terminal import Terminal, common_options
 
+if TYPE_CHECKING:
+    from ragtrial.comparison.comparing import Aim
+    from ragtrial.comparison.contest import Contest
+
 
 @click.command("report")
 @contest_options
-@click.option("-o", "--output", type=click.Path(dir_okay=False), default="report.html", show_default=True,
-              help="The file to write.")  # fmt: skip
+@click.option("--plot", metavar="NAME", help="One plot instead of the page, for papers and slides: differences, "
+              "curves, scatter, distribution, slices, effects or tradeoff.")  # fmt: skip
+@click.option("--setting", metavar="NAME", help="With --plot: the setting that scatter, distribution or slices show.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False),
+              help="The file to write: report.html, or with --plot NAME.svg (or .png).")  # fmt: skip
 @common_options
 def command(
     terminal: Terminal,
@@ -23,33 +31,55 @@ def command(
     metric: str | None,
     margin: float,
     confidence: float,
-    output: str,
+    plot: str | None,
+    setting: str | None,
+    output: str | None,
     *,
     common: bool,
 ) -> int:
     """Write one HTML page about one or more reports: verdicts, plots, and every query with what was found."""
-    from ragtrial.comparison.analysis import Wanted, analyse
     from ragtrial.comparison.comparing import Aim
     from ragtrial.comparison.contest import contest_of
     from ragtrial.comparison.request import checked_procedure
     from ragtrial.comparison.samples import Procedure
-    from ragtrial.errors import Fault, InputError
-    from ragtrial.storage.atomic import write_text
-    from ragtrial.views.page import page
-    from ragtrial.views.table import usual_metrics
+    from ragtrial.errors import Fault, InputError, PlotError
+    from ragtrial.storage.atomic import write_bytes
+    from ragtrial.views.plots import check_plot
 
+    target = output or (f"{plot}.svg" if plot else "report.html")
+    if plot is not None:
+        check_plot(plot, target, setting)
+    elif setting is not None:
+        raise PlotError("--setting goes with --plot; on the page one chooses.")
     drawn = Procedure()
     procedure = checked_procedure(margin, confidence, drawn.flips, drawn.seed)
     contest = contest_of(reports, primary=metric, baseline=baseline, common=common, directory=results)
-    contest = contest.limited_to(usual_metrics(contest.contenders[0].report)).with_hits()
-    wanted = Wanted(slices=True, axes=True, costs=True, queries=True)
-    made = analyse(contest, Aim(contest.baseline, margin, procedure), wanted)
-    title = ", ".join(dict.fromkeys(contender.report.experiment for contender in contest.contenders))
-    text = page(contest, made, title)
+    aim = Aim(contest.baseline, margin, procedure)
+    content = _page(contest, aim) if plot is None else _plot(contest, aim, plot, setting, target)
     try:
-        write_text(Path(output), text)
+        write_bytes(Path(target), content)
     except OSError as error:
-        raise InputError(Fault(output, message=f"cannot be written: {error.strerror or error}.")) from error
-    terminal.say(output)
-    terminal.say_json({"exit_code": 0, "wrote": [output], "bytes": len(text.encode())})
+        raise InputError(Fault(target, message=f"cannot be written: {error.strerror or error}.")) from error
+    terminal.say(target)
+    terminal.say_json({"exit_code": 0, "wrote": [target], "bytes": len(content)})
     return 0
+
+
+def _page(contest: Contest, aim: Aim) -> bytes:
+    from ragtrial.comparison.analysis import Wanted, analyse
+    from ragtrial.views.page import page
+    from ragtrial.views.table import usual_metrics
+
+    contest = contest.limited_to(usual_metrics(contest.contenders[0].report)).with_hits()
+    made = analyse(contest, aim, Wanted(slices=True, axes=True, costs=True, queries=True))
+    title = ", ".join(dict.fromkeys(contender.report.experiment for contender in contest.contenders))
+    return page(contest, made, title).encode()
+
+
+def _plot(contest: Contest, aim: Aim, name: str, setting: str | None, target: str) -> bytes:
+    from ragtrial.comparison.analysis import Wanted, analyse
+    from ragtrial.views.plots import draw, image
+
+    contest = contest.limited_to([contest.primary])
+    wanted = Wanted(slices=name == "slices", axes=name == "effects", costs=name == "tradeoff")
+    return image(draw(name, contest, analyse(contest, aim, wanted), setting), target)

@@ -62,9 +62,9 @@ def change_text(levels: LevelsPart) -> str:
 
 
 def interaction_text(part: InteractionPart) -> str:
-    """Which effect is set against itself under which other values: ``size 100 → 200, k1 1.5 than 1.2``."""
-    other, at = part.second.parameter, _from_to(part.second)[::-1]
-    return f"{part.first.parameter} {change_text(part.first)}, {other} {' than '.join(at)}"
+    """Which effect is set against itself under which other values: ``size 100 → 200; k1 1.5, not 1.2``."""
+    first, second = (one.parameter.rpartition(".")[2] for one in (part.first, part.second))
+    return f"{first} {change_text(part.first)}; {second} {', not '.join(_from_to(part.second)[::-1])}"
 
 
 def _largest(parts: Sequence[EffectPart], *, everything: bool) -> list[EffectPart]:
@@ -99,5 +99,5 @@ def level_text(value: JsonValue) -> str:
             return f"{value['share']} of {value['of']}"
         return f"{{{', '.join(f'{key}: {level_text(one)}' for key, one in value.items())}}}"
     if isinstance(value, list):
-        return ", ".join(map(_level, value))
+        return ", ".join(map(level_text, value))
     return value if isinstance(value, str) else json.dumps(value)

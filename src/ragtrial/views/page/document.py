@@ -16,13 +16,10 @@ from ragtrial.views import effects, slices
 from ragtrial.views.comparison import best_line, heading, left_out_line, verdict_table
 from ragtrial.views.page.packing import hits_block, packed, summary_block, text_block
 from ragtrial.views.page.reasons import reasons_block
+from ragtrial.views.plain import plain
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("data", "state", "charts", "sweeps", "pairs", "queries", "moves", "main")
-_CONTROL = dict.fromkeys(
-    [*range(9), 11, 12, *range(14, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A),
-     *range(0xD800, 0xE000)], 0xFFFD,
-)  # fmt: skip
 _COLUMNS = 160
 _NUMBERS = {"mean", "difference", "p", "won", "tied", "lost", "n", "baseline", "detectable", "queries", "pairs", "by"}
 _MOST_UNJUDGED = 3
@@ -189,7 +186,8 @@ def _table(rows: Sequence[Sequence[str]], caption: str) -> str:
 
 def _is_number(name: str, column: Sequence[str]) -> bool:
     signed = [cell[:1] in "+-" for cell in column if cell]
-    return name in _NUMBERS or name.startswith("n for ") or "@" in name or "interval" in name or all(signed)
+    is_metric = "@" in name and " " not in name
+    return name in _NUMBERS or name.startswith("n for ") or is_metric or "interval" in name or all(signed)
 
 
 def _cell(cell: str, *, number: bool) -> str:
@@ -198,7 +196,7 @@ def _cell(cell: str, *, number: bool) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(text.translate(_CONTROL))
+    return escape(plain(text))
 
 
 def _hash(text: str) -> str:

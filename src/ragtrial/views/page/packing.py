@@ -13,9 +13,9 @@ import numpy as np
 
 from ragtrial.comparison.analysis import Analysis
 from ragtrial.comparison.contest import Contender, Contest
+from ragtrial.comparison.curves import curves_of
 from ragtrial.comparison.effects import ContrastPart, EffectsPart
 from ragtrial.grading import Scores
-from ragtrial.metrics import parse_metric
 from ragtrial.report import read_lines
 from ragtrial.report_parts import QueryPart
 from ragtrial.views.effects import change_text, interaction_text
@@ -155,18 +155,11 @@ def _columns(values: Scores) -> list[list[float | None]]:
 
 
 def _curves(contest: Contest) -> Iterator[dict[str, Any]]:
-    """Means over k, for each metric that has several cutoffs."""
-    by_name: dict[str, list[tuple[int, str]]] = {}
-    for name in contest.contenders[0].report.metrics:
-        metric = parse_metric(name)
-        if metric.k is not None:
-            by_name.setdefault(str(metric.at(None)), []).append((metric.k, name))
-    for base, cutoffs in by_name.items():
-        if len(cutoffs) > 1:
-            points = [
-                {"setting": contender.name, "k": k, "mean": contender.setting.scores[name].mean}
-                for contender in contest.contenders
-                for k, name in sorted(cutoffs)
-                if name in contender.setting.scores
-            ]
-            yield {"metric": base, "points": points}
+    for curve in curves_of(contest):
+        points = [
+            {"setting": name, "k": k, "mean": mean}
+            for name, means in curve.means.items()
+            for k, mean in zip(curve.cutoffs, means, strict=True)
+            if mean is not None
+        ]
+        yield {"metric": curve.metric, "points": points}

@@ -28,7 +28,7 @@ const tone = (side) => colour(side > 0 ? "--good" : side < 0 ? "--bad" : "--soft
 // A dot and its interval per row; told apart by place and by filled or open dots, not by colour alone.
 function forest(rows, { label, title, size = FULL, margin = null, domain = null, side = told }) {
   const wide = Math.min(size, width());
-  const most = Math.floor((0.45 * wide - 16) / 6.6);
+  const most = Math.floor(((wide > SMALL ? 0.55 : 0.45) * wide - 16) / 6.6);
   const longest = Math.max(...rows.map((row) => shortened(row.label, most).length));
   const marks = [
     margin ? Plot.rectX([0], { x1: -margin, x2: margin, fill: "currentColor", fillOpacity: 0.07 }) : null,
@@ -37,9 +37,10 @@ function forest(rows, { label, title, size = FULL, margin = null, domain = null,
     Plot.dot(rows, { y: "key", x: "difference", fill: (row) => (side(row) ? tone(side(row)) : colour("--paper")), stroke: (row) => tone(side(row)), strokeWidth: 1.5, r: 4, title: (row) => `${row.label}\n${interval(row)}` }),
   ];
   const labels = new Map(rows.map((row) => [row.key, shortened(row.label, most)]));
+  const marginLeft = 16 + 6.6 * longest;
   return drawn({
-    width: wide, height: 56 + 22 * rows.length, marginLeft: 16 + 6.6 * longest, marginRight: 20, marginTop: 8, marginBottom: 40,
-    x: { label, grid: true, nice: true, ticks: wide > SMALL ? 8 : 4, ...(domain ? { domain } : {}) },
+    width: wide, height: 56 + 22 * rows.length, marginLeft, marginRight: 20, marginTop: 8, marginBottom: 40,
+    x: { label, grid: true, nice: true, ticks: Math.max(2, Math.floor((wide - marginLeft) / 65)), ...(domain ? { domain } : {}) },
     y: { label: null, domain: rows.map(({ key }) => key), tickFormat: (key) => labels.get(key), tickSize: 0 },
     marks,
   }, `${title}. ${rows.slice(0, 20).map((row) => `${row.label}: ${interval(row)}`).join("; ")}`);
@@ -132,10 +133,22 @@ function drawCosts() {
       marks: [
         Plot.line(front, { x: "cost", y: "mean", stroke: "currentColor", strokeOpacity: 0.5, curve: "step-after" }),
         Plot.dot(points, { x: "cost", y: "mean", r: 4, fill: (point) => colour(point.front ? "--blue" : "--paper"), stroke: (point) => colour(point.front ? "--blue" : "--soft"), strokeWidth: 1.5, title: (point) => `${point.name}\n${label}: ${point.cost.toPrecision(3)}\n${costs.metric}: ${shown(point.mean)}` }),
-        Plot.text(apart(named), { x: "cost", y: "mean", text: (point) => shortened(point.name), dy: -11, fill: "currentColor", stroke: colour("--paper"), strokeWidth: 3, textAnchor: "middle" }),
+        ...sides(apart(named), points).map(([textAnchor, beside]) => Plot.text(beside, { x: "cost", y: "mean", text: (point) => shortened(point.name), dy: -11, fill: "currentColor", stroke: colour("--paper"), strokeWidth: 3, textAnchor })),
       ],
     }, `${costs.metric} against ${label}; none beats in both: ${front.map((one) => `${one.name} (${one.cost.toPrecision(3)}, ${shown(one.mean)})`).join(", ")}`);
   }));
+}
+// Names stand above their points, and beside them where they would leave the plot.
+function sides(points, all) {
+  const costs = all.map(({ cost }) => cost);
+  const [low, high] = [Math.min(...costs), Math.max(...costs)];
+  const room = Math.min(SMALL, width()) - 95;
+  const side = ({ cost, name }) => {
+    const [place, half] = [((cost - low) / (high - low || 1)) * room, shortened(name).length * 3.3];
+    if (place >= half && place + half <= room + 40) return "middle";
+    return place + 2 * half <= room + 40 ? "start" : "end";
+  };
+  return ["start", "middle", "end"].map((anchor) => [anchor, points.filter((point) => side(point) === anchor)]);
 }
 // Of names that would lie on one another the one with the higher mean stands.
 function apart(points) {

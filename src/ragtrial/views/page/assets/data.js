@@ -53,7 +53,11 @@ function made(tag, attributes = {}, ...children) {
   return element;
 }
 const shown = (value, digits = 4) => (value == null ? "–" : value.toFixed(digits));
-const signed = (value, digits = 4) => (value == null ? "–" : (value > 0 ? "+" : "") + value.toFixed(digits));
+const signed = (value, digits = 4) => {
+  if (value == null) return "–";
+  const rounded = Number(value.toFixed(digits)); // never -0.0000
+  return (rounded > 0 ? "+" : "") + rounded.toFixed(digits);
+};
 // Control characters and marks of direction would change how the text around them reads.
 const plain = (text) =>
   text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");

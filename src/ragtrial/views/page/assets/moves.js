@@ -58,9 +58,9 @@ function moveRow({ hit, ranks, share, parts }, chosen, { withShares, withParts }
   return made("tr", {},
     made("td", { class: "name" }, plain(hit.doc) + where),
     made("td", {}, hit.grade == null ? "unjudged" : String(hit.grade)),
-    made("td", { class: "number" }, `${rankText(ranks[0])} → ${rankText(ranks[1])}`), made("td", {}, WAYS[way]),
+    made("td", { class: "number" }, `${rankText(ranks[0])} → ${rankText(ranks[1])}`), made("td", { class: "way" }, WAYS[way]),
     withShares ? made("td", { class: "number " + (share > 0 ? "better" : share < 0 ? "worse" : "") }, share ? signed(share) : "") : null,
-    withParts ? made("td", { class: "soft" }, ...why) : null);
+    withParts ? made("td", { class: "soft parts" }, ...why) : null);
 }
 function notFound(reasons, query, chosen, found) {
   const docs = new Set(found.flat().map(({ doc }) => doc));

@@ -36,7 +36,7 @@ function distribution(values, metric, { first, second, won, lost, tied }) {
   const most = Math.max(...drawnBars.map((bar) => bar.count), 1);
   return drawn({
     width: Math.min(380, width()), height: 340, marginLeft: 45, marginTop: 26, marginBottom: 40,
-    x: { label: `difference in ${metric}: ${shortened(second)} less ${shortened(first)}`, domain: [-reach, reach], ticks: 6 },
+    x: { label: `difference in ${metric}`, domain: [-reach, reach], ticks: 6 },
     y: { label: "queries", grid: true, domain: [0, most * 1.12], ...(most < 6 ? { ticks: most } : {}) },
     marks: [
       Plot.rectY(drawnBars, { x1: "x1", x2: "x2", y: "count", fill: (bar) => tone(bar.x1 + bar.x2), fillOpacity: 0.75, title: (bar) => `${signed(bar.x1, 3)} to ${signed(bar.x2, 3)}: ${bar.count}` }),

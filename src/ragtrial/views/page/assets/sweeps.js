@@ -28,14 +28,15 @@ function drawAxes() {
   const axes = summary.axes;
   if (!axes) return put("axes-plot");
   const known = (part) => part.difference != null;
-  const draw = (rows, size, title, label) => (rows.length ? forest(rows.map((row, place) => ({ ...row, label: plain(row.label), key: String(place) })), { label, size, title }) : null);
+  const draw = (rows, size, title, label, domain) => forest(rows.map((row, place) => ({ ...row, label: plain(row.label), key: String(place) })), { label, size, title, domain });
+  const domain = spread(axes.effects.filter(known));
   const figures = [...new Set(axes.effects.filter(known).map(({ parameter }) => parameter))].map((parameter) => {
     const rows = axes.effects.filter((part) => known(part) && part.parameter === parameter);
-    const figure = draw(rows, SMALL, `What ${plain(parameter)} does to ${axes.metric}, all else equal`, `effect on ${axes.metric}`);
+    const figure = draw(rows, SMALL, `What ${plain(parameter)} does to ${axes.metric}, all else equal`, `effect on ${axes.metric}`, domain);
     return made("div", {}, made("h3", {}, plain(parameter)), figure);
   });
   const meeting = axes.interactions.filter(known).toSorted((one, other) => Math.abs(other.difference) - Math.abs(one.difference)).slice(0, 12);
-  const both = meeting.length ? made("div", {}, made("h3", {}, "How much more one does where the other holds"),
+  const both = meeting.length ? made("div", {}, made("h3", {}, "Whether one hangs on another"),
     draw(meeting, FULL, `Interactions: how much the effect of one parameter on ${axes.metric} grows with another`, `difference of effects on ${axes.metric}`)) : null;
   put("axes-plot", ...figures, both);
 }
