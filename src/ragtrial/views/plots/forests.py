@@ -62,10 +62,7 @@ def slices(analysis: Analysis, setting: str | None) -> Figure:
     differing = (part.setting for part in parts if part.difference)
     chosen = next(differing, names[0]) if setting is None else setting
     if chosen not in names:
-        near = did_you_mean(chosen, names)
-        raise PlotError(
-            f"slices do not compare {chosen!r}.{near} They compare {parts[0].baseline} with {listed(names)}."
-        )
+        raise PlotError(f"slices do not compare {chosen!r}; they compare {parts[0].baseline} with {listed(names)}.")
     own = [part for part in parts if part.setting == chosen]
     rows: list[Row] = []
     for slicing in found.slicings:
