@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
+from browsers import Seen, chromium, opened, write_page
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
 from ragtrial.cli.group import group
@@ -20,20 +19,13 @@ HOSTILE = (
     '<img src=x onerror="window.hacked = 1"> </script><script>window.hacked = 1</script> {{constructor}} '
     "\u202eright to left\u202c \u0007bell שלום " + "longword" * 400
 )
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """The system's Chromium."""
-    path = next(filter(None, map(shutil.which, _BROWSERS)), None)
-    if path is None:
-        pytest.skip(f"none of {', '.join(_BROWSERS)} is installed")
-    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=path, args=arguments)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -49,35 +41,6 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     experiment = write_experiment(folder, documents, [*QUERIES, hostile, marked], retrievers=retrievers)
     report = run_experiment(experiment.config())
     return write_page(report.folder, folder / "page.html")
-
-
-def write_page(report: Path, target: Path) -> Path:
-    ran = CliRunner().invoke(group, ["report", str(report), "-o", str(target), "--baseline", "dense"])
-    assert ran.exit_code == 0, ran.output
-    return target
-
-
-@dataclass
-class Seen:
-    """A page that is open, and what it said and asked for."""
-
-    page: Page
-    console: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-    def rows(self) -> list[str]:
-        return [row.strip() for row in self.page.locator("#query-rows button").all_inner_texts()]
-
-
-def opened(browser: Browser, file: Path, fragment: str = "", **context: object) -> Seen:
-    page = browser.new_context(**context).new_page()  # type: ignore[arg-type]
-    seen = Seen(page)
-    page.on("console", lambda message: seen.console.append(message.text))
-    page.on("pageerror", lambda error: seen.console.append(str(error)))
-    page.on("request", lambda request: seen.requests.append(request.url))
-    page.goto(f"{file.as_uri()}{fragment}")
-    page.wait_for_selector("html[data-ready=yes]")
-    return seen
 
 
 @pytest.fixture
@@ -148,6 +111,13 @@ def test_filters_and_search_leave_what_fits(seen: Seen) -> None:
     expect(seen.page.locator("#query-rows tr")).to_have_count(1)
     assert seen.rows() == ["smooth"]
     assert seen.page.get_by_role("status").inner_text() == "1 of 6 queries"
+
+
+def test_a_search_that_fits_nothing_leaves_the_way_back(seen: Seen) -> None:
+    seen.page.get_by_label("Search").fill("no such word")
+    expect(seen.page.locator("#query-rows tr")).to_have_count(0)
+    seen.page.get_by_label("Search").fill("")
+    expect(seen.page.locator("#query-rows tr")).to_have_count(6)
 
 
 def test_the_keyboard_is_enough(seen: Seen) -> None:

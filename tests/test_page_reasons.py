@@ -1,0 +1,262 @@
+"""The page says what moved and why, where a difference holds, what a parameter does; and it can be read by anybody."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from browsers import Seen, chromium, opened, write_page
+from experiments import DOCUMENTS, QUERIES, write_experiment
+from ragtrial import run_experiment
+from ragtrial.comparison.contest import Pair, contest_of
+from ragtrial.comparison.effects import sweep_effects
+from ragtrial.comparison.samples import Procedure
+from ragtrial.comparison.side_by_side import Move, SideBySide, side_by_side
+from ragtrial.views.page import document
+
+CSS = (Path(document.__file__).parent / "assets" / "page.css").read_text(encoding="utf-8")
+RETRIEVERS: dict[str, dict[str, Any]] = {
+    "dense": {"kind": "dense", "top_k": 3},
+    "both": {"kind": "fusion", "of": ["dense", "words"], "top_k": 3},
+    "words": {"kind": "bm25", "top_k": 4, "score": False},
+    "varied": {"kind": "mmr", "of": "both", "top_k": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium."""
+    with chromium() as browser:
+        yield browser
+
+
+def asked() -> list[dict[str, Any]]:
+    """Questions of which the first two words of each document are some, with tags."""
+    more = [
+        {"id": f"q{place}", "text": text.partition(". ")[2][:40], "relevant_docs": [{"doc": doc, "relevance": 2}],
+         "tags": ["drawn"]}
+        for place, (doc, text) in enumerate(DOCUMENTS.items())
+    ]  # fmt: skip
+    nowhere = {"id": "missed", "text": "sourdough dough rest", "relevant_docs": [{"doc": "oven.txt", "relevance": 3}]}
+    return [*QUERIES, *more, nowhere]
+
+
+@pytest.fixture(scope="module")
+def fused(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of retrievers that are made of others."""
+    made = write_experiment(tmp_path_factory.mktemp("fused"), queries=asked(), retrievers=RETRIEVERS,
+                            evaluators={"primary_metric": "ndcg@3", "graded": {"k": [1, 3]}})  # fmt: skip
+    return run_experiment(made.config()).folder
+
+
+@pytest.fixture(scope="module")
+def file(fused: Path) -> Path:
+    return write_page(fused, fused.parent / "page.html")
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a sweep, in which passages are found."""
+    made = write_experiment(
+        tmp_path_factory.mktemp("swept"),
+        queries=[{**one, "relevant_docs": [{**label, "quote": DOCUMENTS[label["doc"]][:30]} for label in labels]}
+                 for one in asked() if (labels := one["relevant_docs"])],
+        retrievers={"dense": {"kind": "dense", "top_k": 3}, "both": RETRIEVERS["both"], "words": RETRIEVERS["words"]},
+        sweep={"matrix": {"chunker.size": [60, 120]}},
+        evaluators={"unit": "span", "primary_metric": "recall@3", "order_unaware": {"k": [1, 3]}},
+    )  # fmt: skip
+    folder = run_experiment(made.config()).folder
+    return write_page(folder, folder.parent / "page.html", "--baseline", "dense-size60")
+
+
+def shown_moves(seen: Seen) -> list[list[str]]:
+    more = seen.page.locator("#moved > button")
+    if more.is_visible():
+        more.click()
+    rows = seen.page.locator("#moved tbody tr")
+    return [[cell.strip() for cell in rows.nth(row).locator("td").all_inner_texts()] for row in range(rows.count())]
+
+
+def expected_row(move: Move, side: SideBySide) -> list[str]:
+    ranks = [("–" if rank is None else str(rank)) for rank in (move.rank_baseline, move.rank)]
+    said = [
+        ", ".join(f"{one.part} {one.rank}" if one.rank else f"{one.part} not in its first {one.kept}" for one in parts)
+        for parts in (move.parts_baseline, move.parts)
+    ]
+    # Of a hit that a setting has not, and that nobody found relevant, the page does not carry the ranks in its parts.
+    irrelevant = (move.grade or 0) <= 0
+    lists = [
+        "" if irrelevant and rank is None else text
+        for rank, text in zip((move.rank_baseline, move.rank), said, strict=True)
+    ]
+    names = (side.baseline, side.setting)
+    why = f"in both: {lists[0]}" if lists[0] and lists[0] == lists[1] else "\n".join(
+        f"{name}: {text}" for name, text in zip(names, lists, strict=True) if text
+    )  # fmt: skip
+    way = {"new": "new", "gone": "gone", "up": "↑ up", "down": "↓ down", "same": "same"}[move.movement]
+    share = [] if move.share is None else [f"{move.share:+.4f}" if move.share else ""]
+    grade = "unjudged" if move.grade is None else str(move.grade)
+    return [move.doc, grade, f"{ranks[0]} → {ranks[1]}", way, *share, why]
+
+
+@pytest.mark.parametrize("pair", [("dense", "both"), ("varied", "both"), ("both", "dense")])
+def test_what_moved_is_what_compare_says_of_it(
+    pair: tuple[str, str], browser: Browser, file: Path, fused: Path
+) -> None:
+    contest = contest_of([str(fused)])
+    places = Pair(contest.place(pair[0]), contest.place(pair[1]))
+    seen = opened(browser, file, f"#a={pair[0]}&b={pair[1]}")
+    for query in asked():
+        side = side_by_side(contest, places, query["id"])
+        expected = [expected_row(move, side) for move in side.moves if move.movement != "same" or move.share]
+        seen.page.get_by_role("button", name=query["id"], exact=True).click()
+        expect(seen.page.locator("#detail .controls span")).to_have_text(query["id"])
+        found = shown_moves(seen)
+        assert [row[:-1] if len(row) == 6 or side.difference is None else row for row in sorted(found)] == [
+            row[:-1] if len(row) == 6 or side.difference is None else row for row in sorted(expected)
+        ]
+        whys = sorted(row[-1] for row in expected)
+        if any(whys):
+            assert sorted(row[-1] for row in found) == whys
+        text = seen.page.locator("#moved").inner_text()
+        missed = [f"{label.doc} (grade {label.relevance}" for label in side.not_found]
+        assert ("Found by neither" in text) == bool(missed)
+        assert all(one in text for one in missed)
+        assert all(note in text for note in side.notes)
+    assert seen.console == []
+    seen.page.context.close()
+
+
+def test_one_sentence_says_what_makes_most_of_a_difference(browser: Browser, file: Path, fused: Path) -> None:
+    contest = contest_of([str(fused)])
+    sides = [side_by_side(contest, Pair(0, 1), query["id"]) for query in asked()]
+    side = max(sides, key=lambda one: abs(one.difference or 0.0))
+    assert side.difference
+    most = side.moves[0]
+    assert most.share
+    seen = opened(browser, file, f"#q={side.id}&a={side.baseline}&b={side.setting}")
+    said = seen.page.locator("#moved p").first.inner_text()
+    assert said.startswith(f"ndcg@3 {side.difference:+.4f} from {side.baseline} to {side.setting}, most of it because ")
+    assert f"{most.doc} (grade {most.grade})" in said
+    assert f"{most.share:+.4f}" in said
+    seen.page.context.close()
+
+
+def test_passages_say_at_which_rank_they_were_found(browser: Browser, swept: Path) -> None:
+    seen = opened(browser, swept, "#q=rye&b=both-size60")
+    text = seen.page.locator("#moved").inner_text()
+    assert re.search(r"A passage of grade 2 in bread/rye\.md: (found at rank (\d|–) → (\d|–)|found by neither)\.", text)
+    assert "The difference is not split among documents: passages count" in text
+    assert seen.console == []
+    seen.page.context.close()
+
+
+def test_slices_are_drawn_for_the_chosen_setting_which_is_linked(browser: Browser, swept: Path) -> None:
+    seen = opened(browser, swept)
+    choice = seen.page.locator("#choose-slices")
+    names = choice.locator("option").all_inner_texts()
+    choice.select_option(label=names[-1])
+    expect(seen.page.locator("#slices-plot svg").first).to_have_attribute(
+        "aria-label", re.compile(f"^{re.escape(names[-1])} less dense-size60 by tag\\. bread \\(1\\): ")
+    )
+    expect(choice).to_be_focused()
+    assert f"k={names[-1]}" in seen.page.evaluate("location.hash")
+    again = opened(browser, swept, seen.page.evaluate("location.hash"))
+    assert again.page.locator("#choose-slices option:checked").inner_text() == names[-1]
+    again.page.context.close()
+    assert seen.console == []
+    seen.page.context.close()
+
+
+def test_each_parameter_of_a_sweep_is_drawn_with_its_effect(browser: Browser, swept: Path) -> None:
+    (report,) = swept.parent.glob("*/report.json")
+    effects = sweep_effects(contest_of([str(report.parent)]), Procedure())
+    assert effects is not None
+    seen = opened(browser, swept)
+    labels = [one.get_attribute("aria-label") or "" for one in seen.page.locator("#axes-plot svg").all()]
+    for part in effects.effects:
+        assert part.difference is not None
+        assert any(f"What {part.levels.parameter} does" in one and f"{part.difference:+.4f}" in one for one in labels)
+    seen.page.context.close()
+
+
+def test_every_control_is_reached_by_tab_in_the_order_in_which_it_stands(browser: Browser, swept: Path) -> None:
+    seen = opened(browser, swept, "#q=rye&b=both-size60")
+    controls = "button, select, input, a[href], summary, [tabindex='0']"
+    stands = seen.page.evaluate(
+        f"""[...document.querySelectorAll("{controls}")].filter((one) => one.checkVisibility())
+            .map((one, place) => (one.dataset.place = String(place)))"""
+    )
+    seen.page.evaluate("document.activeElement.blur()")
+    reached: list[str] = []
+    while len(reached) < 3 * len(stands):
+        seen.page.keyboard.press("Tab")
+        place = seen.page.evaluate("document.activeElement?.dataset?.place ?? null")
+        if place is None and reached and reached[-1] == stands[-1]:
+            break
+        if place is not None:
+            reached.append(place)
+    assert reached[: len(stands)] == stands
+    assert len(stands) > 20
+    unnamed = seen.page.evaluate(
+        """[...document.querySelectorAll("select, input")].filter((one) => !one.labels.length).map((one) => one.id)"""
+    )
+    assert unnamed == []
+    seen.page.context.close()
+
+
+def test_every_chart_has_a_name_in_words_and_every_table_a_heading(browser: Browser, swept: Path) -> None:
+    seen = opened(browser, swept, "#q=rye&b=both-size60")
+    charts = seen.page.locator("main svg")
+    assert charts.count() >= 8
+    for chart in charts.all():
+        assert chart.get_attribute("role") == "img"
+        assert len(chart.get_attribute("aria-label") or "") > 30
+    for table in seen.page.locator("table").all():
+        assert table.locator("th[scope=col]").count() >= 3
+    seen.page.context.close()
+
+
+def test_nothing_moves_by_itself(browser: Browser, swept: Path) -> None:
+    seen = opened(browser, swept, reduced_motion="reduce")
+    assert seen.page.evaluate("document.getAnimations().length") == 0
+    assert seen.page.evaluate("getComputedStyle(document.body).transitionDuration") == "0s"
+    seen.page.context.close()
+
+
+def themes() -> dict[str, dict[str, str]]:
+    """The colours of both themes, and the dark ones as they stand for systems that ask for dark."""
+    blocks = re.findall(r"(:root[^{]*)\{([^}]*)\}", CSS)
+    found = {head.strip(): dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", body)) for head, body in blocks}
+    return {head: colours for head, colours in found.items() if colours}
+
+
+def contrast(one: str, other: str) -> float:
+    """Of WCAG 2.2: 1 for equal colours, 21 for black on white."""
+
+    def luminance(colour: str) -> float:
+        channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_text_and_signs_stand_out_in_both_themes() -> None:
+    found = themes()
+    assert len(found) == 3
+    light, dark, of_the_system = found.values()
+    assert dark == of_the_system
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    for colours in (light, dark):
+        for ink in ("ink", "soft", "blue", "good", "bad"):
+            assert min(contrast(colours[ink], colours[ground]) for ground in ("paper", "panel")) >= 4.5, ink
+        assert contrast(colours["ink"], colours["mark"]) >= 4.5
+        assert contrast(colours["paper"], colours["blue"]) >= 4.5
+        assert min(contrast(colours[f"series-{place}"], colours["paper"]) for place in range(1, 8)) >= 3
