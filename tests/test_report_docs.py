@@ -1,0 +1,49 @@
+"""The page on pages tells the truth: its commands run, its plots are those that there are, and its pictures are small."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragtrial.views.plots import NAMES
+from small_experiment import CONFIG, small_experiment
+
+
+@pytest.fixture(scope="module")
+def text(root: Path) -> str:
+    return (root / "docs" / "report-page.md").read_text(encoding="utf-8")
+
+
+def test_every_command_of_the_page_writes_what_it_says(text: str, tmp_path: Path) -> None:
+    two = CONFIG.replace("top_k: 3}", "top_k: 10}\n  bm25: {kind: bm25, top_k: 10}")
+    small_experiment(tmp_path, config=two.replace("{kind: document}", "{kind: recursive, unit: characters}"))
+    scripts = re.findall(r"^```sh\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    commands = [line for script in scripts for line in script.splitlines()]
+    assert len(commands) == 8
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    script = "ragtrial run experiment.yaml -q\n" + "\n".join(commands)
+    done = subprocess.run(
+        ["bash", "-euc", script], cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    written = ["report.html", "differences.svg", "differences.png", "scatter.svg", "distribution.png", "recall.svg",
+               "slices.svg", "tradeoff.svg"]  # fmt: skip
+    assert done.stdout.splitlines()[-len(written) :] == written
+    assert all((tmp_path / name).stat().st_size > 1000 for name in written)
+
+
+def test_every_plot_is_explained(text: str) -> None:
+    table = text[text.index("| NAME |") :]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == NAMES
+
+
+def test_every_picture_is_there_and_small(text: str, root: Path) -> None:
+    pictures = re.findall(r"\((report-[\w-]+\.(?:png|svg))\)", text)
+    assert len(pictures) == 4
+    for name in pictures:
+        assert 1_000 < (root / "docs" / name).stat().st_size < 200_000, name
