@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints/cpu.txt --editable
 
-.PHONY: demo test check format schemas picture clean
+.PHONY: demo test check format schemas picture report-picture clean
 
 # Runs the sample experiment, offline: the model's weights come as a package.
 demo: $(VENV)/.demo
@@ -29,6 +29,10 @@ schemas: $(VENV)/.demo
 # The picture in the README: the real output of the demo.
 picture: $(VENV)/.demo
 	HF_HUB_OFFLINE=1 $(BIN)/python docs/picture.py
+
+# The pictures of docs/report-page.md, taken in the system's Chromium.
+report-picture: $(VENV)/.dev
+	HF_HUB_OFFLINE=1 $(BIN)/python docs/report_picture.py
 
 $(VENV)/.demo: pyproject.toml constraints/cpu.txt $(wildcard src/ragtrial/compiled/*.[ch])
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -256,6 +256,15 @@ def test_a_file_is_named_after_its_plot_where_nothing_else_is_said(
             "--setting is for scatter, distribution, slices; effects shows all settings.",
         ),
         (
+            ["--plot", "scatter", "--baseline", "dense-size40", "--setting", "dense-size40"],
+            "scatter would show 'dense-size40' against itself; choose another --setting.",
+        ),
+        (
+            ["--plot", "slices", "--setting", "densesize40"],
+            "no setting 'densesize40' is compared. Did you mean 'dense-size40'? "
+            "There are: dense-size40, words-size40, dense-size120, words-size120.",
+        ),
+        (
             ["--plot", "slices", "--baseline", "dense-size40", "--setting", "dense-size40"],
             "slices do not compare 'dense-size40'; they compare dense-size40 with words-size40, words-size120, "
             "dense-size120.",
@@ -270,6 +279,21 @@ def test_what_cannot_be_drawn_is_refused_with_what_can_be(
     made = ragtrial(capsys, "report", str(folder), *options)
     assert (made.code, made.out, made.err) == (2, "", f"error: {said}\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_two_reports_each_setting_stands_against_its_namesake(tmp_path: Path) -> None:
+    labels = {f"q{place}": {"a": 1} for place in range(12)}
+    orders = {"old": ("a b", "b a"), "new": ("b a", "b a c")}
+    reports = []
+    for version, (one, two) in orders.items():
+        runs = {"one": dict.fromkeys(labels, one), "two": dict.fromkeys(labels, two)}
+        report = scored_report(tmp_path / version, labels, runs, "--metrics", "ndcg@2")
+        reports.append(str(report.folder.rename(tmp_path / f"{version}-report")))
+    contest = contest_of(reports)
+    assert contest.baseline == "old-report"
+    svg = drawn("differences", contest, analyse(contest, Aim(contest.baseline), Wanted()))
+    assert [text for text in svg.texts() if ":" in text] == ["new-report:two", "new-report:one"]
+    assert any("from old-report" in text for text in svg.texts())
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The page on pages tells the truth: its commands run, its plots are those that there are, and its pictures are small."""
+"""The page on pages tells the truth: its commands run, its plots are those that there are, its pictures are small."""
 
 from __future__ import annotations
 

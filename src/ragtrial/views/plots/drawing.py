@@ -55,7 +55,12 @@ def draw(name: str, contest: Contest, analysis: Analysis, setting: str | None = 
                 return points.curves(contest)
             case "tradeoff":
                 return points.tradeoff(analysis)
-        found = query_differences(contest, _pair(contest, analysis, setting))
+        pair = _pair(contest, analysis, setting)
+        if pair.baseline == pair.setting:
+            raise PlotError(
+                f"{name} would show {contest.names[pair.setting]!r} against itself; choose another --setting."
+            )
+        found = query_differences(contest, pair)
         if not found.queries:
             raise PlotError(f"there is no plot {name}: no query counts for {found.baseline} and {found.setting}.")
         return _OF_QUERIES[name](found)

@@ -38,13 +38,17 @@ class Row:
 def differences(analysis: Analysis) -> Figure:
     """Each setting against the baseline, or else the best one, with the verdict. Raises PlotError."""
     close = [part for part in close_comparisons(analysis) if part.difference is not None]
-    counts = [sum(part.baseline == one.baseline for part in close) for one in close]
     if not close:
         raise PlotError("there is no plot of differences: no query counts for two settings.")
-    baseline = close[counts.index(max(counts))].baseline
-    parts = [part for part in close if part.baseline == baseline]
+    procedure = analysis.procedure
+    baseline = procedure.baseline
+    if baseline is None:
+        counts = [sum(part.baseline == one.baseline for part in close) for one in close]
+        baseline = close[counts.index(max(counts))].baseline
+    # A baseline that is no setting is a report, of which each setting is set against that of the same name.
+    parts = [part for part in close if part.baseline == baseline or baseline not in analysis.settings]
     rows = [Row(part.setting, part.difference, part.ci, _claimed(part), _verdict(part)) for part in parts[:MOST_ROWS]]
-    procedure, left_out = analysis.procedure, len(parts) - len(rows)
+    left_out = len(parts) - len(rows)
     label = f"difference in {analysis.primary_metric} from {shortened(baseline)},\n"
     label += f"{percent(procedure.confidence)} intervals, margin {procedure.margin:g}"
     if left_out:

@@ -54,8 +54,9 @@ function drawDifferences() {
   const parts = comparison.comparisons.filter(({ metric }) => metric === comparison.primary_metric);
   const against = new Map();
   for (const part of parts) against.set(part.baseline, (against.get(part.baseline) ?? 0) + 1);
-  const baseline = [...against].sort((one, other) => other[1] - one[1])[0]?.[0];
-  const rows = parts.filter((part) => part.baseline === baseline && part.difference != null)
+  const baseline = comparison.procedure.baseline ?? [...against].sort((one, other) => other[1] - one[1])[0]?.[0];
+  // A baseline that is no setting is a report, of which each setting is set against that of the same name.
+  const rows = parts.filter((part) => (part.baseline === baseline || !names.includes(baseline)) && part.difference != null)
     .map((part) => ({ ...part, key: part.setting, label: plain(part.setting) }));
   if (!rows.length) return put("differences-plot");
   rows.sort((one, other) => other.difference - one.difference);
