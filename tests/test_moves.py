@@ -15,6 +15,7 @@ from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial.comparison.comparing import Aim, compare_settings
 from ragtrial.comparison.contest import Contender, Contest, Pair, contest_of
 from ragtrial.comparison.moves import query_differences, shared_queries
+from ragtrial.comparison.part_ranks import rank_in_row
 from ragtrial.comparison.side_by_side import SideBySide, side_by_side
 from ragtrial.errors import ReportError
 from ragtrial.experiment import run_experiment
@@ -355,3 +356,14 @@ def test_only_the_rows_that_are_wanted_are_taken_apart_and_nothing_behind_the_la
             read_rows(path, "query", wanted)
     with pytest.raises(ReportError, match="cannot be read"):
         list(read_lines(path))
+
+
+@pytest.mark.parametrize(
+    ("place", "rank"), [((5, 15), 2), ((6, 9), 1), ((12, 20), 2), ((15, 20), None), ((None, None), 1)]
+)
+def test_a_chunk_has_its_own_rank_in_a_part_or_that_of_the_first_that_overlaps_it(
+    place: tuple[int | None, int | None], rank: int | None
+) -> None:
+    row = {"docs": ["a", "a", "b"], "starts": [0, 5, 0], "ends": [10, 15, 99]}
+    assert rank_in_row(row, ("a", *place), [0, 1]) == rank
+    assert rank_in_row(row, ("c", *place), []) is None

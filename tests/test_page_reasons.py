@@ -42,8 +42,18 @@ def asked() -> list[dict[str, Any]]:
          "tags": ["drawn"]}
         for place, (doc, text) in enumerate(DOCUMENTS.items())
     ]  # fmt: skip
-    nowhere = {"id": "missed", "text": "sourdough dough rest", "relevant_docs": [{"doc": "oven.txt", "relevance": 3}]}
+    nowhere = {"id": "missed", "text": "sourdough dough rest", "relevant_docs": [
+        {"doc": "oven.txt", "relevance": 3}, {"doc": "storage.txt", "relevance": 0}
+    ]}  # fmt: skip
     return [*QUERIES, *more, nowhere]
+
+
+def pairs_of_words() -> Iterator[dict[str, Any]]:
+    """A question for every two words: enough for intervals."""
+    for doc, text in DOCUMENTS.items():
+        words = text.split()
+        for place in range(0, len(words) - 1, 2):
+            yield {"id": f"{doc} {place}", "text": " ".join(words[place : place + 2]), "relevant_docs": [{"doc": doc}]}
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +75,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = write_experiment(
         tmp_path_factory.mktemp("swept"),
         queries=[{**one, "relevant_docs": [{**label, "quote": DOCUMENTS[label["doc"]][:30]} for label in labels]}
-                 for one in asked() if (labels := one["relevant_docs"])],
+                 for one in [*asked(), *pairs_of_words()] if (labels := one["relevant_docs"])],
         retrievers={"dense": {"kind": "dense", "top_k": 3}, "both": RETRIEVERS["both"], "words": RETRIEVERS["words"]},
         sweep={"matrix": {"chunker.size": [60, 120]}},
         evaluators={"unit": "span", "primary_metric": "recall@3", "order_unaware": {"k": [1, 3]}},
@@ -127,6 +137,7 @@ def test_what_moved_is_what_compare_says_of_it(
         missed = [f"{label.doc} (grade {label.relevance}" for label in side.not_found]
         assert ("Found by neither" in text) == bool(missed)
         assert all(one in text for one in missed)
+        assert text.partition("Found by neither")[2].partition("\n")[0].count("(grade") == len(missed)
         assert all(note in text for note in side.notes)
     assert seen.console == []
     seen.page.context.close()
@@ -144,6 +155,19 @@ def test_one_sentence_says_what_makes_most_of_a_difference(browser: Browser, fil
     assert said.startswith(f"ndcg@3 {side.difference:+.4f} from {side.baseline} to {side.setting}, most of it because ")
     assert f"{most.doc} (grade {most.grade})" in said
     assert f"{most.share:+.4f}" in said
+    seen.page.context.close()
+
+
+def test_without_rankings_it_says_that_the_ranks_in_parts_are_not_known(
+    browser: Browser, fused: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "report.json").write_bytes((fused / "report.json").read_bytes())
+    seen = opened(browser, write_page(tmp_path / "bare", tmp_path / "page.html"), "#q=rye&a=dense&b=both")
+    notes = seen.page.locator("#moved p.soft").all_inner_texts()
+    assert notes == ["both: the report has no rankings/, so the ranks in its parts are not known."]
+    assert seen.page.locator("#moved tbody tr").count() > 0
+    assert seen.console == []
     seen.page.context.close()
 
 
@@ -179,9 +203,12 @@ def test_each_parameter_of_a_sweep_is_drawn_with_its_effect(browser: Browser, sw
     assert effects is not None
     seen = opened(browser, swept)
     labels = [one.get_attribute("aria-label") or "" for one in seen.page.locator("#axes-plot svg").all()]
+    assert any(part.ci for part in effects.effects)
     for part in effects.effects:
         assert part.difference is not None
-        assert any(f"What {part.levels.parameter} does" in one and f"{part.difference:+.4f}" in one for one in labels)
+        ends = f"{part.ci[0]:+.4f} to {part.ci[1]:+.4f}" if part.ci else "no interval"
+        said = f"{part.difference:+.4f}, {ends}"
+        assert any(f"What {part.levels.parameter} does" in one and said in one for one in labels)
     seen.page.context.close()
 
 

@@ -158,9 +158,16 @@ def test_bars_count_the_queries_and_none_holds_both_sides(contest: Contest, anal
     base = max((one for one in range(4) if one != place), key=lambda one: contest.scores("ndcg@3").values[one].mean())
     found = query_differences(contest, type(contest.pairs()[0])(base, place))
     for outcome, count in (("won", found.won), ("lost", found.lost)):
-        bars = [svg.corners(f"{outcome}-{bin_}") for bin_ in range(12) if svg.has(f"{outcome}-{bin_}")]
-        heights = [sy * min(y for _, y in bar) + iy for bar in bars]
-        assert sum(heights) == pytest.approx(count, abs=0.05)
+        sizes = [abs(one.difference) for one in found.queries if one.outcome == outcome]
+        step = max(abs(one.difference) for one in found.queries) / 12
+        bars = []
+        for place in range(12):
+            inside = sum(place * step < size <= (place + 1) * step + 1e-12 for size in sizes)
+            assert svg.has(f"{outcome}-{place}") == bool(inside)
+            if inside:
+                bars.append(svg.corners(f"{outcome}-{place}"))
+                assert sy * min(y for _, y in bars[-1]) + iy == pytest.approx(inside, abs=0.05)
+        assert len(sizes) == count > 1
         sides = [sx * x + ix for bar in bars for x, _ in bar]
         assert all(side > -1e-3 if outcome == "won" else side < 1e-3 for side in sides)
     assert {f"{found.won} won", f"{found.lost} lost", f"{found.tied} tied"} <= set(svg.texts())

@@ -71,7 +71,7 @@ def _page(contest: Contest, aim: Aim) -> bytes:
     from ragtrial.views.table import usual_metrics
 
     contest = contest.limited_to(usual_metrics(contest.contenders[0].report)).with_hits()
-    made = analyse(contest, aim, Wanted(slices=True, axes=True, costs=True, queries=True))
+    made = analyse(contest, aim, Wanted(slices=True, axes=True, costs=True))
     title = ", ".join(dict.fromkeys(contender.report.experiment for contender in contest.contenders))
     return page(contest, made, title).encode()
 
