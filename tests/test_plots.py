@@ -16,10 +16,11 @@ from ragtrial import load_report, run_experiment
 from ragtrial.comparison.analysis import Analysis, Wanted, analyse
 from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.contest import Contest, contest_of
-from ragtrial.comparison.moves import query_differences
+from ragtrial.comparison.moves import QueryDifference, QueryDifferences, query_differences
 from ragtrial.errors import PlotError
 from ragtrial.views.plots import NAMES, draw, image
-from ragtrial.views.plots.style import _COLOURS, BETTER, NEUTRAL, WORSE
+from ragtrial.views.plots.points import distribution
+from ragtrial.views.plots.style import _COLOURS, BETTER, NEUTRAL, WORSE, styled
 from scored_runs import scored_report
 from small_experiment import ragtrial
 
@@ -171,6 +172,26 @@ def test_bars_count_the_queries_and_none_holds_both_sides(contest: Contest, anal
         sides = [sx * x + ix for bar in bars for x, _ in bar]
         assert all(side > -1e-3 if outcome == "won" else side < 1e-3 for side in sides)
     assert {f"{found.won} won", f"{found.lost} lost", f"{found.tied} tied"} <= set(svg.texts())
+
+
+def test_each_bar_counts_what_lies_in_its_bin() -> None:
+    differences = [-0.6, -0.59, -0.26, -0.02, 0.0, 0.01, 0.04, 0.07, 0.3, 0.33]
+    queries = [
+        QueryDifference(id=str(place), text="", baseline=0.6, setting=0.6 + one, difference=one,
+                        outcome="won" if one > 0 else "lost" if one < 0 else "tied")
+        for place, one in enumerate(differences)
+    ]  # fmt: skip
+    found = QueryDifferences(metric="ndcg@3", baseline="a", setting="b", won=5, tied=1, lost=4, not_counted=0,
+                             queries=queries)  # fmt: skip
+    with styled():
+        figure = distribution(found)
+    svg = Drawn(ET.fromstring(image(figure, "x.svg")))
+    slope, intercept = svg.values("y")
+    names = [f"{outcome}-{place}" for outcome in ("lost", "won") for place in range(12)]
+    counts = {name: slope * min(y for _, y in svg.corners(name)) + intercept for name in names if svg.has(name)}
+    # Bins are 0.05 wide, as the largest difference is 0.6; the first is nearest to 0.
+    expected = {"lost-0": 1, "lost-5": 1, "lost-11": 2, "won-0": 2, "won-1": 1, "won-5": 1, "won-6": 1}
+    assert counts == pytest.approx(expected, abs=0.05)
 
 
 def test_slices_and_effects_stand_under_their_headings(contest: Contest, analysis: Analysis) -> None:
