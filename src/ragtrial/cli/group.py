@@ -10,7 +10,7 @@ from ragtrial import __version__
 
 COMMANDS = (
     "init", "run", "plan", "validate", "chunks", "labels", "show", "compare", "report", "search", "score", "rescore",
-    "export", "list", "explain", "cache", "schema",
+    "label", "export", "list", "explain", "cache", "schema",
 )  # fmt: skip
 
 

@@ -118,7 +118,7 @@ class AnswerSheet:
             raise InputError(f"the text is that of query {self.query.id!r}; it has an id, and its tags stay its own.")
         query = self.query.id if self.query else name or new_id(self.text, {one.id for one in self._labels.queries})
         new: list[Change] = [] if self.query else [NewQuery(query, self.text, tuple(tags))]
-        return [*new, *(self._change(query, by_number[number], grade, quotes.get(number))
+        return [*new, *(judged(self.form, query, by_number[number], grade, quotes.get(number))
                         for number, grade in sorted(grades.items()))]  # fmt: skip
 
     def write(self, changes: Sequence[Change], who: str, progress: Progress | None = None) -> Added:
@@ -155,19 +155,28 @@ class AnswerSheet:
         ]
         return max(met, default=None)
 
-    def _change(self, query: str, hit: FoundText, grade: int, passage: str | None) -> Grade:
-        text = hit.text or ""
-        if self.form == "document" and passage is None:
-            return Grade(query, hit.doc, grade)
-        quote = (passage or text).strip()
-        if not quote:
-            raise InputError(f"hit {hit.rank} has no text that could be quoted; judge it in labels by document.")
-        if self.form == "content":
-            return Grade(query, quote, grade)
-        if text.count(quote) != 1 or hit.start is None:
-            return Grade(query, hit.doc, grade, quote)
-        start = hit.start + text.index(quote)
-        return Grade(query, hit.doc, grade, quote, start, start + len(quote))
+
+def judged(
+    form: Form, query: str, hit: FoundText, grade: int, passage: str | None = None, at: int | None = None
+) -> Grade:
+    """What the ``grade`` of a hit becomes in labels that name things as ``form`` says.
+
+    ``passage`` is what of its text answers, and ``at`` where in the text that stands; by itself if it stands there
+    once. Raises InputError for a hit without a text where labels quote.
+    """
+    text = hit.text or ""
+    if form == "document" and passage is None:
+        return Grade(query, hit.doc, grade)
+    quote = (passage or text).strip()
+    if not quote:
+        raise InputError(f"hit {hit.rank} has no text that could be quoted; judge it in labels by document.")
+    if form == "content":
+        return Grade(query, quote, grade)
+    if at is None and text.count(quote) == 1:
+        at = text.index(quote)
+    if at is None or hit.start is None:
+        return Grade(query, hit.doc, grade, quote)
+    return Grade(query, hit.doc, grade, quote, hit.start + at, hit.start + at + len(quote))
 
 
 def has_passage(hit: FoundText, passage: str) -> bool:
