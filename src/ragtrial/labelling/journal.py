@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -38,8 +39,10 @@ class Journal:
             self._stream = file.open("ab")
         except OSError as error:
             raise RunError(Fault(str(file), message=f"cannot be written: {error.strerror or error}.")) from error
+        self._is_held = False
         try:
-            if not hold_alone(self._stream.fileno()):
+            self._is_held = hold_alone(self._stream.fileno())
+            if not self._is_held:
                 message = "is being written: somebody labels this worklist at the moment. End that first."
                 raise InputError(Fault(str(file), message=message))
             self.events = self._read()
@@ -58,8 +61,9 @@ class Journal:
 
     def close(self) -> None:
         """Let go of it; a journal in which nothing stands leaves no file."""
-        if not self._stream.closed and not os.fstat(self._stream.fileno()).st_size:
-            self.file.unlink(missing_ok=True)
+        if not self._stream.closed and self._is_held and not os.fstat(self._stream.fileno()).st_size:
+            with suppress(OSError):
+                self.file.unlink()
         self._stream.close()
 
     def __enter__(self) -> Self:

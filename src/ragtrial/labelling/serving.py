@@ -83,6 +83,10 @@ class LabelPage:
             self._server.server_close()
             self._lock.acquire()  # noqa: SIM115, RUF100 - for good: what is still being asked comes too late
 
+    def stop(self) -> None:
+        """Have ``serve`` end, from another thread."""
+        self._server.shutdown()
+
     def _reply(self, request: _Handler) -> _Reply:
         refused = self._refused(request)
         if refused is not None:

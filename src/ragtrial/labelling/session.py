@@ -77,6 +77,10 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let somebody else label this worklist; every answer is kept."""
         self._journal.close()
 
     @property
@@ -135,7 +139,9 @@ class Session:
             raise InputError("qrels judge documents; a passage cannot be named in them.")
         if not text:
             raise InputError("the passage is empty.")
-        if at is not None:
+        if at is None and item.text.count(text) == 1:
+            at = item.text.index(text)
+        elif at is not None:
             at += len(passage) - len(passage.lstrip())
         if not has_passage(_as_found(item), text) or (at is not None and item.text[at : at + len(text)] != text):
             raise InputError("that is not in the text of this item; it must be verbatim.")

@@ -46,7 +46,6 @@ function settle() {
   const heading = state.item ? $("question") : $("done-title");
   heading.focus({ preventScroll: true });
   window.getSelection().removeAllRanges();
-  $("text").scrollTop = 0;
   if ($("error").hidden) window.scrollTo(0, 0);
 }
 
@@ -169,7 +168,7 @@ document.addEventListener("keydown", (event) => {
   else if (key === "q" && item && state.can_quote) quote();
   else if (key === "t" && item) $("text").focus();
   else if (key === "s" && state.unsaved) act("save");
-  else if (key === "f") act("finish");
+  else if (key === "f" && !item) act("finish");
   else return;
   event.preventDefault();
 });
