@@ -96,10 +96,11 @@ def _has_screen() -> bool:
 
 
 def _stopped(session: Session) -> Stopped:
-    answers = session.answers
+    answers, unsaved = session.answers, session.unsaved
+    kept = f"{unsaved:,} answer{' is' if unsaved == 1 else 's are'}"
     return Stopped(
-        f"stopped at {len(answers.given) + len(answers.skipped):,} of {answers.total:,}. {session.unsaved:,} answers "
-        f"are kept in {session.journal}, and not in the labels yet; run the same command again to go on."
+        f"stopped at {len(answers.given) + len(answers.skipped):,} of {answers.total:,}. "
+        f"{kept} kept in {session.journal}, and not in the labels yet; run the same command again to go on."
     )
 
 

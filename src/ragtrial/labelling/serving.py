@@ -83,6 +83,10 @@ class LabelPage:
             self._server.server_close()
             self._lock.acquire()  # noqa: SIM115, RUF100 - for good: what is still being asked comes too late
 
+    def close(self) -> None:
+        """Let go of the port; it need not have been served."""
+        self._server.server_close()
+
     def stop(self) -> None:
         """Have ``serve`` end, from another thread."""
         self._server.shutdown()
@@ -245,7 +249,7 @@ class _Handler(BaseHTTPRequestHandler):
             return _error(413, f"at most {MOST_BYTES:,} bytes may be sent.")
         try:
             value = json.loads(self.rfile.read(int(length)))
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
         return value if isinstance(value, dict) else _error(400, "what is sent must be a JSON object.")
 
