@@ -177,6 +177,35 @@ class JudgedLists:
             threshold=threshold,
         )
 
+    @property
+    def width(self) -> int:
+        """How many units have a code by now: those of the rankings that were read, and labelled documents."""
+        if self.unit == "document":
+            self._of_documents  # noqa: B018 - as above
+        return max(1, len(self._codes))
+
+    def found(self, first: int, second: int) -> Counts:
+        """The codes of the hits of ``joint``, in their order, (hits,)."""
+        codes, width = [self.codes(first), self.codes(second)], self.width
+        return np.union1d(*(_keys(one, width)[0] for one in codes)) % width
+
+    def is_judged(self, keys: Counts) -> Bools:
+        """Which hits have a label, by their query's place times ``width``, and their code; ``keys`` ascend."""
+        return np.isin(keys, self._labels(self.width, keys).keys)
+
+    def unit_of(self, code: int) -> str | Place:
+        """What has the code."""
+        return self._names[code]
+
+    def places(self, codes: Counts) -> tuple[Counts, Counts, Counts]:
+        """The document of each code, as a number, and its first and last character; of whole documents 0 and 1."""
+        if self.unit == "document":
+            return codes, np.zeros_like(codes), np.ones_like(codes)
+        units = [unit for unit in (self._names[code] for code in codes.tolist()) if not isinstance(unit, str)]
+        numbers: dict[str, int] = {}
+        rows = [(numbers.setdefault(doc, len(numbers)), start, end) for doc, start, end in units]
+        return _columns(rows)
+
     def _read(self, place: int) -> Codes:
         contender = self._contest.contenders[place]
         path = contender.report.folder / "rankings" / f"{contender.setting.name}.jsonl.gz"
