@@ -20,7 +20,6 @@ import json
 import os
 import platform
 import random
-import statistics
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -51,6 +50,11 @@ class Narrowed:
     unjudged: int
     seconds: float
 
+    def times(self, name: str) -> float:
+        """How much more the pool does than another choice; infinite where that does nothing."""
+        other = float(getattr(self, name))
+        return self.pool / other if other > 1e-12 else float("inf")
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -72,15 +76,15 @@ def main() -> None:
                          baseline=options.baseline, metric=options.metric)
             )  # fmt: skip
     print(
-        f"{report.experiment}: {len(report.settings)} settings, {len(report.queries)} queries, {options.metric or report.primary_metric}, "
-        f"{options.hide:.0%} of the labels hidden, {options.budget} labelled, {options.seeds} seeds; median (quartiles)"
+        f"{report.experiment}: {len(report.settings)} settings, {len(report.queries)} queries, "
+        f"{options.metric or report.primary_metric}, {options.hide:.0%} of the labels hidden, {options.budget} "
+        f"labelled, {options.seeds} seeds; median (quartiles)"
     )
     for name in ("width", "unjudged", "pool", "random", "random_of_pair", "seconds"):
-        print(f"  {name:15}", quartiles([float(getattr(one, name)) for one in found]))
+        print(f"  {name:21}{quartiles([float(getattr(one, name)) for one in found])}")
     for name in ("random", "random_of_pair"):
-        times = [one.pool / getattr(one, name) if getattr(one, name) > 0 else np.inf for one in found]
-        least = sum(one.pool for one in found) / max(1e-12, sum(getattr(one, name) for one in found))
-        print(f"  times {name:15}", quartiles(times), f"  of the means {least:.2f}", f"  twice in {np.mean(np.array(times) >= 2):.0%}")
+        times = [one.times(name) for one in found]
+        print(f"  times {name:15}{quartiles(times)}  at least twice in {np.mean(np.array(times) >= 2):.0%}")
 
 
 def quartiles(values: Sequence[float]) -> str:
@@ -105,7 +109,7 @@ def narrowed(
     unjudged = pool.unjudged()
     pair = None if first.baseline is None else Pair(contest.place(first.baseline), contest.place(first.setting))
     stakes = pool.stakes(pair)
-    of_pair = [PooledHit(int(stakes.hits.rows[one]), int(stakes.places.codes[one])) for one in pool.candidates(stakes)]
+    of_pair = [PooledHit(int(stakes.hits.rows[one]), int(stakes.codes[one])) for one in pool.candidates(stakes)]
     left = []
     for number, hits in enumerate(
         (choice.hits, rng.sample(unjudged, min(budget, len(unjudged))), rng.sample(of_pair, min(budget, len(of_pair))))
@@ -116,7 +120,7 @@ def narrowed(
             known[query][doc] = everything[query].get(doc, 0)
         again = scored(report, known, folder / str(number), baseline, metric)
         left.append(first.width - Pool(again, Aim(again.baseline)).stakes(pair).width)
-    return Narrowed(first.width, *left, len(unjudged), seconds)
+    return Narrowed(first.width, left[0], left[1], left[2], len(unjudged), seconds)
 
 
 def grades_of(report: Report) -> Grades:

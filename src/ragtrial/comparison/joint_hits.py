@@ -43,6 +43,24 @@ class Labels:
 
 
 @dataclass(frozen=True, eq=False)
+class Stretches:
+    """Where hits are, (hits,) each: ``documents``, as numbers, from ``starts`` to ``ends``; of whole ones 0 to 1."""
+
+    documents: Counts
+    starts: Counts
+    ends: Counts
+
+    def at(self, hits: Counts) -> Stretches:
+        """The same of some of the hits."""
+        return Stretches(self.documents[hits], self.starts[hits], self.ends[hits])
+
+    def meet(self, others: Stretches) -> Bools:
+        """Which of them share a character with that at the same place of ``others``."""
+        same = self.documents == others.documents
+        return np.asarray(same & (self.starts < others.ends) & (others.starts < self.ends))
+
+
+@dataclass(frozen=True, eq=False)
 class JointHits:
     """All that two rankings found for each of ``queries`` queries, each document of a query once; (hits,) each.
 
@@ -197,14 +215,15 @@ class JudgedLists:
         """What has the code."""
         return self._names[code]
 
-    def places(self, codes: Counts) -> tuple[Counts, Counts, Counts]:
-        """The document of each code, as a number, and its first and last character; of whole documents 0 and 1."""
+    def stretches(self, codes: Counts) -> Stretches:
+        """Where each of the units is that have these codes."""
         if self.unit == "document":
-            return codes, np.zeros_like(codes), np.ones_like(codes)
+            return Stretches(codes, np.zeros_like(codes), np.ones_like(codes))
         units = [unit for unit in (self._names[code] for code in codes.tolist()) if not isinstance(unit, str)]
         numbers: dict[str, int] = {}
         rows = [(numbers.setdefault(doc, len(numbers)), start, end) for doc, start, end in units]
-        return _columns(rows)
+        table: Counts = np.array(rows, dtype=np.int64).reshape(-1, 3)
+        return Stretches(table[:, 0], table[:, 1], table[:, 2])
 
     def _read(self, place: int) -> Codes:
         contender = self._contest.contenders[place]

@@ -16,8 +16,7 @@ from ragtrial.comparison.joint_hits import NOWHERE, JointHits, JudgedLists, is_p
 from ragtrial.comparison.unjudged import hangs_on
 from ragtrial.errors import ComparisonError, InputError, listed
 from ragtrial.grading import Scores
-from ragtrial.judgments import Bools
-from ragtrial.labelling.stakes import Places, Stakes, chances, levels_of, most_left
+from ragtrial.labelling.stakes import Stakes, chances, levels_of, most_left
 from ragtrial.metrics import Metric, parse_metric
 from ragtrial.rankings import PADDING, Counts
 
@@ -57,6 +56,16 @@ class Settled:
     at_most: float
     if_likeliest: float
     labels: int
+    is_settled: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Compared:
+    """A comparison, as Settled names it, and what is at stake in it."""
+
+    stakes: Stakes
+    baseline: str | None
+    setting: str
     is_settled: bool
 
 
@@ -109,23 +118,24 @@ class Pool:
         hits: list[PooledHit] = []
         likeliest: list[int] = []
         settled: list[Settled] = []
-        for stakes, baseline, setting, is_settled in self._comparisons():
+        for one in self._comparisons():
             if len(hits) >= budget:
                 break
+            stakes = one.stakes
             candidates = self.candidates(stakes)
             now = self._with_labels(stakes, hits, likeliest)
             new, grades, left = _greedy(now, candidates, self._finders(stakes), budget - len(hits))
-            hits += [PooledHit(int(stakes.hits.rows[one]), int(stakes.places.codes[one])) for one in new]
+            hits += [PooledHit(int(stakes.hits.rows[hit]), int(stakes.codes[hit])) for hit in new]
             likeliest += grades
             settled.append(
                 Settled(
-                    baseline=baseline,
-                    setting=setting,
+                    baseline=one.baseline,
+                    setting=one.setting,
                     width=stakes.width,
                     at_most=_at_most(stakes, self._found(stakes, hits)),
                     if_likeliest=left.width,
                     labels=len(new),
-                    is_settled=is_settled,
+                    is_settled=one.is_settled,
                 )
             )
         return Choice(tuple(hits), tuple(settled), len(self.unjudged()))
@@ -141,8 +151,8 @@ class Pool:
     def _split(self, *, judged: bool) -> list[PooledHit]:
         counts = ~np.isnan(self._scores).all(axis=0)
         keys = self.pooled[counts[self.pooled // self._width]]
-        keys = keys[self.lists.is_judged(keys) == judged]
-        return [PooledHit(int(key // self._width), int(key % self._width)) for key in keys]
+        kept = keys[np.flatnonzero(self.lists.is_judged(keys) == judged)].tolist()
+        return [PooledHit(key // self._width, key % self._width) for key in kept]
 
     def stakes(self, pair: Pair | None) -> Stakes:
         """What hangs on the hits of a pair; of the one setting that there is without a pair."""
@@ -161,30 +171,31 @@ class Pool:
         return Stakes(
             metric=self.metric,
             hits=hits,
-            places=Places(codes, *self.lists.places(codes)),
+            codes=codes,
+            stretches=self.lists.stretches(codes),
             scores=np.where(counts, scores, 0.0),
             counts=counts,
             levels=levels_of(self.metric, hits),
             are_chunks=self.lists.unit == "span",
         )
 
-    def _comparisons(self) -> Iterator[tuple[Stakes, str | None, str, bool]]:
+    def _comparisons(self) -> Iterator[_Compared]:
         """What is at stake between settings, the comparison that decides first; those that are settled come last."""
         if len(self.contest.contenders) == 1:
-            yield self.stakes(None), None, self.contest.names[0], False
+            yield _Compared(self.stakes(None), None, self.contest.names[0], is_settled=False)
             return
         late = []
         for part in self._in_order():
             stakes = self.stakes(Pair(self.contest.place(part.baseline), self.contest.place(part.setting)))
-            row = stakes, part.baseline, part.setting, self._is_settled(stakes, part)
-            if row[-1]:
-                late.append(row)
+            one = _Compared(stakes, part.baseline, part.setting, self._is_settled(stakes, part))
+            if one.is_settled:
+                late.append(one)
             else:
-                yield row
+                yield one
         yield from late
 
     def _in_order(self) -> list[ComparisonPart]:
-        """The best against the baseline, then the others by their difference; of all pairs those with the best first."""
+        """The best against the baseline, then others by their difference; of all pairs those with the best first."""
         rows = list(close_comparisons(compare_settings(self.contest, self.aim)))
         if self.aim.baseline is None:
             best = self.contest.names[int(np.nanargmax(_means(self._scores)))]
@@ -202,7 +213,7 @@ class Pool:
         return hangs_on(part.verdict, low, high, self.aim.margin) is False
 
     def _keys(self, stakes: Stakes) -> Counts:
-        return stakes.hits.rows * self._width + stakes.places.codes
+        return stakes.hits.rows * self._width + stakes.codes
 
     def candidates(self, stakes: Stakes) -> Counts:
         """The hits of a comparison that may be chosen."""
@@ -237,6 +248,7 @@ class Pool:
         why = known(self.metric)
         if why is not None:
             others = [name for name in self.contest.contenders[0].report.metrics if known(parse_metric(name)) is None]
+            others.sort(key=lambda name: parse_metric(name).k != self.metric.k)
             instead = f"Pool by another metric: --metric {others[0]}" if others else "No other metric has one"
             raise InputError(
                 f"what labels would settle of {self.metric} is not known: {why} {instead}"

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from ragtrial.comparison.joint_bounds import joint_bounds, joint_bounds_of_chunks
-from ragtrial.comparison.joint_hits import NOWHERE, JointHits, Labels
+from ragtrial.comparison.joint_hits import NOWHERE, JointHits, Labels, Stretches
 from ragtrial.grading import Scores
 from ragtrial.judgments import Bools, Grades
 from ragtrial.metrics import Metric
@@ -31,33 +31,18 @@ _BUCKETS = np.array([1, 2, 3, 5, 10, 20])
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
-    """Where the hits of a comparison are, (hits,) each: ``documents`` as numbers, characters ``starts`` to ``ends``.
-
-    Of whole documents 0 to 1. ``codes`` are those of JudgedLists.
-    """
-
-    codes: Counts
-    documents: Counts
-    starts: Counts
-    ends: Counts
-
-    def at(self, hits: Counts) -> Places:
-        """The same of some of the hits."""
-        return Places(self.codes[hits], self.documents[hits], self.starts[hits], self.ends[hits])
-
-
-@dataclass(frozen=True, eq=False)
 class Stakes:
-    """A comparison of two rankings of each query, or of one with an empty one, and where its hits are.
+    """A comparison of two rankings of each query, or of one with an empty one, and where its hits are, ``stretches``.
 
-    ``scores`` are those of the two, (2, queries): as they are, which counts for chunks alone. ``counts`` says which
-    queries are in the mean, (queries,); the others have nothing at stake. ``levels`` are the grades that are tried.
+    ``codes`` are those of JudgedLists, (hits,). ``scores`` are those of the two rankings, (2, queries), as they are,
+    which counts for chunks alone. ``counts`` says which queries are in the mean, (queries,); the others have nothing
+    at stake. ``levels`` are the grades that are tried.
     """
 
     metric: Metric
     hits: JointHits
-    places: Places
+    codes: Counts
+    stretches: Stretches
     scores: Scores
     counts: Bools
     levels: Grades
@@ -100,10 +85,8 @@ class Stakes:
         """
         rows = self.hits.rows[hits]
         trials, at = _spread(self.first_hits, rows)
-        mine, places = self.places.at(hits), self.places.at(at)
-        met = (places.documents == mine.documents[trials]) & (places.starts < mine.ends[trials])
-        met &= mine.starts[trials] < places.ends
-        closed = self.hits.is_open[at] & (met | (at == hits[trials]))
+        chosen = hits[trials]
+        closed = self.hits.is_open[at] & (self.stretches.at(at).meet(self.stretches.at(chosen)) | (at == chosen))
         labels, own = _spread(self._first_labels, rows)
         known = np.unique(self.hits.labels.grades)
         count = len(hits)
@@ -123,13 +106,17 @@ class Stakes:
         )
         scores = np.zeros((2, count + 1))
         scores[:, :count] = self.scores[:, rows]
-        made = replace(self, hits=made, places=places, scores=scores, counts=np.append(self.counts[rows], False))
-        return made._rescored(closed, at == hits[trials], grades) if self.are_chunks else made
+        if self.are_chunks:
+            scores = self._rescored(made, scores, grades, closed, at == chosen)
+        counts = np.append(self.counts[rows], [False])
+        return replace(
+            self, hits=made, codes=self.codes[at], stretches=self.stretches.at(at), scores=scores, counts=counts
+        )
 
-    def _rescored(self, closed: Bools, chosen: Bools, grades: Grades) -> Stakes:
-        """With the scores that the chunks just judged bring, where they are relevant."""
-        hits, scores = self.hits, self.scores.copy()
-        relevant = np.append(grades >= hits.threshold, False)[hits.rows]
+    def _rescored(self, hits: JointHits, scores: Scores, grades: Grades, closed: Bools, chosen: Bools) -> Scores:
+        """The scores of two rankings of chunks when those that were ``closed`` are relevant, if they are."""
+        scores = scores.copy()
+        relevant = np.append(grades >= hits.threshold, [False])[hits.rows]
         for own, ranks in zip(scores, (hits.first, hits.second), strict=True):
             within = relevant & (ranks <= (self.metric.k or NOWHERE - 1))
             if self.metric.name == "precision":
@@ -138,7 +125,7 @@ class Stakes:
                 found = within & chosen
                 worth = 1.0 if self.metric.name == "hit_rate" else 1.0 / ranks[found]
                 np.maximum.at(own, hits.rows[found], worth)
-        return replace(self, scores=scores)
+        return scores
 
     def tried(self, hits: Counts, levels: Grades | None = None) -> Scores:
         """The width of each hit's query when the hit is judged with each of ``levels``, (hits, levels)."""
