@@ -54,6 +54,11 @@ def ask(page: LabelPage, name: str, method: str = "GET", body: object = None, **
         connection.close()
 
 
+def ask_until_gone(page: LabelPage) -> None:
+    while True:
+        ask(page, "state")
+
+
 def test_it_gives_the_page_and_how_it_stands(page: LabelPage) -> None:
     assert ask(page, "").body.startswith(b"<!doctype html>")
     assert ask(page, "label.js").headers["Content-Type"] == "text/javascript; charset=utf-8"
@@ -183,8 +188,7 @@ def test_answers_come_into_the_labels_and_the_end_says_how_it_went(page: LabelPa
         f"next: ragtrial rescore latest --labels {tmp_path / 'prompt_queries.json'}",
     ]
     with pytest.raises(OSError):  # noqa: PT011 - it listens no longer, or has gone: the system's words
-        while True:
-            ask(page, "state")
+        ask_until_gone(page)
 
 
 def test_labels_that_cannot_be_written_leave_the_page_there(page: LabelPage, tmp_path: Path) -> None:

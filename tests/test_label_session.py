@@ -341,9 +341,10 @@ def test_a_passage_that_is_not_there_is_refused(tmp_path: Path, passage: str, at
 
 
 def test_a_text_without_a_word_cannot_be_graded_where_labels_quote(tmp_path: Path) -> None:
-    with Session(write_work(tmp_path, [item(" ")], form="quote")) as session:
-        with pytest.raises(InputError, match="this text is empty, and the labels name passages; leave it out"):
-            session.grade(1)
+    told = "this text is empty, and the labels name passages; leave it out"
+    worklist = write_work(tmp_path, [item(" ")], form="quote")
+    with Session(worklist) as session, pytest.raises(InputError, match=told):
+        session.grade(1)
 
 
 def beir_work(folder: Path, **given: Any) -> Path:

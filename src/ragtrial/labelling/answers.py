@@ -16,6 +16,7 @@ from ragtrial.dataset.resolution import resolve
 from ragtrial.dataset.texts import normalised
 from ragtrial.drilldown import FoundText
 from ragtrial.errors import Fault, InputError, LabelsError
+from ragtrial.grading import Unit
 from ragtrial.ground import ground_of
 from ragtrial.labelling.changes import Change, Grade, NewQuery
 from ragtrial.labelling.label_edits import Done
@@ -69,7 +70,12 @@ class AnswerSheet:
                 f"{options.beir} has no judged query {self.text!r}, and queries cannot be added to a BEIR folder; "
                 "use corpus and queries in the config."
             )
-        self.form: Form = "document" if self._base is None else _form(config, labels.queries)
+        by_passage = config.dataset.match == "content"
+        self.form: Form = (
+            "document"
+            if self._base is None
+            else form_of(labels.queries, by_content=by_passage, unit=config.evaluators.unit)
+        )
 
     def pooled(self, found: Mapping[str, Sequence[FoundText]]) -> list[FoundText]:
         """What settings found, each answer once, the highest ranked first; with the grades that labels have already.
@@ -195,13 +201,13 @@ def new_id(text: str, taken: Collection[str]) -> str:
     return name
 
 
-def _form(config: ExperimentConfig, queries: Iterable[Query]) -> Form:
-    """As the labels do it already; without any, as they are scored."""
-    if config.dataset.match == "content":
+def form_of(queries: Iterable[Query], *, by_content: bool, unit: Unit) -> Form:
+    """What labels of these ``queries`` name: as they do it already; without any, as they are scored."""
+    if by_content:
         return "content"
     labels = [label for query in queries for label in query.relevant_docs if label.relevance > 0]
     quoted = sum(label.quote is not None or bool(label.spans) for label in labels)
-    return "quote" if config.evaluators.unit == "span" or quoted * 2 > len(labels) else "document"
+    return "quote" if unit == "span" or quoted * 2 > len(labels) else "document"
 
 
 def parse_graded(texts: Iterable[str], option: str) -> dict[int, str]:

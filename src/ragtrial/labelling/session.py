@@ -17,9 +17,10 @@ from ragtrial.labelling.answering import Answers, Passage
 from ragtrial.labelling.answers import has_passage, judged
 from ragtrial.labelling.changes import Grade
 from ragtrial.labelling.history import whoever
+from ragtrial.labelling.item_texts import GAP
 from ragtrial.labelling.journal import Journal, journal_file
 from ragtrial.labelling.label_edits import Done
-from ragtrial.labelling.target import Target
+from ragtrial.labelling.work_labels import WorkLabels
 from ragtrial.labelling.worklist import WorkItem, Worklist, read_worklist
 from ragtrial.labelling.write_back import LabelsConflictError
 from ragtrial.progress import Progress, Silent
@@ -27,7 +28,6 @@ from ragtrial.progress import Progress, Silent
 T = TypeVar("T")
 
 MOST_KEY = 9
-GAP = "[...]"
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,10 @@ class Session:
         self._journal = Journal(journal_file(Path(file)), _fingerprint(self.worklist))
         try:
             self.answers = self._replayed()
-            self._target = self._with_kept(
-                lambda: Target(self.worklist, places.labels, self.config, progress or Silent())
+            self._labels = self._with_kept(
+                lambda: WorkLabels(self.worklist, places.labels, self.config, progress or Silent())
             )
-            self._earlier = self._with_kept(lambda: self._target.earlier(self._own()))
+            self._earlier = self._with_kept(lambda: self._labels.earlier(self._own()))
         except BaseException:
             self._journal.close()
             raise
@@ -86,7 +86,7 @@ class Session:
     @property
     def file(self) -> Path:
         """Where the answers go."""
-        return self._target.file
+        return self._labels.file
 
     @property
     def journal(self) -> Path:
@@ -145,8 +145,8 @@ class Session:
             at += len(passage) - len(passage.lstrip())
         if not has_passage(_as_found(item), text) or (at is not None and item.text[at : at + len(text)] != text):
             raise InputError("that is not in the text of this item; it must be verbatim.")
-        if item.start is None and GAP in text:
-            raise InputError(f"{GAP} stands for text that is not shown; name a passage on one side of it.")
+        if item.start is None and GAP.strip() in text:
+            raise InputError(f"{GAP.strip()} stands for text that is not shown; name a passage on one side of it.")
         self._do("quote", item=self._current(), passage=text, at=at)
 
     def undo(self) -> bool:
@@ -180,7 +180,7 @@ class Session:
         self._do("send", items=items)
         done = self._with_kept(lambda: self._written(changes))
         self._do("write", items=items)
-        self._earlier = self._target.earlier(self._own())
+        self._earlier = self._labels.earlier(self._own())
         return done
 
     def agreement(self) -> Agreement:
@@ -220,10 +220,10 @@ class Session:
 
     def _written(self, changes: list[Grade]) -> list[Done]:
         try:
-            return self._target.write(changes, self.who)
+            return self._labels.write(changes, self.who)
         except LabelsConflictError:
-            self._target.read()
-            self._earlier = self._target.earlier(self._own())
+            self._labels.read()
+            self._earlier = self._labels.earlier(self._own())
             raise
 
     def _with_kept(self, attempt: Callable[[], T]) -> T:

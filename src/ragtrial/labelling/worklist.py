@@ -119,11 +119,7 @@ def write_worklist(worklist: Worklist, path: str | Path, *, force: bool = False)
     be written.
     """
     file = Path(path)
-    if file.is_dir():
-        raise WorklistError(Fault(str(file), message="is a folder; name a file."))
-    if file.exists() and not force:
-        message = "is there already; it may hold work that is not done. Name another file, or replace it: --force."
-        raise WorklistError(Fault(str(file), message=message))
+    check_new(file, force=force)
     folder = file.absolute().parent
     rows = worklist.model_dump(mode="json")
     rows["labels"] = _relative(worklist.labels, folder)
@@ -132,6 +128,15 @@ def write_worklist(worklist: Worklist, path: str | Path, *, force: bool = False)
         write_text(file, json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
     except OSError as error:
         raise RunError(Fault(str(file), message=f"cannot be written: {error.strerror or error}.")) from error
+
+
+def check_new(file: Path, *, force: bool = False) -> None:
+    """Raise WorklistError if ``file`` cannot be written, since it is a folder, or there and not to be replaced."""
+    if file.is_dir():
+        raise WorklistError(Fault(str(file), message="is a folder; name a file."))
+    if file.exists() and not force:
+        message = "is there already; it may hold work that is not done. Name another file, or replace it: --force."
+        raise WorklistError(Fault(str(file), message=message))
 
 
 def _refuse_others(value: object, file: Path) -> None:

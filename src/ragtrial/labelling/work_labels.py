@@ -32,7 +32,7 @@ class _Documents:
     located: Locate
 
 
-class Target:
+class WorkLabels:
     """The file of labels of a worklist, as it was when it was read last.
 
     ``config`` names the documents: where it is given, labels that do not fit them are refused. An overlay needs it.
@@ -44,6 +44,7 @@ class Target:
     ) -> None:
         self._worklist = worklist
         self._config = config
+        self._by_document = config is not None and config.evaluators.unit == "document"
         self.file = labels or Path(worklist.labels)
         self._documents: _Documents | None = None
         self._base: LabelsText | None = None
@@ -67,7 +68,8 @@ class Target:
     def earlier(self, own: Collection[Grade]) -> dict[int, int]:
         """The grade of each item that the labels judge, the judgments ``own`` apart; the highest where it has several.
 
-        A passage judges what overlaps it, a label without one all of its document.
+        A passage judges what overlaps it, a label without one all of its document; where documents are scored, so
+        does any.
         """
         labels = _without(self._labels, own)
         judgments = {query.id: query.relevant_docs for query in self._checked(labels).queries}
@@ -130,7 +132,7 @@ class Target:
             return _has(item.text, label.doc)
         if label.doc != item.doc:
             return False
-        if item.start is None or item.end is None:
+        if item.start is None or item.end is None or self._by_document:
             return True
         if label.spans:
             return any(span.start < item.end and item.start < span.end for span in label.spans)
