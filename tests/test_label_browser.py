@@ -269,7 +269,8 @@ def test_everything_has_a_name_for_those_who_hear_it(seen: Seen) -> None:
     page = seen.page
     for role, name in [
         ("banner", ""), ("main", ""), ("contentinfo", ""), ("progressbar", "Answered"),
-        ("textbox", "Text to be graded"), ("group", "Answer"), ("heading", "thirty days to return an item"), ("region", "Save"),
+        ("textbox", "Text to be graded"), ("group", "Answer"), ("region", "Save"),
+        ("heading", "thirty days to return an item"),
     ]:  # fmt: skip
         found = page.get_by_role(role, name=name, exact=True) if name else page.get_by_role(role)  # type: ignore[arg-type]
         expect(found).to_have_count(1)

@@ -19,7 +19,7 @@ from ragtrial.labelling.overlay import read_overlay
 from ragtrial.labelling.session import Places, Session
 from ragtrial.labelling.worklist import WorkItem
 from ragtrial.labelling.write_back import LabelsConflictError
-from small_experiment import CONFIG, LABELS
+from small_experiment import CONFIG, LABELS, small_experiment
 from worklists import JUDGED, item, judgments, whole_documents, write_work
 
 
@@ -300,7 +300,24 @@ QUOTED = {"queries": [{"id": "q1", "text": "thirty days to return an item",
                        "relevant_docs": [{"doc": "returns.md", "quote": "any item within"}]}]}  # fmt: skip
 
 
-def test_quotes_say_where_they_stand_and_judge_what_they_overlap(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("unit", "judged"), [("span", [0, 1]), ("document", [0, 1, 2])])
+def test_quotes_judge_what_they_overlap_and_where_documents_are_scored_all_of_it(
+    tmp_path: Path, unit: str, judged: list[int]
+) -> None:
+    text = "# Returns\n\nReturn any item within thirty days.\n"
+    small_experiment(tmp_path, config=CONFIG.replace("latency", f"evaluators: {{unit: {unit}}}\nlatency"))
+    cuts = [(11, 30), (30, 36), (36, 48)]
+    items = [item(text[start:end], "returns.md", start=start) for start, end in cuts]
+    worklist = write_work(tmp_path, items, form="quote")
+    (tmp_path / "prompt_queries.json").write_text(json.dumps(QUOTED))
+    with Session(worklist) as session:
+        for _ in items:
+            session.grade(1)
+        assert session.agreement().n == len(judged)
+        assert session.unsaved == len(items) - len(judged)
+
+
+def test_quotes_say_where_they_stand(tmp_path: Path) -> None:
     text = "# Returns\n\nReturn any item within thirty days.\n"
     items = [
         item(text[11:30], "returns.md", start=11),
