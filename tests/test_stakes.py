@@ -107,6 +107,8 @@ def test_what_may_be_left_is_the_widest_over_all_grades_of_the_chosen(case: Case
     for metric in metrics:
         stakes = stakes_of(metric, case)
         chosen = np.flatnonzero(stakes.hits.is_open)[:2].tolist()
+        if not chosen:
+            continue
         widest = 0.0
         for grades in product(stakes.levels.tolist(), repeat=len(chosen)):
             made = case
