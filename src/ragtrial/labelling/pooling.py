@@ -16,6 +16,7 @@ from ragtrial.comparison.joint_hits import NOWHERE, JointHits, JudgedLists, is_p
 from ragtrial.comparison.unjudged import hangs_on
 from ragtrial.errors import ComparisonError, InputError, listed
 from ragtrial.grading import Scores
+from ragtrial.judgments import Bools
 from ragtrial.labelling.stakes import Stakes, chances, levels_of, most_left
 from ragtrial.metrics import Metric, parse_metric
 from ragtrial.rankings import PADDING, Counts
@@ -149,7 +150,7 @@ class Pool:
         return self._split(judged=False)
 
     def _split(self, *, judged: bool) -> list[PooledHit]:
-        counts = ~np.isnan(self._scores).all(axis=0)
+        counts: Bools = np.asarray(~np.isnan(self._scores).all(axis=0))
         keys = self.pooled[counts[self.pooled // self._width]]
         kept = keys[np.flatnonzero(self.lists.is_judged(keys) == judged)].tolist()
         return [PooledHit(key // self._width, key % self._width) for key in kept]

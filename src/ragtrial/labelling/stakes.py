@@ -157,12 +157,13 @@ class Stakes:
 def levels_of(metric: Metric, hits: JointHits) -> Grades:
     """The grades that a hit is tried with, ascending: 0, or what is not relevant, first.
 
-    Where a metric asks only whether a hit is relevant, one that is; else those of the labels, of many some.
+    Where a metric asks only whether a hit is relevant, one that is, if labels have any; else theirs, of many some.
     """
     threshold = int(dict(metric.parameters).get("rel", hits.threshold))
     least = min(0, threshold - 1)
     if metric.definition.family != "graded":
-        return np.array([least, max(hits.highest_grade, threshold)], dtype=np.int32)
+        highest = [hits.highest_grade] if hits.highest_grade >= threshold else []
+        return np.array([least, *highest], dtype=np.int32)
     above: Grades = np.unique(hits.labels.grades[hits.labels.grades > 0])
     if len(above) > MOST_GRADES:
         above = above[np.linspace(0, len(above) - 1, MOST_GRADES).round().astype(np.int64)]
@@ -191,16 +192,16 @@ def most_left(stakes: Stakes, chosen: Sequence[int], most_ways: int = 256) -> fl
 
     All grades are tried for the first of them, as long as there are no more than ``most_ways``; no label widens.
     """
-    hits = np.array(chosen[:1])
-    offsets = np.array(chosen) - stakes.first_hits[stakes.hits.rows[hits[0]]]
-    made, ways = stakes, 1
-    for place, offset in enumerate(offsets.tolist()):
+    row = int(stakes.hits.rows[chosen[0]])
+    made, ways, widest = stakes, 1, float(stakes.widths[row])
+    for place, hit in enumerate(chosen):
         if ways * len(stakes.levels) > most_ways:
             break
-        at = hits if not place else made.first_hits[:ways] + offset
+        at = made.first_hits[:ways] + (hit - stakes.first_hits[row]) if place else np.array([hit])
         made = made.judged(np.repeat(at, len(stakes.levels)), np.tile(stakes.levels, len(at)))
         ways *= len(stakes.levels)
-    return float(made.widths[:-1].max()) if ways > 1 else float(stakes.widths[stakes.hits.rows[hits[0]]])
+        widest = float(made.widths[:-1].max())
+    return widest
 
 
 def _spread(firsts: Counts, rows: Counts) -> tuple[Counts, Counts]:
