@@ -26,7 +26,7 @@ SHOWN = "hub/hub-3-factory-reset.md"
 PASSAGE = "Set the hub up with the same account and the app offers to restore it; FinchLink devices then come back"
 ITEMS, PLACE = 12, 5
 CHARACTERS = 900
-SHOTS = {"label-page": (900, 1060), "label-page-phone": (420, 860)}
+SHOTS = {"label-page": (900, 1075), "label-page-phone": (420, 860)}
 
 
 def worklist_of_samples(folder: Path) -> Path:

@@ -189,6 +189,11 @@ def test_words_are_selected_by_the_arrows(browser: Browser, tmp_path: Path) -> N
         expect(seen.page.locator("#text")).to_be_focused()
         seen.press("ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "Shift+ArrowRight", "q")
         expect(seen.page.locator("#text mark")).to_have_text("two days")
+        seen.press("u")
+        expect(seen.page.locator("#text mark")).to_have_count(0)
+        expect(seen.page.locator("#text")).to_be_focused()
+        seen.press("ArrowRight", "Shift+ArrowDown", "q")
+        expect(seen.page.locator("#text mark")).to_have_text("Parcels take two days to arrive.")
 
 
 def test_hostile_text_is_shown_as_text(browser: Browser, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ const points = (text) => Array.from(text).length;
 const units = (text, count) => Array.from(text).slice(0, count).join("").length;
 const GONE = "The page's server does not answer. Every answer is kept; run the same command again to go on, and open the page that it prints.";
 
+const answered = () => state.graded + state.skipped;
+
 let state = null;
 let isBusy = false;
 let hasEnded = false;
@@ -26,14 +28,14 @@ async function ask(name, body) {
 async function act(name, body = {}) {
   if (isBusy || hasEnded || !state) return;
   isBusy = true;
-  const before = state.revision;
+  const before = answered();
   const reply = await ask(name, body).catch(() => ({ ok: false, error: GONE }));
   isBusy = false;
   if (reply.state) state = reply.state;
   fail(reply.error);
   if (reply.ok && name === "finish") return end(reply.lines);
   draw(reply.lines || []);
-  if (!["quote", "save", "finish"].includes(name) && state.revision !== before) settle();
+  if (answered() !== before) settle();
 }
 
 function fail(message) {
@@ -63,6 +65,7 @@ function draw(notes) {
   $("undo").disabled = $("undo-last").disabled = !state.can_undo;
   $("save").disabled = !unsaved;
   $("quote").hidden = !state.can_quote;
+  $("finish-key").hidden = Boolean(item);
   for (const row of document.querySelectorAll(".quoting")) row.hidden = !state.can_quote;
   const unsavedNote = unsaved ? `Every answer is kept; ${unsaved} not in ${shown(labels)} yet.` : "Every answer is kept.";
   $("kept").textContent = [...notes.map(shown), unsavedNote].join(" ");
@@ -137,14 +140,15 @@ function quote() {
   act("quote", { start, end: start + length });
 }
 
-// A text that cannot be edited has no cursor: the arrows select words.
+// A text that cannot be edited has no cursor: the arrows select words, with shift more of them, and lines.
 function select({ key, shiftKey }) {
   const text = $("text");
   const selection = window.getSelection();
-  const way = { ArrowRight: "forward", ArrowLeft: "backward" }[key];
-  if (!way) return false;
+  const way = { ArrowRight: "forward", ArrowLeft: "backward", ArrowDown: "forward", ArrowUp: "backward" }[key];
+  const unit = key === "ArrowDown" || key === "ArrowUp" ? "line" : "word";
+  if (!way || (unit === "line" && !shiftKey)) return false;
   if (!text.contains(selection.anchorNode) || !text.contains(selection.focusNode)) selection.collapse(text, 0);
-  if (shiftKey) selection.modify("extend", way, "word");
+  if (shiftKey) selection.modify("extend", way, unit);
   else {
     if (way === "forward") selection.collapseToEnd();
     else {
