@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora import write_rows
-from ragtrial.errors import InputError, LabelsError
+from limits import full_disk
+from ragtrial.errors import InputError, LabelsError, RunError
 from ragtrial.labelling.overlay import read_overlay
 from ragtrial.labelling.session import Places, Session
 from ragtrial.labelling.worklist import WorkItem
@@ -265,6 +266,30 @@ def test_nobody_else_can_label_a_worklist_that_is_at_work(session: Session, tmp_
     assert session.journal.exists()
 
 
+def test_an_answer_that_cannot_be_kept_is_told_and_was_not_given(session: Session, tmp_path: Path) -> None:
+    session.grade(1)
+    with full_disk(session.journal.stat().st_size + 30), pytest.raises(RunError, match=r"answers\.jsonl: cannot be"):
+        session.grade(2)
+    assert session.answers.current == 1
+    session.grade(3)
+    session.close()
+    with Session(tmp_path / "worklist.json") as again:
+        assert [again.answers.given[item].grade for item in (0, 1)] == [1, 3]
+
+
+@pytest.mark.parametrize("cut", [1, 40])
+def test_an_answer_of_which_half_was_written_was_not_given(session: Session, tmp_path: Path, cut: int) -> None:
+    session.grade(1)
+    session.grade(2)
+    session.close()
+    session.journal.write_bytes(session.journal.read_bytes()[:-cut])
+    with Session(tmp_path / "worklist.json") as again:
+        assert again.answers.current == 1
+        again.grade(3)
+    with Session(tmp_path / "worklist.json") as again:
+        assert [again.answers.given[item].grade for item in (0, 1)] == [1, 3]
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
@@ -284,6 +309,17 @@ def test_a_journal_that_cannot_be_is_refused_with_its_line(
     with pytest.raises(InputError) as error:
         Session(tmp_path / "worklist.json")
     assert str(error.value).startswith(f"{session.journal}:2: {told}")
+
+
+def test_what_two_people_answered_is_noted_under_the_name_of_each(session: Session, tmp_path: Path) -> None:
+    session.skip()
+    session.grade(1)
+    session.close()
+    with Session(tmp_path / "worklist.json", who="bob") as again:
+        again.grade(2)
+        assert len(again.save()) == 2
+    rows = [json.loads(line) for line in (tmp_path / "prompt_queries.history.jsonl").read_text().splitlines()]
+    assert [(row["who"], row["after"]["doc"]) for row in rows] == [("ada", "warranty.md"), ("bob", "shipping.txt")]
 
 
 def test_what_was_left_out_is_asked_again_when_wanted(session: Session) -> None:

@@ -143,7 +143,9 @@ class _Items:
         item, passage = self._session.item, self._session.answers.passage
         if item is None:
             return None
-        text = answer_text(FoundText(1, item.doc, item.title, item.start, item.end, None, item.text), width)
+        text = answer_text(
+            FoundText(1, visible(item.doc), visible(item.title), item.start, item.end, None, item.text), width
+        )
         named = f'\n  " {visible(" ".join(passage.text.split()))}' if passage else ""
         return f"{click.style(visible(item.question), bold=True)}\n{text}{named}"
 

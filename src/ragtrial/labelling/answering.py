@@ -19,10 +19,11 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The grade of an item, and the passage that answers if one was named."""
+    """The grade of an item, the passage that answers if one was named, and who gave it."""
 
     grade: int
     passage: Passage | None = None
+    who: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Answers:
 
 def _graded(answers: Answers, event: Mapping[str, Any]) -> Answers:
     item = _current(answers, event)
-    given = {**answers.given, item: Answer(int(event["grade"]), answers.passage)}
+    given = {**answers.given, item: Answer(int(event["grade"]), answers.passage, str(event.get("who", "")))}
     return replace(answers, given=given, passage=None, trail=(*answers.trail, item))
 
 

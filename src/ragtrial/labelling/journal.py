@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -36,7 +37,7 @@ class Journal:
         self.file = file
         self._worklist = worklist
         try:
-            self._stream = file.open("ab")
+            self._stream = file.open("ab", buffering=0)
         except OSError as error:
             raise RunError(Fault(str(file), message=f"cannot be written: {error.strerror or error}.")) from error
         self._is_held = False
@@ -74,12 +75,14 @@ class Journal:
 
     def _write(self, row: Event) -> None:
         end = os.fstat(self._stream.fileno()).st_size
+        line = json.dumps(row, ensure_ascii=False).encode("utf-8") + b"\n"
         try:
-            self._stream.write(json.dumps(row, ensure_ascii=False).encode("utf-8") + b"\n")
-            self._stream.flush()
+            if self._stream.write(line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._stream.fileno())
         except OSError as error:
-            os.ftruncate(self._stream.fileno(), end)
+            with suppress(OSError):
+                os.ftruncate(self._stream.fileno(), end)
             raise RunError(Fault(str(self.file), message=f"cannot be written: {error.strerror or error}.")) from error
 
     def _read(self) -> list[Event]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -171,16 +172,19 @@ class Session:
 
         Raises LabelsConflictError where the same queries were judged otherwise meanwhile: that is read then, and
         saving again adds what is not judged by it. Raises LabelsError where the labels have become invalid, RunError
-        if they cannot be written. Nothing is written then, and every answer is kept.
+        if they cannot be written. Nothing is written then, and every answer is kept. Where several people answered,
+        what each of them did is written at once, under their own name.
         """
-        items = self._unsaved()
-        if not items:
-            return []
-        changes = [self._change(item) for item in items]
-        self._do("send", items=items)
-        done = self._with_kept(lambda: self._written(changes))
-        self._do("write", items=items)
-        self._earlier = self._labels.earlier(self._own())
+        done: list[Done] = []
+        by_whom: dict[str, list[int]] = {}
+        for item in self._unsaved():
+            by_whom.setdefault(self.answers.given[item].who, []).append(item)
+        for who, items in by_whom.items():
+            self._do("send", items=items)
+            done += self._with_kept(partial(self._written, [self._change(item) for item in items], who))
+            self._do("write", items=items)
+        if by_whom:
+            self._earlier = self._labels.earlier(self._own())
         return done
 
     def agreement(self) -> Agreement:
@@ -218,9 +222,9 @@ class Session:
         passage = answer.passage or Passage("")
         return judged(self.worklist.form, row.query, _as_found(row), answer.grade, passage.text or None, passage.at)
 
-    def _written(self, changes: list[Grade]) -> list[Done]:
+    def _written(self, changes: list[Grade], who: str) -> list[Done]:
         try:
-            return self._labels.write(changes, self.who)
+            return self._labels.write(changes, who)
         except LabelsConflictError:
             self._labels.read()
             self._earlier = self._labels.earlier(self._own())

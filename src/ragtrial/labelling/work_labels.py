@@ -9,6 +9,7 @@ from pathlib import Path
 from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.beir import beir_labels
 from ragtrial.dataset.dataset import corpus_of
+from ragtrial.dataset.labels import labels_file
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import Locate, short
 from ragtrial.dataset.resolution import resolve
@@ -45,7 +46,8 @@ class WorkLabels:
         self._worklist = worklist
         self._config = config
         self._by_document = config is not None and config.evaluators.unit == "document"
-        self.file = labels or Path(worklist.labels)
+        file = labels or Path(worklist.labels)
+        self.file = labels_file(file) if worklist.kind == "prompt_queries" else file
         self._documents: _Documents | None = None
         self._base: LabelsText | None = None
         self._judged: Judged = {}
