@@ -336,13 +336,13 @@ QUOTED = {"queries": [{"id": "q1", "text": "thirty days to return an item",
                        "relevant_docs": [{"doc": "returns.md", "quote": "any item within"}]}]}  # fmt: skip
 
 
-@pytest.mark.parametrize(("unit", "judged"), [("span", [0, 1]), ("document", [0, 1, 2])])
+@pytest.mark.parametrize(("unit", "judged"), [("span", [1, 2]), ("document", [0, 1, 2, 3])])
 def test_quotes_judge_what_they_overlap_and_where_documents_are_scored_all_of_it(
     tmp_path: Path, unit: str, judged: list[int]
 ) -> None:
     text = "# Returns\n\nReturn any item within thirty days.\n"
     small_experiment(tmp_path, config=CONFIG.replace("latency", f"evaluators: {{unit: {unit}}}\nlatency"))
-    cuts = [(11, 30), (30, 36), (36, 48)]
+    cuts = [(0, 18), (11, 30), (30, 36), (36, 46)]  # the quote is 18 to 33
     items = [item(text[start:end], "returns.md", start=start) for start, end in cuts]
     worklist = write_work(tmp_path, items, form="quote")
     (tmp_path / "prompt_queries.json").write_text(json.dumps(QUOTED))
@@ -350,7 +350,8 @@ def test_quotes_judge_what_they_overlap_and_where_documents_are_scored_all_of_it
         for _ in items:
             session.grade(1)
         assert session.agreement().n == len(judged)
-        assert session.unsaved == len(items) - len(judged)
+        done = session.save()
+    assert [one.after["start"] for one in done] == [cut[0] for number, cut in enumerate(cuts) if number not in judged]
 
 
 def test_quotes_say_where_they_stand(tmp_path: Path) -> None:
@@ -366,12 +367,12 @@ def test_quotes_say_where_they_stand(tmp_path: Path) -> None:
         session.grade(1)  # overlaps the quote of the labels
         session.quote(" thirty  days.\n")
         session.grade(2)
-        session.quote("Parcels ", 0)
+        session.quote(" take ", 7)
         session.grade(0)
         session.save()
         assert session.agreement().n == 2
     assert labels_of(tmp_path)["queries"][0]["relevant_docs"][1:] == [
-        {"doc": "shipping.txt", "relevance": 0, "quote": "Parcels", "start": 0, "end": 7}
+        {"doc": "shipping.txt", "relevance": 0, "quote": "take", "start": 8, "end": 12}
     ]
 
 
