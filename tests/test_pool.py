@@ -17,7 +17,7 @@ from ragtrial import load_report
 from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.contest import contest_of
 from ragtrial.errors import ComparisonError, InputError
-from ragtrial.labelling import pooling
+from ragtrial.labelling import item_texts, pooling
 from ragtrial.labelling.pool import Repeats, parse_repeats
 from ragtrial.labelling.pooling import Choice, Pool
 from ragtrial.labelling.worklist import Worklist, read_worklist
@@ -92,6 +92,58 @@ def test_a_verdict_that_holds_whatever_the_grades_are_waits_for_those_that_are_o
     choice = pool.choose(1)
     assert [(one.baseline, one.setting, one.is_settled) for one in choice.settled] == [("good", "near", False)]
     assert chosen(pool, choice)[0] in [("q0", "x"), ("q1", "y")]
+
+
+def test_of_settled_and_open_verdicts_the_open_ones_come_first(tmp_path: Path) -> None:
+    queries = [f"q{number}" for number in range(12)]
+    runs = {
+        "bad": dict.fromkeys(queries, "n m"),
+        "good": {**dict.fromkeys(queries, "r s"), "q0": "r x"},
+        "like": {**dict.fromkeys(queries, "n m"), "q1": "n y"},
+    }
+    labels = {query: {"r": 1, "s": 1, "n": 0, "m": 0} for query in queries}
+    pool = pool_of(scored_report(tmp_path, labels, runs, "--metrics", "precision@2"), baseline="bad")
+    choice = pool.choose(2)
+    assert chosen(pool, choice) == [("q1", "y"), ("q0", "x")]
+    assert [(one.setting, one.is_settled) for one in choice.settled] == [("like", False), ("good", True)]
+
+
+def test_a_choice_changes_what_the_other_hits_of_its_query_are_worth(tmp_path: Path) -> None:
+    """One of two open hits tells little of a hit rate, unless it is relevant; then the other one tells all."""
+    runs = {
+        "a": {"q1": "x y", "q2": "v w", **{f"n{number}": "n m" for number in range(9)}},
+        "b": {"q1": "r", "q2": "r", **{f"n{number}": "n m" for number in range(9)}},
+    }
+    labels = {"q1": {"r": 1}, "q2": {"r": 1}, **{f"n{number}": {"r": 1, "n": 0, "m": 0} for number in range(9)}}
+    pool = pool_of(scored_report(tmp_path, labels, runs, "--metrics", "hit_rate@2"))
+    found = chosen(pool, pool.choose(2))
+    assert {query for query, _ in found} in ({"q1"}, {"q2"})
+    assert len(set(found)) == 2
+
+
+def test_no_hit_is_chosen_twice_for_two_comparisons(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    queries = [f"q{number}" for number in range(6)]
+    runs = {name: {query: " ".join(rng.permutation(list("abcdefgh"))[:4]) for query in queries} for name in "wxyz"}
+    pool = pool_of(scored_report(tmp_path, {query: {"a": 1, "b": 0} for query in queries}, runs, "--metrics", "ap@4"))
+    choice = pool.choose(1_000)
+    assert len(set(choice.hits)) == len(choice.hits)
+    assert len([one for one in choice.settled if one.labels]) > 1
+    everything = {(query, name) for query in queries for run in runs.values() for name in run[query].split()}
+    assert set(chosen(pool, choice)) <= {(query, name) for query, name in everything if name not in "ab"}
+    assert all(one.if_likeliest == pytest.approx(0, abs=1e-9) for one in choice.settled)
+
+
+def test_passages_of_a_document_that_meet_are_shown_as_one() -> None:
+    text = "".join(chr(ord("a") + number % 26) for number in range(100))
+    rows = [
+        {"doc": "d", "title": "D", "start": start, "end": end, "text": text[start:end]}
+        for start, end in ((50, 60), (0, 10), (5, 20), (20, 30), (7, 12))
+    ]
+    joined = item_texts._joined(rows)
+    assert [(one.start, one.end) for one in joined.stretches] == [(0, 30), (50, 60)]
+    assert all(one.text == text[one.start : one.end] for one in joined.stretches)
+    assert joined.text == f"{text[:30]}\n\n[...]\n\n{text[50:60]}"
 
 
 def test_only_what_stands_among_the_first_of_any_setting_is_taken(tmp_path: Path) -> None:
