@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def quartiles(values: Sequence[float]) -> str:
-    low, middle, high = (np.quantile(values, share) for share in (0.25, 0.5, 0.75))
+    low, middle, high = (np.quantile(values, share, method="nearest") for share in (0.25, 0.5, 0.75))
     return f"{middle:10.4g} ({low:.4g} to {high:.4g})"
 
 

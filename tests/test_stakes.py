@@ -73,7 +73,9 @@ def test_what_a_label_leaves_is_the_range_over_all_grades_of_the_rest(
 @given(cases=st.lists(pairs(3), min_size=2, max_size=4), metrics=metrics_of(EXACT), seed=st.randoms())
 @settings(max_examples=8)
 def test_trying_a_label_and_taking_it_down_come_to_the_same(
-    cases: list[Case], metrics: list[Metric], seed: st.randoms  # type: ignore[valid-type]
+    cases: list[Case],
+    metrics: list[Metric],
+    seed: st.randoms,  # type: ignore[valid-type]
 ) -> None:
     for metric in metrics:
         stakes = stakes_of(metric, *cases)
@@ -175,22 +177,20 @@ def test_a_chunk_without_a_text_is_judged_by_itself() -> None:
     ("metric", "expected"),
     [
         ("precision@2", [[1.5, 1.5], [1.5, 1.5]]),  # half of two, of each ranking: one hit less to be relevant
-        ("rr@2", [[1.5, 0.5], [2.0, 1.5]]),
+        ("rr@2", [[1.5, 1.0], [2.0, 1.5]]),
         ("hit_rate@2", [[2.0, 1.0], [2.0, 1.0]]),
     ],
 )
 def test_a_relevant_chunk_is_scored_before_the_range_is_taken(metric: str, expected: list[list[float]]) -> None:
-    """Rank 1 or 2 of the second ranking, judged 0 or relevant; nothing else is known.
+    """Rank 1 or 2 of the second ranking, not relevant and relevant; nothing else is known.
 
-    rr: from -1 to 1. With the first hit wrong, to 1/2. With it right, from 1 - 1 to 1 - 0, and the second hit of the
-    other ranking may still be right: from 0 to 1; that is one of the two at most, since a passage may lie in both.
+    rr is from -1 to 1; with the first hit wrong up to 1/2, with it right from 1 - 1 on; with the second right from
+    1/2 - 1 on.
     """
     case: Case = (["a", "b"], ["c", "d"], {"x": 1})
     spans = {"a": (0, 1), "b": (1, 2), "c": (2, 3), "d": (3, 4)}
     stakes = stakes_of(metric, case, spans=spans)
     left = stakes.tried(np.array([2, 3]), np.array([0, 1], dtype=np.int32))
-    if metric == "rr@2":
-        expected = [[1.5, 1.0], [2.0, 1.5]]
     assert left.tolist() == expected
 
 

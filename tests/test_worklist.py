@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.errors import RunError
-from ragtrial.labelling.worklist import Worklist, WorkItem, WorklistError, read_worklist, write_worklist
+from ragtrial.labelling.worklist import WorkItem, Worklist, WorklistError, read_worklist, write_worklist
 
 ITEM: dict[str, Any] = {
     "query": "q1", "question": "How long?", "doc": "returns.md", "title": "Returns", "start": None, "end": None,

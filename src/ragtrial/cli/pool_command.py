@@ -111,7 +111,8 @@ def _tell(terminal: Terminal, made: Pooled, output: str) -> None:
     from ragtrial.views.table import counted
 
     queries = len({item.query for item in made.worklist.items})
-    again = f"; {made.repeated:,} of them are judged already, to measure agreement" if made.repeated else ""
+    judged = "is one that is" if made.repeated == 1 else f"are {made.repeated:,} that are"
+    again = f"; among them {judged} judged already, to measure agreement" if made.repeated else ""
     texts = counted(len(made.worklist.items), "text")
     terminal.say(f"{output}: {texts} of {counted(queries, 'query', 'queries')} to label{again}")
     found = counted(made.unjudged, "unjudged hit")

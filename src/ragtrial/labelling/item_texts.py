@@ -63,7 +63,7 @@ def texts_of(
     library = _library(report, config_file, progress)
     missing = sorted({_document(unit) for _, unit in wanted if _document(unit) not in library.positions})
     if missing:
-        message = f"lacks {len(missing):,} documents of run {report.run_id}: {listed(missing, 5)}; is it the right one?"
+        message = f"lacks documents of run {report.run_id} ({listed(missing, 5)}); is it the right config?"
         raise CorpusError(Fault(str(config_file), message=message))
     return {one: _whole(library, one[1]) for one in wanted}
 
@@ -73,7 +73,10 @@ def questions_of(contest: Contest, rows: Sequence[int], config_file: Path | None
     found = {row: contest.queries[row].text for row in rows}
     if all(found.values()) or config_file is None:
         return found
-    texts = {query.id: query.text for query in load_dataset(load_config(config_file).dataset).labels.queries}
+    options = load_config(config_file).dataset
+    if options.beir is not None:  # its overlay need not be there yet
+        options = options.model_copy(update={"overlay": None})
+    texts = {query.id: query.text for query in load_dataset(options).labels.queries}
     return {row: text or texts.get(contest.queries[row].id, "") for row, text in found.items()}
 
 

@@ -144,6 +144,6 @@ def _nothing(pool: Pool, choice: Choice) -> str:
             "Look deeper with --depth, or add settings or queries."
         )
     return (
-        f"no label could change {pool.metric}: {choice.unjudged:,} hits are unjudged, and none of them can weigh by "
-        "the grades that the labels have, or at ranks that the metric looks at."
+        f"no label could change {pool.metric}: of what is unjudged ({choice.unjudged:,} in all) nothing can weigh by "
+        "the grades that the labels have, or where the metric looks."
     )

@@ -135,7 +135,7 @@ class Stakes:
         for chosen in _blocks(sizes):
             made = self.judged(np.repeat(hits[chosen], len(levels)), np.tile(levels, len(chosen)))
             found[chosen] = made.widths[:-1].reshape(len(chosen), len(levels))
-        return found
+        return np.minimum(found, self.widths[self.hits.rows[hits], None])  # inexact ranges may seem to grow
 
     def with_label(self, hit: int, grade: int) -> Stakes:
         """The same comparison with one hit judged, and what it overlaps."""
@@ -149,7 +149,7 @@ class Stakes:
         labels = Labels(np.arange(len(rows)), rows, np.insert(labels.grades, behind, grade).astype(np.int32))
         made = replace(self, hits=replace(self.hits, is_open=is_open, grades=grades, labels=labels), scores=scores)
         widths = self.widths.copy()
-        widths[row] = one.widths[0]
+        widths[row] = min(widths[row], one.widths[0])
         made.__dict__.update(widths=widths, first_hits=self.first_hits)  # only one query's is another
         return made
 
@@ -200,7 +200,7 @@ def most_left(stakes: Stakes, chosen: Sequence[int], most_ways: int = 256) -> fl
         at = made.first_hits[:ways] + (hit - stakes.first_hits[row]) if place else np.array([hit])
         made = made.judged(np.repeat(at, len(stakes.levels)), np.tile(stakes.levels, len(at)))
         ways *= len(stakes.levels)
-        widest = float(made.widths[:-1].max())
+        widest = min(widest, float(made.widths[:-1].max()))
     return widest
 
 
