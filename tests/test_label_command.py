@@ -124,16 +124,18 @@ def test_what_was_answered_and_not_written_is_written_without_asking(tmp_path: P
         (["worklist.json", "--page", "--port", "0"], "0 is not in the range 1<=x<=65535"),
         (["worklist.json", "--highest", "10"], "10 is not in the range 1<=x<=9"),
         (["worklist.json", "--labels", "gone.json"], "there is no such file; name the labels: --labels FILE."),
+        (["moved.json"], "moved.json: names the config {here}/gone.yaml, which is not there; name the one with the"),
         (["worklist.json", "--config", "gone.yaml"], "gone.yaml: there is no such file"),
     ],
 )
 def test_what_cannot_be_labelled_is_refused(tmp_path: Path, capsys: Capture, arguments: list[str], told: str) -> None:
+    write_work(tmp_path, config=str(tmp_path / "gone.yaml")).rename("moved.json")
     write_work(tmp_path)
     made = ragtrial(capsys, "label", *arguments, "-q")
     assert made.code == 2
-    assert told in made.err
+    assert told.format(here=tmp_path) in made.err
     assert json.loads(Path("prompt_queries.json").read_text()) == LABELS
-    assert not Path("worklist.answers.jsonl").exists()
+    assert list(tmp_path.glob("*.answers.jsonl")) == []
 
 
 def test_a_port_in_use_is_refused_and_named(tmp_path: Path, capsys: Capture) -> None:

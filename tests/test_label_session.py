@@ -255,7 +255,7 @@ def test_answers_to_another_worklist_of_the_same_name_are_not_mixed_in(session: 
     session.grade(1)
     session.close()
     worklist = write_work(tmp_path, whole_documents()[:2])
-    with pytest.raises(InputError, match="has 1 lines of answers to another worklist of this name"):
+    with pytest.raises(InputError, match="has no answers to this worklist, but to another one of its name"):
         Session(worklist)
 
 

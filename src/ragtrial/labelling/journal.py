@@ -104,8 +104,8 @@ class Journal:
             return []
         if rows[0].get("ragtrial_answers") != _VERSION or rows[0].get("worklist") != self._worklist:
             message = (
-                f"has {len(rows) - 1:,} lines of answers to another worklist of this name; what of them was saved "
-                "is in the labels. Move the file away to begin with this worklist."
+                "has no answers to this worklist, but to another one of its name; what of them was saved is in the "
+                "labels. Move the file away to begin with this worklist."
             )
             raise InputError(Fault(str(self.file), message=message))
         return rows[1:]

@@ -61,6 +61,11 @@ class Session:
         self.who = who or whoever()
         self.highest = highest or max(1, min(MOST_KEY, self.worklist.highest_grade))
         config = places.config or (Path(self.worklist.config) if self.worklist.config else None)
+        if config is not None and places.config is None and not config.exists():
+            message = (
+                f"names the config {config}, which is not there; name the one with the documents: --config CONFIG."
+            )
+            raise InputError(Fault(str(file), message=message))
         self.config = None if config is None else load_config(config)
         self.config_file = config
         self._journal = Journal(journal_file(Path(file)), _fingerprint(self.worklist))
