@@ -159,6 +159,7 @@ def quoting(folder: Path, items: list[WorkItem]) -> Path:
 def test_what_is_selected_is_quoted_with_its_characters(browser: Browser, tmp_path: Path) -> None:
     text = f"{HOSTILE}\nIt is here: the answer \U0001f600 twice: the answer\n"
     small_experiment(tmp_path, documents={"returns.md": "x", "warranty.md": "x", "shipping.txt": text})
+    behind = "here: the answer \U0001f600 twice"
     hostile = item(text, title='<b onclick="x()">')
     with served(quoting(tmp_path, [hostile])) as page, opened(browser, page) as seen:
         seen.press("q")
@@ -169,16 +170,16 @@ def test_what_is_selected_is_quoted_with_its_characters(browser: Browser, tmp_pa
         expect(seen.page.get_by_role("alert")).to_be_hidden()
         seen.press("u")
         expect(seen.page.locator("#text mark")).to_have_count(0)
-        select(seen, "right to left")
+        select(seen, behind)
         seen.page.get_by_role("button", name="Quote selection").click()
-        expect(seen.page.locator("#text mark")).to_have_text("right to left")
+        expect(seen.page.locator("#text mark")).to_have_text(behind)
         seen.answer("3", "1 of 1 · 1 graded")
         seen.press("f")
         seen.show("1 judgment written")
     (label,) = json.loads((tmp_path / "prompt_queries.json").read_text())["queries"][0]["relevant_docs"][1:]
-    start = text.index("right to left")
+    start = text.index(behind)
     assert label == {
-        "doc": "shipping.txt", "relevance": 3, "quote": "right to left", "start": start, "end": start + 13,
+        "doc": "shipping.txt", "relevance": 3, "quote": behind, "start": start, "end": start + len(behind),
     }  # fmt: skip
 
 
