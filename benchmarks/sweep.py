@@ -34,7 +34,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -47,8 +47,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from run import lines_of, processor, table, timed
 
 from ragtrial import RetrievalEvaluator, load_config
+from ragtrial.demands import demand_of_parts, own_demand, search_for
 from ragtrial.embedders.model_files import find_model
 from ragtrial.environment import environment
+from ragtrial.searching import Demand
 from ragtrial.setting import Setting
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -132,8 +134,7 @@ def each_stage(beir: Path, folder: Path) -> dict[str, float]:
     evaluator = RetrievalEvaluator(load_config(written(beir, folder)))
     ground = clocked("documents", lambda: evaluator.ground)
     questions, plan = evaluator.questions, evaluator.plan
-    every = {one.ranking_key: one for setting in evaluator.settings for one in setting.tree()}.values()
-    for one in every:
+    for one, demand in searches(evaluator.settings):
         if one.has_chunks:
             chunks = clocked("chunks", partial(ground.chunks, one))
         if one.has_index:
@@ -142,11 +143,25 @@ def each_stage(beir: Path, folder: Path) -> dict[str, float]:
             embedder = ground.embedder(one.embedder)
             clocked("questions", partial(embedder.embed_queries, [question.text for question in questions]))
         name = "refinements" if one.parts else "base rankings"
-        clocked(name, partial(plan.ranked, one, questions))
+        clocked(name, partial(plan.ranked, one, questions, demand))
     for setting in evaluator.settings:
         seconds["audit"] += audited(evaluator, setting)
     evaluator.ground.workspace.finish()
     return dict(seconds)
+
+
+def searches(settings: Sequence[Setting]) -> list[tuple[Setting, Demand]]:
+    """What must be searched, each once, parts before what is made of them."""
+    found: dict[object, tuple[Setting, Demand]] = {}
+
+    def want(setting: Setting, demand: Demand) -> None:
+        for part in setting.parts:
+            want(part, demand_of_parts(setting))
+        found.setdefault(search_for(setting, demand), (setting, demand))
+
+    for setting in settings:
+        want(setting, own_demand(setting))
+    return list(found.values())
 
 
 def audited(evaluator: RetrievalEvaluator, setting: Setting) -> float:

@@ -184,6 +184,39 @@ def test_the_answer_of_a_run_is_one_json_document(config: Path, capsys: Capture)
     assert load_report(Path(answer["report"]).parent).run_id == answer["run_id"]
 
 
+WRONG = """\
+def find(queries, top_k):
+    return [["d0.md"] if query != "w0" else ["d1.md"] for query in queries]
+"""
+
+
+def test_a_run_of_several_settings_says_which_cannot_be_told_from_the_best(tmp_path: Path, capsys: Capture) -> None:
+    """Twelve queries, all answered by two settings alike and by the third not once: two flips of 4,096 are as far."""
+    numbers = range(12)
+    config = small_experiment(
+        tmp_path,
+        config=CONFIG.partition("retrievers:")[0]
+        + "retrievers:\n"
+        + "  bm25: {kind: bm25, top_k: 3}\n"
+        + "  other: {kind: bm25, top_k: 4, k1: 0.9}\n"
+        + '  wrong: {kind: custom, function: "wrong:find", top_k: 3}\n'
+        + "latency: false\n",
+        documents={f"d{number}.md": f"w{number}\n" for number in numbers},
+        labels={
+            "queries": [
+                {"id": f"q{number}", "text": f"w{number}", "relevant_docs": [{"doc": f"d{number}.md"}]}
+                for number in numbers
+            ]
+        },
+    )
+    (tmp_path / "wrong.py").write_text(WRONG, encoding="utf-8")
+    made = ragtrial(capsys, "run", config)
+    said, command, _, report = made.out.splitlines()[-4:]
+    assert said == "Cannot be told from the best by ndcg@3, all pairs compared: bm25, other."
+    assert command == f"By how much: ragtrial compare {report.removeprefix('report: ').removesuffix('/report.json')}"
+    assert ragtrial(capsys, "run", config, "--json").json["not_worse_than_best"] == {"ndcg@3": ["bm25", "other"]}
+
+
 # Exit codes.
 
 

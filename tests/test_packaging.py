@@ -31,10 +31,12 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_has_every_module_all_of_a_page_and_the_marker_that_it_is_typed(root: Path, wheel: Path) -> None:
     source = root / "src"
     expected = {path.relative_to(source).as_posix() for path in (source / "ragtrial").rglob("*.py")}
-    page = source / "ragtrial" / "views" / "page"
-    shown = {path.relative_to(source).as_posix() for name in ("assets", "vendor") for path in (page / name).iterdir()}
+    views = source / "ragtrial" / "views"
+    folders = [views / name for name in ("page/assets", "page/vendor", "label_page/assets")]
+    shown = {path.relative_to(source).as_posix() for folder in folders for path in folder.iterdir()}
     library = {f"ragtrial/compiled/{building.NAME}"} if building.compiler() else set()
     assert {"ragtrial/views/page/assets/main.js", "ragtrial/views/page/vendor/d3.LICENSE"} <= shown
+    assert {f"ragtrial/views/label_page/assets/label.{kind}" for kind in ("html", "css", "js")} <= shown
     assert expected | {"ragtrial/py.typed"} | shown | library == {
         name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("ragtrial/")
     }

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import select
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +14,7 @@ from corpora import write_rows
 from ragtrial.labelling.answers import new_id
 from ragtrial.labelling.overlay import read_overlay
 from small_experiment import CONFIG, LABELS, ragtrial, small_experiment
+from terminals import in_terminal
 
 Capture = pytest.CaptureFixture[str]
 TEXT = "how many days do parcels take"
@@ -224,48 +220,16 @@ def test_an_id_is_the_first_words_of_the_text() -> None:
 
 def test_hits_are_graded_by_key_in_a_terminal(tmp_path: Path, capsys: Capture) -> None:
     """Undo takes the last grade back, a key that means nothing says which do, and what was graded is written."""
-    pty = pytest.importorskip("pty", reason="there are no pseudo-terminals here")
     small_experiment(tmp_path)
     documents = order(capsys)
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "ragtrial", "search", "experiment.yaml", TEXT, "--label"]
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=tmp_path)
-    try:
-        seen = ""
-        for awaited, key in [
+    with in_terminal("search", "experiment.yaml", TEXT, "--label") as typed:
+        typed.type(
             ("1 of 3, 0 graded:", "3"), ("2 of 3, 1 graded:", "1"), ("3 of 3, 2 graded:", "u"),
             ("2 of 3, 1 graded:", "x"), ("2 of 3, 1 graded:", " "), ("3 of 3, 1 graded:", "0"),
-        ]:  # fmt: skip
-            seen = await_text(ours, seen, awaited)
-            await_key(ours)
-            os.write(ours, key.encode())
-        await_text(ours, seen, "2 judgments written")
-        assert process.wait(timeout=60) == 0
-    finally:
-        process.kill()
-        process.wait()
-        os.close(theirs)
-        os.close(ours)
+        )  # fmt: skip
+        typed.await_text("2 judgments written")
+        assert typed.ended() == 0
     assert {label["doc"]: label["relevance"] for label in labels()[2]["relevant_docs"]} == {
         documents[0]: 3,
         documents[2]: 0,
     }
-
-
-def await_text(terminal: int, seen: str, awaited: str) -> str:
-    """Read until a text has come; what has come behind it."""
-    deadline = time.monotonic() + 60
-    while awaited not in seen:
-        assert time.monotonic() < deadline, seen
-        if select.select([terminal], [], [], 1)[0]:
-            seen += os.read(terminal, 4096).decode("utf-8", "replace")
-    return seen.partition(awaited)[2]
-
-
-def await_key(terminal: int) -> None:
-    """Wait until the program reads single keys: what is typed before is thrown away."""
-    import termios
-
-    deadline = time.monotonic() + 60
-    while termios.tcgetattr(terminal)[3] & termios.ICANON:
-        assert time.monotonic() < deadline, "no key is read"

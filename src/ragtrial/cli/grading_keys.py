@@ -1,45 +1,85 @@
-"""Hits graded by key, one after another, in a terminal."""
+"""Texts graded by key, one after another, in a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import click
 
 from ragtrial.cli.terminal import Terminal
 from ragtrial.drilldown import FoundText
+from ragtrial.errors import InputError
 from ragtrial.labelling.answers import has_passage
 from ragtrial.views.query import answer_text
 
-KEYS = '0-9 grade (3 answers fully, 1 helps, 0 is wrong) · space leave · " passage · u undo · q done · ctrl-c drop all'
+_GRADES = "(3 answers fully, 1 helps, 0 is wrong)"
+
+
+class Asked(Protocol):
+    """What is graded: one text after another, until there is none."""
+
+    def shown(self, width: int) -> str | None:
+        """The text that is asked now; None when there is none."""
+        ...
+
+    def progress(self) -> str:
+        """How far one is: ``3 of 10, 2 graded``."""
+        ...
+
+    def grade(self, grade: int) -> None:
+        """Give it a grade, and go on. Raises InputError for one that there is not."""
+        ...
+
+    def skip(self) -> None:
+        """Leave it without a grade, and go on."""
+        ...
+
+    def quote(self, passage: str) -> None:
+        """Name the passage that answers. Raises InputError if it is not in the text."""
+        ...
+
+    def undo(self) -> object:
+        """Go back, and take the last answer away."""
+        ...
+
+
+def keys(grades: str, interrupted: str) -> str:
+    """What the keys do, on one line."""
+    return f'{grades} · space leave · " passage · u undo · q done · ctrl-c {interrupted}'
+
+
+def ask(terminal: Terminal, asked: Asked, help_line: str) -> None:
+    """Show what is asked and take a key for it, until all is answered or somebody is done."""
+    terminal.say(help_line)
+    while (shown := asked.shown(terminal.width)) is not None:
+        terminal.say(f"\n{shown}")
+        try:
+            key = _key(f"{asked.progress()}: ")
+            if key.isdecimal() and key.isascii():
+                asked.grade(int(key))
+            elif key in (" ", "\r", "\n"):
+                asked.skip()
+            elif key == '"':
+                if passage := click.prompt("passage, verbatim", default="", show_default=False, err=True):
+                    asked.quote(passage)
+            elif key in ("u", "\x7f", "\x08"):
+                asked.undo()
+            elif key == "q":
+                break
+            else:
+                terminal.say(help_line)
+        except EOFError:  # ctrl-d
+            break
+        except InputError as error:
+            click.echo(str(error), err=True)
 
 
 def ask_grades(terminal: Terminal, hits: Sequence[FoundText]) -> tuple[dict[int, int], dict[int, str]]:
     """The grades and the passages that a person gives to ``hits``, by their numbers; those that are left have none."""
-    grades: dict[int, int] = {}
-    quotes: dict[int, str] = {}
-    place = 0
-    terminal.say(KEYS)
-    while place < len(hits):
-        hit = hits[place]
-        terminal.say(f"\n{answer_text(hit, terminal.width)}")
-        key = _key(f"{place + 1} of {len(hits)}, {len(grades)} graded: ")
-        if key.isdecimal() and key.isascii():
-            grades[hit.rank] = int(key)
-            place += 1
-        elif key in (" ", "\r", "\n"):
-            place += 1
-        elif key == '"':
-            quotes = {**quotes, hit.rank: passage} if (passage := _passage(hit)) else quotes
-        elif key in ("u", "\x7f", "\x08"):
-            place = max(0, place - 1)
-            grades.pop(hits[place].rank, None)
-            quotes.pop(hits[place].rank, None)
-        elif key == "q":
-            break
-        else:
-            terminal.say(KEYS)
-    return grades, {number: passage for number, passage in quotes.items() if number in grades}
+    asked = _Hits(hits)
+    ask(terminal, asked, keys(f"0-9 grade {_GRADES}", "drop all"))
+    return asked.grades, {number: passage for number, passage in asked.quotes.items() if number in asked.grades}
 
 
 def _key(prompt: str) -> str:
@@ -49,10 +89,34 @@ def _key(prompt: str) -> str:
     return key
 
 
-def _passage(hit: FoundText) -> str:
-    """A passage of the hit that is typed or pasted, empty if there is none."""
-    typed: str = click.prompt("passage, verbatim", default="", show_default=False, err=True)
-    if typed and not has_passage(hit, typed):
-        click.echo("that is not in the text of this hit", err=True)
-        return ""
-    return typed
+class _Hits:
+    """Hits of a search, and what they were given."""
+
+    def __init__(self, hits: Sequence[FoundText]) -> None:
+        self._hits = hits
+        self._place = 0
+        self.grades: dict[int, int] = {}
+        self.quotes: dict[int, str] = {}
+
+    def shown(self, width: int) -> str | None:
+        return answer_text(self._hits[self._place], width) if self._place < len(self._hits) else None
+
+    def progress(self) -> str:
+        return f"{self._place + 1} of {len(self._hits)}, {len(self.grades)} graded"
+
+    def grade(self, grade: int) -> None:
+        self.grades[self._hits[self._place].rank] = grade
+        self._place += 1
+
+    def skip(self) -> None:
+        self._place += 1
+
+    def quote(self, passage: str) -> None:
+        if not has_passage(self._hits[self._place], passage):
+            raise InputError("that is not in the text of this hit")
+        self.quotes[self._hits[self._place].rank] = passage
+
+    def undo(self) -> None:
+        self._place = max(0, self._place - 1)
+        self.grades.pop(self._hits[self._place].rank, None)
+        self.quotes.pop(self._hits[self._place].rank, None)

@@ -9,8 +9,8 @@ import click
 from ragtrial import __version__
 
 COMMANDS = (
-    "init", "run", "plan", "validate", "chunks", "labels", "show", "compare", "report", "search", "score", "rescore",
-    "export", "list", "explain", "cache", "schema",
+    "init", "run", "plan", "validate", "chunks", "labels", "show", "compare", "report", "search", "score", "pool",
+    "label", "rescore", "export", "list", "explain", "cache", "schema",
 )  # fmt: skip
 
 
@@ -46,6 +46,7 @@ def group() -> None:
     ragtrial show latest               look at them again
     ragtrial compare latest            which setting is really better
     ragtrial report latest             one HTML page about it
+    ragtrial pool latest               which texts to label next
     ragtrial score QRELS RUN...        score runs that other tools made
 
     Exit codes: 0 done; 1 a gate failed (--fail-if, --expected); 2 nothing was run because of what was

@@ -74,8 +74,7 @@ def convert_labels(
       chunking-evaluation  questions_df.csv, or its rows in JSON
       rows                 JSON lines or CSV with a question and a passage (quote, passage, context, answer)
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
-    from ragtrial.errors import Fault, LabelsError
-    from ragtrial.labelling.converting import as_json, convert, lost_faults, report_row
+    from ragtrial.labelling.converting import as_json, convert, report_row
     from ragtrial.labelling.reading import read_labels
     from ragtrial.options import at_home
 
@@ -88,12 +87,7 @@ def convert_labels(
     read = read_labels(at_home(file), form)
     with _documents(terminal, corpus, config) as library:
         converted = convert(read, library, fuzzy=fuzzy)
-        if converted.lost and not skip_lost:
-            ways = "--skip-lost leaves them out" + ("" if fuzzy else "; --fuzzy 0.9 takes places that are like them")
-            lost = f"{len(converted.lost):,} of {len(converted.placed):,} labels are lost; nothing was written. {ways}."
-            raise LabelsError(*lost_faults(converted, read, library), Fault(str(read.content.file), message=lost))
-        if strict and converted.inexact:
-            raise LabelsError(*_inexact_faults(converted, read, library))
+        _refuse_inexact(converted, read, library, skip_lost=skip_lost, strict=strict, fuzzy=fuzzy)
         _write(terminal, output, as_json(converted))
         _tell(terminal, converted, read, library, output)
         if terminal.as_json:
@@ -111,6 +105,21 @@ def convert_labels(
                 }
             )
     return 0
+
+
+def _refuse_inexact(
+    converted: Converted, read: ReadLabels, library: Library, *, skip_lost: bool, strict: bool, fuzzy: float | None
+) -> None:
+    """Raises LabelsError for labels that are nowhere, and under ``strict`` for those that are not exactly there."""
+    from ragtrial.errors import Fault, LabelsError
+    from ragtrial.labelling.converting import lost_faults
+
+    if converted.lost and not skip_lost:
+        ways = "--skip-lost leaves them out" + ("" if fuzzy else "; --fuzzy 0.9 takes places that are like them")
+        lost = f"{len(converted.lost):,} of {len(converted.placed):,} labels are lost; nothing was written. {ways}."
+        raise LabelsError(*lost_faults(converted, read, library), Fault(str(read.content.file), message=lost))
+    if strict and converted.inexact:
+        raise LabelsError(*_inexact_faults(converted, read, library))
 
 
 def _check_output(terminal: Terminal, output: str, *, force: bool) -> None:

@@ -18,7 +18,7 @@ import click
 
 from ragtrial import __version__
 from ragtrial.cli.group import group
-from ragtrial.cli.terminal import write, write_json
+from ragtrial.cli.terminal import Stopped, write, write_json
 from ragtrial.environment import without_secrets
 from ragtrial.errors import Fault, RagtrialError
 
@@ -101,10 +101,14 @@ class _Interruption:
     def tell(self, error: BaseException | None = None) -> int:
         """Say that it was interrupted, unless that is said or being said; the exit code."""
         if self._telling.acquire(blocking=False):
-            fault = Fault(message=_where("interrupted", error) if self._goes_on() else "interrupted.")
-            _failed(_INTERRUPTED, [fault], self._arguments, "", self._out)
+            _failed(_INTERRUPTED, [Fault(message=self._message(error))], self._arguments, "", self._out)
             self._told.set()
         return _INTERRUPTED
+
+    def _message(self, error: BaseException | None) -> str:
+        if isinstance(error, Stopped):
+            return str(error)
+        return _where("interrupted", error) if self._goes_on() else "interrupted."
 
     def _goes_on(self) -> bool:
         """Whether the command is one that keeps what is finished."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -71,11 +72,25 @@ def command(
         before=checks.before if checks else lambda _evaluator: None,
     )
     findings = checks.findings(report) if checks else None
-    _say(terminal, report, findings)
+    comparison = _compared(report)
+    _say(terminal, report, findings, comparison)
     if checks and findings:
         tell(terminal, checks.checks, findings)
-    terminal.say_json(_as_json(report, findings))
+    terminal.say_json(_as_json(report, findings, comparison))
     return _exit_code(report, findings)
+
+
+def _compared(report: Report) -> Comparison | None:
+    """All settings by the primary metric; None where there are not several that can be compared, or very many."""
+    from ragtrial.comparison.comparing import MOST_SETTINGS
+    from ragtrial.comparison.request import compare
+    from ragtrial.errors import ComparisonError, ReportError
+
+    if not 1 < len(report.settings) <= MOST_SETTINGS:
+        return None
+    with suppress(ComparisonError, ReportError):  # its metric counts for no query
+        return compare(report, metrics=[report.primary_metric], all_pairs=True)
+    return None
 
 
 def _exit_code(report: Report, findings: Findings | None) -> int:
@@ -95,8 +110,9 @@ def _allow_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def _say(terminal: Terminal, report: Report, findings: Findings | None) -> None:
+def _say(terminal: Terminal, report: Report, findings: Findings | None, comparison: Comparison | None) -> None:
     from ragtrial.records import Caution
+    from ragtrial.views.comparison import best_line
     from ragtrial.views.table import audit_table, budget_table, cost_table, header_line, score_table
 
     terminal.say(header_line(report) + "\n")
@@ -107,6 +123,10 @@ def _say(terminal: Terminal, report: Report, findings: Findings | None) -> None:
     terminal.table(audit_table(report, report.ranked_settings()), after="\n")
     if findings and findings.comparison and findings.comparison.procedure.baseline:
         _say_comparison(terminal, findings.comparison)
+    if comparison:
+        folder, here = report.folder, Path.cwd()
+        named = folder.relative_to(here) if folder.is_relative_to(here) else folder
+        terminal.say(f"\n{best_line(comparison)}\nBy how much: ragtrial compare {named}")
     terminal.warn([Caution(warning.code, warning.message) for warning in report.warnings])
     _tell_failures(report)
     terminal.say(f"\nreport: {report.folder / 'report.json'}")
@@ -136,7 +156,7 @@ def _tell_failures(report: Report) -> None:
         write(f"error: setting {failure.name!r} failed: {failure.error}", sys.stderr)
 
 
-def _as_json(report: Report, findings: Findings | None) -> dict[str, Any]:
+def _as_json(report: Report, findings: Findings | None, comparison: Comparison | None) -> dict[str, Any]:
     return {
         "exit_code": _exit_code(report, findings),
         "report": str(report.folder / "report.json"),
@@ -146,6 +166,7 @@ def _as_json(report: Report, findings: Findings | None) -> dict[str, Any]:
             {"name": one.name, "scores": {name: vars(mean) for name, mean in one.scores.items()}}
             for one in report.ranked_settings()
         ],
+        **({"not_worse_than_best": comparison.not_worse_than_best} if comparison else {}),
         "failures": [vars(failure) for failure in report.failures],
         "warnings": [vars(warning) for warning in report.warnings],
         **(as_json(findings) if findings else {}),

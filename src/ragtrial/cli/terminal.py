@@ -53,6 +53,10 @@ def write_json(value: Any, stream: TextIO) -> None:
     write(json.dumps(value, ensure_ascii=not is_utf8, allow_nan=False, indent=1), stream)
 
 
+class Stopped(KeyboardInterrupt):
+    """An interruption that a command tells in its own words: what is kept, and how to go on."""
+
+
 class Terminal:
     """The answer goes to stdout; progress, logs and warnings go to stderr."""
 

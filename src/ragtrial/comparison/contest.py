@@ -173,6 +173,7 @@ def contest_of(
     baseline: Reference | None = None,
     all_pairs: bool = False,
     common: bool = False,
+    may_be_one: bool = False,
     directory: str | Path = "results",
 ) -> Contest:
     """The settings of reports, if they may be compared.
@@ -183,7 +184,7 @@ def contest_of(
     ``settings`` are those to compare, ``SETTING`` or ``REPORT:SETTING``, None means all. ``baseline`` is a setting or a
     whole report; one that is not among the references is read as well. Without it the first of several reports is, if
     another has settings of the same names, unless ``all_pairs`` are asked for. With ``common`` only those queries are
-    compared that are the same in all reports.
+    compared that are the same in all reports. One setting alone is refused, unless there ``may_be_one``.
 
     Raises ReportError for reports that cannot be read; ComparisonError where reports differ in labels, queries or the
     meaning of metrics, and where there is nothing to compare; MetricError for a metric that there is not.
@@ -191,7 +192,7 @@ def contest_of(
     entries, meant = read_entries(references, settings, baseline, Path(directory))
     agreement = agreement_of(entries, primary, metrics, common=common)
     contenders = tuple(_contenders(entries))
-    if len(contenders) < 2:
+    if len(contenders) < 2 and not may_be_one:
         raise ComparisonError(_nothing_to_compare(entries[0]))
     contest = Contest(contenders, agreement.queries, agreement.metrics, agreement.cautions)
     if not all_pairs:
@@ -291,6 +292,6 @@ def _without_partner(contest: Contest) -> Iterator[Caution]:
     base = contest.baseline
     paired = {place for pair in contest.pairs(base) for place in (pair.baseline, pair.setting)}
     alone = [name for place, name in enumerate(contest.names) if place not in paired]
-    if alone:
+    if alone and base is not None:
         message = f"without a setting of the same name to compare with, {base} being the baseline: {listed(alone)}."
         yield Caution("no-partner", message)

@@ -43,6 +43,24 @@ class Labels:
 
 
 @dataclass(frozen=True, eq=False)
+class Stretches:
+    """Where hits are, (hits,) each: ``documents``, as numbers, from ``starts`` to ``ends``; of whole ones 0 to 1."""
+
+    documents: Counts
+    starts: Counts
+    ends: Counts
+
+    def at(self, hits: Counts) -> Stretches:
+        """The same of some of the hits."""
+        return Stretches(self.documents[hits], self.starts[hits], self.ends[hits])
+
+    def meet(self, others: Stretches) -> Bools:
+        """Which of them share a character with that at the same place of ``others``."""
+        same = self.documents == others.documents
+        return np.asarray(same & (self.starts < others.ends) & (others.starts < self.ends))
+
+
+@dataclass(frozen=True, eq=False)
 class JointHits:
     """All that two rankings found for each of ``queries`` queries, each document of a query once; (hits,) each.
 
@@ -176,6 +194,36 @@ class JudgedLists:
             labels=labels,
             threshold=threshold,
         )
+
+    @property
+    def width(self) -> int:
+        """How many units have a code by now: those of the rankings that were read, and labelled documents."""
+        if self.unit == "document":
+            self._of_documents  # noqa: B018 - as above
+        return max(1, len(self._codes))
+
+    def found(self, first: int, second: int) -> Counts:
+        """The codes of the hits of ``joint``, in their order, (hits,)."""
+        codes, width = [self.codes(first), self.codes(second)], self.width
+        return np.union1d(*(_keys(one, width)[0] for one in codes)) % width
+
+    def is_judged(self, keys: Counts) -> Bools:
+        """Which hits have a label, by their query's place times ``width``, and their code; ``keys`` ascend."""
+        return np.isin(keys, self._labels(self.width, keys).keys)
+
+    def unit_of(self, code: int) -> str | Place:
+        """What has the code."""
+        return self._names[code]
+
+    def stretches(self, codes: Counts) -> Stretches:
+        """Where each of the units is that have these codes."""
+        if self.unit == "document":
+            return Stretches(codes, np.zeros_like(codes), np.ones_like(codes))
+        units = [unit for unit in (self._names[code] for code in codes.tolist()) if not isinstance(unit, str)]
+        numbers: dict[str, int] = {}
+        rows = [(numbers.setdefault(doc, len(numbers)), start, end) for doc, start, end in units]
+        table: Counts = np.array(rows, dtype=np.int64).reshape(-1, 3)
+        return Stretches(table[:, 0], table[:, 1], table[:, 2])
 
     def _read(self, place: int) -> Codes:
         contender = self._contest.contenders[place]

@@ -16,6 +16,7 @@ from ragtrial.dataset.resolution import resolve
 from ragtrial.dataset.texts import normalised
 from ragtrial.drilldown import FoundText
 from ragtrial.errors import Fault, InputError, LabelsError
+from ragtrial.grading import Unit
 from ragtrial.ground import ground_of
 from ragtrial.labelling.changes import Change, Grade, NewQuery
 from ragtrial.labelling.label_edits import Done
@@ -69,7 +70,12 @@ class AnswerSheet:
                 f"{options.beir} has no judged query {self.text!r}, and queries cannot be added to a BEIR folder; "
                 "use corpus and queries in the config."
             )
-        self.form: Form = "document" if self._base is None else _form(config, labels.queries)
+        by_passage = config.dataset.match == "content"
+        self.form: Form = (
+            "document"
+            if self._base is None
+            else form_of(labels.queries, by_content=by_passage, unit=config.evaluators.unit)
+        )
 
     def pooled(self, found: Mapping[str, Sequence[FoundText]]) -> list[FoundText]:
         """What settings found, each answer once, the highest ranked first; with the grades that labels have already.
@@ -118,7 +124,7 @@ class AnswerSheet:
             raise InputError(f"the text is that of query {self.query.id!r}; it has an id, and its tags stay its own.")
         query = self.query.id if self.query else name or new_id(self.text, {one.id for one in self._labels.queries})
         new: list[Change] = [] if self.query else [NewQuery(query, self.text, tuple(tags))]
-        return [*new, *(self._change(query, by_number[number], grade, quotes.get(number))
+        return [*new, *(judged(self.form, query, by_number[number], grade, quotes.get(number))
                         for number, grade in sorted(grades.items()))]  # fmt: skip
 
     def write(self, changes: Sequence[Change], who: str, progress: Progress | None = None) -> Added:
@@ -155,19 +161,28 @@ class AnswerSheet:
         ]
         return max(met, default=None)
 
-    def _change(self, query: str, hit: FoundText, grade: int, passage: str | None) -> Grade:
-        text = hit.text or ""
-        if self.form == "document" and passage is None:
-            return Grade(query, hit.doc, grade)
-        quote = (passage or text).strip()
-        if not quote:
-            raise InputError(f"hit {hit.rank} has no text that could be quoted; judge it in labels by document.")
-        if self.form == "content":
-            return Grade(query, quote, grade)
-        if text.count(quote) != 1 or hit.start is None:
-            return Grade(query, hit.doc, grade, quote)
-        start = hit.start + text.index(quote)
-        return Grade(query, hit.doc, grade, quote, start, start + len(quote))
+
+def judged(
+    form: Form, query: str, hit: FoundText, grade: int, passage: str | None = None, at: int | None = None
+) -> Grade:
+    """What the ``grade`` of a hit becomes in labels that name things as ``form`` says.
+
+    ``passage`` is what of its text answers, and ``at`` where in the text that stands; by itself if it stands there
+    once. Raises InputError for a hit without a text where labels quote.
+    """
+    text = hit.text or ""
+    if form == "document" and passage is None:
+        return Grade(query, hit.doc, grade)
+    quote = (passage or text).strip()
+    if not quote:
+        raise InputError(f"hit {hit.rank} has no text that could be quoted; judge it in labels by document.")
+    if form == "content":
+        return Grade(query, quote, grade)
+    if at is None and text.count(quote) == 1:
+        at = text.index(quote)
+    if at is None or hit.start is None:
+        return Grade(query, hit.doc, grade, quote)
+    return Grade(query, hit.doc, grade, quote, hit.start + at, hit.start + at + len(quote))
 
 
 def has_passage(hit: FoundText, passage: str) -> bool:
@@ -186,13 +201,13 @@ def new_id(text: str, taken: Collection[str]) -> str:
     return name
 
 
-def _form(config: ExperimentConfig, queries: Iterable[Query]) -> Form:
-    """As the labels do it already; without any, as they are scored."""
-    if config.dataset.match == "content":
+def form_of(queries: Iterable[Query], *, by_content: bool, unit: Unit) -> Form:
+    """What labels of these ``queries`` name: as they do it already; without any, as they are scored."""
+    if by_content:
         return "content"
     labels = [label for query in queries for label in query.relevant_docs if label.relevance > 0]
     quoted = sum(label.quote is not None or bool(label.spans) for label in labels)
-    return "quote" if config.evaluators.unit == "span" or quoted * 2 > len(labels) else "document"
+    return "quote" if unit == "span" or quoted * 2 > len(labels) else "document"
 
 
 def parse_graded(texts: Iterable[str], option: str) -> dict[int, str]:

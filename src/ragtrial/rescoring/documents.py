@@ -25,13 +25,7 @@ def documents_of(report: Report, config_file: str | Path | None, progress: Progr
     the reports, one folder deep. Raises DocumentsNotFoundError if there is none, or its documents are others now.
     """
     if config_file is not None:
-        config = load_config(config_file)
-        if _fingerprint(config) != report.dataset.documents_fingerprint:
-            message = (
-                f"its documents, {corpus_of(config.dataset)}, are not those of run {report.run_id}: they were changed "
-                "since, or it is the config of another experiment. Name the right one, or run the experiment again."
-            )
-            raise DocumentsNotFoundError(Fault(str(config_file), message=message))
+        config = config_with_documents(report, config_file)
         return config, _ground(config, progress)
     known: dict[Path, str | None] = {}
     for config in _candidates(report):
@@ -46,6 +40,42 @@ def documents_of(report: Report, config_file: str | Path | None, progress: Progr
         f"the documents of run {report.run_id} are needed, to find the passages that labels mean, and {why}. Name the "
         "config that it was run with: --config CONFIG" + ("; or run the experiment again." if changed else ".")
     )
+
+
+def config_with_documents(report: Report, config_file: str | Path) -> ExperimentConfig:
+    """The config in ``config_file``. Raises DocumentsNotFoundError if its documents are not those of ``report``."""
+    config = load_config(config_file)
+    if _fingerprint(config) != report.dataset.documents_fingerprint:
+        message = (
+            f"its documents, {corpus_of(config.dataset)}, are not those of run {report.run_id}: they were changed "
+            "since, or it is the config of another experiment. Name the right one, or run the experiment again."
+        )
+        raise DocumentsNotFoundError(Fault(str(config_file), message=message))
+    return config
+
+
+def config_file_of(report: Report) -> Path | None:
+    """The file nearby, as ``documents_of`` looks, with the text of the report's config and its documents, if any."""
+    copy = report.folder / "config.yaml"
+    text = copy.read_text(encoding="utf-8") if copy.is_file() else None
+    for folder in _folders(report):
+        for path in _config_files(folder):
+            if _is(path, text) and _has_documents(report, path):
+                return path
+    return None
+
+
+def _has_documents(report: Report, path: Path) -> bool:
+    try:
+        config = load_config(path)
+        corpus = corpus_of(config.dataset)
+        return corpus.exists() and _fingerprint(config) == report.dataset.documents_fingerprint
+    except InputError:
+        return False
+
+
+def _config_files(folder: Path) -> list[Path]:
+    return [path for ending in ("*.yaml", "*.yml") for path in sorted(folder.glob(ending))]
 
 
 def _ground(config: ExperimentConfig, progress: Progress) -> Ground:
@@ -66,8 +96,7 @@ def _candidates(report: Report) -> Iterator[ExperimentConfig]:
             corpus_of(config.dataset)
         except InputError:
             continue
-        files = [path for ending in ("*.yaml", "*.yml") for path in sorted(folder.glob(ending))]
-        if any(_is(path, text) for path in files) or workspace_folder(config).is_dir():
+        if any(_is(path, text) for path in _config_files(folder)) or workspace_folder(config).is_dir():
             yield config
 
 

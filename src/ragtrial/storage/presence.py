@@ -84,3 +84,16 @@ def _locked(descriptor: int) -> bool:
     except OSError:  # a file system without such locks
         return False
     return True
+
+
+def hold_alone(descriptor: int) -> bool:
+    """Lock an open file until it is closed, if nobody else has; True also where there are no such locks."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without such locks
+        return True
+    return True

@@ -1,0 +1,155 @@
+"""ragtrial label"""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from typing import TYPE_CHECKING
+
+import click
+
+from ragtrial.cli.terminal import Stopped, Terminal, common_options, visible
+
+if TYPE_CHECKING:
+    from ragtrial.labelling.session import Session
+
+
+@click.command("label")
+@click.argument("worklist", type=click.Path())
+@click.option("--labels", type=click.Path(), metavar="FILE", help="The labels, where the worklist names others.")
+@click.option("--config", metavar="CONFIG", help="The config with the documents, where the worklist names another.")
+@click.option("--who", metavar="NAME", help="Who labels, for the history (default: the user of the machine).")
+@click.option("--highest", type=click.IntRange(1, 9), metavar="GRADE", help="The highest grade (default: the labels').")
+@click.option("--skipped", is_flag=True, help="Ask again for what was left out.")
+@click.option("--page", is_flag=True, help="On a page in the browser, served to this machine alone.")
+@click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="The page's port (default: a free one).")
+@click.option("--browser/--no-browser", default=True, help="Open the page in the browser.  [default: yes]")
+@common_options
+def command(
+    terminal: Terminal,
+    worklist: str,
+    labels: str | None,
+    config: str | None,
+    who: str | None,
+    highest: int | None,
+    port: int | None,
+    *,
+    skipped: bool,
+    page: bool,
+    browser: bool,
+) -> int:
+    """Grade what a WORKLIST of `ragtrial pool` asks, and write it into the labels.
+
+    Every answer is kept at once; what was ended, however, goes on where it was. Nothing says what found a text, nor
+    whether it is judged already: those that are measure how alike you and the labels judge.
+    """
+    from ragtrial.labelling.session import Places, Session
+    from ragtrial.options import at_home
+
+    if port and not page:
+        raise click.UsageError("--port is that of the page: --page.")
+    places = Places(None if labels is None else at_home(labels), None if config is None else at_home(config))
+    with Session(at_home(worklist), places, who=who, highest=highest, progress=terminal.progress()) as session:
+        if skipped:
+            session.ask_again()
+        if session.is_finished:
+            terminal.say("everything on this worklist is answered and written" + _left_out(session))
+        elif page:
+            _on_page(session, port, browser=browser)
+        else:
+            _by_key(terminal, session)
+        return _end(terminal, session)
+
+
+def _by_key(terminal: Terminal, session: Session) -> None:
+    from ragtrial.cli.grading_keys import ask, keys
+
+    if session.item is not None:
+        if terminal.as_json or not sys.stdin.isatty():
+            raise click.UsageError("there is no terminal to ask in; label on a page: --page.")
+        try:
+            help_line = keys(f"0-{session.highest} grade ({session.highest} answers fully, 0 is wrong)", "stop")
+            ask(terminal, _Items(session), help_line)
+        except (KeyboardInterrupt, click.Abort):
+            raise _stopped(session) from None
+    session.save()
+
+
+def _on_page(session: Session, port: int | None, *, browser: bool) -> None:
+    from ragtrial.labelling.serving import LabelPage
+    from ragtrial.views.label_page import assets
+
+    page = LabelPage(session, assets(), port)
+    click.echo(f"label here: {page.url}\nit ends by its button, or by ctrl-c; every answer is kept", err=True)
+    if browser and _has_screen():
+        webbrowser.open(page.url)
+    try:
+        page.serve()
+    except KeyboardInterrupt:
+        raise _stopped(session) from None
+
+
+def _has_screen() -> bool:
+    """Whether a browser opens in a window; one that opens in the terminal would stand in the way."""
+    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _stopped(session: Session) -> Stopped:
+    answers, unsaved = session.answers, session.unsaved
+    kept = f"{unsaved:,} answer{' is' if unsaved == 1 else 's are'}"
+    return Stopped(
+        f"stopped at {len(answers.given) + len(answers.skipped):,} of {answers.total:,}. "
+        f"{kept} kept in {session.journal}, and not in the labels yet; run the same command again to go on."
+    )
+
+
+def _left_out(session: Session) -> str:
+    count = len(session.answers.skipped)
+    return f"; {count:,} left out: --skipped asks for them again" if count else ""
+
+
+def _end(terminal: Terminal, session: Session) -> int:
+    from ragtrial.labelling.ending import ending_lines, next_command
+
+    terminal.say("\n" + "\n".join(ending_lines(session)))
+    answers, alike = session.answers, session.agreement()
+    terminal.say_json(
+        {
+            "exit_code": 0,
+            "labels": str(session.file),
+            "items": answers.total,
+            "graded": len(answers.given),
+            "left_out": len(answers.skipped),
+            "written": len(answers.written),
+            "agreement": {"n": alike.n, "alike": alike.alike, "kappa": alike.kappa, "is_weighted": alike.is_weighted},
+            "next": next_command(session),
+        }
+    )
+    return 0
+
+
+class _Items:
+    """The items of a worklist as texts to grade by key."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.grade, self.skip, self.quote, self.undo = session.grade, session.skip, session.quote, session.undo
+
+    def shown(self, width: int) -> str | None:
+        from ragtrial.drilldown import FoundText
+        from ragtrial.views.query import answer_text
+
+        item, passage = self._session.item, self._session.answers.passage
+        if item is None:
+            return None
+        text = answer_text(
+            FoundText(1, visible(item.doc), visible(item.title), item.start, item.end, None, item.text), width
+        )
+        named = f'\n  " {visible(" ".join(passage.text.split()))}' if passage else ""
+        return f"{click.style(visible(item.question), bold=True)}\n{text}{named}"
+
+    def progress(self) -> str:
+        answers = self._session.answers
+        done = len(answers.given) + len(answers.skipped)
+        return f"{done + 1} of {answers.total}, {len(answers.given)} graded"

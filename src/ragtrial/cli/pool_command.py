@@ -1,0 +1,138 @@
+"""ragtrial pool"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from ragtrial.cli.contest_options import contest_options
+from ragtrial.cli.terminal import Terminal, common_options
+
+if TYPE_CHECKING:
+    from ragtrial.labelling.pool import Pooled
+    from ragtrial.labelling.pooling import Settled
+
+
+@click.command("pool")
+@contest_options
+@click.option("--setting", "settings", multiple=True, metavar="NAME", help="Only this setting; may be repeated.")
+@click.option("--budget", type=click.IntRange(min=1), default=20, show_default=True, help="How many labels to ask for.")
+@click.option("--depth", type=click.IntRange(min=1), metavar="K",
+              help="Take the first K of each setting (default: the metric's cutoff).")  # fmt: skip
+@click.option("--repeat", default="0.2", show_default=True, metavar="SHARE|N",
+              help="How many items are judged already, to measure agreement.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the order.")
+@click.option("--labels", type=click.Path(), metavar="FILE",
+              help="Where labels go: a prompt_queries.json, or an overlay (default: as the config says).")  # fmt: skip
+@click.option("--config", metavar="CONFIG", help="The config with the documents, where it is not found nearby.")
+@click.option("-o", "--output", type=click.Path(), default="worklist.json", show_default=True,
+              help="The file to write.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@common_options
+def command(
+    terminal: Terminal,
+    reports: tuple[str, ...],
+    results: str,
+    baseline: str | None,
+    metric: str | None,
+    margin: float,
+    confidence: float,
+    settings: tuple[str, ...],
+    budget: int,
+    depth: int | None,
+    repeat: str,
+    seed: int,
+    labels: str | None,
+    config: str | None,
+    output: str,
+    *,
+    common: bool,
+    force: bool,
+) -> int:
+    """Write the worklist of those texts whose labels would settle most, for `ragtrial label`.
+
+    Pooled from the first hits of all settings of the REPORTs, chosen by how much each label can narrow what unjudged
+    hits leave open of the verdict. Blind: no setting, rank or score, in a random order, some judged ones in between.
+    """
+    from ragtrial.comparison.comparing import Aim
+    from ragtrial.comparison.contest import contest_of
+    from ragtrial.comparison.request import checked_procedure
+    from ragtrial.comparison.samples import Procedure
+    from ragtrial.labelling.pool import PoolOptions, parse_repeats, pool_of
+    from ragtrial.labelling.worklist import check_new, write_worklist
+    from ragtrial.options import at_home
+
+    repeats, usual = parse_repeats(repeat), Procedure()
+    file = at_home(output)
+    check_new(file, force=force)
+    contest = contest_of(
+        reports,
+        primary=metric,
+        settings=tuple(dict.fromkeys(settings)) or None,
+        baseline=baseline,
+        common=common,
+        may_be_one=True,
+        directory=results,
+    ).limited_to([])
+    options = PoolOptions(
+        budget=budget,
+        depth=depth,
+        seed=seed,
+        repeats=repeats,
+        labels=None if labels is None else at_home(labels),
+        config=None if config is None else at_home(config),
+    )
+    aim = Aim(contest.baseline, margin, checked_procedure(margin, confidence, usual.flips, usual.seed))
+    made = pool_of(contest, aim, options, terminal.progress())
+    write_worklist(made.worklist, file, force=force)
+    _tell(terminal, made, output)
+    terminal.warn(contest.cautions)
+    terminal.say_json(
+        {
+            "exit_code": 0,
+            "wrote": [output],
+            "labels": made.worklist.labels,
+            "metric": made.worklist.metric,
+            "depth": made.depth,
+            "unjudged": made.unjudged,
+            "items": len(made.worklist.items),
+            "new": made.new,
+            "repeated": made.repeated,
+            "settled": [asdict(one) for one in made.settled],
+            "warnings": [{"code": one.code, "message": one.message} for one in contest.cautions],
+        }
+    )
+    return 0
+
+
+def _tell(terminal: Terminal, made: Pooled, output: str) -> None:
+    from ragtrial.views.table import counted
+
+    queries = len({item.query for item in made.worklist.items})
+    judged = "is one that is" if made.repeated == 1 else f"are {made.repeated:,} that are"
+    again = f"; among them {judged} judged already, to measure agreement" if made.repeated else ""
+    texts = counted(len(made.worklist.items), "text")
+    terminal.say(f"{output}: {texts} of {counted(queries, 'query', 'queries')} to label{again}")
+    found = counted(made.unjudged, "unjudged hit")
+    terminal.say(f"{made.new:,} of {found} among the first {made.depth} were chosen: those that settle most\n")
+    terminal.table(_rows(made), texts=(0,))
+    for one in made.settled:
+        if one.is_settled and one.labels:
+            terminal.say(f"the verdict on {_name(one)} holds whatever the grades are; labels only narrow its range")
+    terminal.say(f"\nlabels go to {made.worklist.labels}; next: ragtrial label {output}")
+
+
+def _rows(made: Pooled) -> list[list[str]]:
+    """The comparisons that something was chosen for: how wide the range of unjudged hits is, and becomes."""
+    rows = [[f"range of {made.worklist.metric}", "width now", "then at most", "likely", "labels"]]
+    for one in made.settled:
+        if one.labels:
+            widths = (one.width, one.at_most, one.if_likeliest)
+            rows.append([_name(one), *(f"{width:.4f}" for width in widths), f"{one.labels:,}"])
+    return rows
+
+
+def _name(one: Settled) -> str:
+    return one.setting if one.baseline is None else f"{one.setting} less {one.baseline}"

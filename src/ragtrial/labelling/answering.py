@@ -1,0 +1,121 @@
+"""The answers to a worklist as values: what each thing that a person does makes of those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ragtrial.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What of an item's text answers, and at which character of the text that is; None where that is not known."""
+
+    text: str
+    at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The grade of an item, the passage that answers if one was named, and who gave it."""
+
+    grade: int
+    passage: Passage | None = None
+    who: str = ""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What is answered of ``total`` items, which are asked in their order, those left out not again.
+
+    ``passage`` is of the current item, which has no grade yet. ``trail`` are the items that can be taken back, the
+    last one first to go: none that was saved. ``sent`` were given to the labels, ``written`` are in them for certain.
+    ``revision`` counts what was done.
+    """
+
+    total: int
+    given: Mapping[int, Answer]
+    skipped: frozenset[int] = frozenset()
+    passage: Passage | None = None
+    trail: tuple[int, ...] = ()
+    sent: frozenset[int] = frozenset()
+    written: frozenset[int] = frozenset()
+    revision: int = 0
+
+    @property
+    def current(self) -> int | None:
+        """The item that is asked, None when all are answered or left out."""
+        return next((item for item in range(self.total) if item not in self.given and item not in self.skipped), None)
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is anything to take back."""
+        return self.passage is not None or bool(self.trail)
+
+    def after(self, event: Mapping[str, Any]) -> Answers:
+        """What they are after an event as the journal has it. Raises InputError for one that cannot have happened."""
+        did = _DONE.get(event.get("did", ""))
+        if did is None:
+            raise InputError(f"{event.get('did')!r} is nothing that is done to a worklist.")
+        try:
+            return replace(did(self, event), revision=self.revision + 1)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{event.get('did')!r} cannot have happened here.") from error
+
+
+def _graded(answers: Answers, event: Mapping[str, Any]) -> Answers:
+    item = _current(answers, event)
+    given = {**answers.given, item: Answer(int(event["grade"]), answers.passage, str(event.get("who", "")))}
+    return replace(answers, given=given, passage=None, trail=(*answers.trail, item))
+
+
+def _skipped(answers: Answers, event: Mapping[str, Any]) -> Answers:
+    item = _current(answers, event)
+    return replace(answers, skipped=answers.skipped | {item}, passage=None, trail=(*answers.trail, item))
+
+
+def _quoted(answers: Answers, event: Mapping[str, Any]) -> Answers:
+    _current(answers, event)
+    at = event.get("at")
+    return replace(answers, passage=Passage(str(event["passage"]), None if at is None else int(at)))
+
+
+def _undone(answers: Answers, _event: Mapping[str, Any]) -> Answers:
+    if answers.passage is not None:
+        return replace(answers, passage=None)
+    *trail, last = answers.trail
+    given = {item: answer for item, answer in answers.given.items() if item != last}
+    return replace(answers, given=given, skipped=answers.skipped - {last}, trail=tuple(trail))
+
+
+def _asked_again(answers: Answers, _event: Mapping[str, Any]) -> Answers:
+    return replace(answers, skipped=frozenset(), passage=None, trail=())
+
+
+def _sent(answers: Answers, event: Mapping[str, Any]) -> Answers:
+    return replace(answers, sent=answers.sent | _items(answers, event))
+
+
+def _written(answers: Answers, event: Mapping[str, Any]) -> Answers:
+    return replace(answers, written=answers.written | _items(answers, event), trail=())
+
+
+_DONE = {
+    "grade": _graded, "skip": _skipped, "quote": _quoted, "undo": _undone, "ask-again": _asked_again, "send": _sent,
+    "write": _written,
+}  # fmt: skip
+
+
+def _current(answers: Answers, event: Mapping[str, Any]) -> int:
+    if event["item"] != answers.current or answers.current is None:
+        raise ValueError(event["item"])
+    return answers.current
+
+
+def _items(answers: Answers, event: Mapping[str, Any]) -> frozenset[int]:
+    items = frozenset(event["items"])
+    if not items <= answers.given.keys():
+        raise ValueError(items)
+    return items

@@ -1,0 +1,39 @@
+"""What labelling came to, for the person who did it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+from ragtrial.labelling.session import Session
+
+
+def ending_lines(session: Session) -> list[str]:
+    """What was answered, what was written where, how alike it is to earlier labels, and what to do next."""
+    answers = session.answers
+    left = answers.total - len(answers.given) - len(answers.skipped)
+    lines = [
+        f"{len(answers.given):,} of {answers.total:,} graded"
+        + (f", {len(answers.skipped):,} left out" if answers.skipped else "")
+        + (f", {left:,} to go: the same command goes on" if left else ""),
+        f"{_near(session.file)}: {len(answers.written):,} judgment{'' if len(answers.written) == 1 else 's'} written",
+    ]
+    alike = session.agreement()
+    if alike.n:
+        lines.append(f"agreement: {alike.sentence}")
+    if answers.written:
+        lines.append(f"next: {next_command(session)}")
+    return lines
+
+
+def next_command(session: Session) -> str:
+    """The command that scores what is stored by the new labels."""
+    labels = session.config_file if session.worklist.kind == "overlay" and session.config_file else session.file
+    return f"ragtrial rescore latest --labels {shlex.quote(_near(labels))}"
+
+
+def _near(path: Path) -> str:
+    """``path`` from the current folder if it is below it."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative

@@ -1,0 +1,142 @@
+"""The texts that are shown for pooled hits: what the settings found, or the whole documents where that is not kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragtrial.comparison.contest import Contest
+from ragtrial.comparison.joint_hits import Place
+from ragtrial.config import load_config
+from ragtrial.dataset.dataset import corpus_of, load_dataset
+from ragtrial.dataset.library import Library
+from ragtrial.errors import CorpusError, Fault, InputError, ReportError, listed
+from ragtrial.ground import ground_of
+from ragtrial.progress import Progress
+from ragtrial.report import Report, read_rows
+from ragtrial.rescoring.documents import documents_of
+from ragtrial.rescoring.scored_runs import is_of_given_runs
+
+GAP = "\n\n[...]\n\n"
+"""What stands between passages of a document that do not meet."""
+
+Wanted = tuple[str, str | Place]
+"""A query and what was found for it."""
+
+
+@dataclass(frozen=True, order=True)
+class Stretch:
+    """Characters ``start`` to ``end`` of a document, and what they are."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class ItemText:
+    """What is shown of a document: its title, and stretches of its text, in their order, none of which meet."""
+
+    doc: str
+    title: str
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def text(self) -> str:
+        return GAP.join(one.text for one in self.stretches)
+
+
+def texts_of(
+    contest: Contest, wanted: Sequence[Wanted], config_file: Path | None, progress: Progress
+) -> dict[Wanted, ItemText]:
+    """The text of each of ``wanted``: of a document all that the settings found of it for the query, joined.
+
+    Where the rankings were made elsewhere, the whole documents, of ``config_file``. Raises InputError where neither is
+    to be had.
+    """
+    report = contest.contenders[0].report
+    if all((one.report.folder / "texts.jsonl.gz").is_file() and not is_of_given_runs(one.report)
+           for one in contest.contenders):  # fmt: skip
+        return _kept(contest, wanted)
+    library = _library(report, config_file, progress)
+    missing = sorted({_document(unit) for _, unit in wanted if _document(unit) not in library.positions})
+    if missing:
+        message = f"lacks documents of run {report.run_id} ({listed(missing, 5)}); is it the right config?"
+        raise CorpusError(Fault(str(config_file), message=message))
+    return {one: _whole(library, one[1]) for one in wanted}
+
+
+def questions_of(contest: Contest, rows: Sequence[int], config_file: Path | None) -> dict[int, str]:
+    """The text of the queries at ``rows``: the report's, else that in the labels of ``config_file``."""
+    found = {row: contest.queries[row].text for row in rows}
+    if all(found.values()) or config_file is None:
+        return found
+    options = load_config(config_file).dataset
+    if options.beir is not None:  # its overlay need not be there yet
+        options = options.model_copy(update={"overlay": None})
+    texts = {query.id: query.text for query in load_dataset(options).labels.queries}
+    return {row: text or texts.get(contest.queries[row].id, "") for row, text in found.items()}
+
+
+def _library(report: Report, config_file: Path | None, progress: Progress) -> Library:
+    if not is_of_given_runs(report):
+        return documents_of(report, config_file, progress)[1].library
+    if config_file is None:
+        raise InputError(
+            f"run {report.run_id} was scored from rankings alone, without texts to label. Name a config with the "
+            "documents: --config CONFIG."
+        )
+    config = load_config(config_file)
+    return ground_of(config, corpus_of(config.dataset), progress).library
+
+
+def _whole(library: Library, unit: str | Place) -> ItemText:
+    document = library[library.positions[_document(unit)]]
+    start, end = (0, len(document.text)) if isinstance(unit, str) else unit[1:]
+    return ItemText(document.id, document.title, (Stretch(start, end, document.text[start:end]),))
+
+
+def _document(unit: str | Place) -> str:
+    return unit if isinstance(unit, str) else unit[0]
+
+
+def _kept(contest: Contest, wanted: Sequence[Wanted]) -> dict[Wanted, ItemText]:
+    """From the texts of the reports. Raises ReportError where these are damaged."""
+    chunks: dict[Wanted, dict[str, Path]] = {one: {} for one in wanted}
+    queries = {query for query, _ in wanted}
+    for contender in contest.contenders:
+        folder = contender.report.folder
+        path = folder / "rankings" / f"{contender.setting.name}.jsonl.gz"
+        for query, row in read_rows(path, "query", queries).items():
+            for chunk, unit in zip(row["chunks"], _units(row, contender.report), strict=True):
+                if (query, unit) in chunks:
+                    chunks[query, unit].setdefault(chunk, folder)
+    texts: dict[str, dict[str, Any]] = {}
+    for folder in dict.fromkeys(one.report.folder for one in contest.contenders):
+        names = {name for found in chunks.values() for name, where in found.items() if where == folder}
+        texts.update(read_rows(folder / "texts.jsonl.gz", "chunk", names))
+    lacking = {name for found in chunks.values() for name in found} - texts.keys()
+    if lacking or not all(chunks.values()):
+        place = contest.contenders[0].report.folder / "texts.jsonl.gz"
+        raise ReportError(Fault(str(place), message="is damaged: it lacks what rankings/ name; run it again."))
+    return {one: _joined([texts[name] for name in found]) for one, found in chunks.items()}
+
+
+def _units(row: Mapping[str, Any], report: Report) -> list[str | Place]:
+    if report.unit == "document":
+        return list(row["docs"])
+    return list(zip(row["docs"], row["starts"], row["ends"], strict=True))
+
+
+def _joined(rows: Sequence[Mapping[str, Any]]) -> ItemText:
+    """The texts of some chunks of a document; those that meet or overlap as one."""
+    joined: list[Stretch] = []
+    for one in sorted(Stretch(row["start"], row["end"], row["text"]) for row in rows):
+        last = joined[-1] if joined else None
+        if last is None or one.start > last.end:
+            joined.append(one)
+        elif one.end > last.end:
+            joined[-1] = Stretch(last.start, one.end, last.text + one.text[last.end - one.start :])
+    return ItemText(rows[0]["doc"], rows[0]["title"], tuple(joined))

@@ -1,0 +1,125 @@
+"""Where the labels of a worklist go: which file, of which kind, and what a label in it names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ragtrial.config import ExperimentConfig, load_config
+from ragtrial.dataset.labels import labels_file, load_prompt_queries
+from ragtrial.errors import Fault, InputError, LabelsError, listed
+from ragtrial.labelling.answers import Form, form_of
+from ragtrial.labelling.overlay import read_overlay
+from ragtrial.labelling.worklist import WorkItem
+from ragtrial.records import Judgment, PromptQueries
+from ragtrial.report import Report
+from ragtrial.rescoring.documents import config_file_of, config_with_documents
+from ragtrial.rescoring.scored_runs import is_of_given_runs
+
+Kind = Literal["prompt_queries", "overlay"]
+
+
+@dataclass(frozen=True)
+class LabelTarget:
+    """The file that labels are written into. ``config`` is the file of the config, None where there is none nearby.
+
+    ``labels`` are those of a prompt_queries.json, as written; None of an overlay.
+    """
+
+    file: Path
+    kind: Kind
+    form: Form
+    config: Path | None
+    labels: PromptQueries | None
+
+
+def label_target(report: Report, labels: Path | None, config_file: Path | None) -> LabelTarget:
+    """Where labels for ``report`` go: ``labels``, else what its config names. Raises InputError where that is open.
+
+    ``config_file`` names the config; without it one of the same text and documents is looked for nearby.
+    """
+    if is_of_given_runs(report):
+        config = None if config_file is None else load_config(config_file)
+    elif config_file is None:
+        config_file = config_file_of(report)
+        config = None if config_file is None else load_config(config_file)
+    else:
+        config = config_with_documents(report, config_file)
+    path = config_file.absolute() if config_file is not None else None
+    file = _named(report, config, path) if labels is None else labels
+    if file.suffix in (".yaml", ".yml"):
+        message = "is a config; name the file that labels are written into, or give it as --config."
+        raise InputError(Fault(str(file), message=message))
+    if file.suffix != ".json" and file.suffixes[-2:] != [".json", ".gz"]:
+        return LabelTarget(file.absolute(), "overlay", "document", path, None)
+    file = labels_file(file)
+    known = load_prompt_queries(file)
+    written = report.config if config is None else config.as_written
+    by_content = (written.get("dataset") or {}).get("match") == "content"
+    form = form_of(known.queries, by_content=by_content, unit=report.unit)
+    return LabelTarget(file.absolute(), "prompt_queries", form, path, known)
+
+
+def _named(report: Report, config: ExperimentConfig | None, path: Path | None) -> Path:
+    """The file of labels that the config names."""
+    if config is None:
+        why = "was scored from rankings alone" if is_of_given_runs(report) else "has no config nearby"
+        raise InputError(
+            f"run {report.run_id} {why}: which file shall labels be written into? Name it: --labels FILE (a "
+            "prompt_queries.json, or a .tsv to be laid upon qrels), or the config that names it: --config CONFIG."
+        )
+    options = config.dataset
+    if options.beir is None:
+        return Path(options.queries or "")
+    if options.overlay is None:
+        message = (
+            "a BEIR folder stays as it is; name a file for labels of your own: dataset.overlay in the config, or "
+            "--labels FILE.tsv."
+        )
+        raise LabelsError(Fault(str(path), message=message))
+    return Path(options.overlay)
+
+
+def refuse_others(target: LabelTarget, items: Sequence[WorkItem], report: Report) -> None:
+    """Raise LabelsError if the file lacks queries of ``items``, or judges some that ``report`` has unjudged."""
+    if target.labels is not None:
+        known = {query.id for query in target.labels.queries}
+        gone = list(dict.fromkeys(item.query for item in items if item.query not in known))
+        if gone:
+            message = (
+                f"lacks {len(gone):,} queries of run {report.run_id} that are to be labelled: {listed(gone, 5)}. It "
+                "holds other labels; name those of the run: --labels FILE."
+            )
+            raise LabelsError(Fault(str(target.file), message=message))
+    judged = sum(_is_judged(target, items, report))
+    if judged:
+        message = (
+            f"judges {judged:,} of the hits that run {report.run_id} has unjudged; it was changed since. Score by it "
+            f"first, and pool what comes of that: ragtrial rescore {report.folder} --labels {target.file}"
+        )
+        raise LabelsError(Fault(str(target.file), message=message))
+
+
+def _is_judged(target: LabelTarget, items: Sequence[WorkItem], report: Report) -> Iterator[bool]:
+    if target.labels is None:
+        laid: Collection[tuple[str, str]] = read_overlay(target.file)
+        yield from ((item.query, item.doc) in laid for item in items)
+        return
+    labels = {query.id: query.relevant_docs for query in target.labels.queries}
+    for item in items:
+        speaking = (_speaks_of(one, item, target.form, report) for one in labels.get(item.query, ()))
+        yield any(speaking)
+
+
+def _speaks_of(label: Judgment, item: WorkItem, form: Form, report: Report) -> bool:
+    if form == "content":
+        return label.doc.strip() in item.text
+    if label.doc != item.doc:
+        return False
+    if report.unit == "document" or item.start is None or item.end is None:
+        return True
+    if label.spans:
+        return any(span.start < item.end and item.start < span.end for span in label.spans)
+    return label.quote is None or label.quote.strip() in item.text

@@ -1,0 +1,279 @@
+"""The page to label on: served to one browser on this machine, and to nobody else."""
+
+from __future__ import annotations
+
+import errno
+import hmac
+import json
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from ragtrial.errors import Fault, InputError, RagtrialError
+from ragtrial.labelling.ending import ending_lines
+from ragtrial.labelling.session import Session
+
+logger = logging.getLogger(__name__)
+
+HOME = "127.0.0.1"
+MOST_BYTES = 64 * 1024
+"""Of what a browser may send; a passage is sent as two numbers."""
+_USUAL_PORT = 80
+_DRAINED = 4 * 1024 * 1024
+
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file of the page."""
+
+    kind: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    status: int
+    asset: Asset
+    is_last: bool = False
+
+
+class LabelPage:
+    """``session`` as a page at ``url``, which holds a secret: who does not know it is refused.
+
+    ``assets`` are the files of the page by name, the page itself under "". Requests that another page or another
+    machine could cause are refused, whatever they know. ``port`` None takes any that is free. Raises InputError if
+    the port cannot be had.
+    """
+
+    def __init__(self, session: Session, assets: Mapping[str, Asset], port: int | None = None) -> None:
+        self.session = session
+        self._assets = assets
+        self._token = secrets.token_urlsafe(24)
+        self._lock = threading.Lock()
+        try:
+            self._server = _Server((HOME, port or 0), self._reply)
+        except OSError as error:
+            raise InputError(Fault("--port", message=_refused(port, error))) from error
+        self.port: int = self._server.server_address[1]
+        self.url = f"http://{HOME}:{self.port}/{self._token}/"
+
+    def serve(self) -> None:
+        """Answer the browser until somebody is done there; whatever ends it otherwise goes on to the caller."""
+        try:
+            self._server.serve_forever(poll_interval=0.1)
+        finally:
+            self._server.server_close()
+            self._lock.acquire()  # noqa: SIM115, RUF100 - for good: what is still being asked comes too late
+
+    def close(self) -> None:
+        """Let go of the port; it need not have been served."""
+        self._server.server_close()
+
+    def stop(self) -> None:
+        """Have ``serve`` end, from another thread."""
+        self._server.shutdown()
+
+    def _reply(self, request: _Handler) -> _Reply:
+        refused = self._refused(request)
+        if refused is not None:
+            return refused
+        name = request.path.partition("?")[0].removeprefix(f"/{self._token}/")
+        if name in self._assets or name == "state":
+            if request.command != "GET":
+                return _error(405, f"{request.command} is not for this; GET is.")
+            return _Reply(200, self._assets[name]) if name in self._assets else _json(200, {"state": self._state()})
+        if name not in _ACTIONS:
+            return _error(404, "there is nothing of that name here.")
+        if request.command != "POST":
+            return _error(405, f"{request.command} is not for this; POST is.")
+        if request.headers.get_content_type() != "application/json":
+            return _error(415, "what is sent must be application/json.")
+        return self._acted(name, request)
+
+    def _refused(self, request: _Handler) -> _Reply | None:
+        """Why a request is not for this page; None if it is."""
+        ports = (f":{self.port}", "") if self.port == _USUAL_PORT else (f":{self.port}",)
+        hosts = {f"{name}{port}" for name in (HOME, "localhost") for port in ports}
+        if request.headers.get_all("Host") is None or not {*request.headers.get_all("Host", [])} <= hosts:
+            return _error(403, "this page is not there under that name.")
+        origins = request.headers.get_all("Origin", [])
+        if any(origin not in {f"http://{host}" for host in hosts} for origin in origins):
+            return _error(403, "other pages may not ask this one.")
+        token = request.path.partition("?")[0].removeprefix("/").partition("/")[0]
+        if not hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode()):
+            return _error(403, "the address is not whole, or of a page that has ended; take the one that was printed.")
+        return None
+
+    def _acted(self, name: str, request: _Handler) -> _Reply:
+        body = request.body()
+        if isinstance(body, _Reply):
+            return body
+        with self._lock:
+            if body.get("revision") != self.session.answers.revision:
+                message = (
+                    "This worklist was answered elsewhere meanwhile, in another tab perhaps. Nothing was changed; this "
+                    "is how it stands now."
+                )
+                return _json(409, {"error": message, "state": self._shown()})
+            try:
+                lines = _ACTIONS[name](self.session, body)
+            except (KeyError, TypeError) as error:
+                return _error(400, f"what is sent for {name} is not whole: {error}.")
+            except RagtrialError as error:
+                return _json(422, {"error": str(error), "state": self._shown()})
+            return _json(200, {"state": self._shown(), "lines": lines}, is_last=name == "finish")
+
+    def _state(self) -> dict[str, Any]:
+        with self._lock:
+            return self._shown()
+
+    def _shown(self) -> dict[str, Any]:
+        session, answers, item = self.session, self.session.answers, self.session.item
+        return {
+            "revision": answers.revision,
+            "total": answers.total,
+            "graded": len(answers.given),
+            "skipped": len(answers.skipped),
+            "unsaved": session.unsaved,
+            "can_undo": answers.can_undo,
+            "can_quote": session.can_quote,
+            "highest": session.highest,
+            "who": session.who,
+            "labels": session.file.name,
+            "passage": None if answers.passage is None else {"text": answers.passage.text, "at": answers.passage.at},
+            "item": None if item is None else {key: getattr(item, key) for key in ("question", "title", "doc", "text")},
+        }
+
+
+def _grade(session: Session, body: Mapping[str, Any]) -> Sequence[str]:
+    session.grade(_number(body, "grade"))
+    return []
+
+
+def _skip(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
+    session.skip()
+    return []
+
+
+def _quote(session: Session, body: Mapping[str, Any]) -> Sequence[str]:
+    start, end = _number(body, "start"), _number(body, "end")
+    text = session.item.text if session.item else ""
+    session.quote(text[max(0, start) : max(0, end)], start)
+    return []
+
+
+def _undo(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
+    session.undo()
+    return []
+
+
+def _save(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
+    done = session.save()
+    return [f"{len(done):,} judgment{'' if len(done) == 1 else 's'} written into {session.file.name}."]
+
+
+def _finish(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
+    session.save()
+    return ending_lines(session)
+
+
+_ACTIONS: Mapping[str, Callable[[Session, Mapping[str, Any]], Sequence[str]]] = {
+    "grade": _grade, "skip": _skip, "quote": _quote, "undo": _undo, "save": _save, "finish": _finish,
+}  # fmt: skip
+
+
+def _number(body: Mapping[str, Any], key: str) -> int:
+    value = body[key]
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{key} must be a whole number")
+    return value
+
+
+def _refused(port: int | None, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} is in use; name another one, or none: then any that is free is taken."
+    return f"port {port} cannot be had: {error.strerror or error}; name another one, or none."
+
+
+def _json(status: int, value: Mapping[str, Any], *, is_last: bool = False) -> _Reply:
+    return _Reply(status, Asset("application/json", json.dumps(value).encode()), is_last)
+
+
+def _error(status: int, message: str) -> _Reply:
+    return _json(status, {"error": message})
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = os.name == "posix"  # elsewhere it would share a port that is in use
+
+    def __init__(self, address: tuple[str, int], reply: Callable[[_Handler], _Reply]) -> None:
+        self.reply = reply
+        super().__init__(address, _Handler)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        logger.debug("a request was cut off", exc_info=True)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    server_version = "ragtrial"
+    sys_version = ""
+    timeout = 30
+
+    def body(self) -> Mapping[str, Any] | _Reply:
+        """What was sent, an object; or what is wrong with it."""
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal():
+            return _error(411, "the length of what is sent must be known.")
+        if int(length) > MOST_BYTES:
+            self.rfile.read(min(int(length), _DRAINED))  # a browser reads no answer before it has sent all
+            return _error(413, f"at most {MOST_BYTES:,} bytes may be sent.")
+        try:
+            value = json.loads(self.rfile.read(int(length)))
+        except (ValueError, RecursionError):
+            value = None
+        return value if isinstance(value, dict) else _error(400, "what is sent must be a JSON object.")
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        self._send(_error(code, message or explain or "that is no request."))
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that the base class gives it
+        """The path has the secret in it: nothing is logged."""
+
+    def _answer(self) -> None:
+        reply = self.server.reply(self)
+        self._send(reply)
+        if reply.is_last and reply.status == 200:
+            self.wfile.flush()
+            self.server.shutdown()
+
+    def _send(self, reply: _Reply) -> None:
+        self.send_response(reply.status)
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", reply.asset.kind)
+        self.send_header("Content-Length", str(len(reply.asset.content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(reply.asset.content)
+
+    do_GET = do_POST = do_HEAD = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _answer  # noqa: N815

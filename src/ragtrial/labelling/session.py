@@ -1,0 +1,261 @@
+"""A worklist at work: what is asked now, what was answered, and how that comes into the labels."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Self, TypeVar
+
+from ragtrial.config import load_config
+from ragtrial.drilldown import FoundText
+from ragtrial.errors import Fault, InputError, LabelsError
+from ragtrial.labelling.agreement import Agreement, agreement
+from ragtrial.labelling.answering import Answers, Passage
+from ragtrial.labelling.answers import has_passage, judged
+from ragtrial.labelling.changes import Grade
+from ragtrial.labelling.history import whoever
+from ragtrial.labelling.item_texts import GAP
+from ragtrial.labelling.journal import Journal, journal_file
+from ragtrial.labelling.label_edits import Done
+from ragtrial.labelling.work_labels import WorkLabels
+from ragtrial.labelling.worklist import WorkItem, Worklist, read_worklist
+from ragtrial.labelling.write_back import LabelsConflictError
+from ragtrial.progress import Progress, Silent
+
+T = TypeVar("T")
+
+MOST_KEY = 9
+
+
+@dataclass(frozen=True)
+class Places:
+    """The files that a session is about, where others than the worklist names are wanted."""
+
+    labels: Path | None = None
+    config: Path | None = None
+
+
+class Session:
+    """The answers to the worklist in ``file``, each kept as it is given: what ends, however it does, goes on there.
+
+    ``highest`` is the highest grade that is given: by itself that of the labels, and no more than one key says.
+    Raises InputError for a worklist or labels that cannot be read, for labels of other queries, and where somebody
+    else labels this worklist at the moment.
+    """
+
+    def __init__(
+        self,
+        file: str | Path,
+        places: Places | None = None,
+        *,
+        who: str | None = None,
+        highest: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        places = places or Places()
+        self.worklist: Worklist = read_worklist(file)
+        self.who = who or whoever()
+        self.highest = highest or max(1, min(MOST_KEY, self.worklist.highest_grade))
+        config = places.config or (Path(self.worklist.config) if self.worklist.config else None)
+        if config is not None and places.config is None and not config.exists():
+            message = (
+                f"names the config {config}, which is not there; name the one with the documents: --config CONFIG."
+            )
+            raise InputError(Fault(str(file), message=message))
+        self.config = None if config is None else load_config(config)
+        self.config_file = config
+        self._journal = Journal(journal_file(Path(file)), _fingerprint(self.worklist))
+        try:
+            self.answers = self._replayed()
+            self._labels = self._with_kept(
+                lambda: WorkLabels(self.worklist, places.labels, self.config, progress or Silent())
+            )
+            self._earlier = self._with_kept(lambda: self._labels.earlier(self._own()))
+        except BaseException:
+            self._journal.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let somebody else label this worklist; every answer is kept."""
+        self._journal.close()
+
+    @property
+    def file(self) -> Path:
+        """Where the answers go."""
+        return self._labels.file
+
+    @property
+    def journal(self) -> Path:
+        """Where they are kept until then."""
+        return self._journal.file
+
+    @property
+    def item(self) -> WorkItem | None:
+        """What is asked now; None when all is answered or left out."""
+        current = self.answers.current
+        return None if current is None else self.worklist.items[current]
+
+    @property
+    def can_quote(self) -> bool:
+        """Whether the labels can say which passage it is."""
+        return self.worklist.kind == "prompt_queries"
+
+    @property
+    def unsaved(self) -> int:
+        """How many answers are to be written into the labels yet."""
+        return len(self._unsaved())
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all is answered or left out, and written."""
+        return self.answers.current is None and not self.unsaved
+
+    def grade(self, grade: int) -> None:
+        """Give the current item a grade. Raises InputError if it has no such grade."""
+        item = self._current()
+        if not 0 <= grade <= self.highest:
+            raise InputError(f"the grade {grade} is not among 0 to {self.highest}; --highest {grade} would allow it.")
+        row = self.worklist.items[item]
+        if self.worklist.form != "document" and not row.text.strip():
+            raise InputError("this text is empty, and the labels name passages; leave it out.")
+        self._do("grade", item=item, query=row.query, doc=row.doc, grade=grade)
+
+    def skip(self) -> None:
+        """Leave the current item out."""
+        self._do("skip", item=self._current())
+
+    def quote(self, passage: str, at: int | None = None) -> None:
+        """Name the passage of the current item that answers, before its grade; ``at`` is its place in the text.
+
+        White space around it does not count. Raises InputError for what is not in the text.
+        """
+        item = self.worklist.items[self._current()]
+        text = passage.strip()
+        if not self.can_quote:
+            raise InputError("qrels judge documents; a passage cannot be named in them.")
+        if not text:
+            raise InputError("the passage is empty.")
+        if at is None and item.text.count(text) == 1:
+            at = item.text.index(text)
+        elif at is not None:
+            at += len(passage) - len(passage.lstrip())
+        if not has_passage(_as_found(item), text) or (at is not None and item.text[at : at + len(text)] != text):
+            raise InputError("that is not in the text of this item; it must be verbatim.")
+        if item.start is None and GAP.strip() in text:
+            raise InputError(f"{GAP.strip()} stands for text that is not shown; name a passage on one side of it.")
+        self._do("quote", item=self._current(), passage=text, at=at)
+
+    def undo(self) -> bool:
+        """Take back the passage that was named last or else the last answer; False if there is nothing to take back.
+
+        What was written into the labels stays.
+        """
+        if self.answers.can_undo:
+            self._do("undo")
+            return True
+        return False
+
+    def ask_again(self) -> None:
+        """Ask for what was left out again."""
+        if self.answers.skipped:
+            self._do("ask-again")
+
+    def save(self) -> list[Done]:
+        """Write what is not written yet into the labels; what that changed there.
+
+        Items that are judged already stay as they are, and say how alike the judgments are.
+
+        Raises LabelsConflictError where the same queries were judged otherwise meanwhile: that is read then, and
+        saving again adds what is not judged by it. Raises LabelsError where the labels have become invalid, RunError
+        if they cannot be written. Nothing is written then, and every answer is kept. Where several people answered,
+        what each of them did is written at once, under their own name.
+        """
+        done: list[Done] = []
+        by_whom: dict[str, list[int]] = {}
+        for item in self._unsaved():
+            by_whom.setdefault(self.answers.given[item].who, []).append(item)
+        for who, items in by_whom.items():
+            self._do("send", items=items)
+            done += self._with_kept(partial(self._written, [self._change(item) for item in items], who))
+            self._do("write", items=items)
+        if by_whom:
+            self._earlier = self._labels.earlier(self._own())
+        return done
+
+    def agreement(self) -> Agreement:
+        """How alike the answers are to the labels, over the items that these judge already."""
+        pairs = [(answer.grade, self._earlier[item]) for item, answer in sorted(self.answers.given.items())
+                 if item in self._earlier and item not in self.answers.written]  # fmt: skip
+        return agreement(pairs)
+
+    def _current(self) -> int:
+        if self.answers.current is None:
+            raise InputError("everything is answered; there is nothing to grade.")
+        return self.answers.current
+
+    def _do(self, did: str, **what: object) -> None:
+        self.answers = self.answers.after(self._journal.add(did=did, who=self.who, **what))
+
+    def _replayed(self) -> Answers:
+        answers = Answers(len(self.worklist.items), {})
+        for number, event in enumerate(self._journal.events, 2):
+            try:
+                answers = answers.after(event)
+            except InputError as error:
+                raise InputError(*(Fault(str(self.journal), number, 0, one.message) for one in error.faults)) from None
+        return answers
+
+    def _unsaved(self) -> list[int]:
+        return [item for item in sorted(self.answers.given) if item not in self.answers.written
+                and item not in self._earlier]  # fmt: skip
+
+    def _own(self) -> list[Grade]:
+        return [self._change(item) for item in sorted(self.answers.sent & self.answers.given.keys())]
+
+    def _change(self, item: int) -> Grade:
+        row, answer = self.worklist.items[item], self.answers.given[item]
+        passage = answer.passage or Passage("")
+        return judged(self.worklist.form, row.query, _as_found(row), answer.grade, passage.text or None, passage.at)
+
+    def _written(self, changes: list[Grade], who: str) -> list[Done]:
+        try:
+            return self._labels.write(changes, who)
+        except LabelsConflictError:
+            self._labels.read()
+            self._earlier = self._labels.earlier(self._own())
+            raise
+
+    def _with_kept(self, attempt: Callable[[], T]) -> T:
+        """What ``attempt`` returns; a LabelsError of it says that the answers are kept, and how to go on."""
+        try:
+            return attempt()
+        except LabelsError as error:
+            kept = len(self.answers.given.keys() - self.answers.written)
+            if not kept:
+                raise
+            way = "save again" if isinstance(error, LabelsConflictError) else "mend the labels, and save again"
+            message = (
+                f"{kept:,} answer{'s are' if kept > 1 else ' is'} kept here, and nothing was written; {way}, or run "
+                "the same command again."
+            )
+            raise type(error)(*error.faults, Fault(str(self.journal), message=message)) from error
+
+
+def _as_found(item: WorkItem) -> FoundText:
+    return FoundText(1, item.doc, item.title, item.start, item.end, None, item.text)
+
+
+def _fingerprint(worklist: Worklist) -> str:
+    """What tells the items of one worklist from those of another."""
+    rows = [[item.query, item.doc, item.start, item.end, item.text] for item in worklist.items]
+    return hashlib.sha256(json.dumps([worklist.form, *rows]).encode()).hexdigest()[:16]

@@ -1,0 +1,217 @@
+"""What hangs on the unjudged hits of a comparison, query by query, and how much of it a label would settle.
+
+The range of a query's difference is that of ``comparison.joint_bounds``, over all grades of what nobody judged. A
+label can only narrow it, whatever the grade: it leaves fewer ways of grading. How much is found by judging the hit
+with each grade in turn, in as many made-up queries, whose ranges are then worked out all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ragtrial.comparison.joint_bounds import joint_bounds, joint_bounds_of_chunks
+from ragtrial.comparison.joint_hits import NOWHERE, JointHits, Labels, Stretches
+from ragtrial.grading import Scores
+from ragtrial.judgments import Bools, Grades
+from ragtrial.metrics import Metric
+from ragtrial.rankings import Counts
+
+BLOCK = 2**19
+"""How many hits of made-up queries are looked at in one step."""
+
+MOST_GRADES = 4
+"""Of more grades above 0 so many are tried."""
+
+_BUCKETS = np.array([1, 2, 3, 5, 10, 20])
+"""The last rank of each stretch of a ranking over which relevant hits are counted together; then all that is below."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stakes:
+    """A comparison of two rankings of each query, or of one with an empty one, and where its hits are, ``stretches``.
+
+    ``codes`` are those of JudgedLists, (hits,). ``scores`` are those of the two rankings, (2, queries), as they are,
+    which counts for chunks alone. ``counts`` says which queries are in the mean, (queries,); the others have nothing
+    at stake. ``levels`` are the grades that are tried.
+    """
+
+    metric: Metric
+    hits: JointHits
+    codes: Counts
+    stretches: Stretches
+    scores: Scores
+    counts: Bools
+    levels: Grades
+    are_chunks: bool
+
+    @cached_property
+    def widths(self) -> Scores:
+        """How far the ends of each query's difference are apart, (queries,)."""
+        if self.are_chunks:
+            bounds = joint_bounds_of_chunks(self.metric, self.hits, self.scores[0], self.scores[1])
+        else:
+            bounds = joint_bounds(self.metric, self.hits)
+        wide = np.maximum(bounds.high - bounds.low, 0.0)
+        return np.where(self.counts, wide, 0.0)
+
+    @cached_property
+    def first_hits(self) -> Counts:
+        """Where the hits of each query begin, (queries + 1,)."""
+        return np.searchsorted(self.hits.rows, np.arange(self.hits.queries + 1))
+
+    @cached_property
+    def _first_labels(self) -> Counts:
+        return np.searchsorted(self.hits.labels.rows, np.arange(self.hits.queries + 1))
+
+    @property
+    def best_ranks(self) -> Counts:
+        """The higher of its two ranks, (hits,)."""
+        return np.minimum(self.hits.first, self.hits.second)
+
+    @property
+    def width(self) -> float:
+        """How far the ends of the mean difference are apart."""
+        counted = int(self.counts.sum())
+        return float(self.widths.sum()) / counted if counted else 0.0
+
+    def judged(self, hits: Counts, grades: Grades) -> Stakes:
+        """A query for each of ``hits``: that of the hit, with the hit judged so, (trials,) both.
+
+        Chunks that it overlaps are judged with it, as they are once a passage of it is labelled.
+        """
+        rows = self.hits.rows[hits]
+        trials, at = _spread(self.first_hits, rows)
+        chosen = hits[trials]
+        closed = self.hits.is_open[at] & (self.stretches.at(at).meet(self.stretches.at(chosen)) | (at == chosen))
+        labels, own = _spread(self._first_labels, rows)
+        known = np.unique(self.hits.labels.grades)
+        count = len(hits)
+        owners = np.concatenate([labels, np.arange(count), np.full(len(known), count)])
+        order = np.argsort(owners, kind="stable")
+        given = np.concatenate([self.hits.labels.grades[own], grades, known]).astype(np.int32)
+        made = replace(
+            self.hits,
+            queries=count + 1,  # the last one has no hits: it keeps the grades that there are
+            rows=trials,
+            first=self.hits.first[at],
+            second=self.hits.second[at],
+            is_open=self.hits.is_open[at] & ~closed,
+            grades=np.where(closed, grades[trials], self.hits.grades[at]).astype(np.int32),
+            lengths=np.hstack([self.hits.lengths[:, rows], np.zeros((2, 1), dtype=np.int64)]),
+            labels=Labels(np.arange(len(order)), owners[order], given[order]),
+        )
+        scores = np.zeros((2, count + 1))
+        scores[:, :count] = self.scores[:, rows]
+        if self.are_chunks:
+            scores = self._rescored(made, scores, grades, closed, at == chosen)
+        counts = np.append(self.counts[rows], [False])
+        return replace(
+            self, hits=made, codes=self.codes[at], stretches=self.stretches.at(at), scores=scores, counts=counts
+        )
+
+    def _rescored(self, hits: JointHits, scores: Scores, grades: Grades, closed: Bools, chosen: Bools) -> Scores:
+        """The scores of two rankings of chunks when those that were ``closed`` are relevant, if they are."""
+        scores = scores.copy()
+        relevant = np.append(grades >= hits.threshold, [False])[hits.rows]
+        for own, ranks in zip(scores, (hits.first, hits.second), strict=True):
+            within = relevant & (ranks <= (self.metric.k or NOWHERE - 1))
+            if self.metric.name == "precision":
+                own += hits.count(hits.rows, within & closed) / (self.metric.k or 1)
+            else:
+                found = within & chosen
+                worth = 1.0 if self.metric.name == "hit_rate" else 1.0 / ranks[found]
+                np.maximum.at(own, hits.rows[found], worth)
+        return scores
+
+    def tried(self, hits: Counts, levels: Grades | None = None) -> Scores:
+        """The width of each hit's query when the hit is judged with each of ``levels``, (hits, levels)."""
+        levels = self.levels if levels is None else levels
+        found = np.empty((len(hits), len(levels)))
+        sizes = np.diff(self.first_hits)[self.hits.rows[hits]] * len(levels)
+        for chosen in _blocks(sizes):
+            made = self.judged(np.repeat(hits[chosen], len(levels)), np.tile(levels, len(chosen)))
+            found[chosen] = made.widths[:-1].reshape(len(chosen), len(levels))
+        return np.minimum(found, self.widths[self.hits.rows[hits], None])  # inexact ranges may seem to grow
+
+    def with_label(self, hit: int, grade: int) -> Stakes:
+        """The same comparison with one hit judged, and what it overlaps."""
+        one = self.judged(np.array([hit]), np.array([grade], dtype=np.int32))
+        row = int(self.hits.rows[hit])
+        mine = slice(int(self.first_hits[row]), int(self.first_hits[row + 1]))
+        is_open, grades, scores = self.hits.is_open.copy(), self.hits.grades.copy(), self.scores.copy()
+        is_open[mine], grades[mine], scores[:, row] = one.hits.is_open, one.hits.grades, one.scores[:, 0]
+        labels, behind = self.hits.labels, int(self._first_labels[row + 1])
+        rows = np.insert(labels.rows, behind, row)
+        labels = Labels(np.arange(len(rows)), rows, np.insert(labels.grades, behind, grade).astype(np.int32))
+        made = replace(self, hits=replace(self.hits, is_open=is_open, grades=grades, labels=labels), scores=scores)
+        widths = self.widths.copy()
+        widths[row] = min(widths[row], one.widths[0])
+        made.__dict__.update(widths=widths, first_hits=self.first_hits)  # only one query's is another
+        return made
+
+
+def levels_of(metric: Metric, hits: JointHits) -> Grades:
+    """The grades that a hit is tried with, ascending: 0, or what is not relevant, first.
+
+    Where a metric asks only whether a hit is relevant, one that is, if labels have any; else theirs, of many some.
+    """
+    threshold = int(dict(metric.parameters).get("rel", hits.threshold))
+    least = min(0, threshold - 1)
+    if metric.definition.family != "graded":
+        highest = [hits.highest_grade] if hits.highest_grade >= threshold else []
+        return np.array([least, *highest], dtype=np.int32)
+    above: Grades = np.unique(hits.labels.grades[hits.labels.grades > 0])
+    if len(above) > MOST_GRADES:
+        above = above[np.linspace(0, len(above) - 1, MOST_GRADES).round().astype(np.int64)]
+    return np.concatenate([[0], above]).astype(np.int32)
+
+
+def chances(stakes: Stakes) -> Scores:
+    """How often hits have each of the levels, at ranks like that of each hit, (hits, levels); rows sum to 1.
+
+    Counted over all hits of the comparison: one that nobody judged stands with those that have the lowest, since most
+    of what no one labels is not relevant.
+    """
+    hits, levels = stakes.hits, stakes.levels
+    level = np.searchsorted(levels, hits.grades, side="right") - 1
+    level = np.where(hits.is_open, 0, np.clip(level, 0, len(levels) - 1))
+    bucket = np.searchsorted(_BUCKETS, stakes.best_ranks)
+    counts = np.zeros((len(_BUCKETS) + 1, len(levels)))
+    np.add.at(counts, (bucket, level), 1.0)
+    counts[:, 0] += 1.0
+    shares: Scores = counts / counts.sum(axis=1, keepdims=True)
+    return shares[bucket]
+
+
+def most_left(stakes: Stakes, chosen: Sequence[int], most_ways: int = 256) -> float:
+    """The most that the width of one query can be once all ``chosen`` hits of it are judged, whatever their grades.
+
+    All grades are tried for the first of them, as long as there are no more than ``most_ways``; no label widens.
+    """
+    row = int(stakes.hits.rows[chosen[0]])
+    made, ways, widest = stakes, 1, float(stakes.widths[row])
+    for place, hit in enumerate(chosen):
+        if ways * len(stakes.levels) > most_ways:
+            break
+        at = made.first_hits[:ways] + (hit - stakes.first_hits[row]) if place else np.array([hit])
+        made = made.judged(np.repeat(at, len(stakes.levels)), np.tile(stakes.levels, len(at)))
+        ways *= len(stakes.levels)
+        widest = min(widest, float(made.widths[:-1].max()))
+    return widest
+
+
+def _spread(firsts: Counts, rows: Counts) -> tuple[Counts, Counts]:
+    """For ``rows``, whose entries begin at ``firsts``: which of the rows each entry is for, and where it stands."""
+    counts = firsts[rows + 1] - firsts[rows]
+    owners = np.repeat(np.arange(len(rows)), counts)
+    return owners, np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts) + firsts[rows][owners]
+
+
+def _blocks(sizes: Counts) -> Iterator[Counts]:
+    """The places of ``sizes``, in their order, cut where the sizes would add up to more than BLOCK."""
+    if len(sizes):
+        yield from np.split(np.arange(len(sizes)), np.flatnonzero(np.diff(np.cumsum(sizes) // BLOCK)) + 1)

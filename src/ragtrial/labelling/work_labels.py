@@ -1,0 +1,160 @@
+"""The labels that a worklist is for: what they judge already, and how new judgments come into them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ragtrial.config import ExperimentConfig
+from ragtrial.dataset.beir import beir_labels
+from ragtrial.dataset.dataset import corpus_of
+from ragtrial.dataset.labels import labels_file
+from ragtrial.dataset.library import Library
+from ragtrial.dataset.passages import Locate, short
+from ragtrial.dataset.resolution import resolve
+from ragtrial.dataset.texts import normalised
+from ragtrial.errors import Fault, LabelsError
+from ragtrial.ground import ground_of
+from ragtrial.labelling.changes import Grade
+from ragtrial.labelling.label_edits import Done
+from ragtrial.labelling.overlay import Judged, read_overlay, write_overlay
+from ragtrial.labelling.worklist import WorkItem, Worklist
+from ragtrial.labelling.write_back import LabelsText, read_labels_text, write_back
+from ragtrial.progress import Progress
+from ragtrial.records import Judgment, PromptQueries, Query, Span
+
+_MOST_FAULTS = 10
+
+
+@dataclass(frozen=True)
+class _Documents:
+    library: Library
+    located: Locate
+
+
+class WorkLabels:
+    """The file of labels of a worklist, as it was when it was read last.
+
+    ``config`` names the documents: where it is given, labels that do not fit them are refused. An overlay needs it.
+    Raises LabelsError for labels that cannot be read, and for those of other queries than the worklist's.
+    """
+
+    def __init__(
+        self, worklist: Worklist, labels: Path | None, config: ExperimentConfig | None, progress: Progress
+    ) -> None:
+        self._worklist = worklist
+        self._config = config
+        self._by_document = config is not None and config.evaluators.unit == "document"
+        file = labels or Path(worklist.labels)
+        self.file = labels_file(file) if worklist.kind == "prompt_queries" else file
+        self._documents: _Documents | None = None
+        self._base: LabelsText | None = None
+        self._judged: Judged = {}
+        self._labels = PromptQueries(())
+        if worklist.kind == "overlay" and (config is None or config.dataset.beir is None):
+            message = "is laid upon the qrels of a BEIR folder; name the config that has both: --config CONFIG."
+            raise LabelsError(Fault(str(self.file), message=message))
+        if worklist.kind == "prompt_queries" and config is not None:
+            ground = ground_of(config, corpus_of(config.dataset), progress)
+            self._documents = _Documents(ground.library, ground.located)
+        self.read()
+
+    def read(self) -> None:
+        """Read the labels as they are now: what is written next is made from these."""
+        if self._worklist.kind == "overlay":
+            self._take_overlay(read_overlay(self.file))
+        else:
+            self._take(read_labels_text(self.file))
+
+    def earlier(self, own: Collection[Grade]) -> dict[int, int]:
+        """The grade of each item that the labels judge, the judgments ``own`` apart; the highest where it has several.
+
+        A passage judges what overlaps it, a label without one all of its document; where documents are scored, so
+        does any.
+        """
+        labels = _without(self._labels, own)
+        judgments = {query.id: query.relevant_docs for query in self._checked(labels).queries}
+        found = {}
+        for number, item in enumerate(self._worklist.items):
+            met = [one.relevance for one in judgments[item.query] if self._judges(one, item)]
+            if met:
+                found[number] = max(met)
+        return found
+
+    def write(self, changes: Sequence[Grade], who: str) -> list[Done]:
+        """Make ``changes`` in the file; what was changed. What it says then is what is known from now on.
+
+        Raises as ``write_back`` and ``write_overlay`` do, and nothing is written then.
+        """
+        if self._base is None:
+            judged, done = write_overlay(self.file, self._judged, changes, who)
+            self._take_overlay(judged)
+            return done
+        base, done = write_back(self._base, changes, who, check=self._checked)
+        self._take(base)
+        return done
+
+    def _take(self, base: LabelsText) -> None:
+        if base.labels is None:
+            raise LabelsError(Fault(str(base.file), message="there is no such file; name the labels: --labels FILE."))
+        self._refuse_others(base.labels)
+        self._base, self._labels = base, base.labels
+
+    def _take_overlay(self, judged: Judged) -> None:
+        if self._config is not None:
+            dataset, laid = self._config.dataset, self.file if self.file.exists() else None
+            labels = beir_labels(Path(dataset.beir or ""), dataset.split or "test", laid).labels
+            self._refuse_others(labels)
+            self._judged, self._labels = judged, labels
+
+    def _refuse_others(self, labels: PromptQueries) -> None:
+        texts = {query.id: normalised(query.text).strip() for query in labels.queries}
+        faults = []
+        for name, text in {item.query: normalised(item.question).strip() for item in self._worklist.items}.items():
+            if name not in texts:
+                faults.append(f"there is no query {name!r}, {short(text)!r}, of which the worklist asks.")
+            elif texts[name] != text:
+                faults.append(f"query {name!r} is {short(texts[name])!r}; in the worklist it is {short(text)!r}.")
+        if faults:
+            rest = len(faults) - _MOST_FAULTS
+            more = [f"and {rest} more faults like these."] if rest > 0 else []
+            end = "The worklist is of other labels: name its own (--labels FILE), or make one of these: ragtrial pool."
+            raise LabelsError(*(Fault(str(self.file), message=one) for one in [*faults[:_MOST_FAULTS], *more, end]))
+
+    def _checked(self, labels: PromptQueries) -> PromptQueries:
+        """``labels``, looked up in the documents where these are known. Raises LabelsError."""
+        if self._documents is None or self._config is None:
+            return labels
+        match, documents = self._config.dataset.match, self._documents
+        return resolve(labels, documents.library, match, str(self.file), located=documents.located).labels
+
+    def _judges(self, label: Judgment, item: WorkItem) -> bool:
+        if self._documents is None and self._worklist.form == "content":
+            return _has(item.text, label.doc)
+        if label.doc != item.doc:
+            return False
+        if item.start is None or item.end is None or self._by_document:
+            return True
+        if label.spans:
+            return any(span.start < item.end and item.start < span.end for span in label.spans)
+        return label.quote is None or _has(item.text, label.quote)
+
+
+def _has(text: str, passage: str) -> bool:
+    return " ".join(normalised(passage).split()) in " ".join(text.split())
+
+
+def _without(labels: PromptQueries, own: Collection[Grade]) -> PromptQueries:
+    """``labels`` without the judgments that are ``own``, word for word."""
+    known: Mapping[str, set[tuple[object, ...]]] = {one.query: set() for one in own}
+    for one in own:
+        spans = () if one.start is None or one.end is None else (Span(one.start, one.end),)
+        known[one.query].add((one.doc, one.relevance, one.quote, spans))
+
+    def left(query: Query) -> Query:
+        kept = (one for one in query.relevant_docs
+                if (one.doc, one.relevance, one.quote, one.spans) not in known.get(query.id, ()))  # fmt: skip
+        return replace(query, relevant_docs=tuple(kept))
+
+    return replace(labels, queries=tuple(map(left, labels.queries)))

@@ -1,0 +1,41 @@
+"""How alike two people grade: worked by hand, and as scikit-learn has it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import cohen_kappa_score
+
+from ragtrial.labelling.agreement import FEWEST, agreement
+
+GRADE = st.integers(0, 3)
+
+
+@given(st.lists(st.tuples(GRADE, GRADE), min_size=FEWEST, max_size=30))
+def test_kappa_is_that_of_another_library(pairs: list[tuple[int, int]]) -> None:
+    found = agreement(pairs)
+    first, second = [one for one, _ in pairs], [other for _, other in pairs]
+    assert (found.n, found.alike) == (len(pairs), sum(map(int.__eq__, first, second)))
+    if len(set(first)) == 1 or len(set(second)) == 1:
+        assert found.kappa is None
+    else:
+        labels = list(range(4))
+        assert found.kappa == pytest.approx(cohen_kappa_score(first, second, labels=labels, weights="quadratic"))
+    assert found.is_weighted == (len({*first, *second}) > 2)
+
+
+def test_kappa_of_two_grades_worked_by_hand() -> None:
+    """8 of 10 alike; each says 1 to half of them, so 0.5 is expected by chance: (0.8 - 0.5) / (1 - 0.5)."""
+    pairs = [(1, 1)] * 4 + [(0, 0)] * 4 + [(1, 0), (0, 1)]
+    found = agreement(pairs)
+    assert found.kappa == pytest.approx(0.6)
+    assert found.sentence == "8 of 10 that are judged already got the same grade as before, kappa 0.60"
+
+
+def test_few_pairs_or_one_grade_alone_have_no_kappa() -> None:
+    assert agreement([(0, 0), (1, 1)]).sentence == "2 of 2 that are judged already got the same grade as before"
+    assert agreement([(1, 1)] * 20).kappa is None
+    assert agreement([]).sentence == "nothing that is judged already was graded again"
+    grades = [(0, 0), (2, 2), (3, 1)] * 4
+    assert "weighted kappa 0." in agreement(grades).sentence

@@ -1,0 +1,288 @@
+"""The page to label on in a real browser: from the first question to the written file, by keyboard and by hand."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from ragtrial.labelling.serving import LabelPage
+from ragtrial.labelling.worklist import WorkItem
+from small_experiment import LABELS, small_experiment
+from worklists import item, judgments, served, whole_documents, write_work
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+HOSTILE = (
+    '<img src=x onerror="window.hacked = 1"> </script><script>window.hacked = 1</script> {{constructor}} '
+    "\u202eright to left\u202c \u0007bell שלום \U0001f600 here is the answer " + "longword" * 400
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium."""
+    path = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if path is None:
+        pytest.skip(f"none of {', '.join(_BROWSERS)} is installed")
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=path, args=arguments)
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Seen:
+    """A page that is open, and what it said and asked for."""
+
+    page: Page
+    console: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def answer(self, key: str, place: str) -> None:
+        """Press a key, and wait for the place to be told that comes then."""
+        self.press(key)
+        expect(self.page.locator("#place")).to_contain_text(place)
+
+    def show(self, text: str) -> None:
+        expect(self.page.locator("body")).to_contain_text(text)
+
+
+@contextmanager
+def opened(browser: Browser, label_page: LabelPage, *, said: bool = False, **context: object) -> Iterator[Seen]:
+    """The page; in the end it has asked nobody but its server, and said nothing on the console unless it was to."""
+    page = browser.new_context(**context).new_page()  # type: ignore[arg-type]
+    seen = Seen(page)
+    page.on("console", lambda message: seen.console.append(message.text))
+    page.on("pageerror", lambda error: seen.console.append(str(error)))
+    page.on("request", lambda request: seen.requests.append(request.url))
+    page.goto(label_page.url)
+    expect(page.locator("html[data-ready=yes]")).to_be_attached()
+    yield seen
+    assert said or seen.console == []
+    assert [url for url in seen.requests if not url.startswith((label_page.url, "data:"))] == []
+    page.context.close()
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[LabelPage]:
+    with served(write_work(tmp_path)) as page:
+        yield page
+
+
+@pytest.fixture
+def seen(browser: Browser, page: LabelPage) -> Iterator[Seen]:
+    """Six whole documents, of which the labels judge the first and the fifth."""
+    with opened(browser, page) as seen:
+        yield seen
+
+
+def test_from_the_first_question_to_the_written_file_by_keyboard_alone(seen: Seen, tmp_path: Path) -> None:
+    expect(seen.page.locator("#question")).to_have_text("thirty days to return an item")
+    expect(seen.page.locator("#question")).to_be_focused()
+    expect(seen.page.locator("#title")).to_have_text("Returns")
+    seen.answer("2", "2 of 6 · 1 graded")
+    seen.answer("0", "3 of 6 · 2 graded")
+    seen.answer(" ", "4 of 6 · 2 graded, 1 left out")
+    expect(seen.page.locator("#question")).to_have_text("which batteries are covered")
+    seen.answer("3", "5 of 6 · 3 graded")
+    seen.answer("u", "4 of 6 · 2 graded")
+    seen.answer("1", "5 of 6 · 3 graded")
+    seen.answer("0", "6 of 6 · 4 graded")
+    seen.answer("1", "6 of 6 · 5 graded")
+    expect(seen.page.locator("#done-title")).to_be_focused()
+    seen.show("Every answer is kept; 3 not in prompt_queries.json yet.")
+    seen.press("f")
+    expect(seen.page.locator("#ended-title")).to_be_focused()
+    seen.show("5 of 6 graded, 1 left out")
+    seen.show("3 judgments written")
+    seen.show("agreement: 1 of 2 that are judged already got the same grade as before")
+    seen.show("next: ragtrial rescore latest --labels")
+    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 0}
+    assert judgments(tmp_path, "q2") == {"warranty.md": 1, "returns.md": 1, "shipping.txt": 1}
+
+
+def test_a_mouse_is_enough(seen: Seen, tmp_path: Path) -> None:
+    page = seen.page
+    page.get_by_role("button", name="Leave out").click()
+    expect(page.locator("#place")).to_contain_text("2 of 6")
+    page.get_by_role("button", name="Grade 3").click()
+    expect(page.locator("#place")).to_contain_text("3 of 6")
+    page.get_by_role("button", name="Undo").first.click()
+    expect(page.locator("#place")).to_contain_text("2 of 6")
+    page.get_by_role("button", name="Grade 1").click()
+    expect(page.locator("#place")).to_contain_text("3 of 6")
+    page.get_by_role("button", name="Save to labels").click()
+    seen.show("1 judgment written into prompt_queries.json.")
+    expect(page.get_by_role("button", name="Undo").first).to_be_disabled()
+    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 1}
+    page.get_by_role("button", name="Finish").click()
+    seen.show("4 to go: the same command goes on")
+
+
+def test_the_space_bar_on_a_button_presses_that_button(seen: Seen) -> None:
+    seen.page.get_by_role("button", name="Grade 3").focus()
+    seen.answer(" ", "2 of 6 · 1 graded")
+    expect(seen.page.locator("#question")).to_be_focused()
+
+
+QUOTING = """node => {
+  const range = document.createRange();
+  const first = document.createTreeWalker(node, NodeFilter.SHOW_TEXT).nextNode();
+  const at = first.data.indexOf(%s);
+  range.setStart(first, at);
+  range.setEnd(first, at + %d);
+  getSelection().removeAllRanges();
+  getSelection().addRange(range);
+}"""
+
+
+def select(seen: Seen, passage: str) -> None:
+    units = len(passage.encode("utf-16-le")) // 2
+    seen.page.locator("#text").evaluate(QUOTING % (json.dumps(passage), units))
+
+
+def quoting(folder: Path, items: list[WorkItem]) -> Path:
+    return write_work(folder, items, form="quote")
+
+
+def test_what_is_selected_is_quoted_with_its_characters(browser: Browser, tmp_path: Path) -> None:
+    text = f"{HOSTILE}\nIt is here: the answer \U0001f600 twice: the answer\n"
+    small_experiment(tmp_path, documents={"returns.md": "x", "warranty.md": "x", "shipping.txt": text})
+    behind = "here: the answer \U0001f600 twice"
+    hostile = item(text, title='<b onclick="x()">')
+    with served(quoting(tmp_path, [hostile])) as page, opened(browser, page) as seen:
+        seen.press("q")
+        expect(seen.page.get_by_role("alert")).to_contain_text("Select the passage that answers in the text first")
+        select(seen, "\U0001f600 here is the answer")
+        seen.press("q")
+        expect(seen.page.locator("#text mark")).to_have_text("\U0001f600 here is the answer")
+        expect(seen.page.get_by_role("alert")).to_be_hidden()
+        seen.press("u")
+        expect(seen.page.locator("#text mark")).to_have_count(0)
+        select(seen, behind)
+        seen.page.get_by_role("button", name="Quote selection").click()
+        expect(seen.page.locator("#text mark")).to_have_text(behind)
+        seen.answer("3", "1 of 1 · 1 graded")
+        seen.press("f")
+        seen.show("1 judgment written")
+    (label,) = json.loads((tmp_path / "prompt_queries.json").read_text())["queries"][0]["relevant_docs"][1:]
+    start = text.index(behind)
+    assert label == {
+        "doc": "shipping.txt", "relevance": 3, "quote": behind, "start": start, "end": start + len(behind),
+    }  # fmt: skip
+
+
+def test_words_are_selected_by_the_arrows(browser: Browser, tmp_path: Path) -> None:
+    items = [item("Parcels take two days to arrive.\n")]
+    with served(quoting(tmp_path, items)) as page, opened(browser, page) as seen:
+        seen.press("t")
+        expect(seen.page.locator("#text")).to_be_focused()
+        seen.press("ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "Shift+ArrowRight", "q")
+        expect(seen.page.locator("#text mark")).to_have_text("two days")
+        seen.press("u")
+        expect(seen.page.locator("#text mark")).to_have_count(0)
+        expect(seen.page.locator("#text")).to_be_focused()
+        seen.press("ArrowRight", "Shift+ArrowDown", "q")
+        expect(seen.page.locator("#text mark")).to_have_text("Parcels take two days to arrive.")
+
+
+def test_hostile_text_is_shown_as_text(browser: Browser, tmp_path: Path) -> None:
+    labels = {"queries": [{"id": "q1", "text": HOSTILE, "relevant_docs": []}]}
+    small_experiment(tmp_path, labels=labels)
+    hostile = WorkItem(
+        query="q1", question=HOSTILE, doc="returns.md", title=HOSTILE, start=None, end=None, text=HOSTILE
+    )
+    worklist = write_work(tmp_path, [hostile])
+    with served(worklist) as page, opened(browser, page, viewport={"width": 420, "height": 800}) as seen:
+        for place in ("#question", "#title", "#text"):
+            text = seen.page.locator(place).inner_text()
+            assert text.startswith('<img src=x onerror="window.hacked = 1"> </script><script>')
+            assert not {"\u202e", "\u0007"} & set(text)
+            assert "\ufffd" in text
+        assert seen.page.evaluate("window.hacked") is None
+        assert seen.page.locator("main img, main script").count() == 0
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= 420
+
+
+@pytest.mark.parametrize(("scheme", "background"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(20, 23, 26)")])
+def test_it_is_light_or_dark_as_the_system_is(browser: Browser, page: LabelPage, scheme: str, background: str) -> None:
+    with opened(browser, page, color_scheme=scheme) as seen:
+        assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == background
+
+
+@pytest.mark.parametrize("width", [320, 420])
+def test_on_a_phone_nothing_is_wider_than_the_screen_and_the_grades_are_in_reach(
+    browser: Browser, page: LabelPage, width: int
+) -> None:
+    with opened(browser, page, viewport={"width": width, "height": 700}) as seen:
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+        box = seen.page.get_by_role("button", name="Grade 3").bounding_box()
+        assert box
+        assert box["y"] + box["height"] <= 700
+        assert box["height"] >= 44
+
+
+def test_a_second_tab_is_told_what_the_first_did(browser: Browser, page: LabelPage) -> None:
+    with opened(browser, page) as first, opened(browser, page, said=True) as second:
+        first.answer("3", "2 of 6 · 1 graded")
+        second.answer("0", "2 of 6 · 1 graded")
+        expect(second.page.get_by_role("alert")).to_contain_text("answered elsewhere meanwhile, in another tab perhaps")
+        second.answer("0", "3 of 6 · 2 graded")
+        expect(second.page.get_by_role("alert")).to_be_hidden()
+    given = page.session.answers.given
+    assert (given[0].grade, given[1].grade) == (3, 0)
+
+
+def test_a_closed_tab_goes_on_where_it_was(browser: Browser, page: LabelPage) -> None:
+    with opened(browser, page) as first:
+        first.answer("1", "2 of 6 · 1 graded")
+    with opened(browser, page) as second:
+        expect(second.page.locator("#place")).to_contain_text("2 of 6 · 1 graded")
+
+
+def test_a_server_that_has_ended_is_told(browser: Browser, page: LabelPage) -> None:
+    with opened(browser, page, said=True) as seen:
+        page.stop()
+        seen.press("1")
+        expect(seen.page.get_by_role("alert")).to_contain_text("The page's server does not answer.", timeout=40_000)
+
+
+def test_labels_that_became_invalid_are_told_on_the_page(browser: Browser, page: LabelPage, tmp_path: Path) -> None:
+    with opened(browser, page, said=True) as seen:
+        seen.answer(" ", "2 of 6")
+        seen.answer("1", "3 of 6")
+        (tmp_path / "prompt_queries.json").write_text("{")
+        seen.press("s")
+        expect(seen.page.get_by_role("alert")).to_contain_text("1 answer is kept here, and nothing was written")
+        (tmp_path / "prompt_queries.json").write_text(json.dumps(LABELS))
+        seen.press("s")
+        seen.show("1 judgment written into prompt_queries.json.")
+        expect(seen.page.get_by_role("alert")).to_be_hidden()
+
+
+def test_everything_has_a_name_for_those_who_hear_it(seen: Seen) -> None:
+    page = seen.page
+    for role, name in [
+        ("banner", ""), ("main", ""), ("contentinfo", ""), ("progressbar", "Answered"),
+        ("textbox", "Text to be graded"), ("group", "Answer"), ("region", "Save"),
+        ("heading", "thirty days to return an item"),
+    ]:  # fmt: skip
+        found = page.get_by_role(role, name=name, exact=True) if name else page.get_by_role(role)  # type: ignore[arg-type]
+        expect(found).to_have_count(1)
+    assert page.locator("#place").get_attribute("aria-live") == "polite"
+    seen.press("Tab")
+    expect(page.locator("#text")).to_be_focused()
+    outline = page.locator("#text").evaluate("node => getComputedStyle(node).outlineStyle")
+    assert outline == "solid"
+    assert len(whole_documents()) == page.locator("#progress").evaluate("node => node.max")

@@ -1,0 +1,210 @@
+"""``ragtrial label``: in a terminal by key, or on a page; what it refuses, and how it ends."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrial.labelling.session import Session
+from small_experiment import LABELS, ragtrial
+from terminals import in_terminal
+from worklists import item, judgments, write_work
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+def test_a_worklist_is_graded_by_key_and_written(tmp_path: Path) -> None:
+    write_work(tmp_path)
+    with in_terminal("label", "worklist.json", "--who", "ada") as typed:
+        typed.await_text("0-3 grade (3 answers fully, 0 is wrong)")
+        typed.await_text("thirty days to return an item")
+        typed.await_text("returns.md  Returns")
+        typed.type(
+            ("1 of 6, 0 graded:", "2"), ("2 of 6, 1 graded:", "3"), ("3 of 6, 2 graded:", "u"),
+            ("2 of 6, 1 graded:", "9"), ("the grade 9 is not among 0 to 3; --highest 9 would allow it.", "1"),
+            ("3 of 6, 2 graded:", " "), ("4 of 6, 2 graded:", "0"), ("5 of 6, 3 graded:", "q"),
+        )  # fmt: skip
+        typed.await_text("3 of 6 graded, 1 left out, 2 to go: the same command goes on")
+        typed.await_text("prompt_queries.json: 2 judgments written")
+        typed.await_text("agreement: 1 of 1 that are judged already got the same grade as before")
+        typed.await_text("next: ragtrial rescore latest --labels prompt_queries.json")
+        assert typed.ended() == 0
+    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 1}
+    assert judgments(tmp_path, "q2") == {"warranty.md": 1, "returns.md": 0}
+    rows = [json.loads(line) for line in Path("prompt_queries.history.jsonl").read_text().splitlines()]
+    assert [(row["who"], row["action"]) for row in rows] == [("ada", "add"), ("ada", "add")]
+
+
+def test_a_passage_is_typed_and_one_that_is_not_there_is_told(tmp_path: Path) -> None:
+    write_work(tmp_path, [item("Parcels take two days to arrive.\n")], form="quote")
+    with in_terminal("label", "worklist.json") as typed:
+        for passage, told in (("three", "that is not in the text"), ("two  days", '" two  days'.replace("  ", " "))):
+            typed.type(("1 of 1, 0 graded:", '"'))
+            typed.await_text("passage, verbatim:")
+            os.write(typed.terminal, f"{passage}\n".encode())
+            typed.await_text(told)
+        typed.type(("1 of 1, 0 graded:", "3"))
+        typed.await_text("1 judgment written")
+        assert typed.ended() == 0
+    assert json.loads(Path("prompt_queries.json").read_text())["queries"][0]["relevant_docs"][1:] == [
+        {"doc": "shipping.txt", "relevance": 3, "quote": "two  days"}
+    ]
+
+
+def test_ctrl_c_keeps_the_answers_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    write_work(tmp_path)
+    with in_terminal("label", "worklist.json") as typed:
+        typed.type(("1 of 6, 0 graded:", " "), ("2 of 6, 0 graded:", "3"), ("3 of 6, 1 graded:", "\x03"))
+        typed.await_text("stopped at 2 of 6. 1 answer is kept in")
+        assert typed.ended() == 130
+    assert judgments(tmp_path, "q1") == {"returns.md": 2}
+    with in_terminal("label", "worklist.json") as typed:
+        typed.type(("3 of 6, 1 graded:", "q"))
+        typed.await_text("1 judgment written")
+        assert typed.ended() == 0
+    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 3}
+
+
+def finished(folder: Path) -> None:
+    with Session(write_work(folder)) as session:
+        session.skip()
+        for _ in range(5):
+            session.grade(1)
+        session.save()
+
+
+def test_a_finished_worklist_says_so(tmp_path: Path, capsys: Capture) -> None:
+    finished(tmp_path)
+    made = ragtrial(capsys, "label", "worklist.json", "-q")
+    assert (made.code, made.err) == (0, "")
+    assert made.out == (
+        "everything on this worklist is answered and written; 1 left out: --skipped asks for them again\n\n"
+        "5 of 6 graded, 1 left out\nprompt_queries.json: 4 judgments written\n"
+        "agreement: 1 of 1 that are judged already got the same grade as before\n"
+        "next: ragtrial rescore latest --labels prompt_queries.json\n"
+    )
+    made = ragtrial(capsys, "label", "worklist.json", "--page", "--no-browser", "--json", "-q")
+    assert (made.code, made.json["written"], made.json["agreement"]["n"]) == (0, 4, 1)
+    made = ragtrial(capsys, "label", "worklist.json", "--skipped", "-q")
+    assert made.err == "error: there is no terminal to ask in; label on a page: --page. Try 'ragtrial label --help'.\n"
+
+
+def test_what_was_answered_and_not_written_is_written_without_asking(tmp_path: Path, capsys: Capture) -> None:
+    with Session(write_work(tmp_path)) as session:
+        for _ in range(6):
+            session.grade(1)
+    made = ragtrial(capsys, "label", "worklist.json", "-q", "--json")
+    assert (made.code, made.json["written"]) == (0, 4)
+    assert judgments(tmp_path, "q2") == {"warranty.md": 1, "returns.md": 1, "shipping.txt": 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["gone.json"], "gone.json: there is no such file."),
+        (["prompt_queries.json"], "prompt_queries.json: is no worklist"),
+        (["worklist.json"], "there is no terminal to ask in; label on a page: --page."),
+        (["worklist.json", "--port", "4000"], "--port is that of the page: --page."),
+        (["worklist.json", "--page", "--port", "0"], "0 is not in the range 1<=x<=65535"),
+        (["worklist.json", "--highest", "10"], "10 is not in the range 1<=x<=9"),
+        (["worklist.json", "--labels", "gone.json"], "there is no such file; name the labels: --labels FILE."),
+        (["moved.json"], "moved.json: names the config {here}/gone.yaml, which is not there; name the one with the"),
+        (["worklist.json", "--config", "gone.yaml"], "gone.yaml: there is no such file"),
+    ],
+)
+def test_what_cannot_be_labelled_is_refused(tmp_path: Path, capsys: Capture, arguments: list[str], told: str) -> None:
+    write_work(tmp_path, config=str(tmp_path / "gone.yaml")).rename("moved.json")
+    write_work(tmp_path)
+    made = ragtrial(capsys, "label", *arguments, "-q")
+    assert made.code == 2
+    assert told.format(here=tmp_path) in made.err
+    assert json.loads(Path("prompt_queries.json").read_text()) == LABELS
+    assert list(tmp_path.glob("*.answers.jsonl")) == []
+
+
+def test_a_port_in_use_is_refused_and_named(tmp_path: Path, capsys: Capture) -> None:
+    write_work(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        made = ragtrial(capsys, "label", "worklist.json", "--page", "--no-browser", "--port", port, "-q")
+    assert (made.code, made.err) == (
+        2, f"error: --port: port {port} is in use; name another one, or none: then any that is free is taken.\n",
+    )  # fmt: skip
+
+
+def start_page(*arguments: str) -> tuple[subprocess.Popen[str], str]:
+    """The command with its page, and the page's address."""
+    command = [sys.executable, "-m", "ragtrial", "label", "worklist.json", "--page", "--no-browser", "-q", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr
+    found = re.fullmatch(r"label here: (http://127\.0\.0\.1:\d+/\S+/)\n", process.stderr.readline())
+    assert found
+    return process, found[1]
+
+
+def post(url: str, name: str, body: dict[str, Any]) -> Any:
+    host, _, path = url.removeprefix("http://").partition("/")
+    connection = http.client.HTTPConnection(host, timeout=30)
+    try:
+        connection.request("POST", f"/{path}{name}", json.dumps(body), {"Content-Type": "application/json"})
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+
+
+def test_the_page_ends_by_its_button_and_tells_what_was_written(tmp_path: Path) -> None:
+    write_work(tmp_path)
+    process, url = start_page("--json")
+    state = post(url, "skip", {"revision": 0})["state"]
+    state = post(url, "grade", {"revision": state["revision"], "grade": 2})["state"]
+    assert post(url, "finish", {"revision": state["revision"]})["lines"][0].startswith("1 of 6 graded")
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert json.loads(out) == {
+        "exit_code": 0, "labels": str(tmp_path / "prompt_queries.json"), "items": 6, "graded": 1, "left_out": 1,
+        "written": 1, "agreement": {"n": 0, "alike": 0, "kappa": None, "is_weighted": False},
+        "next": "ragtrial rescore latest --labels prompt_queries.json",
+    }  # fmt: skip
+    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 2}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_page_that_is_interrupted_keeps_the_answers(tmp_path: Path, number: signal.Signals) -> None:
+    write_work(tmp_path)
+    process, url = start_page()
+    state = post(url, "skip", {"revision": 0})["state"]
+    post(url, "grade", {"revision": state["revision"], "grade": 2})
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopped at 2 of 6. 1 answer is kept in" in err
+    assert "Traceback" not in err
+    assert judgments(tmp_path, "q1") == {"returns.md": 2}
+    with Session("worklist.json") as session:
+        assert session.unsaved == 1
+
+
+def test_a_killed_page_keeps_the_answers(tmp_path: Path) -> None:
+    write_work(tmp_path)
+    process, url = start_page()
+    post(url, "skip", {"revision": 0})
+    process.kill()
+    process.communicate()
+    with Session("worklist.json") as session:
+        assert session.answers.current == 1

@@ -1,0 +1,434 @@
+"""Labelling through a worklist: whatever one does and however it ends, it goes on there, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpora import write_rows
+from limits import full_disk
+from ragtrial.errors import InputError, LabelsError, RunError
+from ragtrial.labelling.overlay import read_overlay
+from ragtrial.labelling.session import Places, Session
+from ragtrial.labelling.worklist import WorkItem
+from ragtrial.labelling.write_back import LabelsConflictError
+from small_experiment import CONFIG, LABELS, small_experiment
+from worklists import JUDGED, item, judgments, whole_documents, write_work
+
+
+def labels_of(folder: Path) -> Any:
+    return json.loads((folder / "prompt_queries.json").read_text(encoding="utf-8"))
+
+
+@dataclass
+class Model:
+    """What a session should come to, said as plainly as can be: ``done`` is a stack of answers."""
+
+    total: int
+    done: list[tuple[int | None, str | None]] = field(default_factory=list)
+    fixed: int = 0
+    passage: str | None = None
+
+    def do(self, step: tuple[str, Any]) -> None:
+        what, value = step
+        asked = len(self.done) < self.total
+        if what == "undo":
+            if self.passage is not None:
+                self.passage = None
+            elif len(self.done) > self.fixed:
+                self.done.pop()
+        elif what == "save" and self.unsaved():
+            self.fixed = len(self.done)
+        elif asked and what == "quote":
+            self.passage = value
+        elif asked and what in ("grade", "skip"):
+            grade = value if what == "grade" else None
+            self.done.append((grade, self.passage if grade is not None else None))
+            self.passage = None
+
+    def unsaved(self) -> bool:
+        return any(
+            grade is not None and place not in JUDGED
+            for place, (grade, _) in enumerate(self.done)
+            if place >= self.fixed
+        )
+
+
+WORDS = ["Returns", "Warranty", "Parcels", "days", "covered"]
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("grade"), st.integers(0, 3)),
+        st.tuples(st.sampled_from(["skip", "undo", "save", "restart"]), st.none()),
+        st.tuples(st.just("quote"), st.sampled_from(WORDS)),
+    ),
+    max_size=25,
+)
+
+
+def do(session: Session, step: tuple[str, Any]) -> None:
+    what, value = step
+    if what == "undo":
+        session.undo()
+    elif what == "save":
+        session.save()
+    elif session.item is not None:
+        if what == "quote":
+            session.quote(value)
+        else:
+            session.grade(value) if what == "grade" else session.skip()
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_whatever_one_does_is_what_a_plain_model_says_also_after_a_restart(steps: list[tuple[str, Any]]) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        items = [one.model_copy(update={"text": " ".join(WORDS)}) for one in whole_documents()]
+        worklist = write_work(folder, items, config=None)
+        model = Model(len(items))
+        session = Session(worklist, who="ada")
+        for step in steps:
+            if step[0] == "restart":
+                session.close()
+                session = Session(worklist, who="ada")
+            else:
+                model.do(step)
+                do(session, step)
+            given, skipped = session.answers.given, session.answers.skipped
+            found = [
+                (given[place].grade, getattr(given[place].passage, "text", None)) if place in given else (None, None)
+                for place in range(len(given) + len(skipped))
+            ]
+            assert found == model.done
+            assert session.answers.current == (len(found) if len(found) < model.total else None)
+            assert getattr(session.answers.passage, "text", None) == model.passage
+            assert session.answers.can_undo == (model.passage is not None or len(model.done) > model.fixed)
+        session.save()
+        session.close()
+        expected = {"q1": {"returns.md": 2}, "q2": {"warranty.md": 1}}
+        for place, (grade, _) in enumerate(model.done):
+            if grade is not None and place not in JUDGED:
+                expected[items[place].query][items[place].doc] = grade
+        assert {query: judgments(folder, query) for query in expected} == expected
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    """Six whole documents to grade, of which the labels judge two."""
+    with Session(write_work(tmp_path), who="ada") as session:
+        yield session
+
+
+def test_what_the_labels_judge_already_is_not_written_but_compared(session: Session, tmp_path: Path) -> None:
+    for grade in (2, 0, 1, 0, 3, 0):
+        session.grade(grade)
+    assert session.unsaved == 4
+    done = session.save()
+    assert [(one.action, one.after["doc"], one.after["relevance"]) for one in done] == [
+        ("add", "warranty.md", 0), ("add", "shipping.txt", 1), ("add", "returns.md", 0), ("add", "shipping.txt", 0),
+    ]  # fmt: skip
+    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 0, "shipping.txt": 1}
+    assert judgments(tmp_path, "q2") == {"warranty.md": 1, "returns.md": 0, "shipping.txt": 0}
+    assert (session.agreement().n, session.agreement().alike, session.is_finished) == (2, 1, True)
+    rows = (tmp_path / "prompt_queries.history.jsonl").read_text().splitlines()
+    assert {json.loads(row)["who"] for row in rows} == {"ada"}
+
+
+def test_what_was_written_is_no_agreement_with_oneself_later_on(session: Session, tmp_path: Path) -> None:
+    session.skip()
+    session.grade(1)
+    session.save()
+    assert not session.undo()
+    session.close()
+    with Session(tmp_path / "worklist.json") as again:
+        assert (again.answers.current, again.unsaved, again.agreement().n) == (2, 0, 0)
+
+
+def test_a_kill_between_the_labels_and_the_journal_counts_nothing_twice(session: Session, tmp_path: Path) -> None:
+    session.skip()
+    session.grade(1)
+    session.save()
+    session.close()
+    *kept, last = session.journal.read_bytes().splitlines(keepends=True)
+    assert json.loads(last)["did"] == "write"
+    session.journal.write_bytes(b"".join(kept) + last[:20])
+    before = labels_of(tmp_path)
+    with Session(tmp_path / "worklist.json") as again:
+        assert (again.unsaved, again.agreement().n) == (1, 0)
+        assert again.save() == []
+        assert again.unsaved == 0
+    assert labels_of(tmp_path) == before
+
+
+def test_edits_of_other_queries_made_meanwhile_are_kept(session: Session, tmp_path: Path) -> None:
+    session.skip()
+    session.grade(3)
+    other = labels_of(tmp_path)
+    other["queries"][1]["relevant_docs"].append({"doc": "returns.md", "relevance": 2})
+    (tmp_path / "prompt_queries.json").write_text(json.dumps(other))
+    session.save()
+    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 3}
+    assert judgments(tmp_path, "q2") == {"warranty.md": 1, "returns.md": 2}
+    session.skip()
+    session.grade(0)  # returns.md for q2: judged by somebody else since
+    assert (session.unsaved, session.agreement().n, session.agreement().alike) == (0, 1, 0)
+
+
+def test_a_conflict_is_shown_and_saving_again_adds_what_nobody_judged(session: Session, tmp_path: Path) -> None:
+    session.skip()
+    session.grade(3)
+    session.grade(1)
+    other = labels_of(tmp_path)
+    other["queries"][0]["relevant_docs"].append({"doc": "warranty.md", "relevance": 0})
+    (tmp_path / "prompt_queries.json").write_text(json.dumps(other))
+    with pytest.raises(LabelsConflictError) as error:
+        session.save()
+    assert "query 'q1' was" in str(error.value)
+    assert str(error.value).splitlines()[-1] == (
+        f"{session.journal}: 2 answers are kept here, and nothing was written; save again, or run the same command "
+        "again."
+    )
+    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 0}
+    session.save()
+    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 0, "shipping.txt": 1}
+    assert (session.agreement().n, session.agreement().alike) == (1, 0)
+
+
+def test_labels_that_became_invalid_are_not_written_to_and_the_answers_are_kept(
+    session: Session, tmp_path: Path
+) -> None:
+    session.skip()
+    session.grade(3)
+    sound = labels_of(tmp_path)
+    broken = labels_of(tmp_path)
+    broken["queries"][1]["relevant_docs"].append({"doc": "gone.md"})
+    (tmp_path / "prompt_queries.json").write_text(json.dumps(broken))
+    told = f"{session.journal}: 1 answer is kept here, and nothing was written; mend the labels, and save again, or"
+    with pytest.raises(LabelsError, match=r"query 'q2' judges 'gone\.md'") as error:
+        session.save()
+    assert told in str(error.value)
+    session.close()
+    with pytest.raises(LabelsError, match=r"query 'q2' judges 'gone\.md'") as error:
+        Session(tmp_path / "worklist.json")
+    assert told in str(error.value)
+    assert labels_of(tmp_path) == broken
+    (tmp_path / "prompt_queries.json").write_text(json.dumps(sound))
+    with Session(tmp_path / "worklist.json") as again:
+        again.save()
+    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 3}
+
+
+def test_a_worklist_of_other_labels_is_refused_and_they_are_named(tmp_path: Path) -> None:
+    worklist = write_work(tmp_path)
+    other = {"queries": [{"id": "q1", "text": "something else", "relevant_docs": []}]}
+    (tmp_path / "prompt_queries.json").write_text(json.dumps(other))
+    with pytest.raises(LabelsError) as error:
+        Session(worklist)
+    file = tmp_path / "prompt_queries.json"
+    assert str(error.value).splitlines() == [
+        f"{file}: query 'q1' is 'something else'; in the worklist it is 'thirty days to return an item'.",
+        f"{file}: there is no query 'q2', 'which batteries are covered', of which the worklist asks.",
+        f"{file}: The worklist is of other labels: name its own (--labels FILE), or make one of these: ragtrial pool.",
+    ]
+    assert not (tmp_path / "worklist.answers.jsonl").exists()
+    mine = tmp_path / "mine.json"
+    mine.write_text(json.dumps(LABELS))
+    with Session(worklist, Places(labels=mine)) as session:
+        session.skip()
+        session.grade(1)
+        session.save()
+    assert len(json.loads(mine.read_text())["queries"][0]["relevant_docs"]) == 2
+    mine.unlink()
+    with pytest.raises(LabelsError, match="there is no such file; name the labels: --labels FILE"):
+        Session(worklist, Places(labels=mine))
+
+
+def test_answers_to_another_worklist_of_the_same_name_are_not_mixed_in(session: Session, tmp_path: Path) -> None:
+    session.grade(1)
+    session.close()
+    worklist = write_work(tmp_path, whole_documents()[:2])
+    with pytest.raises(InputError, match="has no answers to this worklist, but to another one of its name"):
+        Session(worklist)
+
+
+def test_nobody_else_can_label_a_worklist_that_is_at_work(session: Session, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="somebody labels this worklist at the moment"):
+        Session(tmp_path / "worklist.json")
+    session.grade(1)
+    assert session.journal.exists()
+
+
+def test_an_answer_that_cannot_be_kept_is_told_and_was_not_given(session: Session, tmp_path: Path) -> None:
+    session.grade(1)
+    with full_disk(session.journal.stat().st_size + 30), pytest.raises(RunError, match=r"answers\.jsonl: cannot be"):
+        session.grade(2)
+    assert session.answers.current == 1
+    session.grade(3)
+    session.close()
+    with Session(tmp_path / "worklist.json") as again:
+        assert [again.answers.given[item].grade for item in (0, 1)] == [1, 3]
+
+
+@pytest.mark.parametrize("cut", [1, 40])
+def test_an_answer_of_which_half_was_written_was_not_given(session: Session, tmp_path: Path, cut: int) -> None:
+    session.grade(1)
+    session.grade(2)
+    session.close()
+    session.journal.write_bytes(session.journal.read_bytes()[:-cut])
+    with Session(tmp_path / "worklist.json") as again:
+        assert again.answers.current == 1
+        again.grade(3)
+    with Session(tmp_path / "worklist.json") as again:
+        assert [again.answers.given[item].grade for item in (0, 1)] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("[1]", "is no JSON object"),
+        ('{"did": "dance"}', "'dance' is nothing that is done to a worklist."),
+        ('{"did": "grade", "item": 4, "grade": 1}', "'grade' cannot have happened here."),
+        ('{"did": "undo"}', "'undo' cannot have happened here."),
+    ],
+)
+def test_a_journal_that_cannot_be_is_refused_with_its_line(
+    session: Session, tmp_path: Path, line: str, told: str
+) -> None:
+    session.grade(1)
+    session.close()
+    first = session.journal.read_text().splitlines()[0]
+    session.journal.write_text(f"{first}\n{line}\n")
+    with pytest.raises(InputError) as error:
+        Session(tmp_path / "worklist.json")
+    assert str(error.value).startswith(f"{session.journal}:2: {told}")
+
+
+def test_what_two_people_answered_is_noted_under_the_name_of_each(session: Session, tmp_path: Path) -> None:
+    session.skip()
+    session.grade(1)
+    session.close()
+    with Session(tmp_path / "worklist.json", who="bob") as again:
+        again.grade(2)
+        assert len(again.save()) == 2
+    rows = [json.loads(line) for line in (tmp_path / "prompt_queries.history.jsonl").read_text().splitlines()]
+    assert [(row["who"], row["after"]["doc"]) for row in rows] == [("ada", "warranty.md"), ("bob", "shipping.txt")]
+
+
+def test_what_was_left_out_is_asked_again_when_wanted(session: Session) -> None:
+    for _ in range(6):
+        session.skip()
+    assert session.is_finished
+    session.ask_again()
+    assert (session.answers.current, session.answers.can_undo) == (0, False)
+    with pytest.raises(InputError, match="the grade 4 is not among 0 to 3; --highest 4 would allow it"):
+        session.grade(4)
+
+
+QUOTED = {"queries": [{"id": "q1", "text": "thirty days to return an item",
+                       "relevant_docs": [{"doc": "returns.md", "quote": "any item within"}]}]}  # fmt: skip
+
+
+@pytest.mark.parametrize(("unit", "judged"), [("span", [1, 2]), ("document", [0, 1, 2, 3])])
+def test_quotes_judge_what_they_overlap_and_where_documents_are_scored_all_of_it(
+    tmp_path: Path, unit: str, judged: list[int]
+) -> None:
+    text = "# Returns\n\nReturn any item within thirty days.\n"
+    small_experiment(tmp_path, config=CONFIG.replace("latency", f"evaluators: {{unit: {unit}}}\nlatency"))
+    cuts = [(0, 18), (11, 30), (30, 36), (36, 46)]  # the quote is 18 to 33
+    items = [item(text[start:end], "returns.md", start=start) for start, end in cuts]
+    worklist = write_work(tmp_path, items, form="quote")
+    (tmp_path / "prompt_queries.json").write_text(json.dumps(QUOTED))
+    with Session(worklist) as session:
+        for _ in items:
+            session.grade(1)
+        assert session.agreement().n == len(judged)
+        done = session.save()
+    assert [one.after["start"] for one in done] == [cut[0] for number, cut in enumerate(cuts) if number not in judged]
+
+
+def test_quotes_say_where_they_stand(tmp_path: Path) -> None:
+    text = "# Returns\n\nReturn any item within thirty days.\n"
+    items = [
+        item(text[11:30], "returns.md", start=11),
+        item(text[30:], "returns.md", start=30),
+        item("Parcels take two days"),
+    ]
+    worklist = write_work(tmp_path, items, form="quote")
+    (tmp_path / "prompt_queries.json").write_text(json.dumps(QUOTED))
+    with Session(worklist) as session:
+        session.grade(1)  # overlaps the quote of the labels
+        session.quote(" thirty  days.\n")
+        session.grade(2)
+        session.quote(" take ", 7)
+        session.grade(0)
+        session.save()
+        assert session.agreement().n == 2
+    assert labels_of(tmp_path)["queries"][0]["relevant_docs"][1:] == [
+        {"doc": "shipping.txt", "relevance": 0, "quote": "take", "start": 8, "end": 12}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("passage", "at", "told"),
+    [
+        ("nowhere", None, "that is not in the text of this item; it must be verbatim."),
+        ("two", 0, "that is not in the text of this item; it must be verbatim."),
+        (" \n", 0, "the passage is empty."),
+        ("days [...] to", None, "[...] stands for text that is not shown; name a passage on one side of it."),
+    ],
+)
+def test_a_passage_that_is_not_there_is_refused(tmp_path: Path, passage: str, at: int | None, told: str) -> None:
+    worklist = write_work(tmp_path, [item("Parcels take two days [...] to arrive", start=None)])
+    with Session(worklist) as session:
+        with pytest.raises(InputError) as error:
+            session.quote(passage, at)
+        assert str(error.value) == told
+        assert not session.answers.can_undo
+
+
+def test_a_text_without_a_word_cannot_be_graded_where_labels_quote(tmp_path: Path) -> None:
+    told = "this text is empty, and the labels name passages; leave it out"
+    worklist = write_work(tmp_path, [item(" ")], form="quote")
+    with Session(worklist) as session, pytest.raises(InputError, match=told):
+        session.grade(1)
+
+
+def beir_work(folder: Path, **given: Any) -> Path:
+    """A BEIR folder with one judged pair, and a worklist of both documents for its overlay."""
+    write_rows(folder / "data" / "queries.jsonl", [{"_id": "b1", "text": "take"}])
+    write_rows(folder / "data" / "corpus.jsonl", [{"_id": f"d{n}", "title": "", "text": f"take {n}"} for n in (1, 2)])
+    (folder / "data" / "qrels").mkdir()
+    (folder / "data" / "qrels" / "test.tsv").write_text("b1\td1\t1\n")
+    items = [
+        WorkItem(query="b1", question="take", doc=f"d{n}", title="", start=None, end=None, text=f"take {n}")
+        for n in (1, 2)
+    ]
+    worklist = write_work(folder, items, kind="overlay", labels=str(folder / "mine.tsv"), **given)
+    config = CONFIG.replace("corpus: documents, queries: prompt_queries.json", "beir: data, overlay: mine.tsv")
+    (folder / "experiment.yaml").write_text(config)
+    return worklist
+
+
+def test_answers_for_a_beir_folder_go_into_its_overlay(tmp_path: Path) -> None:
+    with Session(beir_work(tmp_path)) as session:
+        assert not session.can_quote
+        with pytest.raises(InputError, match="qrels judge documents"):
+            session.quote("take")
+        session.grade(1)
+        session.grade(2)
+        session.save()
+        assert (session.agreement().n, session.agreement().alike) == (1, 1)
+    assert read_overlay(tmp_path / "mine.tsv") == {("b1", "d2"): 2}
+
+
+def test_an_overlay_needs_the_config_that_names_its_folder(tmp_path: Path) -> None:
+    with pytest.raises(LabelsError, match="name the config that has both: --config CONFIG"):
+        Session(beir_work(tmp_path, config=None))

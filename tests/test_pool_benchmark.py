@@ -1,0 +1,94 @@
+"""The first ten labels of the pool do twice what ten random ones do: the small version of benchmarks/pool.py."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import statistics
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ragtrial.config import load_config
+from ragtrial.experiment import run_experiment
+from ragtrial.report import Report
+
+SETTINGS = """\
+experiment: sample
+dataset: {{corpus: {root}/data/support, queries: {root}/prompt_queries.json}}
+workspace: {folder}/workspace
+chunker: {{kind: document}}
+retrievers:
+  bm25: {{kind: bm25}}
+  flat: {{kind: bm25, k1: 0.2, b: 0.2}}
+  long: {{kind: bm25, k1: 3.0, b: 1.0}}
+evaluators: {{primary_metric: ndcg@10}}
+latency: false
+output: {{directory: {folder}/results}}
+"""
+
+
+@pytest.fixture(scope="module")
+def benchmark(root: Path) -> ModuleType:
+    path = root / "benchmarks" / "pool.py"
+    if not path.exists():
+        pytest.skip("the benchmarks are not part of this distribution")
+    spec = importlib.util.spec_from_file_location("pool_benchmark", path)
+    assert spec
+    assert spec.loader
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def sample(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Three ways of BM25 on the sample data, which needs no model."""
+    folder = tmp_path_factory.mktemp("sample")
+    config = folder / "config.yaml"
+    config.write_text(SETTINGS.format(root=root, folder=folder))
+    return run_experiment(load_config(config))
+
+
+@pytest.mark.parametrize("baseline", [None, "bm25"])
+def test_ten_labels_of_the_pool_narrow_the_verdict_at_least_twice_as_much_as_ten_random_ones(
+    benchmark: ModuleType, sample: Report, tmp_path: Path, baseline: str | None
+) -> None:
+    found = []
+    for seed in range(4):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        found.append(benchmark.narrowed(sample, seed, folder, hide=0.5, budget=10, baseline=baseline))
+    assert statistics.median(one.times("random") for one in found) >= 2
+    assert statistics.median(one.times("random_of_pair") for one in found) >= 2
+    assert all(one.pool > one.random for one in found)
+
+
+def test_hidden_labels_leave_each_query_in_the_mean(benchmark: ModuleType, sample: Report) -> None:
+    grades = benchmark.grades_of(sample)
+    for share in (0.0, 0.5, 1.0):
+        kept = benchmark.hidden(grades, share, random.Random(1))
+        for query, own in grades.items():
+            assert any(grade > 0 for grade in kept[query].values()) == any(grade > 0 for grade in own.values())
+            assert kept[query].items() <= own.items()
+    assert benchmark.hidden(grades, 0.0, random.Random(1)) == grades
+
+
+def test_public_data_sees_the_same(benchmark: ModuleType, tmp_path: Path) -> None:
+    data = os.environ.get("RAGTRIAL_TEST_DATA")
+    if not data or not (Path(data) / "cranfield").is_dir():
+        pytest.skip("RAGTRIAL_TEST_DATA names no folder with cranfield")
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"experiment: cranfield\ndataset: {{beir: {data}/cranfield, split: test}}\nchunker: {{kind: document}}\n"
+        "retrievers:\n  usual: {kind: bm25, top_k: 20}\n  flat: {kind: bm25, top_k: 20, k1: 0.2, b: 0.2}\n"
+        f"evaluators: {{primary_metric: ndcg@10}}\nlatency: false\noutput: {{directory: {tmp_path}/results}}\n"
+    )
+    report = run_experiment(load_config(config))
+    (tmp_path / "made").mkdir()
+    found = benchmark.narrowed(report, 0, tmp_path / "made", hide=0.3, budget=10)
+    assert found.times("random") >= 2
+    assert found.times("random_of_pair") >= 2

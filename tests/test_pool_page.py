@@ -1,0 +1,52 @@
+"""The page on labels that count tells the truth of the pool: its commands run, and what it shows is what is printed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from contests import run_into
+from ragtrial.labelling.pool import USUAL_REPEATS
+from ragtrial.labelling.worklist import read_worklist
+from small_experiment import ragtrial
+
+PAGE = (Path(__file__).parents[1] / "docs" / "labelling.md").read_text(encoding="utf-8")
+SECTION = PAGE[PAGE.index("## Which labels would settle most") : PAGE.index("## Labelling a worklist")]
+COMMANDS = re.findall(r"^ragtrial (.*)$", SECTION, re.MULTILINE)
+SHOWN = next(block for block in re.findall(r"^```text\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL))
+
+
+@pytest.fixture
+def kitchen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    retrievers = {"dense": {"kind": "dense", "top_k": 10}, "bm25": {"kind": "bm25", "top_k": 10}}
+    run_into(tmp_path, "copy", retrievers=retrievers, chunker={"kind": "document"})
+    monkeypatch.chdir(tmp_path / "experiment-copy")
+    return tmp_path / "experiment-copy"
+
+
+def as_shape(text: str) -> list[str]:
+    """The words of a text, whatever the numbers, names and paths in it."""
+    without = re.sub(r"\S*prompt_queries\.json", "LABELS", re.sub(r"\d[\d,.]*", "N", text))
+    return re.sub(r"^\S+ less \S+.*$", "ROW", without, flags=re.MULTILINE).split()
+
+
+def test_the_commands_of_the_page_run_one_after_another(kitchen: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [command.split()[0] for command in COMMANDS] == ["pool", "pool", "pool", "rescore"]
+    for command in COMMANDS:
+        made = ragtrial(capsys, *command.split())
+        assert made.code == 0, f"{command}: {made.err}"
+    assert all(read_worklist(kitchen / name).items for name in ("worklist.json", "more.json", "one-setting.json"))
+
+
+def test_what_the_page_shows_is_what_is_printed(kitchen: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = ragtrial(capsys, "pool", "latest", "--repeat", "2", "--baseline", "dense")
+    assert as_shape(made.out) == as_shape(SHOWN)
+
+
+def test_the_page_says_how_many_texts_are_judged_already() -> None:
+    assert USUAL_REPEATS == 0.2
+    assert "About one in five texts is judged already" in SECTION

@@ -1,0 +1,143 @@
+"""Worklists on disk: what is written is read again, and what is no worklist is refused with its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrial.errors import RunError
+from ragtrial.labelling.worklist import WorkItem, Worklist, WorklistError, read_worklist, write_worklist
+
+ITEM: dict[str, Any] = {
+    "query": "q1", "question": "How long?", "doc": "returns.md", "title": "Returns", "start": None, "end": None,
+    "text": "Thirty days.",
+}  # fmt: skip
+WRITTEN: dict[str, Any] = {
+    "ragtrial_worklist": 1, "labels": "prompt_queries.json", "kind": "prompt_queries", "config": None,
+    "form": "document", "metric": "ndcg@10", "highest_grade": 3, "seed": 0, "items": [ITEM],
+}  # fmt: skip
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+NAMES = TEXTS.filter(lambda text: bool(text.strip()))
+ITEMS = st.builds(WorkItem, query=NAMES, question=st.just("?"), doc=NAMES, title=TEXTS, text=TEXTS,
+                  start=st.integers(0, 9), end=st.integers(9, 99))  # fmt: skip
+
+
+def written(folder: Path, **changes: Any) -> Path:
+    file = folder / "worklist.json"
+    file.write_text(json.dumps({**WRITTEN, **changes}), encoding="utf-8")
+    return file
+
+
+def refusal(file: Path) -> str:
+    with pytest.raises(WorklistError) as refused:
+        read_worklist(file)
+    return str(refused.value)
+
+
+@given(items=st.lists(ITEMS, min_size=1, max_size=4, unique_by=lambda one: (one.query, one.doc, one.start, one.end)))
+def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, items: list[WorkItem]) -> None:
+    folder = tmp_path_factory.mktemp("lists")
+    worklist = Worklist.model_validate({**WRITTEN, "labels": str(folder / "x" / "labels.json"), "items": items})
+    write_worklist(worklist, folder / "worklist.json")
+    assert read_worklist(folder / "worklist.json") == worklist
+
+
+def test_its_paths_are_relative_to_its_folder_so_that_both_can_be_moved_together(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    (before / "lists").mkdir(parents=True)
+    paths = {"labels": str(before / "labels.json"), "config": str(before / "lists" / "config.yaml")}
+    write_worklist(Worklist.model_validate({**WRITTEN, **paths}), before / "lists" / "worklist.json")
+    assert json.loads((before / "lists" / "worklist.json").read_text())["labels"] == "../labels.json"
+    before.rename(after)
+    read = read_worklist(after / "lists" / "worklist.json")
+    assert (read.labels, read.config) == (str(after / "labels.json"), str(after / "lists" / "config.yaml"))
+
+
+def test_a_file_that_is_there_is_kept_unless_it_is_to_be_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "worklist.json"
+    file.write_text("mine")
+    with pytest.raises(WorklistError) as refused:
+        write_worklist(Worklist.model_validate(WRITTEN), file)
+    assert str(refused.value) == (
+        f"{file}: is there already; it may hold work that is not done. Name another file, or replace it: --force."
+    )
+    assert file.read_text() == "mine"
+    write_worklist(Worklist.model_validate(WRITTEN), file, force=True)
+    assert read_worklist(file).items == [WorkItem(**ITEM)]
+    with pytest.raises(WorklistError, match="is a folder; name a file"):
+        write_worklist(Worklist.model_validate(WRITTEN), tmp_path, force=True)
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot be written: "):
+        write_worklist(Worklist.model_validate(WRITTEN), tmp_path / "file" / "worklist.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", ":1:2: is not JSON: Expecting property name enclosed in double quotes."),
+        ('{"a": 1, "a": 2}', ":1:10: key 'a' stands twice in one object."),
+        ("[]", ": is no worklist: one is an object with the key 'ragtrial_worklist'; `ragtrial pool REPORT` makes it."),
+        ('{"queries": []}', ": is no worklist: it looks like labels; `ragtrial pool REPORT` makes a worklist."),
+        ('{"schema_version": 1}', ": is no worklist: it looks like a report; `ragtrial pool` makes a worklist of it."),
+        (
+            '{"ragtrial_worklist": 2}',
+            ": is a worklist of version 2; this ragtrial reads version 1. Update ragtrial.",
+        ),
+        (
+            '{"ragtrial_worklist": 0}',
+            ": is a worklist of version 0; this ragtrial reads version 1. Make it again with `ragtrial pool`.",
+        ),
+    ],
+)
+def test_what_is_no_worklist_is_told_with_what_it_looks_like(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "worklist.json"
+    file.write_text(text)
+    assert refusal(file) == f"{file}{message}"
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "worklist.json") == f"{tmp_path / 'worklist.json'}: there is no such file."
+
+
+def test_all_faults_are_told_at_once_each_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "worklist.json"
+    broken = {**WRITTEN, "seed": "0", "ragtrial_worklist": True, "items": [{**ITEM, "rank": 1}]}
+    file.write_text(json.dumps(broken, indent=0))
+    assert refusal(file).splitlines() == [
+        f"{file}:2:22: ragtrial_worklist is true; it must be a whole number.",
+        f"{file}:9:9: seed is '0'; it must be a whole number.",
+        f"{file}:19:9: unknown key 'rank' in items[0]. Allowed here: query, question, doc, title, start, end, text.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"items": []}, "there is no item; nothing is left to label."),
+        ({"items": [ITEM, ITEM]}, "items[1] is the same as items[0]."),
+        ({"items": [{**ITEM, "query": " "}]}, "items[0].query is empty."),
+        ({"items": [{**ITEM, "doc": ""}]}, "items[0].doc is empty."),
+        ({"items": [{**ITEM, "doc": "\ud800"}]}, "items[0].doc has half of a surrogate pair."),
+        ({"items": [{**ITEM, "start": 3}]}, "items[0].start stands alone; give start and end, or null for both."),
+        ({"items": [{**ITEM, "end": 3}]}, "items[0].end stands alone; give start and end, or null for both."),
+        ({"items": [{**ITEM, "start": 3, "end": 2}]}, "items[0].end is 2, before start, 3."),
+        ({"items": [ITEM, {**ITEM, "doc": "b", "question": "Why?"}]}, "items[1].question is another than before for "
+         "'q1'."),
+        ({"labels": " "}, "labels is empty; it names the file that labels are written into."),
+        ({"config": ""}, "config is empty; write null where there is none."),
+        ({"highest_grade": 2_000_000}, "highest_grade is 2000000, beyond 1,000,000; is it one?"),
+    ],
+)  # fmt: skip
+def test_a_worklist_that_contradicts_itself_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    said = refusal(written(tmp_path, **changes))
+    assert said.endswith(f": {message}")
+    assert said.startswith(f"{tmp_path / 'worklist.json'}:1:")

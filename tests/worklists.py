@@ -1,0 +1,69 @@
+"""Worklists over the small experiment, and the page that asks them, served."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ragtrial.labelling.serving import LabelPage
+from ragtrial.labelling.session import Session
+from ragtrial.labelling.worklist import WorkItem, Worklist, write_worklist
+from ragtrial.views.label_page import assets
+from small_experiment import DOCUMENTS, LABELS, small_experiment
+
+QUESTIONS = {query["id"]: query["text"] for query in LABELS["queries"]}  # type: ignore[index]
+JUDGED = {0: 2, 4: 1}
+"""Which items of ``whole_documents`` the labels judge, and how."""
+
+
+def whole_documents() -> list[WorkItem]:
+    """Each document for each query: six items."""
+    return [
+        WorkItem(query=query, question=text, doc=doc, title=doc.partition(".")[0].title(), start=None, end=None,
+                 text=str(content))
+        for query, text in QUESTIONS.items() for doc, content in DOCUMENTS.items()
+    ]  # fmt: skip
+
+
+def item(text: str, doc: str = "shipping.txt", query: str = "q1", start: int | None = 0, title: str = "") -> WorkItem:
+    """One item; a passage from character 0 unless ``start`` says otherwise."""
+    end = None if start is None else start + len(text)
+    return WorkItem(query=query, question=QUESTIONS[query], doc=doc, title=title, start=start, end=end, text=text)
+
+
+def write_work(folder: Path, items: Sequence[WorkItem] | None = None, **given: Any) -> Path:
+    """The small experiment, if it is not there yet, and a worklist over it."""
+    if not (folder / "experiment.yaml").exists():
+        small_experiment(folder)
+    usual: dict[str, Any] = {
+        "ragtrial_worklist": 1, "labels": str(folder / "prompt_queries.json"), "kind": "prompt_queries",
+        "config": str(folder / "experiment.yaml"), "form": "document", "metric": "ndcg@10", "highest_grade": 3,
+        "seed": 0, "items": list(whole_documents() if items is None else items),
+    }  # fmt: skip
+    write_worklist(Worklist(**{**usual, **given}), folder / "worklist.json", force=True)
+    return folder / "worklist.json"
+
+
+def judgments(folder: Path, query: str) -> dict[str, int]:
+    """The grade of each document of a query, as the labels have it."""
+    rows = json.loads((folder / "prompt_queries.json").read_text(encoding="utf-8"))["queries"]
+    (labels,) = (row["relevant_docs"] for row in rows if row["id"] == query)
+    return {label["doc"]: label.get("relevance", 1) for label in labels}
+
+
+@contextmanager
+def served(worklist: Path, **given: Any) -> Iterator[LabelPage]:
+    """The page over a worklist, until the block ends or somebody finishes it."""
+    with Session(worklist, who="ada", **given) as session:
+        page = LabelPage(session, assets())
+        thread = threading.Thread(target=page.serve)
+        thread.start()
+        try:
+            yield page
+        finally:
+            page.stop()
+            thread.join()
