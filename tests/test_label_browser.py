@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+from browsers import chromium
 from ragtrial.labelling.serving import LabelPage
 from ragtrial.labelling.worklist import WorkItem
 from small_experiment import LABELS, small_experiment
 from worklists import item, judgments, served, whole_documents, write_work
 
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 HOSTILE = (
     '<img src=x onerror="window.hacked = 1"> </script><script>window.hacked = 1</script> {{constructor}} '
     "\u202eright to left\u202c \u0007bell שלום \U0001f600 here is the answer " + "longword" * 400
@@ -26,15 +25,8 @@ HOSTILE = (
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The system's Chromium."""
-    path = next(filter(None, map(shutil.which, _BROWSERS)), None)
-    if path is None:
-        pytest.skip(f"none of {', '.join(_BROWSERS)} is installed")
-    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=path, args=arguments)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @dataclass

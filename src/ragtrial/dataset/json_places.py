@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from json.decoder import JSONDecoder
 
@@ -58,6 +59,20 @@ def load_json(text: str) -> tuple[object, list[tuple[str, Place]]]:
     if constants:
         raise json.JSONDecodeError(f"{constants[0]} is not JSON", text, places.first_constant)
     return value, [(key, places.line_column(offset)) for key, offset in places.repeated]
+
+
+def fault_in(text: str, file: str) -> Callable[[tuple[str | int, ...], str], Fault]:
+    """Makes faults of the JSON in ``text``: from a path, or the next around it that is there, and a message."""
+    found: dict[tuple[str | int, ...], Place] = {}
+
+    def fault_at(where: tuple[str | int, ...], message: str) -> Fault:
+        if not found:
+            found.update(places(text))
+        while where not in found:
+            where = where[:-1]
+        return Fault(file, *found[where], message)
+
+    return fault_at
 
 
 def places(text: str) -> dict[tuple[str | int, ...], Place]:

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
-from ragtrial.dataset.json_places import json_value, places
+from ragtrial.dataset.json_places import fault_in, json_value
 from ragtrial.dataset.texts import is_unicode, normalised, read_text
-from ragtrial.errors import Fault, LabelsError
+from ragtrial.errors import LabelsError
 from ragtrial.options import Options
 from ragtrial.records import MOST_GRADE, Judgment, PromptQueries, Query, Span
 from ragtrial.validation import dotted, validate
@@ -105,15 +105,7 @@ def load_prompt_queries(path: str | Path) -> PromptQueries:
 def prompt_queries(text: str, file: Path) -> PromptQueries:
     """The labels of a text, as ``load_prompt_queries`` reads them from a file; ``file`` is for messages."""
     value = json_value(text, str(file), LabelsError, "labels")
-    found: dict[tuple[str | int, ...], tuple[int, int]] = {}
-
-    def fault_at(where: tuple[str | int, ...], message: str) -> Fault:
-        if not found:
-            found.update(places(text))
-        while where not in found:
-            where = where[:-1]
-        return Fault(str(file), *found[where], message)
-
+    fault_at = fault_in(text, str(file))
     rows = validate(LabelsFile, value, LabelsError, fault_at)
     faults = [fault_at(where, message) for where, message in _faults(rows)]
     if faults:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ragtrial.dataset.json_places import json_value, places
+from ragtrial.dataset.json_places import fault_in, json_value
 from ragtrial.dataset.texts import is_unicode, read_text
 from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.options import Options
@@ -93,15 +93,7 @@ def read_worklist(path: str | Path) -> Worklist:
     text = read_text(file, WorklistError)
     value = json_value(text, str(file), WorklistError, "a worklist")
     _refuse_others(value, file)
-    found: dict[KeyPath, tuple[int, int]] = {}
-
-    def fault_at(where: KeyPath, message: str) -> Fault:
-        if not found:
-            found.update(places(text))
-        while where not in found:
-            where = where[:-1]
-        return Fault(str(file), *found[where], message)
-
+    fault_at = fault_in(text, str(file))
     read = validate(Worklist, value, WorklistError, fault_at)
     faults = [fault_at(where, message) for where, message in _faults(read)]
     if faults:
