@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ragtrial.labelling.ending import next_command
 from ragtrial.labelling.session import Session
 from small_experiment import LABELS, ragtrial
 from terminals import in_terminal
@@ -79,6 +80,11 @@ def test_ctrl_c_keeps_the_answers_and_the_same_command_goes_on(tmp_path: Path) -
         typed.await_text("1 judgment written")
         assert typed.ended() == 0
     assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 3}
+
+
+def test_what_comes_next_is_said_of_the_report_that_the_worklist_is_of(tmp_path: Path) -> None:
+    with Session(write_work(tmp_path, report=str(tmp_path / "results" / "one"))) as session:
+        assert next_command(session) == "ragtrial rescore results/one --labels prompt_queries.json"
 
 
 def finished(folder: Path) -> None:

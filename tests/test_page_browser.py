@@ -88,6 +88,7 @@ def test_a_finding_can_be_linked_and_the_way_back_works(browser: Browser, file: 
     assert fragment == "#q=keep&a=dense&b=bm25"
     again = opened(browser, file, fragment)
     assert again.page.locator("#detail h3").first.inner_text() == "How many days does soup keep in the fridge?"
+    expect(again.page.locator("#detail h3").first).to_be_in_viewport()
     again.page.context.close()
     seen.page.go_back()
     seen.page.wait_for_selector("#detail", state="hidden")

@@ -277,6 +277,7 @@ def test_a_file_is_named_after_its_plot_where_nothing_else_is_said(
             "There are: differences, curves, scatter, distribution, slices, effects, tradeoff.",
         ),
         (["--plot", "curves", "-o", "x.pdf"], "x.pdf: a plot is written as .svg or .png; name such a file."),
+        (["-o", "x.json"], "x.json: a page is written as .html; with --plot NAME, a plot as .svg or .png."),
         (["--plot", "curves", "-o", "x"], "x: a plot is written as .svg or .png; name such a file."),
         (["--setting", "dense"], "--setting goes with --plot; on the page one chooses."),
         (

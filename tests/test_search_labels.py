@@ -171,6 +171,7 @@ def test_judgments_of_a_beir_folder_go_into_the_overlay(tmp_path: Path, capsys: 
         (["--grade", "9=1"], "there is no hit 9; they are 1 to 3."),
         (["--grade", "1"], "--grade: '1' must be written HIT=..., the number of a hit first: 1=2."),
         (["--grade", "1=good"], "--grade: the grade 'good' must be a whole number."),
+        (["--grade", "1=12"], "hit 1 has the grade 12, above 9 and above all grades of the labels; is it one?"),
         (["--grade", "1=1", "--grade", "1=2"], "--grade: hit 1 stands twice."),
         (["--grade", "1=1", "--quote", "2=x"], "the passage of hit 2 comes without a grade."),
         (
@@ -233,3 +234,12 @@ def test_hits_are_graded_by_key_in_a_terminal(tmp_path: Path, capsys: Capture) -
         documents[0]: 3,
         documents[2]: 0,
     }
+
+
+def test_an_interrupted_search_says_that_no_grade_of_it_is_kept(tmp_path: Path) -> None:
+    small_experiment(tmp_path)
+    with in_terminal("search", "experiment.yaml", TEXT, "--label") as typed:
+        typed.type(("1 of 3, 0 graded:", "3"), ("2 of 3, 1 graded:", "\x03"))
+        typed.await_text("stopped: nothing was written, and no grade of this search is kept.")
+        assert typed.ended() == 130
+    assert labels() == LABELS["queries"]

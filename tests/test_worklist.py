@@ -67,7 +67,11 @@ def test_a_file_that_is_there_is_kept_unless_it_is_to_be_replaced(tmp_path: Path
     assert str(refused.value) == (
         f"{file}: is there already; it may hold work that is not done. Name another file, or replace it: --force."
     )
+    with pytest.raises(WorklistError) as refused:
+        write_worklist(Worklist.model_validate(WRITTEN), file, force=True)
+    assert str(refused.value) == f"{file}: is no worklist, and is not replaced by one; name another file."
     assert file.read_text() == "mine"
+    file.write_text('{"ragtrial_worklist": 0}')
     write_worklist(Worklist.model_validate(WRITTEN), file, force=True)
     assert read_worklist(file).items == [WorkItem(**ITEM)]
     with pytest.raises(WorklistError, match="is a folder; name a file"):

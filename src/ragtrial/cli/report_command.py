@@ -51,6 +51,8 @@ def command(
         check_plot(plot, target, setting)
     elif setting is not None:
         raise PlotError("--setting goes with --plot; on the page one chooses.")
+    if plot is None and Path(target).suffix.lower() not in (".html", ".htm"):
+        raise InputError(Fault(target, message="a page is written as .html; with --plot NAME, a plot as .svg or .png."))
     drawn = Procedure()
     procedure = checked_procedure(margin, confidence, drawn.flips, drawn.seed)
     contest = contest_of(reports, primary=metric, baseline=baseline, common=common, directory=results)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragtrial.cli.terminal import Terminal, common_options, override_option
+from ragtrial.cli.terminal import Stopped, Terminal, common_options, override_option
 
 if TYPE_CHECKING:
     from ragtrial.drilldown import FoundText
@@ -91,7 +91,12 @@ def _label(
     if grades or not hits:
         terminal.say(found_text("found", hits, terminal.width))
     else:
-        graded, passages = ask_grades(terminal, hits)
+        try:
+            graded, passages = ask_grades(terminal, hits)
+        except (KeyboardInterrupt, click.Abort) as error:
+            if isinstance(error.__cause__, EOFError):
+                raise
+            raise Stopped("stopped: nothing was written, and no grade of this search is kept.") from None
     changes = sheet.changes(hits, graded, passages, name=name, tags=tags)
     added = sheet.write(changes, who or whoever(), terminal.progress())
     _tell(terminal, added)

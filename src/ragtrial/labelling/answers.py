@@ -29,6 +29,8 @@ Form = Literal["document", "quote", "content"]
 """What a label names: a document, a passage of it, or the passage alone (match: content)."""
 
 _WORDS = 6
+_MOST_KEY = 9
+"""The highest grade that one key gives: a higher one in labels that have none so high is a slip."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,13 @@ class AnswerSheet:
             f"the passage {passage!r} is not in the text of hit {number}; it must be verbatim."
             for number, passage in quotes.items()
             if number in by_number and not has_passage(by_number[number], passage)
+        ]
+        known = [label.relevance for query in self._labels.queries for label in query.relevant_docs]
+        highest = max([_MOST_KEY, *known])
+        faults += [
+            f"hit {number} has the grade {grade}, above {highest} and above all grades of the labels; is it one?"
+            for number, grade in grades.items()
+            if grade > highest
         ]
         if not grades and not faults:
             faults.append("no hit was graded.")

@@ -30,7 +30,8 @@ def ending_lines(session: Session) -> list[str]:
 def next_command(session: Session) -> str:
     """The command that scores what is stored by the new labels."""
     labels = session.config_file if session.worklist.kind == "overlay" and session.config_file else session.file
-    return f"ragtrial rescore latest --labels {shlex.quote(_near(labels))}"
+    report = "latest" if session.worklist.report is None else _near(Path(session.worklist.report))
+    return f"ragtrial rescore {shlex.quote(report)} --labels {shlex.quote(_near(labels))}"
 
 
 def _near(path: Path) -> str:

@@ -102,6 +102,7 @@ def pool_of(contest: Contest, aim: Aim, options: PoolOptions, progress: Progress
         kind=target.kind,
         config=None if target.config is None else str(target.config),
         form=target.form,
+        report=str(report.folder.absolute()),
         metric=contest.primary,
         highest_grade=max((one.relevance for query in contest.queries for one in query.relevant_docs), default=0),
         seed=options.seed,

@@ -74,6 +74,9 @@ class Worklist(Options):
     form: Literal["document", "quote", "content"]
     """What a label names: a document, a passage of it, or the passage alone (match: content)."""
 
+    report: str | None = None
+    """The report that it was made of, as ``labels``; null where that is not known."""
+
     metric: str
     """The metric whose verdict the labels would settle."""
 
@@ -100,7 +103,11 @@ def read_worklist(path: str | Path) -> Worklist:
         raise WorklistError(*faults)
     folder = file.absolute().parent
     return read.model_copy(
-        update={"labels": _absolute(read.labels, folder), "config": read.config and _absolute(read.config, folder)}
+        update={
+            "labels": _absolute(read.labels, folder),
+            "config": read.config and _absolute(read.config, folder),
+            "report": read.report and _absolute(read.report, folder),
+        }
     )
 
 
@@ -116,6 +123,7 @@ def write_worklist(worklist: Worklist, path: str | Path, *, force: bool = False)
     rows = worklist.model_dump(mode="json")
     rows["labels"] = _relative(worklist.labels, folder)
     rows["config"] = worklist.config and _relative(worklist.config, folder)
+    rows["report"] = worklist.report and _relative(worklist.report, folder)
     try:
         write_text(file, json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
     except OSError as error:
@@ -129,6 +137,16 @@ def check_new(file: Path, *, force: bool = False) -> None:
     if file.exists() and not force:
         message = "is there already; it may hold work that is not done. Name another file, or replace it: --force."
         raise WorklistError(Fault(str(file), message=message))
+    if file.exists() and not _is_worklist(file):
+        raise WorklistError(Fault(str(file), message="is no worklist, and is not replaced by one; name another file."))
+
+
+def _is_worklist(file: Path) -> bool:
+    try:
+        value = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and _MARK in value
 
 
 def _refuse_others(value: object, file: Path) -> None:

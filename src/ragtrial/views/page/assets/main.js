@@ -79,6 +79,7 @@ async function start() {
   for (const event of ["pointerenter", "focusin"]) document.getElementById("queries").addEventListener(event, ahead, { once: true });
   draw();
   await show();
+  if (state.q != null) document.getElementById("detail").scrollIntoView();
   document.documentElement.dataset.ready = "yes";
 }
 start();
