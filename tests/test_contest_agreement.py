@@ -21,7 +21,7 @@ from ragtrial.report_parts import JudgmentPart, QueryPart, SpanPart
 from small_experiment import ragtrial
 
 VALUES = {"a": [0.5, 0.25, 0.125, 1.0]}
-AGAIN = "Run them again with the same labels (what was retrieved is kept, so that is quick)"
+AGAIN = "Score their rankings by the same labels (`ragtrial rescore REPORT --labels FILE` searches nothing again)"
 
 
 def called(name: str, **changes: Any) -> Report:

@@ -270,7 +270,7 @@ def _query_faults(first: Entry, other: Entry, differing: Mapping[str, str]) -> I
 
 
 def _remedy(entries: Sequence[Entry], shared: int) -> str:
-    again = "Run them again with the same labels (what was retrieved is kept, so that is quick)"
+    again = "Score their rankings by the same labels (`ragtrial rescore REPORT --labels FILE` searches nothing again)"
     if not shared:
         return f"No query is the same in all of them. {again}."
     fewest = min(len(entry.report.queries) for entry in entries)
