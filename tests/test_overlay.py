@@ -130,3 +130,30 @@ def test_what_qrels_cannot_say_is_refused_before_anything_is_written(tmp_path: P
     with pytest.raises(LabelsError, match=told):
         write_overlay(tmp_path / "mine.tsv", {}, [Grade("q1", "d9", 1), grade], "ada")
     assert not list(tmp_path.iterdir())
+
+
+def test_of_many_bad_lines_the_first_are_told_and_of_trec_qrels_what_they_are(tmp_path: Path) -> None:
+    """With tabs and without; one line of another shape, and the rows are not all TREC's."""
+    file = tmp_path / "mine.tsv"
+    for mark in ("\t", " "):
+        file.write_text("".join(f"q{mark}0{mark}d{number}{mark}1\n" for number in range(1_364)))
+        with pytest.raises(LabelsError) as raised:
+            read_overlay(file)
+        faults = raised.value.faults
+        assert [one.line for one in faults] == [*range(1, 21), 0, 0]
+        assert [one.message for one in faults[-3:]] == [
+            "must be query, document and grade, tabs between; found 4 fields.",
+            "and 1,344 more faults like these.",
+            "looks like TREC qrels (query, iteration, document, grade). Here there are three columns, tabs between: "
+            "query-id, corpus-id, score. Take out the second: awk -v OFS='\\t' '{print $1, $3, $4}'",
+        ]
+    file.write_text("q 0 d 1\nq d 1\n")
+    with pytest.raises(LabelsError) as raised:
+        read_overlay(file)
+    assert len(raised.value.faults) == 1
+
+
+def test_the_qrels_of_a_folder_that_are_trec_are_called_so(folder: Path) -> None:
+    (folder / "data" / "qrels" / "test.tsv").write_text("q1\t0\td1\t1\nq2\t0\td2\t1\n")
+    with pytest.raises(LabelsError, match=r"test\.tsv: looks like TREC qrels"):
+        beir_labels(folder / "data", "test")
