@@ -19,7 +19,7 @@ from ragtrial.labelling.overlay import read_overlay, write_overlay
 from ragtrial.labelling.write_back import LabelsConflictError
 from ragtrial.records import Caution, Judgment, PromptQueries, Query
 from ragtrial.rescoring.rescore import rescore
-from small_experiment import HASHING
+from small_experiment import HASHING, ragtrial
 
 QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\n"
 CONFIG = """\
@@ -59,10 +59,39 @@ def test_later_labels_count_and_this_is_counted(folder: Path) -> None:
     assert dataset.notes == (Caution("overlay", message),)
 
 
-def test_an_overlay_that_is_wrong_or_not_there_is_refused_by_its_name(folder: Path) -> None:
+def test_an_overlay_that_is_not_there_yet_is_empty_and_this_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Until the first label makes it; then nothing is told of it."""
+    message = (
+        f"{folder / 'mine.tsv'} (dataset.overlay) is not there yet and counts as empty: the first label makes it. "
+        "If it should be there, mend its name."
+    )
     config = load_config(folder / "config.yaml")
-    with pytest.raises(LabelsError, match=r"mine\.tsv: there is no such file"):
-        load_dataset(config.dataset)
+    dataset = load_dataset(config.dataset)
+    assert (dataset.notes, dataset.labels) == (
+        (Caution("overlay-missing", message),),
+        beir_labels(folder / "data", "test").labels,
+    )
+    monkeypatch.chdir(folder)
+    parent = run_experiment(config)
+    for warnings in (parent.warnings, rescore(parent, folder / "config.yaml").warnings):
+        assert [one.message for one in warnings if one.code == "overlay-missing"] == [message]
+    checked = ragtrial(capsys, "validate", "config.yaml")
+    assert (checked.code, "mine.tsv (dataset.overlay) is not there yet" in checked.err) == (0, True)
+    write_overlay(folder / "mine.tsv", {}, [Grade("q1", "d3", 2)], "ada")
+    again = rescore(parent, folder / "config.yaml")
+    assert {one.code for one in again.warnings} & {"overlay", "overlay-missing"} == {"overlay"}
+
+
+def test_an_overlay_in_a_folder_that_is_not_there_is_refused(folder: Path) -> None:
+    (folder / "config.yaml").write_text(CONFIG.replace("mine.tsv", "nowhere/mine.tsv"))
+    with pytest.raises(LabelsError, match=r"nowhere/mine\.tsv: there is no such file"):
+        load_dataset(load_config(folder / "config.yaml").dataset)
+
+
+def test_an_overlay_that_is_wrong_is_refused_by_its_name(folder: Path) -> None:
+    config = load_config(folder / "config.yaml")
     (folder / "mine.tsv").write_text("q1\td2\tgood\nq9\td1\t1\n")
     with pytest.raises(LabelsError, match=r"mine\.tsv:1: the grade 'good' must be a whole number"):
         load_dataset(config.dataset)
