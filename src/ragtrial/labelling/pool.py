@@ -143,6 +143,14 @@ def _nothing(pool: Pool, choice: Choice) -> str:
             f"nothing is left to label: all hits that the settings have among their first {pool.depth} are judged. "
             "Look deeper with --depth, or add settings or queries."
         )
+    contenders = pool.contest.contenders
+    if len(contenders) > 1 and pool.rank_alike():
+        far = f"in their first {pool.metric.k}" if pool.metric.k else "all the way down"
+        return (
+            f"the {len(contenders)} settings rank the same hits in the same order {far}, for every query: no label "
+            f"can tell them apart by {pool.metric}. Pool one alone, for the range of its score: ragtrial pool "
+            f"{contenders[0].report.folder}:{contenders[0].setting.name}"
+        )
     return (
         f"no label could change {pool.metric}: of what is unjudged ({choice.unjudged:,} in all) nothing can weigh by "
         "the grades that the labels have, or where the metric looks."
