@@ -282,6 +282,21 @@ def test_the_order_is_not_that_of_the_choice(kitchen: Path, capsys: Capture) -> 
     assert keys(best) != {(one.query, one.doc, one.start, one.end) for one in whole.items[:3]}
 
 
+def test_a_depth_beyond_where_the_metric_looks_is_warned_of(kitchen: Path, capsys: Capture) -> None:
+    options = ("--config", "experiment-report/config.yaml", "--force")
+    message = (
+        "--depth 100 goes beyond where ndcg@3 looks, the first 3: of the unjudged hits below only such are chosen as "
+        "change how many relevant ones there are to find, if the metric asks that."
+    )
+    made = ragtrial(capsys, "pool", "report", *options, "--depth", "100")
+    assert message in made.err
+    told = ragtrial(capsys, "pool", "report", *options, "--depth", "100", "--json").json
+    assert {"code": "depth", "message": message} in told["warnings"]
+    for depth in ("3", "2"):
+        told = ragtrial(capsys, "pool", "report", *options, "--depth", depth, "--json").json
+        assert "depth" not in [one["code"] for one in told["warnings"]]
+
+
 def test_the_terminal_says_what_it_would_settle(kitchen: Path, capsys: Capture) -> None:
     options = ("--config", "experiment-report/config.yaml", "--budget", "2", "--repeat", "1")
     made = ragtrial(capsys, "pool", "report", *options)

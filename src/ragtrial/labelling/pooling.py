@@ -104,11 +104,6 @@ class Pool:
             keys.append(rows * self._width + codes[rows, columns])
         return np.unique(np.concatenate(keys))
 
-    @property
-    def looked_at(self) -> int:
-        """How many hits of each setting are pooled that the metric looks at."""
-        return min(self.depth, self.metric.k or self.depth)
-
     def rank_alike(self) -> bool:
         """Whether all settings have the same hits at the same ranks, as far down as the metric looks."""
         first, *others = (self.lists.codes(place)[:, : self.metric.k] for place in range(len(self.contest.contenders)))
