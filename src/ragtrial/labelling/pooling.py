@@ -107,7 +107,8 @@ class Pool:
     def rank_alike(self) -> bool:
         """Whether all settings have the same hits at the same ranks, as far down as the metric looks."""
         first, *others = (self.lists.codes(place)[:, : self.metric.k] for place in range(len(self.contest.contenders)))
-        return all(np.array_equal(*_as_wide(first, other)) for other in others)
+        most = max(one.shape[1] for one in (first, *others))
+        return all(np.array_equal(_as_wide(first, most), _as_wide(other, most)) for other in others)
 
     @cached_property
     def _width(self) -> int:
@@ -278,10 +279,9 @@ def _alone(hits: JointHits) -> JointHits:
     return replace(hits, first=nowhere, lengths=np.array([np.zeros_like(hits.lengths[1]), hits.lengths[1]]))
 
 
-def _as_wide(*codes: Codes) -> list[Codes]:
-    """Rankings with as many columns as the widest of them has."""
-    most = max(one.shape[1] for one in codes)
-    return [np.pad(one, ((0, 0), (0, most - one.shape[1])), constant_values=PADDING) for one in codes]
+def _as_wide(codes: Codes, columns: int) -> Codes:
+    """Rankings with so many columns, the further ones empty."""
+    return np.pad(codes, ((0, 0), (0, columns - codes.shape[1])), constant_values=PADDING)
 
 
 def _means(scores: Scores) -> Scores:
