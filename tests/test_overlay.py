@@ -19,7 +19,7 @@ from ragtrial.labelling.overlay import read_overlay, write_overlay
 from ragtrial.labelling.write_back import LabelsConflictError
 from ragtrial.records import Caution, Judgment, PromptQueries, Query
 from ragtrial.rescoring.rescore import rescore
-from small_experiment import HASHING
+from small_experiment import HASHING, ragtrial
 
 QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\n"
 CONFIG = """\
@@ -59,10 +59,39 @@ def test_later_labels_count_and_this_is_counted(folder: Path) -> None:
     assert dataset.notes == (Caution("overlay", message),)
 
 
-def test_an_overlay_that_is_wrong_or_not_there_is_refused_by_its_name(folder: Path) -> None:
+def test_an_overlay_that_is_not_there_yet_is_empty_and_this_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Until the first label makes it; then nothing is told of it."""
+    message = (
+        f"{folder / 'mine.tsv'} (dataset.overlay) is not there yet and counts as empty: the first label makes it. "
+        "If it should be there, mend its name."
+    )
     config = load_config(folder / "config.yaml")
-    with pytest.raises(LabelsError, match=r"mine\.tsv: there is no such file"):
-        load_dataset(config.dataset)
+    dataset = load_dataset(config.dataset)
+    assert (dataset.notes, dataset.labels) == (
+        (Caution("overlay-missing", message),),
+        beir_labels(folder / "data", "test").labels,
+    )
+    monkeypatch.chdir(folder)
+    parent = run_experiment(config)
+    for warnings in (parent.warnings, rescore(parent, folder / "config.yaml").warnings):
+        assert [one.message for one in warnings if one.code == "overlay-missing"] == [message]
+    checked = ragtrial(capsys, "validate", "config.yaml")
+    assert (checked.code, "mine.tsv (dataset.overlay) is not there yet" in checked.err) == (0, True)
+    write_overlay(folder / "mine.tsv", {}, [Grade("q1", "d3", 2)], "ada")
+    again = rescore(parent, folder / "config.yaml")
+    assert {one.code for one in again.warnings} & {"overlay", "overlay-missing"} == {"overlay"}
+
+
+def test_an_overlay_in_a_folder_that_is_not_there_is_refused(folder: Path) -> None:
+    (folder / "config.yaml").write_text(CONFIG.replace("mine.tsv", "nowhere/mine.tsv"))
+    with pytest.raises(LabelsError, match=r"nowhere/mine\.tsv: there is no such file"):
+        load_dataset(load_config(folder / "config.yaml").dataset)
+
+
+def test_an_overlay_that_is_wrong_is_refused_by_its_name(folder: Path) -> None:
+    config = load_config(folder / "config.yaml")
     (folder / "mine.tsv").write_text("q1\td2\tgood\nq9\td1\t1\n")
     with pytest.raises(LabelsError, match=r"mine\.tsv:1: the grade 'good' must be a whole number"):
         load_dataset(config.dataset)
@@ -130,3 +159,30 @@ def test_what_qrels_cannot_say_is_refused_before_anything_is_written(tmp_path: P
     with pytest.raises(LabelsError, match=told):
         write_overlay(tmp_path / "mine.tsv", {}, [Grade("q1", "d9", 1), grade], "ada")
     assert not list(tmp_path.iterdir())
+
+
+def test_of_many_bad_lines_the_first_are_told_and_of_trec_qrels_what_they_are(tmp_path: Path) -> None:
+    """With tabs and without; one line of another shape, and the rows are not all TREC's."""
+    file = tmp_path / "mine.tsv"
+    for mark in ("\t", " "):
+        file.write_text("".join(f"q{mark}0{mark}d{number}{mark}1\n" for number in range(1_364)))
+        with pytest.raises(LabelsError) as raised:
+            read_overlay(file)
+        faults = raised.value.faults
+        assert [one.line for one in faults] == [*range(1, 21), 0, 0]
+        assert [one.message for one in faults[-3:]] == [
+            "must be query, document and grade, tabs between; found 4 fields.",
+            "and 1,344 more faults like these.",
+            "looks like TREC qrels (query, iteration, document, grade). Here there are three columns, tabs between: "
+            "query-id, corpus-id, score. Take out the second: awk -v OFS='\\t' '{print $1, $3, $4}'",
+        ]
+    file.write_text("q 0 d 1\nq d 1\n")
+    with pytest.raises(LabelsError) as raised:
+        read_overlay(file)
+    assert len(raised.value.faults) == 1
+
+
+def test_the_qrels_of_a_folder_that_are_trec_are_called_so(folder: Path) -> None:
+    (folder / "data" / "qrels" / "test.tsv").write_text("q1\t0\td1\t1\nq2\t0\td2\t1\n")
+    with pytest.raises(LabelsError, match=r"test\.tsv: looks like TREC qrels"):
+        beir_labels(folder / "data", "test")

@@ -283,6 +283,21 @@ def test_the_order_is_not_that_of_the_choice(kitchen: Path, capsys: Capture) -> 
     assert keys(best) != {(one.query, one.doc, one.start, one.end) for one in whole.items[:3]}
 
 
+def test_a_depth_beyond_where_the_metric_looks_is_warned_of(kitchen: Path, capsys: Capture) -> None:
+    options = ("--config", "experiment-report/config.yaml", "--force")
+    message = (
+        "--depth 100 goes beyond where ndcg@3 looks, the first 3: of the unjudged hits below only such are chosen as "
+        "change how many relevant ones there are to find, if the metric asks that."
+    )
+    made = ragtrial(capsys, "pool", "report", *options, "--depth", "100")
+    assert message in made.err
+    told = ragtrial(capsys, "pool", "report", *options, "--depth", "100", "--json").json
+    assert {"code": "depth", "message": message} in told["warnings"]
+    for depth in ("3", "2"):
+        told = ragtrial(capsys, "pool", "report", *options, "--depth", depth, "--json").json
+        assert "depth" not in [one["code"] for one in told["warnings"]]
+
+
 def test_the_terminal_says_what_it_would_settle(kitchen: Path, capsys: Capture) -> None:
     options = ("--config", "experiment-report/config.yaml", "--budget", "2", "--repeat", "1")
     made = ragtrial(capsys, "pool", "report", *options)
@@ -376,10 +391,37 @@ def test_where_all_is_judged_nothing_is_written(tmp_path: Path, monkeypatch: pyt
 
 def test_where_no_label_weighs_that_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.chdir(tmp_path)
-    report = report_of(tmp_path, "precision@1", {"a": {"q1": "x"}, "b": {"q1": "x"}})
+    runs = {"a": {"q1": "x y"}, "b": {"q1": "y x"}}
+    report = report_of(tmp_path, "precision@2", runs)
     assert refusal(capsys, report.folder).startswith(
-        "no label could change precision@1: of what is unjudged (1 in all)"
+        "no label could change precision@2: of what is unjudged (2 in all)"
     )
+
+
+@pytest.mark.parametrize(("metric", "far"), [("precision@2", "in their first 2"), ("rr", "all the way down")])
+def test_settings_that_rank_the_same_are_told_and_one_can_be_pooled_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, metric: str, far: str
+) -> None:
+    """Below the cutoff they may differ."""
+    monkeypatch.chdir(tmp_path)
+    below = " n" if metric == "precision@2" else ""
+    runs = {"a": {"q1": "x r" + below, "q2": "r"}, "b": {"q1": "x r", "q2": "r"}}
+    report = report_of(tmp_path, metric, runs, q1={"r": 1, "n": 0}, q2={"r": 1})
+    told, _, reference = refusal(capsys, report.folder).rpartition(" ")
+    assert told == (
+        f"the 2 settings rank the same hits in the same order {far}, for every query: no label can tell them apart by "
+        f"{metric}. Pool one alone, for the range of its score: ragtrial pool"
+    )
+    assert reference == f"{report.folder}:a"
+    alone = Pool(contest_of([reference], may_be_one=True).limited_to([]), Aim())
+    assert chosen(alone, alone.choose(5)) == [("q1", "x")]
+
+
+def test_settings_of_which_one_has_more_hits_where_the_metric_looks_do_not_rank_the_same(tmp_path: Path) -> None:
+    runs = {"a": {"q1": "x r n", "q2": "r"}, "b": {"q1": "x r", "q2": "r"}}
+    report = report_of(tmp_path, "precision@2,precision@3", runs, q1={"r": 1, "n": 0}, q2={"r": 1})
+    assert pool_of(report, primary="precision@2").rank_alike()
+    assert not pool_of(report, primary="precision@3").rank_alike()
 
 
 def beir(folder: Path, overlay: str = "overlay: mine.tsv, ") -> Path:

@@ -88,7 +88,8 @@ def command(
     made = pool_of(contest, aim, options, terminal.progress())
     write_worklist(made.worklist, file, force=force)
     _tell(terminal, made, output)
-    terminal.warn(contest.cautions)
+    cautions = [*contest.cautions, *made.cautions]
+    terminal.warn(cautions)
     terminal.say_json(
         {
             "exit_code": 0,
@@ -101,7 +102,7 @@ def command(
             "new": made.new,
             "repeated": made.repeated,
             "settled": [asdict(one) for one in made.settled],
-            "warnings": [{"code": one.code, "message": one.message} for one in contest.cautions],
+            "warnings": [{"code": one.code, "message": one.message} for one in cautions],
         }
     )
     return 0

@@ -42,6 +42,7 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
 
     evaluator = RetrievalEvaluator(load_config(config, overrides), progress=terminal.progress())
     cautions = [*evaluator.ground.library.notes, *evaluator.resolved.cautions, *evaluator.setting_cautions]
+    cautions += [note for note in evaluator.dataset.notes if note.code == "overlay-missing"]
     cautions += shallow(evaluator.settings, evaluator.questions)
     _check(evaluator, cautions)
     cuts = _cuts(evaluator, cautions)

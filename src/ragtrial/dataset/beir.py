@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +13,11 @@ from ragtrial.errors import CorpusError, Fault, LabelsError, did_you_mean
 from ragtrial.records import MOST_GRADE, Judgment, PromptQueries, Query
 
 _MOST_FAULTS = 20
+_TREC = (
+    "looks like TREC qrels (query, iteration, document, grade). Here there are three columns, tabs between: query-id, "
+    "corpus-id, score. Take out the second: awk -v OFS='\\t' '{print $1, $3, $4}'"
+)
+_COLUMNS, _TREC_COLUMNS = 3, 4
 HEADER = {"query-id", "query_id", "qid", "query", "topic"}
 """What the first column is called where there is a header."""
 
@@ -97,7 +102,7 @@ def graded_rows(text: str, file: str, faults: list[Fault]) -> Iterator[GradedRow
         if not line.strip():
             continue
         fields = line.split("\t") if "\t" in line else line.split()
-        if len(fields) != 3:
+        if len(fields) != _COLUMNS:
             message = f"must be query, document and grade, tabs between; found {len(fields)} fields."
             faults.append(Fault(file, number, 0, message))
             continue
@@ -114,11 +119,21 @@ def graded_rows(text: str, file: str, faults: list[Fault]) -> Iterator[GradedRow
         yield GradedRow(number, query, document, grade)
 
 
+def few(faults: Sequence[Fault], text: str, file: str) -> list[Fault]:
+    """The first of the faults that ``graded_rows`` found in ``text``, how many more there are, and a likely cause."""
+    rest = len(faults) - _MOST_FAULTS
+    more = [Fault(file, message=f"and {rest:,} more faults like these.")] if rest > 0 else []
+    widths = {len(line.split()) for line in text.splitlines() if line.strip()}
+    cause = [Fault(file, message=_TREC)] if widths == {_TREC_COLUMNS} else []
+    return [*faults[:_MOST_FAULTS], *more, *cause]
+
+
 def _read_qrels(path: Path, *, are_laid_over: bool = False) -> dict[str, dict[str, Judgment]]:
     """Judgments by query and document; of an overlay there may be none, and the later of two for one pair counts."""
     faults: list[Fault] = []
     judgments: dict[str, dict[str, Judgment]] = {}
-    for number, query, document, grade in graded_rows(read_text(path, LabelsError), str(path), faults):
+    text = read_text(path, LabelsError)
+    for number, query, document, grade in graded_rows(text, str(path), faults):
         if are_laid_over:
             judgments.setdefault(query, {})[document] = Judgment(document, grade)
             continue
@@ -135,7 +150,7 @@ def _read_qrels(path: Path, *, are_laid_over: bool = False) -> dict[str, dict[st
     if not judgments and not faults and not are_laid_over:
         faults.append(Fault(str(path), message="has no judgments."))
     if faults:
-        raise LabelsError(*faults[:_MOST_FAULTS])
+        raise LabelsError(*few(faults, text, str(path)))
     return judgments
 
 

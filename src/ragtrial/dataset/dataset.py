@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from ragtrial.dataset.beir import beir_corpus, beir_labels
+from ragtrial.dataset.beir import BeirLabels, beir_corpus, beir_labels
 from ragtrial.dataset.documents import OnError
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
 from ragtrial.options import Options, PathText
@@ -78,12 +78,25 @@ def load_dataset(options: DatasetOptions) -> Dataset:
     if options.beir is not None:
         folder, split = Path(options.beir), options.split or "test"
         overlay = None if options.overlay is None else Path(options.overlay)
-        read = beir_labels(folder, split, overlay)
-        message = (
-            f"{overlay} was laid upon the qrels: {read.added:,} judgments were added, and {read.changed:,} have "
-            "another grade by it."
-        )
-        notes = (Caution("overlay", message),) if overlay is not None else ()
+        missing = overlay is not None and overlay.parent.is_dir() and not overlay.exists()
+        read = beir_labels(folder, split, None if missing else overlay)
+        notes = () if overlay is None else (_missing(overlay) if missing else _laid(overlay, read),)
         return Dataset(corpus, read.labels, str(folder / "qrels" / f"{split}.tsv"), notes)
     file = labels_file(Path(options.queries or ""))
     return Dataset(corpus, load_prompt_queries(file), str(file))
+
+
+def _laid(overlay: Path, read: BeirLabels) -> Caution:
+    message = (
+        f"{overlay} was laid upon the qrels: {read.added:,} judgments were added, and {read.changed:,} have "
+        "another grade by it."
+    )
+    return Caution("overlay", message)
+
+
+def _missing(overlay: Path) -> Caution:
+    message = (
+        f"{overlay} (dataset.overlay) is not there yet and counts as empty: the first label makes it. If it should be "
+        "there, mend its name."
+    )
+    return Caution("overlay-missing", message)

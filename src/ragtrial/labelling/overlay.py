@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ragtrial.dataset.beir import graded_rows
+from ragtrial.dataset.beir import few, graded_rows
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import Fault, LabelsError, RunError
 from ragtrial.labelling.changes import Grade
@@ -111,5 +111,5 @@ def _judged(text: str, file: Path) -> Judged:
     faults: list[Fault] = []
     judged = {(row.query, row.document): row.grade for row in graded_rows(text, str(file), faults)}
     if faults:
-        raise LabelsError(*faults)
+        raise LabelsError(*few(faults, text, str(file)))
     return judged

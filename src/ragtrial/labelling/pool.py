@@ -17,6 +17,7 @@ from ragtrial.labelling.label_target import LabelTarget, label_target, refuse_ot
 from ragtrial.labelling.pooling import Choice, Pool, PooledHit, Settled
 from ragtrial.labelling.worklist import VERSION, WorkItem, Worklist
 from ragtrial.progress import Progress, Silent
+from ragtrial.records import Caution
 
 USUAL_REPEATS = 0.2
 
@@ -52,7 +53,7 @@ class Pooled:
     """A worklist, and what it would settle: the comparison that decides first.
 
     Of its items ``new`` are unjudged and ``repeated`` are judged already. ``unjudged`` counts the unjudged hits that
-    all settings have among their first ``depth``.
+    all settings have among their first ``depth``; ``cautions`` say where that is deeper than the metric looks.
     """
 
     worklist: Worklist
@@ -61,6 +62,7 @@ class Pooled:
     repeated: int
     unjudged: int
     depth: int
+    cautions: tuple[Caution, ...] = ()
 
 
 def parse_repeats(text: str) -> Repeats:
@@ -108,7 +110,18 @@ def pool_of(contest: Contest, aim: Aim, options: PoolOptions, progress: Progress
         seed=options.seed,
         items=items,
     )
-    return Pooled(worklist, choice.settled, len(choice.hits), len(again), choice.unjudged, pool.depth)
+    return Pooled(worklist, choice.settled, len(choice.hits), len(again), choice.unjudged, pool.depth, _cautions(pool))
+
+
+def _cautions(pool: Pool) -> tuple[Caution, ...]:
+    k = pool.metric.k
+    if k is None or pool.depth <= k:
+        return ()
+    message = (
+        f"--depth {pool.depth} goes beyond where {pool.metric} looks, the first {k}: of the unjudged hits below only "
+        "such are chosen as change how many relevant ones there are to find, if the metric asks that."
+    )
+    return (Caution("depth", message),)
 
 
 def _items(pool: Pool, hits: Sequence[PooledHit], target: LabelTarget, progress: Progress) -> list[WorkItem]:
@@ -143,6 +156,14 @@ def _nothing(pool: Pool, choice: Choice) -> str:
         return (
             f"nothing is left to label: all hits that the settings have among their first {pool.depth} are judged. "
             "Look deeper with --depth, or add settings or queries."
+        )
+    contenders = pool.contest.contenders
+    if len(contenders) > 1 and pool.rank_alike():
+        far = f"in their first {pool.metric.k}" if pool.metric.k else "all the way down"
+        return (
+            f"the {len(contenders)} settings rank the same hits in the same order {far}, for every query: no label "
+            f"can tell them apart by {pool.metric}. Pool one alone, for the range of its score: ragtrial pool "
+            f"{contenders[0].report.folder}:{contenders[0].setting.name}"
         )
     return (
         f"no label could change {pool.metric}: of what is unjudged ({choice.unjudged:,} in all) nothing can weigh by "

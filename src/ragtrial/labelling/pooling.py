@@ -19,7 +19,7 @@ from ragtrial.grading import Scores
 from ragtrial.judgments import Bools
 from ragtrial.labelling.stakes import Stakes, chances, levels_of, most_left
 from ragtrial.metrics import Metric, parse_metric
-from ragtrial.rankings import PADDING, Counts
+from ragtrial.rankings import PADDING, Codes, Counts
 
 _LEAST = 1e-12
 """A label that narrows a range by less narrows nothing but rounding."""
@@ -103,6 +103,12 @@ class Pool:
             rows, columns = np.nonzero(codes != PADDING)
             keys.append(rows * self._width + codes[rows, columns])
         return np.unique(np.concatenate(keys))
+
+    def rank_alike(self) -> bool:
+        """Whether all settings have the same hits at the same ranks, as far down as the metric looks."""
+        first, *others = (self.lists.codes(place)[:, : self.metric.k] for place in range(len(self.contest.contenders)))
+        most = max(one.shape[1] for one in (first, *others))
+        return all(np.array_equal(_as_wide(first, most), _as_wide(other, most)) for other in others)
 
     @cached_property
     def _width(self) -> int:
@@ -271,6 +277,11 @@ def _alone(hits: JointHits) -> JointHits:
     """The hits of one ranking beside an empty one: the difference is its score."""
     nowhere = np.full(len(hits.rows), NOWHERE, dtype=np.int64)
     return replace(hits, first=nowhere, lengths=np.array([np.zeros_like(hits.lengths[1]), hits.lengths[1]]))
+
+
+def _as_wide(codes: Codes, columns: int) -> Codes:
+    """Rankings with so many columns, the further ones empty."""
+    return np.pad(codes, ((0, 0), (0, columns - codes.shape[1])), constant_values=PADDING)
 
 
 def _means(scores: Scores) -> Scores:

@@ -50,7 +50,7 @@ from ragtrial.tokenizers import Tokenizer
 
 _OF_LABELS = {
     "no-relevant", "same-label", "label-moved", "text-changed", "quote-twice", "passage-twice", "no-passage",
-    "empty-passage", "overlay", "limit", "index-loss", "budget-not-full", "skipped",
+    "empty-passage", "overlay", "overlay-missing", "limit", "index-loss", "budget-not-full", "skipped",
 }  # fmt: skip
 """Warnings that speak of labels, or of metrics: those of the parent say nothing of new ones."""
 

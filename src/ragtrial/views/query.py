@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ragtrial.drilldown import FilledPrompt, FoundText, QueryRanking
 from ragtrial.report import Report
 from ragtrial.report_parts import JudgmentPart, PassagePart
+from ragtrial.views.plain import plain
 
 
 def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], width: int) -> str:
@@ -29,14 +30,13 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
         found = {hit.doc for hit in ranking.hits}
         missed = [one for one in query.relevant_docs if one.relevance > 0 and one.doc not in found]
         lines += [f"  not found: grade {one.relevance}  {one.doc}" for one in missed]
-    return "\n".join(lines)
+    return _harmless("\n".join(lines))
 
 
 def found_text(setting: str, hits: Sequence[FoundText], width: int) -> str:
     """The hits of a search that nobody judged."""
-    return "\n".join(
-        [f"{setting}:", *(hit_text(hit, width) for hit in hits)] if hits else [f"{setting}: nothing found"]
-    )
+    lines = [f"{setting}:", *(hit_text(hit, width) for hit in hits)] if hits else [f"{setting}: nothing found"]
+    return _harmless("\n".join(lines))
 
 
 def answer_text(hit: FoundText, width: int) -> str:
@@ -46,7 +46,7 @@ def answer_text(hit: FoundText, width: int) -> str:
     text = "".join(mark if mark.isprintable() or mark == "\n" else " " for mark in (hit.text or "").expandtabs())
     for line in text.strip().splitlines():
         lines += textwrap.wrap(line, max(40, width - 4), initial_indent="    ", subsequent_indent="    ") or [""]
-    return "\n".join(lines)
+    return _harmless("\n".join(lines))
 
 
 def prompt_text(prompt: FilledPrompt) -> str:
@@ -54,7 +54,7 @@ def prompt_text(prompt: FilledPrompt) -> str:
     length = f"{len(prompt.prompt):,} characters"
     if prompt.tokens is not None:
         length += f", {prompt.tokens:,} tokens of {prompt.tokenizer}"
-    return f"{prompt.prompt}\n\n({prompt.setting}, query {prompt.query}: {length})"
+    return _harmless(f"{prompt.prompt}\n\n({prompt.setting}, query {prompt.query}: {length})")
 
 
 def hit_text(hit: FoundText, width: int) -> str:
@@ -84,3 +84,8 @@ def _pages_text(hit: FoundText) -> str:
         return ""
     first, last = hit.pages
     return f"  p. {first}" if first == last else f"  pp. {first}-{last}"
+
+
+def _harmless(text: str) -> str:
+    """``text`` without characters that would steer the terminal."""
+    return plain(text.replace("\r\n", "\n").replace("\r", "\N{REPLACEMENT CHARACTER}"))

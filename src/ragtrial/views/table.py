@@ -8,6 +8,7 @@ from ragtrial.errors import ReportError, did_you_mean
 from ragtrial.metrics import parse_metric
 from ragtrial.report import Report
 from ragtrial.report_parts import MeanPart, SettingPart
+from ragtrial.views.plain import plain
 
 _USUAL = ("ndcg", "recall", "precision", "hit_rate", "rr", "ap", "rbo", "rbp", "judged")
 _USUAL_OF_SPANS = ("ndcg", "recall", "span_recall", "span_precision", "span_iou", "hit_rate", "rr", "precision", "ap")
@@ -175,7 +176,7 @@ def lowest_queries(report: Report, setting: SettingPart, width: int, most: int =
     longest = max((len(name) for _, name in lowest), default=0)
     for value, name in lowest:
         line = f"  {name.ljust(longest)}  {value:.4f}  {' '.join(texts[name].split())}".rstrip()
-        lines.append(line if len(line) <= width else line[: width - 3] + "...")
+        lines.append(plain(line if len(line) <= width else line[: width - 3] + "..."))
     return "\n".join(lines)
 
 
