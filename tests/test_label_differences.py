@@ -11,7 +11,7 @@ from ragtrial.config import load_config
 from ragtrial.labelling.answers import AnswerSheet
 from ragtrial.labelling.changes import Grade
 from ragtrial.labelling.write_back import LabelsConflictError, differences
-from small_experiment import LABELS, small_experiment
+from small_experiment import small_experiment
 
 
 def label(doc: str, relevance: int = 1, **more: object) -> dict[str, object]:
@@ -48,7 +48,7 @@ def test_what_somebody_else_did_is_what_was_added_changed_and_removed(
 
 def test_a_search_whose_query_somebody_else_judged_meanwhile_says_so_and_what_to_do(tmp_path: Path) -> None:
     small_experiment(tmp_path)
-    query = LABELS["queries"][0]  # type: ignore[index]
+    query = json.loads((tmp_path / "prompt_queries.json").read_text(encoding="utf-8"))["queries"][0]
     sheet = AnswerSheet(load_config(tmp_path / "experiment.yaml"), query["text"])
     file = tmp_path / "prompt_queries.json"
     labels = json.loads(file.read_text(encoding="utf-8"))

@@ -103,3 +103,38 @@ def test_what_somebody_else_took_back_before_the_next_save_is_written(session: S
     with Session(tmp_path / "worklist.json") as again:
         assert _save(again, {}) == ["1 answer saved."]
         assert (judgments(tmp_path, "q1"), again.overtaken) == ({"returns.md": 2, "warranty.md": 3}, frozenset())
+    (tmp_path / "prompt_queries.json").write_text(before, encoding="utf-8")
+    somebody_else_judges(tmp_path, "warranty.md", 1)
+    with Session(tmp_path / "worklist.json") as once_more:
+        assert (once_more.overtaken, once_more.unsaved) == (frozenset(), 0)
+
+
+def test_an_answer_waits_again_when_the_label_that_it_was_left_to_is_gone(session: Session, tmp_path: Path) -> None:
+    session.grade(3)
+    session.save()
+    session.close()
+    labels = json.loads((tmp_path / "prompt_queries.json").read_text(encoding="utf-8"))
+    labels["queries"][0]["relevant_docs"] = []
+    (tmp_path / "prompt_queries.json").write_text(json.dumps(labels), encoding="utf-8")
+    with Session(tmp_path / "worklist.json") as again:
+        assert again.unsaved == 1
+        assert _save(again, {}) == ["1 answer saved."]
+        assert (again.unsaved, judgments(tmp_path, "q1")) == (0, {"returns.md": 3})
+
+
+def test_what_one_wrote_before_a_kill_is_not_taken_for_somebody_elses_after_a_conflict(
+    session: Session, tmp_path: Path
+) -> None:
+    session.skip()
+    session.grade(3)
+    session.save()
+    session.close()
+    *kept, last = session.journal.read_bytes().splitlines(keepends=True)
+    assert json.loads(last)["did"] == "write"
+    session.journal.write_bytes(b"".join(kept))
+    with Session(tmp_path / "worklist.json") as again:
+        somebody_else_judges(tmp_path, "shipping.txt", 0)
+        with pytest.raises(LabelsConflictError):
+            again.save()
+        again.save()
+        assert (again.unsaved, again.overtaken, again.answers.written) == (0, frozenset(), frozenset({1}))
