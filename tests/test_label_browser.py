@@ -93,7 +93,7 @@ def test_from_the_first_question_to_the_written_file_by_keyboard_alone(seen: See
     seen.answer("0", "6 of 6 · 4 graded")
     seen.answer("1", "6 of 6 · 5 graded")
     expect(seen.page.locator("#done-title")).to_be_focused()
-    seen.show("Every answer is kept; 3 not in prompt_queries.json yet.")
+    seen.show("Every answer is kept; 5 not in prompt_queries.json yet.")
     seen.press("f")
     expect(seen.page.locator("#ended-title")).to_be_focused()
     seen.show("5 of 6 graded, 1 left out")
@@ -115,7 +115,7 @@ def test_a_mouse_is_enough(seen: Seen, tmp_path: Path) -> None:
     page.get_by_role("button", name="Grade 1").click()
     expect(page.locator("#place")).to_contain_text("3 of 6")
     page.get_by_role("button", name="Save to labels").click()
-    seen.show("1 judgment written into prompt_queries.json.")
+    seen.show("1 answer saved.")
     expect(page.get_by_role("button", name="Undo").first).to_be_disabled()
     assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 1}
     page.get_by_role("button", name="Finish").click()
@@ -259,8 +259,36 @@ def test_labels_that_became_invalid_are_told_on_the_page(browser: Browser, page:
         expect(seen.page.get_by_role("alert")).to_contain_text("1 answer is kept here, and nothing was written")
         (tmp_path / "prompt_queries.json").write_text(json.dumps(LABELS))
         seen.press("s")
-        seen.show("1 judgment written into prompt_queries.json.")
+        seen.show("1 answer saved.")
         expect(seen.page.get_by_role("alert")).to_be_hidden()
+
+
+def test_a_text_that_is_judged_already_waits_for_a_save_like_any_other(seen: Seen, tmp_path: Path) -> None:
+    save = seen.page.get_by_role("button", name="Save to labels")
+    expect(save).to_be_disabled()
+    seen.answer("0", "2 of 6")
+    seen.show("Every answer is kept; 1 not in prompt_queries.json yet.")
+    expect(save).to_be_enabled()
+    save.click()
+    seen.show("1 answer saved. Every answer is kept.")
+    expect(save).to_be_disabled()
+    assert judgments(tmp_path, "q1") == {"returns.md": 2}
+
+
+def test_after_a_conflict_about_the_same_text_s_saves_again(browser: Browser, page: LabelPage, tmp_path: Path) -> None:
+    with opened(browser, page, said=True) as seen:
+        seen.answer(" ", "2 of 6")
+        seen.answer("3", "3 of 6")
+        labels = json.loads((tmp_path / "prompt_queries.json").read_text())
+        labels["queries"][0]["relevant_docs"].append({"doc": "warranty.md", "relevance": 0})
+        (tmp_path / "prompt_queries.json").write_text(json.dumps(labels))
+        seen.press("s")
+        expect(seen.page.get_by_role("alert")).to_contain_text("1 answer is kept here, and nothing was written; save")
+        expect(seen.page.get_by_role("button", name="Save to labels")).to_be_enabled()
+        seen.press("s")
+        seen.show("1 answer saved. 1 was judged by somebody else meanwhile; theirs stays. Every answer is kept.")
+        expect(seen.page.get_by_role("alert")).to_be_hidden()
+        assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 0}
 
 
 def test_everything_has_a_name_for_those_who_hear_it(seen: Seen) -> None:

@@ -184,7 +184,7 @@ def test_the_page_ends_by_its_button_and_tells_what_was_written(tmp_path: Path) 
     assert process.returncode == 0
     assert json.loads(out) == {
         "exit_code": 0, "labels": str(tmp_path / "prompt_queries.json"), "items": 6, "graded": 1, "left_out": 1,
-        "written": 1, "agreement": {"n": 0, "alike": 0, "kappa": None, "is_weighted": False},
+        "written": 1, "judged_meanwhile": 0, "agreement": {"n": 0, "alike": 0, "kappa": None, "is_weighted": False},
         "next": "ragtrial rescore latest --labels prompt_queries.json",
     }  # fmt: skip
     assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 2}

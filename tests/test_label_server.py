@@ -179,7 +179,7 @@ def test_answers_come_into_the_labels_and_the_end_says_how_it_went(page: LabelPa
     state = ask(page, "undo", "POST", {"revision": state["revision"]}).json["state"]
     state = ask(page, "grade", "POST", {"revision": state["revision"], "grade": 2}).json["state"]
     saved = ask(page, "save", "POST", {"revision": state["revision"]}).json
-    assert saved["lines"] == ["1 judgment written into prompt_queries.json."]
+    assert saved["lines"] == ["1 answer saved."]
     assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 2}
     ended = ask(page, "finish", "POST", {"revision": saved["state"]["revision"]}).json
     assert ended["lines"] == [

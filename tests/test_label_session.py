@@ -55,11 +55,7 @@ class Model:
             self.passage = None
 
     def unsaved(self) -> bool:
-        return any(
-            grade is not None and place not in JUDGED
-            for place, (grade, _) in enumerate(self.done)
-            if place >= self.fixed
-        )
+        return any(grade is not None for place, (grade, _) in enumerate(self.done) if place >= self.fixed)
 
 
 WORDS = ["Returns", "Warranty", "Parcels", "days", "covered"]
@@ -130,7 +126,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 def test_what_the_labels_judge_already_is_not_written_but_compared(session: Session, tmp_path: Path) -> None:
     for grade in (2, 0, 1, 0, 3, 0):
         session.grade(grade)
-    assert session.unsaved == 4
+    assert session.unsaved == 6
     done = session.save()
     assert [(one.action, one.after["doc"], one.after["relevance"]) for one in done] == [
         ("add", "warranty.md", 0), ("add", "shipping.txt", 1), ("add", "returns.md", 0), ("add", "shipping.txt", 0),
@@ -179,7 +175,7 @@ def test_edits_of_other_queries_made_meanwhile_are_kept(session: Session, tmp_pa
     assert judgments(tmp_path, "q2") == {"warranty.md": 1, "returns.md": 2}
     session.skip()
     session.grade(0)  # returns.md for q2: judged by somebody else since
-    assert (session.unsaved, session.agreement().n, session.agreement().alike) == (0, 1, 0)
+    assert (session.unsaved, session.agreement().n, session.agreement().alike) == (1, 1, 0)
 
 
 def test_a_conflict_is_shown_and_saving_again_adds_what_nobody_judged(session: Session, tmp_path: Path) -> None:
@@ -191,15 +187,19 @@ def test_a_conflict_is_shown_and_saving_again_adds_what_nobody_judged(session: S
     (tmp_path / "prompt_queries.json").write_text(json.dumps(other))
     with pytest.raises(LabelsConflictError) as error:
         session.save()
-    assert "query 'q1' was" in str(error.value)
-    assert str(error.value).splitlines()[-1] == (
+    file = tmp_path / "prompt_queries.json"
+    assert str(error.value).splitlines() == [
+        f'{file}: query \'q1\', meanwhile: added {{"doc": "warranty.md", "relevance": 0}}. '
+        'Yours: {"doc": "warranty.md", "relevance": 3}; {"doc": "shipping.txt", "relevance": 1}.',
+        f"{file}: was changed by somebody else since it was read; nothing was written.",
         f"{session.journal}: 2 answers are kept here, and nothing was written; save again, or run the same command "
-        "again."
-    )
+        "again.",
+    ]
     assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 0}
     session.save()
     assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 0, "shipping.txt": 1}
-    assert (session.agreement().n, session.agreement().alike) == (1, 0)
+    assert session.overtaken == frozenset({1})
+    assert session.agreement().n == 0
 
 
 def test_labels_that_became_invalid_are_not_written_to_and_the_answers_are_kept(

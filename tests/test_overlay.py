@@ -141,8 +141,13 @@ def test_what_somebody_else_judged_meanwhile_is_merged_or_shown(tmp_path: Path) 
     file.write_text("q1\td1\t1\nq2\td1\t1\n")
     write_overlay(file, base, [Grade("q1", "d2", 1)], "ada")
     assert file.read_text() == "q1\td1\t1\nq2\td1\t1\nq1\td2\t1\n"
-    with pytest.raises(LabelsConflictError, match=r"'q1' had the grades {'d1': 1}, it has {'d1': 1, 'd2': 1} now"):
+    with pytest.raises(LabelsConflictError) as error:
         write_overlay(file, base, [Grade("q1", "d2", 3)], "eve")
+    assert str(error.value).splitlines() == [
+        f"{file}: query 'q1', meanwhile: added {json.dumps({'doc': 'd2', 'relevance': 1})}. "
+        f"Yours: {json.dumps({'doc': 'd2', 'relevance': 3})}.",
+        f"{file}: was changed by somebody else since it was read; nothing was written.",
+    ]
     assert file.read_text() == "q1\td1\t1\nq2\td1\t1\nq1\td2\t1\n"
 
 

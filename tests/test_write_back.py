@@ -262,37 +262,67 @@ def test_an_edit_of_the_same_judgments_is_shown_and_not_overwritten(file: Path) 
     file.write_text(theirs, encoding="utf-8")
     with pytest.raises(LabelsConflictError) as error:
         written(file, Grade("7", "old.md", 0), Grade("q2", "a.md", 1), base=base)
-    told = str(error.value).splitlines()
-    assert len(told) == 2
-    assert told[0].startswith(f"{file}: query '7' was ")
-    assert '{"doc": "old.md"}' in told[0]
-    assert '{"doc": "old.md", "relevance": 2}' in told[0]
-    assert told[0].endswith('the change is {"doc": "old.md", "relevance": 0}.')
-    assert told[1].endswith("nothing was written. Look at what is there now, and label these queries again.")
+    assert str(error.value).splitlines() == [
+        f'{file}: query \'7\', meanwhile: changed {{"doc": "old.md"}} to {{"doc": "old.md", "relevance": 2}}. '
+        'Yours: {"doc": "old.md", "relevance": 0}.',
+        f"{file}: was changed by somebody else since it was read; nothing was written.",
+    ]
     assert file.read_text(encoding="utf-8") == theirs
     assert not history_file(file).exists()
 
 
 @pytest.mark.parametrize(
-    "theirs",
+    ("theirs", "told"),
     [
-        LABELS.replace("How long can I", "Since when may I"),
-        LABELS.replace('"id": 7', '"id": 8'),
+        (
+            LABELS.replace("How long can I", "Since when may I"),
+            "changed its text from 'How long can I send something back?' to 'Since when may I send something back?'",
+        ),
+        (LABELS.replace('"id": 7', '"id": 8'), "removed the query"),
     ],
 )
-def test_a_query_that_was_asked_otherwise_or_taken_out_meanwhile_is_a_conflict(file: Path, theirs: str) -> None:
+def test_a_query_that_was_asked_otherwise_or_taken_out_meanwhile_is_a_conflict(
+    file: Path, theirs: str, told: str
+) -> None:
     base = read_labels_text(file)
     file.write_text(theirs, encoding="utf-8")
-    with pytest.raises(LabelsConflictError):
-        written(file, Grade("7", "old.md", 0), base=base)
+    with pytest.raises(LabelsConflictError) as error:
+        written(file, Grade("7", "old.md", None), base=base)
+    assert str(error.value).splitlines()[0] == (
+        f'{file}: query \'7\', meanwhile: {told}. Yours: {{"doc": "old.md"}} taken back.'
+    )
     assert file.read_text(encoding="utf-8") == theirs
 
 
 def test_a_new_query_whose_id_somebody_else_took_meanwhile_is_a_conflict(file: Path) -> None:
     base = read_labels_text(file)
     written(file, NewQuery("q3", "Mine?"))
-    with pytest.raises(LabelsConflictError, match=r"query 'q3' was not there, it is .*Mine\?.* now"):
+    with pytest.raises(LabelsConflictError) as error:
         written(file, NewQuery("q3", "Yours?"), base=base)
+    assert str(error.value).splitlines()[0] == (
+        f"{file}: query 'q3', meanwhile: added the query, 'Mine?'. Yours: a new query, 'Yours?'."
+    )
+
+
+def test_a_conflict_over_many_labels_stays_short_and_leaves_out_what_is_the_same(file: Path) -> None:
+    base = read_labels_text(file)
+    written(file, *(Grade("7", f"theirs{n}.md", 1) for n in range(300)))
+    with pytest.raises(LabelsConflictError) as error:
+        written(file, *(Grade("7", f"mine{n}.md", 1) for n in range(7)), base=base)
+    theirs = "; ".join(f'added {{"doc": "theirs{n}.md", "relevance": 1}}' for n in range(5))
+    ours = "; ".join(f'{{"doc": "mine{n}.md", "relevance": 1}}' for n in range(5))
+    assert str(error.value).splitlines()[0] == (
+        f"{file}: query '7', meanwhile: {theirs}; and 295 more. Yours: {ours}; and 2 more."
+    )
+
+
+def test_labels_in_another_order_are_a_conflict_that_says_so(file: Path) -> None:
+    written(file, Grade("q2", "a", 1), Grade("q2", "b", 1))
+    base = read_labels_text(file)
+    written(file, Grade("q2", "a", None))
+    written(file, Grade("q2", "a", 1))
+    with pytest.raises(LabelsConflictError, match=r"query 'q2', meanwhile: put its labels into another order\."):
+        written(file, Grade("q2", "c", 1), base=base)
 
 
 @pytest.mark.parametrize(

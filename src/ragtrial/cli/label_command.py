@@ -97,10 +97,12 @@ def _has_screen() -> bool:
 
 def _stopped(session: Session) -> Stopped:
     answers, unsaved = session.answers, session.unsaved
-    kept = f"{unsaved:,} answer{' is' if unsaved == 1 else 's are'}"
+    kept = (
+        f"{unsaved:,} answer{' is' if unsaved == 1 else 's are'} kept in {session.journal}, and not in the labels yet"
+    )
     return Stopped(
         f"stopped at {len(answers.given) + len(answers.skipped):,} of {answers.total:,}. "
-        f"{kept} kept in {session.journal}, and not in the labels yet; run the same command again to go on."
+        f"{kept if unsaved else 'Every answer is saved'}; run the same command again to go on."
     )
 
 
@@ -122,6 +124,7 @@ def _end(terminal: Terminal, session: Session) -> int:
             "graded": len(answers.given),
             "left_out": len(answers.skipped),
             "written": len(answers.written),
+            "judged_meanwhile": len(session.overtaken),
             "agreement": {"n": alike.n, "alike": alike.alike, "kappa": alike.kappa, "is_weighted": alike.is_weighted},
             "next": next_command(session),
         }

@@ -31,8 +31,9 @@ class Answers:
     """What is answered of ``total`` items, which are asked in their order, those left out not again.
 
     ``passage`` is of the current item, which has no grade yet. ``trail`` are the items that can be taken back, the
-    last one first to go: none that was saved. ``sent`` were given to the labels, ``written`` are in them for certain.
-    ``revision`` counts what was done.
+    last one first to go: none that was saved. ``sent`` were given to the labels, ``written`` are in them for certain;
+    ``saved`` are these and those that a save left to what was judged already. ``overtaken`` were judged by somebody
+    else between the answer and its save. ``revision`` counts what was done.
     """
 
     total: int
@@ -42,6 +43,8 @@ class Answers:
     trail: tuple[int, ...] = ()
     sent: frozenset[int] = frozenset()
     written: frozenset[int] = frozenset()
+    saved: frozenset[int] = frozenset()
+    overtaken: frozenset[int] = frozenset()
     revision: int = 0
 
     @property
@@ -99,12 +102,24 @@ def _sent(answers: Answers, event: Mapping[str, Any]) -> Answers:
 
 
 def _written(answers: Answers, event: Mapping[str, Any]) -> Answers:
-    return replace(answers, written=answers.written | _items(answers, event), trail=())
+    return replace(_saved(answers, event), written=answers.written | _items(answers, event))
+
+
+def _saved(answers: Answers, event: Mapping[str, Any]) -> Answers:
+    return replace(answers, saved=answers.saved | _items(answers, event), trail=())
+
+
+def _refused(answers: Answers, event: Mapping[str, Any]) -> Answers:
+    return replace(answers, sent=answers.sent - _items(answers, event))
+
+
+def _overtaken(answers: Answers, event: Mapping[str, Any]) -> Answers:
+    return replace(answers, overtaken=answers.overtaken | _items(answers, event))
 
 
 _DONE = {
     "grade": _graded, "skip": _skipped, "quote": _quoted, "undo": _undone, "ask-again": _asked_again, "send": _sent,
-    "write": _written,
+    "write": _written, "save": _saved, "refuse": _refused, "overtake": _overtaken,
 }  # fmt: skip
 
 

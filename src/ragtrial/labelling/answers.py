@@ -21,7 +21,7 @@ from ragtrial.ground import ground_of
 from ragtrial.labelling.changes import Change, Grade, NewQuery
 from ragtrial.labelling.label_edits import Done
 from ragtrial.labelling.overlay import read_overlay, write_overlay
-from ragtrial.labelling.write_back import read_labels_text, write_back
+from ragtrial.labelling.write_back import LabelsConflictError, read_labels_text, write_back
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import PromptQueries, Query
 
@@ -138,6 +138,13 @@ class AnswerSheet:
 
     def write(self, changes: Sequence[Change], who: str, progress: Progress | None = None) -> Added:
         """Write ``changes`` into the labels, or the overlay, if they fit the documents. Raises LabelsError."""
+        try:
+            return self._written(changes, who, progress)
+        except LabelsConflictError as error:
+            again = Fault(error.faults[-1].file, message="Look at what is there now, and label these queries again.")
+            raise LabelsConflictError(*error.faults, again) from error
+
+    def _written(self, changes: Sequence[Change], who: str, progress: Progress | None) -> Added:
         name = next(change.id if isinstance(change, NewQuery) else change.query for change in changes)
         if self._base is None:
             grades = [change for change in changes if isinstance(change, Grade)]

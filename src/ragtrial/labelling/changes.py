@@ -27,8 +27,7 @@ class Grade:
 
     def speaks_of(self, label: Mapping[str, Any]) -> bool:
         """Whether it is the grade of the label ``label``, as a file has it."""
-        place = (self.quote, self.start, self.end)
-        return str(label.get("doc")) == self.doc and tuple(label.get(key) for key in _PLACE) == place
+        return place_of(label) == (self.doc, self.quote, self.start, self.end)
 
     def as_label(self) -> dict[str, Any]:
         """The label as a file has it, its keys in the order in which they are described."""
@@ -46,6 +45,11 @@ class NewQuery:
 
 
 Change = Grade | NewQuery
+
+
+def place_of(label: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What of the documents a label judges: two of the same place are the same judgment, whatever their grades."""
+    return str(label.get("doc")), *(label.get(key) for key in _PLACE)
 
 
 def query_of(change: Change) -> str:

@@ -19,12 +19,22 @@ def ending_lines(session: Session) -> list[str]:
         + (f", {left:,} to go: the same command goes on" if left else ""),
         f"{_near(session.file)}: {len(answers.written):,} judgment{'' if len(answers.written) == 1 else 's'} written",
     ]
+    lines += overtaken_lines(len(session.overtaken))
     alike = session.agreement()
     if alike.n:
         lines.append(f"agreement: {alike.sentence}")
     if answers.written:
         lines.append(f"next: {next_command(session)}")
     return lines
+
+
+def overtaken_lines(count: int) -> list[str]:
+    """What became of ``count`` answers that somebody else's judgments came before; empty if there are none."""
+    return (
+        [f"{count:,} {'was' if count == 1 else 'were'} judged by somebody else meanwhile; theirs stays"]
+        if count
+        else []
+    )
 
 
 def next_command(session: Session) -> str:

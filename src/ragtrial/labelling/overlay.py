@@ -12,7 +12,7 @@ from ragtrial.errors import Fault, LabelsError, RunError
 from ragtrial.labelling.changes import Grade
 from ragtrial.labelling.history import note
 from ragtrial.labelling.label_edits import Done
-from ragtrial.labelling.write_back import LabelsConflictError
+from ragtrial.labelling.write_back import MEANWHILE, LabelsConflictError, differences, told
 from ragtrial.records import MOST_GRADE
 from ragtrial.storage.atomic import write_bytes
 from ragtrial.storage.presence import only_writer
@@ -91,16 +91,13 @@ def _refuse(file: Path, grades: Sequence[Grade]) -> None:
 def _refuse_conflicts(file: Path, base: Judged, now: Judged, grades: Sequence[Grade]) -> None:
     faults = []
     for query in dict.fromkeys(one.query for one in grades):
-        was, stands = ({doc: grade for (name, doc), grade in judged.items() if name == query} for judged in (base, now))
-        if was != stands:
-            ours = {one.doc: one.relevance for one in grades if one.query == query}
-            message = (
-                f"query {query!r} had the grades {was}, it has {stands} now, and the change is {ours}. Somebody else "
-                "has changed it since it was read; nothing was written."
-            )
-            faults.append(Fault(str(file), message=message))
+        was, stands = ([{"doc": doc, "relevance": grade} for (name, doc), grade in judged.items() if name == query]
+                       for judged in (base, now))  # fmt: skip
+        if theirs := differences(was, stands):
+            ours = [one for one in grades if one.query == query]
+            faults.append(Fault(str(file), message=told(query, theirs, ours)))
     if faults:
-        raise LabelsConflictError(*faults)
+        raise LabelsConflictError(*faults, Fault(str(file), message=MEANWHILE))
 
 
 def _text(file: Path) -> str:

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from ragtrial.errors import Fault, InputError, RagtrialError
-from ragtrial.labelling.ending import ending_lines
+from ragtrial.labelling.ending import ending_lines, overtaken_lines
 from ragtrial.labelling.session import Session
 
 logger = logging.getLogger(__name__)
@@ -186,8 +186,10 @@ def _undo(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _save(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
-    done = session.save()
-    return [f"{len(done):,} judgment{'' if len(done) == 1 else 's'} written into {session.file.name}."]
+    before, count = session.answers.saved, session.unsaved
+    session.save()
+    overtaken = overtaken_lines(len(session.overtaken - before))
+    return [f"{count:,} answer{'' if count == 1 else 's'} saved.", *(f"{line}." for line in overtaken)]
 
 
 def _finish(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:

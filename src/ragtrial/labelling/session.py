@@ -112,12 +112,19 @@ class Session:
 
     @property
     def unsaved(self) -> int:
-        """How many answers are to be written into the labels yet."""
-        return len(self._unsaved())
+        """How many answers wait for a save, whether the labels judge their items already or not."""
+        waiting = self.answers.given.keys() - self.answers.saved
+        return len(waiting | {*self._unwritten()})
+
+    @property
+    def overtaken(self) -> frozenset[int]:
+        """The items that somebody else judged between the answer and its save, which left that judgment as it is."""
+        answers = self.answers
+        return answers.overtaken & answers.given.keys() & self._earlier.keys() - answers.written
 
     @property
     def is_finished(self) -> bool:
-        """Whether all is answered or left out, and written."""
+        """Whether all is answered or left out, and saved."""
         return self.answers.current is None and not self.unsaved
 
     def grade(self, grade: int) -> None:
@@ -173,7 +180,8 @@ class Session:
     def save(self) -> list[Done]:
         """Write what is not written yet into the labels; what that changed there.
 
-        Items that are judged already stay as they are, and say how alike the judgments are.
+        Items that are judged already stay as they are, and say how alike the judgments are; their answers count as
+        saved with the others.
 
         Raises LabelsConflictError where the same queries were judged otherwise meanwhile: that is read then, and
         saving again adds what is not judged by it. Raises LabelsError where the labels have become invalid, RunError
@@ -182,20 +190,22 @@ class Session:
         """
         done: list[Done] = []
         by_whom: dict[str, list[int]] = {}
-        for item in self._unsaved():
+        for item in self._unwritten():
             by_whom.setdefault(self.answers.given[item].who, []).append(item)
         for who, items in by_whom.items():
-            self._do("send", items=items)
-            done += self._with_kept(partial(self._written, [self._change(item) for item in items], who))
+            done += self._with_kept(partial(self._written, items, who))
             self._do("write", items=items)
+        if judged_already := sorted(self.answers.given.keys() - self.answers.saved):
+            self._do("save", items=judged_already)
         if by_whom:
             self._earlier = self._labels.earlier(self._own())
         return done
 
     def agreement(self) -> Agreement:
-        """How alike the answers are to the labels, over the items that these judge already."""
+        """How alike the answers are to the labels, over the items that these judged before they were asked."""
+        apart = self.answers.written | self.overtaken
         pairs = [(answer.grade, self._earlier[item]) for item, answer in sorted(self.answers.given.items())
-                 if item in self._earlier and item not in self.answers.written]  # fmt: skip
+                 if item in self._earlier and item not in apart]  # fmt: skip
         return agreement(pairs)
 
     def _current(self) -> int:
@@ -215,7 +225,7 @@ class Session:
                 raise InputError(*(Fault(str(self.journal), number, 0, one.message) for one in error.faults)) from None
         return answers
 
-    def _unsaved(self) -> list[int]:
+    def _unwritten(self) -> list[int]:
         return [item for item in sorted(self.answers.given) if item not in self.answers.written
                 and item not in self._earlier]  # fmt: skip
 
@@ -227,12 +237,17 @@ class Session:
         passage = answer.passage or Passage("")
         return judged(self.worklist.form, row.query, _as_found(row), answer.grade, passage.text or None, passage.at)
 
-    def _written(self, changes: list[Grade], who: str) -> list[Done]:
+    def _written(self, items: list[int], who: str) -> list[Done]:
+        new = [item for item in items if item not in self.answers.sent]
+        self._do("send", items=items)
         try:
-            return self._labels.write(changes, who)
+            return self._labels.write([self._change(item) for item in items], who)
         except LabelsConflictError:
+            self._do("refuse", items=new)
             self._labels.read()
             self._earlier = self._labels.earlier(self._own())
+            if overtaken := [item for item in items if item in self._earlier]:
+                self._do("overtake", items=overtaken)
             raise
 
     def _with_kept(self, attempt: Callable[[], T]) -> T:
@@ -240,7 +255,7 @@ class Session:
         try:
             return attempt()
         except LabelsError as error:
-            kept = len(self.answers.given.keys() - self.answers.written)
+            kept = len(self.answers.given.keys() - self.answers.saved)
             if not kept:
                 raise
             way = "save again" if isinstance(error, LabelsConflictError) else "mend the labels, and save again"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ragtrial.dataset.labels import labels_file, prompt_queries
+from ragtrial.dataset.passages import short
 from ragtrial.dataset.texts import decoded, read_bytes
 from ragtrial.errors import Fault, LabelsError, RunError
-from ragtrial.labelling.changes import Change, NewQuery, query_of
+from ragtrial.labelling.changes import Change, NewQuery, place_of, query_of
 from ragtrial.labelling.history import note
 from ragtrial.labelling.label_edits import EMPTY, Done, edited
 from ragtrial.records import PromptQueries
@@ -20,6 +21,10 @@ from ragtrial.storage.atomic import write_bytes
 from ragtrial.storage.presence import only_writer
 
 _MARK = "\ufeff"
+_MOST_SHOWN = 5
+_MOST_TEXT = 60
+
+MEANWHILE = "was changed by somebody else since it was read; nothing was written."
 
 
 class LabelsConflictError(LabelsError):
@@ -109,13 +114,9 @@ def _refuse_conflicts(base: LabelsText, now: LabelsText, changes: Sequence[Chang
         if was == stands:
             continue
         ours = [change for change in changes if query_of(change) == query]
-        faults.append(Fault(str(base.file), message=_shown(query, was, stands, ours)))
+        faults.append(Fault(str(base.file), message=told(query, _theirs(was, stands), ours)))
     if faults:
-        raise LabelsConflictError(
-            *faults,
-            Fault(str(base.file), message="was changed by somebody else since it was read; nothing was written. Look "
-                  "at what is there now, and label these queries again."),
-        )  # fmt: skip
+        raise LabelsConflictError(*faults, Fault(str(base.file), message=MEANWHILE))
 
 
 def _rows(labels: LabelsText) -> dict[str, Any]:
@@ -127,15 +128,53 @@ def _rows(labels: LabelsText) -> dict[str, Any]:
     return {str(row["id"]): {key: row.get(key) for key in ("text", "relevant_docs")} for row in rows}
 
 
-def _shown(query: str, was: Any, stands: Any, ours: Sequence[Change]) -> str:
-    changes = "; ".join(
-        f"a new query, {change.text!r}"
-        if isinstance(change, NewQuery)
-        else f"{_json(change.as_label())}{' taken back' if change.relevance is None else ''}"
-        for change in ours
+def differences(was: Sequence[Mapping[str, Any]], stands: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What somebody did to the labels of a query: each that was added, changed or removed; empty if none was."""
+    gone, new = list(was), []
+    for label in stands:
+        if label in gone:
+            gone.remove(label)
+        else:
+            new.append(label)
+    found = []
+    for label in new:
+        before = next((one for one in gone if place_of(one) == place_of(label)), None)
+        if before is None:
+            found.append(f"added {_json(label)}")
+        else:
+            gone.remove(before)
+            found.append(f"changed {_json(before)} to {_json(label)}")
+    return [*found, *(f"removed {_json(label)}" for label in gone)]
+
+
+def told(query: str, theirs: Sequence[str], ours: Sequence[Change]) -> str:
+    """One line that sets what somebody else did to a query, ``theirs``, against the changes that are refused for it."""
+    rest = len(theirs) - _MOST_SHOWN
+    more = [f"and {rest:,} more"] if rest > 0 else []
+    own = "; ".join(map(_own, ours[:_MOST_SHOWN])) + (
+        f"; and {len(ours) - _MOST_SHOWN:,} more" if len(ours) > _MOST_SHOWN else ""
     )
-    return f"query {query!r} was {_json(was)}, it is {_json(stands)} now, and the change is {changes}."
+    return f"query {query!r}, meanwhile: {'; '.join([*theirs[:_MOST_SHOWN], *more])}. Yours: {own}."
 
 
-def _json(value: Any) -> str:
-    return "not there" if value is None else json.dumps(value, ensure_ascii=False)
+def _theirs(was: Any, stands: Any) -> list[str]:
+    if was is None:
+        return [f"added the query, {short(stands['text'], _MOST_TEXT)!r}"]
+    if stands is None:
+        return ["removed the query"]
+    text = [] if was["text"] == stands["text"] else [
+        f"changed its text from {short(was['text'], _MOST_TEXT)!r} to {short(stands['text'], _MOST_TEXT)!r}"
+    ]  # fmt: skip
+    labels = differences(was["relevant_docs"] or (), stands["relevant_docs"] or ())
+    return [*text, *labels] or ["put its labels into another order"]
+
+
+def _own(change: Change) -> str:
+    if isinstance(change, NewQuery):
+        return f"a new query, {short(change.text, _MOST_TEXT)!r}"
+    return f"{_json(change.as_label())}{' taken back' if change.relevance is None else ''}"
+
+
+def _json(label: Mapping[str, Any]) -> str:
+    cut = {key: short(value, _MOST_TEXT) if isinstance(value, str) else value for key, value in label.items()}
+    return json.dumps(cut, ensure_ascii=False)
