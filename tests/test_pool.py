@@ -244,7 +244,7 @@ def test_the_worklist_says_what_was_found_and_nothing_of_who_found_it(kitchen: P
     assert worklist.kind == "prompt_queries"
     assert worklist.labels == str(kitchen / "experiment-report" / "prompt_queries.json")
     assert worklist.config == str(kitchen / "experiment-report" / "config.yaml")
-    assert worklist.report == str(kitchen / "experiment-report")
+    assert worklist.report == str(kitchen / "report")
     assert (worklist.form, worklist.metric, worklist.highest_grade) == ("document", "ndcg@3", 3)
     texts = {query["id"]: query["text"] for query in QUERIES}
     for item in worklist.items:
