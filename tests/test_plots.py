@@ -18,7 +18,7 @@ from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.contest import Contest, contest_of
 from ragtrial.comparison.moves import QueryDifference, QueryDifferences, query_differences
 from ragtrial.errors import PlotError
-from ragtrial.views.plots import NAMES, draw, image
+from ragtrial.views.plots.drawing import NAMES, draw, image
 from ragtrial.views.plots.points import distribution
 from ragtrial.views.plots.style import _COLOURS, BETTER, NEUTRAL, WORSE, styled
 from scored_runs import scored_report

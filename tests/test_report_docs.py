@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial.views.plots import NAMES
+from ragtrial.views.plots.drawing import NAMES
 from small_experiment import CONFIG, small_experiment
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ragtrial.cli.contest_options import contest_options
+from ragtrial.cli.contest_options import AskedContest, contest_options
 from ragtrial.cli.gating import Asked, gate_options
 from ragtrial.cli.terminal import Terminal, common_options
 
@@ -29,22 +29,16 @@ from ragtrial.cli.terminal import Terminal, common_options
 @common_options
 def command(
     terminal: Terminal,
-    reports: tuple[str, ...],
+    compared: AskedContest,
     asked: Asked,
-    results: str,
-    baseline: str | None,
     settings: tuple[str, ...],
-    metric: str | None,
     metrics: str | None,
-    margin: float,
-    confidence: float,
     procedure: str,
     flips: int,
     seed: int,
     query: str | None,
     *,
     all_pairs: bool,
-    common: bool,
     full: bool,
     slices: bool,
     axes: bool,
@@ -59,29 +53,16 @@ def command(
     from ragtrial.cli import gating
     from ragtrial.cli.comparison_output import say_analysis
     from ragtrial.comparison.analysis import Wanted, analyse
-    from ragtrial.comparison.comparing import Aim
-    from ragtrial.comparison.contest import contest_of
-    from ragtrial.comparison.request import checked_procedure
     from ragtrial.views.table import usual_metrics
 
-    if baseline is not None and all_pairs:
+    if compared.baseline is not None and all_pairs:
         raise click.UsageError("--baseline and --all-pairs say two things; give one of them.")
-    flipping = checked_procedure(margin, confidence, flips, seed)
     named = None if metrics in (None, "all") else [name for name in str(metrics).split(",") if name.strip()]
-    contest = contest_of(
-        reports,
-        named,
-        primary=metric,
-        settings=tuple(dict.fromkeys(settings)) or None,
-        baseline=baseline,
-        all_pairs=all_pairs,
-        common=common,
-        directory=results,
-    )
+    contest = compared.contest(named, settings=settings, all_pairs=all_pairs)
     if metrics is None:
         contest = contest.limited_to(usual_metrics(contest.contenders[0].report))
     checks = gating.checks_of_contest(asked, contest, contest.baseline, terminal)
-    aim = Aim(contest.baseline, margin, flipping, procedure)
+    aim = compared.aim(contest, way=procedure, flips=flips, seed=seed)
     wanted = Wanted(slices=slices, axes=axes, costs=costs, queries=queries, query=query, unjudged=unjudged)
     made = analyse(contest, aim, wanted)
     findings = gating.judged_contest(checks, gating.Compared(contest, aim, made))

@@ -2,19 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from ragtrial.comparison.comparing import Aim
+    from ragtrial.comparison.contest import Contest
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+@dataclass(frozen=True)
+class AskedContest:
+    """Which reports, against what, by which metric, and how sure one wants to be, as it was written."""
+
+    reports: tuple[str, ...]
+    results: str
+    baseline: str | None
+    metric: str | None
+    margin: float
+    confidence: float
+    common: bool
+
+    def contest(
+        self,
+        metrics: Sequence[str] | None = None,
+        *,
+        settings: Sequence[str] = (),
+        all_pairs: bool = False,
+        may_be_one: bool = False,
+    ) -> Contest:
+        """What is compared; the rest is of ``contest_of``, and so are the errors. No ``settings`` are all."""
+        from ragtrial.comparison.contest import contest_of
+
+        return contest_of(
+            self.reports,
+            metrics,
+            primary=self.metric,
+            settings=tuple(dict.fromkeys(settings)) or None,
+            baseline=self.baseline,
+            all_pairs=all_pairs,
+            common=self.common,
+            may_be_one=may_be_one,
+            directory=self.results,
+        )
+
+    def aim(self, contest: Contest, *, way: str | None = None, flips: int | None = None, seed: int = 0) -> Aim:
+        """How ``contest`` is compared, by default as always. Raises ComparisonError for a number out of range."""
+        from ragtrial.comparison.comparing import Aim
+        from ragtrial.comparison.procedures import DEFAULT
+        from ragtrial.comparison.request import checked_procedure
+        from ragtrial.comparison.samples import Procedure
+
+        procedure = checked_procedure(self.margin, self.confidence, flips or Procedure().flips, seed)
+        return Aim(contest.baseline, self.margin, procedure, way or DEFAULT)
+
+
 def contest_options(function: F) -> F:
-    """Which reports, against what, by which metric, and how sure one wants to be."""
+    """The options; the command is given them as ``compared``. Stands above ``gate_options`` and ``common_options``."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        compared = AskedContest(**{field.name: kwargs.pop(field.name) for field in fields(AskedContest)})
+        return function(*args, compared=compared, **kwargs)
+
     for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[return-value]  # click has replaced the signature
 
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (

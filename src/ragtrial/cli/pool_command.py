@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ragtrial.cli.contest_options import contest_options
+from ragtrial.cli.contest_options import AskedContest, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
 
 if TYPE_CHECKING:
@@ -33,12 +33,7 @@ if TYPE_CHECKING:
 @common_options
 def command(
     terminal: Terminal,
-    reports: tuple[str, ...],
-    results: str,
-    baseline: str | None,
-    metric: str | None,
-    margin: float,
-    confidence: float,
+    compared: AskedContest,
     settings: tuple[str, ...],
     budget: int,
     depth: int | None,
@@ -48,7 +43,6 @@ def command(
     config: str | None,
     output: str,
     *,
-    common: bool,
     force: bool,
 ) -> int:
     """Write the worklist of those texts whose labels would settle most, for `ragtrial label`.
@@ -56,26 +50,14 @@ def command(
     Pooled from the first hits of all settings of the REPORTs, chosen by how much each label can narrow what unjudged
     hits leave open of the verdict. Blind: no setting, rank or score, in a random order, some judged ones in between.
     """
-    from ragtrial.comparison.comparing import Aim
-    from ragtrial.comparison.contest import contest_of
-    from ragtrial.comparison.request import checked_procedure
-    from ragtrial.comparison.samples import Procedure
     from ragtrial.labelling.pool import PoolOptions, parse_repeats, pool_of
     from ragtrial.labelling.worklist import check_new, write_worklist
     from ragtrial.options import at_home
 
-    repeats, usual = parse_repeats(repeat), Procedure()
+    repeats = parse_repeats(repeat)
     file = at_home(output)
     check_new(file, force=force)
-    contest = contest_of(
-        reports,
-        primary=metric,
-        settings=tuple(dict.fromkeys(settings)) or None,
-        baseline=baseline,
-        common=common,
-        may_be_one=True,
-        directory=results,
-    ).limited_to([])
+    contest = compared.contest(settings=settings, may_be_one=True).limited_to([])
     options = PoolOptions(
         budget=budget,
         depth=depth,
@@ -84,8 +66,7 @@ def command(
         labels=None if labels is None else at_home(labels),
         config=None if config is None else at_home(config),
     )
-    aim = Aim(contest.baseline, margin, checked_procedure(margin, confidence, usual.flips, usual.seed))
-    made = pool_of(contest, aim, options, terminal.progress())
+    made = pool_of(contest, compared.aim(contest), options, terminal.progress())
     write_worklist(made.worklist, file, force=force)
     _tell(terminal, made, output)
     cautions = [*contest.cautions, *made.cautions]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ragtrial.cli.contest_options import contest_options
+from ragtrial.cli.contest_options import AskedContest, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
 
 if TYPE_CHECKING:
@@ -25,26 +25,15 @@ if TYPE_CHECKING:
 @common_options
 def command(
     terminal: Terminal,
-    reports: tuple[str, ...],
-    results: str,
-    baseline: str | None,
-    metric: str | None,
-    margin: float,
-    confidence: float,
+    compared: AskedContest,
     plot: str | None,
     setting: str | None,
     output: str | None,
-    *,
-    common: bool,
 ) -> int:
     """Write one HTML page about one or more reports: verdicts, plots, and every query with what was found."""
-    from ragtrial.comparison.comparing import Aim
-    from ragtrial.comparison.contest import contest_of
-    from ragtrial.comparison.request import checked_procedure
-    from ragtrial.comparison.samples import Procedure
     from ragtrial.errors import Fault, InputError, PlotError
     from ragtrial.storage.atomic import write_bytes
-    from ragtrial.views.plots import check_plot
+    from ragtrial.views.plots.drawing import check_plot
 
     target = output or (f"{plot}.svg" if plot else "report.html")
     if plot is not None:
@@ -53,10 +42,8 @@ def command(
         raise PlotError("--setting goes with --plot; on the page one chooses.")
     if plot is None and Path(target).suffix.lower() not in (".html", ".htm"):
         raise InputError(Fault(target, message="a page is written as .html; with --plot NAME, a plot as .svg or .png."))
-    drawn = Procedure()
-    procedure = checked_procedure(margin, confidence, drawn.flips, drawn.seed)
-    contest = contest_of(reports, primary=metric, baseline=baseline, common=common, directory=results)
-    aim = Aim(contest.baseline, margin, procedure)
+    contest = compared.contest()
+    aim = compared.aim(contest)
     content = _page(contest, aim) if plot is None else _plot(contest, aim, plot, setting, target)
     try:
         write_bytes(Path(target), content)
@@ -80,7 +67,7 @@ def _page(contest: Contest, aim: Aim) -> bytes:
 
 def _plot(contest: Contest, aim: Aim, name: str, setting: str | None, target: str) -> bytes:
     from ragtrial.comparison.analysis import Wanted, analyse
-    from ragtrial.views.plots import draw, image
+    from ragtrial.views.plots.drawing import draw, image
 
     contest = contest.limited_to([contest.primary])
     wanted = Wanted(slices=name == "slices", axes=name == "effects", costs=name == "tradeoff")
