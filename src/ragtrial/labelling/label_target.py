@@ -12,8 +12,8 @@ from ragtrial.dataset.labels import labels_file, load_prompt_queries
 from ragtrial.errors import Fault, InputError, LabelsError, listed
 from ragtrial.labelling.answers import Form, form_of
 from ragtrial.labelling.overlay import read_overlay
-from ragtrial.labelling.worklist import WorkItem
-from ragtrial.records import Judgment, PromptQueries
+from ragtrial.labelling.worklist import WorkItem, speaks_of
+from ragtrial.records import PromptQueries
 from ragtrial.report import Report
 from ragtrial.rescoring.documents import config_file_of, config_with_documents
 from ragtrial.rescoring.scored_runs import is_of_given_runs
@@ -108,18 +108,7 @@ def _is_judged(target: LabelTarget, items: Sequence[WorkItem], report: Report) -
         yield from ((item.query, item.doc) in laid for item in items)
         return
     labels = {query.id: query.relevant_docs for query in target.labels.queries}
+    by_content, by_document = target.form == "content", report.unit == "document"
     for item in items:
-        speaking = (_speaks_of(one, item, target.form, report) for one in labels.get(item.query, ()))
-        yield any(speaking)
-
-
-def _speaks_of(label: Judgment, item: WorkItem, form: Form, report: Report) -> bool:
-    if form == "content":
-        return label.doc.strip() in item.text
-    if label.doc != item.doc:
-        return False
-    if report.unit == "document" or item.start is None or item.end is None:
-        return True
-    if label.spans:
-        return any(span.start < item.end and item.start < span.end for span in label.spans)
-    return label.quote is None or label.quote.strip() in item.text
+        of_query = labels.get(item.query, ())
+        yield any(speaks_of(one, item, by_content=by_content, by_document=by_document) for one in of_query)

@@ -19,10 +19,10 @@ from ragtrial.ground import ground_of
 from ragtrial.labelling.changes import Grade
 from ragtrial.labelling.label_edits import Done
 from ragtrial.labelling.overlay import Judged, read_overlay, write_overlay
-from ragtrial.labelling.worklist import WorkItem, Worklist
+from ragtrial.labelling.worklist import Worklist, speaks_of
 from ragtrial.labelling.write_back import LabelsText, read_labels_text, write_back
 from ragtrial.progress import Progress
-from ragtrial.records import Judgment, PromptQueries, Query, Span
+from ragtrial.records import PromptQueries, Query, Span
 
 _MOST_FAULTS = 10
 
@@ -70,14 +70,18 @@ class WorkLabels:
     def earlier(self, own: Collection[Grade]) -> dict[int, int]:
         """The grade of each item that the labels judge, the judgments ``own`` apart; the highest where it has several.
 
-        A passage judges what overlaps it, a label without one all of its document; where documents are scored, so
-        does any.
+        ``speaks_of`` says which judgments are of an item.
         """
+        by_content = self._documents is None and self._worklist.form == "content"
         labels = _without(self._labels, own)
         judgments = {query.id: query.relevant_docs for query in self._checked(labels).queries}
         found = {}
         for number, item in enumerate(self._worklist.items):
-            met = [one.relevance for one in judgments[item.query] if self._judges(one, item)]
+            met = [
+                one.relevance
+                for one in judgments[item.query]
+                if speaks_of(one, item, by_content=by_content, by_document=self._by_document)
+            ]
             if met:
                 found[number] = max(met)
         return found
@@ -128,21 +132,6 @@ class WorkLabels:
             return labels
         match, documents = self._config.dataset.match, self._documents
         return resolve(labels, documents.library, match, str(self.file), located=documents.located).labels
-
-    def _judges(self, label: Judgment, item: WorkItem) -> bool:
-        if self._documents is None and self._worklist.form == "content":
-            return _has(item.text, label.doc)
-        if label.doc != item.doc:
-            return False
-        if item.start is None or item.end is None or self._by_document:
-            return True
-        if label.spans:
-            return any(span.start < item.end and item.start < span.end for span in label.spans)
-        return label.quote is None or _has(item.text, label.quote)
-
-
-def _has(text: str, passage: str) -> bool:
-    return " ".join(normalised(passage).split()) in " ".join(text.split())
 
 
 def _without(labels: PromptQueries, own: Collection[Grade]) -> PromptQueries:

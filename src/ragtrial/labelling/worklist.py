@@ -11,10 +11,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ragtrial.dataset.json_places import fault_in, json_value
-from ragtrial.dataset.texts import is_unicode, read_text
+from ragtrial.dataset.texts import is_unicode, normalised, read_text
 from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.options import Options
-from ragtrial.records import MOST_GRADE
+from ragtrial.records import MOST_GRADE, Judgment
 from ragtrial.storage.atomic import write_text
 from ragtrial.validation import Path as KeyPath
 from ragtrial.validation import dotted, validate
@@ -88,6 +88,27 @@ class Worklist(Options):
 
     items: list[WorkItem]
     """At least one; a text of a query stands once."""
+
+
+def speaks_of(label: Judgment, item: WorkItem, *, by_content: bool, by_document: bool) -> bool:
+    """Whether a label of the item's query judges the item; white space in passages need not be the same.
+
+    A passage judges what overlaps it, a label without one all of its document; where documents are scored
+    (``by_document``), so does any. Under ``by_content`` the label is the passage.
+    """
+    if by_content:
+        return _has(item.text, label.doc)
+    if label.doc != item.doc:
+        return False
+    if item.start is None or item.end is None or by_document:
+        return True
+    if label.spans:
+        return any(span.start < item.end and item.start < span.end for span in label.spans)
+    return label.quote is None or _has(item.text, label.quote)
+
+
+def _has(text: str, passage: str) -> bool:
+    return " ".join(normalised(passage).split()) in " ".join(text.split())
 
 
 def read_worklist(path: str | Path) -> Worklist:
