@@ -46,6 +46,11 @@ class Seen:
     console: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.page.on("console", lambda message: self.console.append(message.text))
+        self.page.on("pageerror", lambda error: self.console.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
     def rows(self) -> list[str]:
         return [row.strip() for row in self.page.locator("#query-rows button").all_inner_texts()]
 
@@ -53,9 +58,6 @@ class Seen:
 def opened(browser: Browser, file: Path, fragment: str = "", **context: object) -> Seen:
     page = browser.new_context(**context).new_page()  # type: ignore[arg-type]
     seen = Seen(page)
-    page.on("console", lambda message: seen.console.append(message.text))
-    page.on("pageerror", lambda error: seen.console.append(str(error)))
-    page.on("request", lambda request: seen.requests.append(request.url))
     page.goto(f"{file.as_uri()}{fragment}")
     page.wait_for_selector("html[data-ready=yes]")
     return seen

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
-from browsers import chromium
+from browsers import Seen, chromium
 from ragtrial.labelling.serving import LabelPage
 from ragtrial.labelling.worklist import WorkItem
 from small_experiment import LABELS, small_experiment
@@ -29,13 +28,8 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@dataclass
-class Seen:
-    """A page that is open, and what it said and asked for."""
-
-    page: Page
-    console: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
+class Labelling(Seen):
+    """The page to label on, as somebody uses it."""
 
     def press(self, *keys: str) -> None:
         for key in keys:
@@ -51,13 +45,10 @@ class Seen:
 
 
 @contextmanager
-def opened(browser: Browser, label_page: LabelPage, *, said: bool = False, **context: object) -> Iterator[Seen]:
+def opened(browser: Browser, label_page: LabelPage, *, said: bool = False, **context: object) -> Iterator[Labelling]:
     """The page; in the end it has asked nobody but its server, and said nothing on the console unless it was to."""
     page = browser.new_context(**context).new_page()  # type: ignore[arg-type]
-    seen = Seen(page)
-    page.on("console", lambda message: seen.console.append(message.text))
-    page.on("pageerror", lambda error: seen.console.append(str(error)))
-    page.on("request", lambda request: seen.requests.append(request.url))
+    seen = Labelling(page)
     page.goto(label_page.url)
     expect(page.locator("html[data-ready=yes]")).to_be_attached()
     yield seen
@@ -73,13 +64,13 @@ def page(tmp_path: Path) -> Iterator[LabelPage]:
 
 
 @pytest.fixture
-def seen(browser: Browser, page: LabelPage) -> Iterator[Seen]:
+def seen(browser: Browser, page: LabelPage) -> Iterator[Labelling]:
     """Six whole documents, of which the labels judge the first and the fifth."""
     with opened(browser, page) as seen:
         yield seen
 
 
-def test_from_the_first_question_to_the_written_file_by_keyboard_alone(seen: Seen, tmp_path: Path) -> None:
+def test_from_the_first_question_to_the_written_file_by_keyboard_alone(seen: Labelling, tmp_path: Path) -> None:
     expect(seen.page.locator("#question")).to_have_text("thirty days to return an item")
     expect(seen.page.locator("#question")).to_be_focused()
     expect(seen.page.locator("#title")).to_have_text("Returns")
@@ -104,7 +95,7 @@ def test_from_the_first_question_to_the_written_file_by_keyboard_alone(seen: See
     assert judgments(tmp_path, "q2") == {"warranty.md": 1, "returns.md": 1, "shipping.txt": 1}
 
 
-def test_a_mouse_is_enough(seen: Seen, tmp_path: Path) -> None:
+def test_a_mouse_is_enough(seen: Labelling, tmp_path: Path) -> None:
     page = seen.page
     page.get_by_role("button", name="Leave out").click()
     expect(page.locator("#place")).to_contain_text("2 of 6")
@@ -122,7 +113,7 @@ def test_a_mouse_is_enough(seen: Seen, tmp_path: Path) -> None:
     seen.show("4 to go: the same command goes on")
 
 
-def test_the_space_bar_on_a_button_presses_that_button(seen: Seen) -> None:
+def test_the_space_bar_on_a_button_presses_that_button(seen: Labelling) -> None:
     seen.page.get_by_role("button", name="Grade 3").focus()
     seen.answer(" ", "2 of 6 · 1 graded")
     expect(seen.page.locator("#question")).to_be_focused()
@@ -139,7 +130,7 @@ QUOTING = """node => {
 }"""
 
 
-def select(seen: Seen, passage: str) -> None:
+def select(seen: Labelling, passage: str) -> None:
     units = len(passage.encode("utf-16-le")) // 2
     seen.page.locator("#text").evaluate(QUOTING % (json.dumps(passage), units))
 
@@ -263,7 +254,7 @@ def test_labels_that_became_invalid_are_told_on_the_page(browser: Browser, page:
         expect(seen.page.get_by_role("alert")).to_be_hidden()
 
 
-def test_a_text_that_is_judged_already_waits_for_a_save_like_any_other(seen: Seen, tmp_path: Path) -> None:
+def test_a_text_that_is_judged_already_waits_for_a_save_like_any_other(seen: Labelling, tmp_path: Path) -> None:
     save = seen.page.get_by_role("button", name="Save to labels")
     expect(save).to_be_disabled()
     seen.answer("0", "2 of 6")
@@ -291,7 +282,7 @@ def test_after_a_conflict_about_the_same_text_s_saves_again(browser: Browser, pa
         assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 0}
 
 
-def test_everything_has_a_name_for_those_who_hear_it(seen: Seen) -> None:
+def test_everything_has_a_name_for_those_who_hear_it(seen: Labelling) -> None:
     page = seen.page
     for role, name in [
         ("banner", ""), ("main", ""), ("contentinfo", ""), ("progressbar", "Answered"),
