@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ragtrial as package
-from contests import report_of
+from contests import RUN, changed_queries, report_of
 from hand_made import contest_between
 from ragtrial.comparison.analysis import Wanted, analyse
 from ragtrial.comparison.comparing import Aim
@@ -115,6 +115,20 @@ def test_what_cannot_be_meant_is_refused_in_one_line(
     assert made.out == ""
     assert said in made.err
     assert len(made.err.splitlines()) == 1
+
+
+def test_reports_are_looked_for_where_the_command_is_told(small: Path, capsys: Capture) -> None:
+    (small / "small").rename(small / "elsewhere")
+    write_folder(report_of(VALUES), small / "kept" / "kitchen" / RUN, {}, [], "")
+    assert compare(capsys, RUN, "--json").code == 2
+    assert compare(capsys, RUN, "--results", "kept", "--json").json["settings"] == list(VALUES)
+
+
+def test_shared_queries_are_compared_where_the_command_is_asked_for_them(small: Path, capsys: Capture) -> None:
+    other = changed_queries(report_of(VALUES, experiment="other"), q1={"relevant_docs": []})
+    write_folder(other, small / "other", {}, [], "")
+    assert compare(capsys, "small", "other").code == 2
+    assert compare(capsys, "small", "other", "--common", "--json").json["queries"] == 11
 
 
 def test_a_setting_that_is_not_there_is_named_once(small: Path, capsys: Capture) -> None:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.errors import RunError
-from ragtrial.labelling.worklist import WorkItem, Worklist, WorklistError, read_worklist, write_worklist
+from ragtrial.labelling.worklist import WorkItem, Worklist, WorklistError, read_worklist, speaks_of, write_worklist
+from ragtrial.records import Judgment, Span
 
 ITEM: dict[str, Any] = {
     "query": "q1", "question": "How long?", "doc": "returns.md", "title": "Returns", "start": None, "end": None,
@@ -145,3 +146,27 @@ def test_a_worklist_that_contradicts_itself_is_refused(tmp_path: Path, changes: 
     said = refusal(written(tmp_path, **changes))
     assert said.endswith(f": {message}")
     assert said.startswith(f"{tmp_path / 'worklist.json'}:1:")
+
+
+@pytest.mark.parametrize(
+    ("label", "asked", "judges"),
+    [
+        ({"doc": "returns.md"}, {}, True),
+        ({"doc": "other.md"}, {}, False),
+        ({"doc": "returns.md", "quote": "thirty\n days"}, {}, True),
+        ({"doc": "returns.md", "quote": "forty days"}, {}, False),
+        ({"doc": "returns.md", "quote": "forty days"}, {"by_document": True}, True),
+        ({"doc": "returns.md", "spans": (Span(0, 10),)}, {}, False),
+        ({"doc": "returns.md", "spans": (Span(0, 11),)}, {}, True),
+        ({"doc": "returns.md", "spans": (Span(0, 10), Span(29, 40))}, {}, True),
+        ({"doc": "returns.md", "spans": (Span(30, 40),)}, {}, False),
+        ({"doc": "thirty  days"}, {"by_content": True}, True),
+        ({"doc": "returns.md"}, {"by_content": True}, False),
+    ],
+)
+def test_a_judgment_is_of_an_item_whose_passage_it_means(
+    label: dict[str, Any], asked: dict[str, bool], *, judges: bool
+) -> None:
+    """The item is characters 10 to 30 of returns.md."""
+    item = WorkItem(**{**ITEM, "start": 10, "end": 30, "text": "Within thirty days. "})
+    assert speaks_of(Judgment(**label), item, **{"by_content": False, "by_document": False, **asked}) is judges
