@@ -5,7 +5,9 @@
 
 Each case is a setting of a real config, with chunks, vectors and index made before. In every round its rankings go,
 and ``Plan.rankings`` and ``RetrievalEvaluator.score`` make them again, in a new evaluator: from questions to rankings,
-kept on the disk, and scores for each query. What is measured is
+kept on the disk, and scores for each query. First it makes those of another setting, BM25 with other options, which
+are not measured: what settings of a run have in common (chunks opened, labels read and graded) is not around each one
+of them. What is measured is
 
 - own: the time inside the retriever. For ``dense`` in ``Index.search`` of the exact store; for ``chroma`` in Chroma's
   own ``query``, without what reads its answer; for ``bm25`` and ``passages`` in its whole search, from the words of
@@ -16,8 +18,10 @@ kept on the disk, and scores for each query. What is measured is
   Chroma's is closed, which stops its threads.
 - around: all else, which is ragtrial's: names and fingerprints, vectors of queries from the cache (that a model makes
   them is not measured, which would be own), collapse to documents, asking again, the answers of ``custom`` checked,
-  placed and written into the journal one by one, the stage on the disk, waited for (fsync), labels joined, metrics.
+  placed and written into the journal one by one, the stage on the disk, waited for (fsync).
   The share is this over own.
+- scoring: labels joined and all usual metrics, which is ragtrial's work after a retriever's. The second share has it,
+  too.
 
 Not measured: documents and labels read, once in a run; latency and audit; the tokens of what was found, a
 stage of its own that counts once for equal rankings (the embedder here has no tokenizer); the report.
@@ -67,6 +71,7 @@ from ragtrial.stores.chroma import ChromaIndex
 sys.path.insert(0, str(Path(__file__).parent))
 
 DIMENSION = 384
+PARTS = ("own", "opening", "around", "scoring")
 REMADE = ("rankings", "sizes", "answers")
 CONFIG = """\
 experiment: overhead
@@ -75,6 +80,7 @@ chunker: {{kind: document}}
 embedder: {{kind: custom, function: "overhead:vectors_of"}}
 store: {{kind: {store}}}
 retrievers:
+  before: {{kind: bm25, k1: 1.3, top_k: 10}}
   {retriever}
 latency: false
 output: {{directory: results}}
@@ -268,6 +274,7 @@ class Round:
     """The times of one round."""
 
     whole: Seconds
+    scoring: Seconds
     own: Seconds
     opening: Seconds
 
@@ -317,17 +324,20 @@ def one_round(folder: Path, profiler: cProfile.Profile | None = None) -> Round:
     evaluator = RetrievalEvaluator(load_config(folder / "config.yaml"))
     evaluator.settings = [clocked(one) for one in evaluator.settings]
     evaluator.prepare()
-    (setting,), questions = evaluator.settings, evaluator.questions
+    (before, setting), questions = evaluator.settings, evaluator.questions
     if setting.has_index:
         evaluator.ground.index(setting, evaluator.ground.chunks(setting))
+    evaluator.score(evaluator.plan.rankings(before, questions))
     own.spent = opening.spent = Seconds()
     Clock.profiler = profiler
     with profiler or nullcontext():
         start = Seconds.now()
-        evaluator.score(evaluator.plan.rankings(setting, questions))
+        ranked = evaluator.plan.rankings(setting, questions)
         whole = Seconds.now() - start
+        evaluator.score(ranked)
+        scoring = Seconds.now() - start - whole
     Clock.profiler = None
-    return Round(whole, own.spent, opening.spent)
+    return Round(whole, scoring, own.spent, opening.spent)
 
 
 def clocked_opening(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -359,20 +369,25 @@ def row(name: str, rounds: Sequence[Round], queries: int) -> dict[str, Any]:
     """One line of the table for each clock, printed at once. Shares are medians of those of single rounds."""
     made: dict[str, Any] = {"case": name, "rounds": len(rounds)}
     for clock in ("cpu", "wall"):
-        times = {part: [getattr(getattr(one, part), clock) for one in rounds] for part in ("own", "opening", "around")}
+        times = {part: [getattr(getattr(one, part), clock) for one in rounds] for part in PARTS}
         shares = [around / its for around, its in zip(times["around"], times["own"], strict=True)]
+        whole = [
+            (one + two) / its for one, two, its in zip(*(times[part] for part in PARTS[2:]), times["own"], strict=True)
+        ]
         medians = {part: statistics.median(given) for part, given in times.items()}
         made[clock] = {
             **medians,
             "microseconds_per_query": medians["around"] / queries * 1e6,
             "share": statistics.median(shares),
+            "share_with_scoring": statistics.median(whole),
             "lowest": min(shares),
             "highest": max(shares),
         }
         print(
             f"{name:<24} {clock:<5} {medians['own']:>8.3f} s {medians['opening']:>8.3f} s "
             f"{medians['around'] * 1000:>8.1f} ms {made[clock]['microseconds_per_query']:>8.1f} us "
-            f"{made[clock]['share']:>7.1%}  ({min(shares):.1%} to {max(shares):.1%})",
+            f"{made[clock]['share']:>7.1%}  ({min(shares):.1%} to {max(shares):.1%}) "
+            f"{medians['scoring'] * 1000:>8.1f} ms {statistics.median(whole):>7.1%}",
             flush=True,
         )
     return made
@@ -398,7 +413,10 @@ def main() -> None:
     ChromaIndex.close = clocked_opening(ChromaIndex.close)  # type: ignore[method-assign]  # Chroma stops its threads
     about = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "load": os.getloadavg()[0], **environment()}
     print(f"{options.queries:,} queries; load {about['load']:.1f}, {about['cpus']} CPUs, {about['system']}")
-    print(f"{'':<30} {'own':>10} {'opening':>10} {'around':>11} {'a query':>11} {'share':>7}  (of single rounds)")
+    print(
+        f"{'':<30} {'own':>10} {'opening':>10} {'around':>11} {'a query':>11} {'share':>7}  (of single rounds)", end=""
+    )
+    print(f"{'scoring':>11} {'both':>7}")
     counts = {"dense": options.vectors, "chroma": options.chroma, "bm25": 0, "passages": options.passages, "custom": 0}
     rows = []
     for name in options.case or counts:

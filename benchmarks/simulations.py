@@ -1,7 +1,7 @@
 """How often the verdicts are wrong: simulated experiments, whose truth is known, inferred as real ones are.
 
     python benchmarks/simulations.py [--experiments 10000] [--flips 2000] [--contrast 1000] [--jobs 2]
-                                     [--only one,family,power] [--json PATH]
+                                     [--only one,family,power,real] [--report PATH] [--json PATH]
 
 (It is not called statistics.py: beside the other benchmarks it would stand in for Python's own module of that name.)
 
@@ -11,6 +11,10 @@ have 0, 1 or the same for two settings; `hit` is 1 where a document stands first
 the same distribution, and depend on one another as the structure says. `normal` are normal differences, `skewed` ones
 are exponential less their mean (a few queries gain much, the others lose a little), `sparse` are half zeros, half
 normal.
+
+`real` are the differences between two settings of a report, as its primary metric has them: of some pairs drawn by
+chance those with differences for a tenth of the queries. Experiments draw queries of it with replacement, with weights
+in proportion to exp(a difference), so that their mean is 0 and shape and zeros are nearly what they were.
 
 Each batch of 100 experiments shares its flips, as the metrics of one experiment do, and each batch has its own: so
 ``infer`` itself is what is simulated, called with 100 families. With fewer flips than its 10,000 its critical values
@@ -36,7 +40,9 @@ from pathlib import Path
 from zlib import crc32
 
 import numpy as np
+from scipy.optimize import brentq
 
+from ragtrial.comparison.contest import contest_of
 from ragtrial.comparison.procedures import infer_by
 from ragtrial.comparison.samples import Family, Inference, Procedure
 from ragtrial.comparison.verdicts import detectable_difference, queries_for
@@ -47,6 +53,7 @@ SETTINGS = 20
 SIZES = (15, 30, 60, 300)
 FAMILY_SIZES = (15, 60, 300)
 CONTRAST_SIZE = 60
+REAL_PAIRS = 12
 STRONG = 1.0
 """By how much better settings lower the logarithm of ranks, where some are better."""
 
@@ -64,6 +71,7 @@ class Cell:
     procedure: str = "max-t"
     experiments: int = 10_000
     flips: int = 2_000
+    report: str = ""
 
 
 @dataclass(frozen=True)
@@ -126,8 +134,36 @@ def scores_of(rng: np.random.Generator, cell: Cell, settings: int) -> Scores:
     return SCORES[cell.shape](hard + 0.6 * own)
 
 
+@cache
+def real_differences(report: str) -> dict[str, Scores]:
+    """By the names of two settings, their differences by the primary metric of a report; of a few pairs."""
+    contest = contest_of([report])
+    scores, pairs = contest.scores(contest.primary), contest.pairs()
+    drawn = np.random.default_rng(0).permutation(len(pairs))[:REAL_PAIRS]
+    found = {}
+    for pair in [pairs[place] for place in sorted(drawn)]:
+        (differences,) = scores.differences([pair])
+        known = differences[~np.isnan(differences)]
+        if np.count_nonzero(known) >= len(known) / 10 and known.min() < 0 < known.max():
+            found[f"{contest.names[pair.setting]} - {contest.names[pair.baseline]}"] = known
+    return found
+
+
+@cache
+def tilt(report: str, pair: str) -> Scores:
+    """Weights of the pair's differences, with sum 1, by which their mean is 0."""
+    differences = real_differences(report)[pair]
+    scaled = differences / np.abs(differences).max()
+    steepness = brentq(lambda one: float(scaled @ np.exp(one * scaled)), -100.0, 100.0)
+    weights = np.exp(steepness * scaled)
+    return np.asarray(weights / weights.sum())
+
+
 def family_of(rng: np.random.Generator, cell: Cell) -> Family:
     """One experiment: each setting against the baseline, or the pairs of 7, or one comparison."""
+    if cell.report:
+        differences, weights = real_differences(cell.report)[cell.structure], tilt(cell.report, cell.structure)
+        return Family(rng.choice(differences, (1, cell.queries), p=weights), np.eye(1))
     settings = {"one": 1, "pairs": 6}.get(cell.structure, SETTINGS)
     if cell.shape in SHAPES:
         make = SHAPES[cell.shape]
@@ -161,6 +197,8 @@ def worth_of(shape: str, shift: float) -> float:
 
 def true_differences(cell: Cell) -> tuple[Scores, float]:
     """The comparisons' true means, and the deviation of the first one's differences."""
+    if cell.report:
+        return np.zeros(1), float(real_differences(cell.report)[cell.structure].std())
     family = family_of(np.random.default_rng(10**6), replace(cell, queries=10_000))
     deviation = float(family.differences[0].std())
     if cell.shape in SHAPES or not cell.shift:
@@ -244,7 +282,18 @@ def family_cells(options: argparse.Namespace) -> Iterator[Cell]:
                 yield replace(cell, procedure="tukey", experiments=options.contrast, flips=min(options.flips, 500))
 
 
-TABLES = {"one": one_cells, "family": family_cells, "power": power_cells}
+def real_cells(options: argparse.Namespace) -> Iterator[Cell]:
+    report = str(options.report)
+    for pair, differences in real_differences(report).items():
+        weights = tilt(report, pair)
+        about = differences - weights @ differences
+        skewness = weights @ about**3 / (weights @ about**2) ** 1.5
+        print(f"{pair}: skewness {skewness:+.2f}, {np.mean(differences == 0):.0%} zeros")
+        for queries in SIZES[:-1]:
+            yield Cell("real", "real", pair, queries, 0, 0.0, "max-t", options.experiments, options.flips, report)
+
+
+TABLES = {"one": one_cells, "family": family_cells, "power": power_cells, "real": real_cells}
 
 
 def printed(row: Row) -> str:
@@ -281,8 +330,11 @@ def main() -> None:
     for name, default in (("experiments", 10_000), ("flips", 2_000), ("contrast", 1_000), ("jobs", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--only", default="one,family,power", help="tables, separated by commas")
+    parser.add_argument("--report", type=Path, help="a report of several settings, for the table real")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    if "real" in options.only and not options.report:
+        parser.error("the table real is of a report; name it with --report.")
     print(f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, {platform.machine()}, {os.cpu_count()} cores, Python", end=" ")
     print(f"{platform.python_version()}, NumPy {np.__version__}; {options.flips:,} flips")
     print(f"{'table':7}{'scores':8}{'structure':16}{'n':>5} {'shift':>6} {'procedure':10}{'experim':>7}", end=" ")

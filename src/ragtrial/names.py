@@ -15,6 +15,7 @@ from ragtrial.errors import ModelNotFoundError, did_you_mean
 from ragtrial.grading import Unit
 from ragtrial.options import TOKENIZERS
 from ragtrial.records import Question
+from ragtrial.retrievers import Ranker
 from ragtrial.searching import Demand
 from ragtrial.setting import Setting
 from ragtrial.storage.fingerprints import fingerprint
@@ -134,11 +135,16 @@ class Names:
         return [own, *(self.asked(part, setting.wordings(questions)) for part in setting.parts)]
 
     def asked_name(self, setting: Setting, questions: Sequence[Question]) -> str:
-        """The fingerprint of ``asked``, made once for a list of questions: it may be long."""
-        known, name = self._asked.get((setting.ranking_key, id(questions)), (None, ""))
+        """The fingerprint of ``asked``, made once for a list of questions: it may be long.
+
+        All that ask the text alone have it in common.
+        """
+        is_plain = not setting.parts and type(setting.retriever).asked is Ranker.asked
+        key = "" if is_plain else setting.ranking_key, id(questions)
+        known, name = self._asked.get(key, (None, ""))
         if known is not questions:  # which is held here, so that no other list gets its place in memory
             name = fingerprint(self.asked(setting, questions))
-            self._asked[setting.ranking_key, id(questions)] = questions, name
+            self._asked[key] = questions, name
         return name
 
     def rankings(self, setting: Setting, questions: Sequence[Question], unit: Unit, width: int | None = None) -> str:
