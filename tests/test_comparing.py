@@ -12,6 +12,7 @@ from ragtrial.comparison.comparing import Aim, close_comparisons, compare_settin
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.procedures import PROCEDURES
 from ragtrial.comparison.samples import Procedure
+from ragtrial.comparison.skewed import skewness_of
 from ragtrial.comparison.verdicts import percent
 from ragtrial.errors import ComparisonError, ReportError
 
@@ -175,3 +176,34 @@ def test_who_is_beaten_is_asked_by_the_same_procedure_whatever_the_baseline() ->
     made = {way: compared(scores, None, way).not_worse_than_best for way in ("max-t", "bootstrap")}
     assert made["max-t"] != made["bootstrap"]
     assert {way: compared(scores, "a", way).not_worse_than_best for way in made} == made
+
+
+def skewed(queries: int) -> dict[str, Values]:
+    """A third of the queries gains much more than the others; the skewness of the differences is 1 / sqrt(2)."""
+    return {"old": np.full(queries, 0.2), "new": 0.2 + np.tile([0.6, 0.1, 0.1], queries // 3)}
+
+
+def test_claims_from_few_skewed_differences_are_told_with_the_queries_that_would_do() -> None:
+    (told,) = compared(skewed(12), "old").warnings  # 25 / 2 = 12.5
+    assert told.code == "skewed-differences"
+    assert told.message == (
+        "a few queries make most of the difference, and such claims are wrong more often than said: new against old "
+        "(skewness +0.7: 12 queries, 13 would do). Look at these queries (--queries), or ask more."
+    )
+    assert compared(skewed(15), "old").warnings == []
+    assert compared({name: -np.asarray(values) for name, values in skewed(12).items()}, "old").warnings
+
+
+def test_skewed_differences_of_which_nothing_is_claimed_are_not_told() -> None:
+    gains = np.array([0.9, 0.8, *[-0.1] * 18])
+    made = compared({"old": np.full(20, 0.1), "new": 0.1 + gains}, "old")
+    assert skewness_of(gains) ** 2 * 25 > 20
+    assert only(made).verdict == "cannot tell"
+    assert made.warnings == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_skewness_is_that_of_scipy(seed: int) -> None:
+    values = np.random.default_rng(seed).exponential(size=30)
+    assert skewness_of(values) == pytest.approx(stats.skew(values))
+    assert skewness_of(np.full(12, 0.25)) == 0.0

@@ -13,6 +13,7 @@ from ragtrial.comparison.contest import Contender, Contest, Pair, PairedScores
 from ragtrial.comparison.flips import takes_all
 from ragtrial.comparison.procedures import DEFAULT, FLIPPED, PROCEDURES, infer_by
 from ragtrial.comparison.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
+from ragtrial.comparison.skewed import skewed_claims
 from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, verdict_of
 from ragtrial.grading import Scores
 from ragtrial.metrics import parse_metric
@@ -54,6 +55,7 @@ def compare_settings(contest: Contest, aim: Aim) -> Comparison:
         for scores, inference in zip(scored, inferred, strict=True)
         for part in _parts(contest, aim, scores, pairs, inference)
     ]
+    skewed = skewed_claims(contest.names, pairs, scored[0].differences(pairs), inferred[0])
     return Comparison(
         comparisons=parts,
         not_worse_than_best={
@@ -65,7 +67,7 @@ def compare_settings(contest: Contest, aim: Aim) -> Comparison:
         metrics=list(contest.metrics),
         settings=list(contest.names),
         queries=len(contest.queries),
-        warnings=[WarningPart(code=caution.code, message=caution.message) for caution in contest.cautions],
+        warnings=[WarningPart(code=caution.code, message=caution.message) for caution in [*contest.cautions, *skewed]],
     )
 
 
