@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
+from ragtrial.comparison.figures import signed
 from ragtrial.comparison.findings import Findings
 from ragtrial.comparison.verdicts import percent
 from ragtrial.report_parts import MeanPart
@@ -67,12 +68,12 @@ def _comparison_rows(
     ]
     yield [*head, *(["gates"] if gates else [])]
     if shared:
-        first = parts[0]
-        cells = [code(first.baseline), _score(first.mean_baseline), "", "", "(baseline)"]
-        yield [*cells, *([_gates_of(findings, first.baseline)] if gates else [])]
+        baseline, means = parts[0].baseline, {part.mean_baseline for part in parts}
+        cells = [code(baseline), _score(parts[0].mean_baseline) if len(means) == 1 else "", "", "", "(baseline)"]
+        yield [*cells, *([_gates_of(findings, baseline)] if gates else [])]
     for part in sorted(parts, key=lambda part: -(part.difference or 0.0)):
         names = [code(part.setting), *([] if shared else [code(part.baseline)])]
-        numbers = [_score(part.mean), _signed(part.difference), _interval(part)]
+        numbers = [_score(part.mean), signed(part.difference, ""), _interval(part)]
         yield [*names, *numbers, _escaped(part.sentence), *([_gates_of(findings, part.setting)] if gates else [])]
 
 
@@ -147,7 +148,7 @@ def _other_rows(comparison: Comparison, parts: Sequence[ComparisonPart], metrics
         for setting, baseline in pairs:
             part = known.get((metric, setting, baseline))
             if part is not None:
-                numbers = [_score(part.mean), _signed(part.difference), _interval(part)]
+                numbers = [_score(part.mean), signed(part.difference, ""), _interval(part)]
                 yield [code(metric), code(setting), code(baseline), *numbers]
 
 
@@ -177,9 +178,5 @@ def _score(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
 
-def _signed(value: float | None) -> str:
-    return "" if value is None else f"{round(value, 4) + 0.0:+.4f}"
-
-
 def _interval(part: ComparisonPart) -> str:
-    return "" if part.ci is None else f"{_signed(part.ci[0])} to {_signed(part.ci[1])}"
+    return "" if part.ci is None else f"{signed(part.ci[0])} to {signed(part.ci[1])}"

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from ragtrial.comparison.figures import signed
 from ragtrial.comparison.findings import Findings
 from ragtrial.views.gates import expected_told, finding_lines, gate_line
 
@@ -77,8 +78,8 @@ _ENDINGS = {"passed": "", "OK": "", "nearly": "", "failed": "failure", "FAIL": "
 def _difference(difference: float | None, ci: tuple[float, float] | None) -> str:
     if difference is None:
         return ""
-    interval = "" if ci is None else f", interval {ci[0]:+.4f} to {ci[1]:+.4f}"
-    return f": {difference + 0.0:+.4f}{interval}"
+    interval = "" if ci is None else f", interval {signed(ci[0])} to {signed(ci[1])}"
+    return f": {signed(difference)}{interval}"
 
 
 def _add(root: Element, number: int, suite: _Suite, findings: Findings) -> None:
