@@ -165,14 +165,17 @@ def _label_differences(evaluator: RetrievalEvaluator, report: Report) -> str:
 
 def _contest(report: Report, baseline: Baseline | None) -> Contest:
     """The settings of the run under their own names, and the earlier one, if that is the baseline."""
-    from ragtrial.comparison.contest import Contender, contest_of
+    from ragtrial.comparison.contest import contest_of
     from ragtrial.views.table import usual_metrics
 
     metrics = usual_metrics(report)
-    own = [Contender(setting.name, report, setting) for setting in report.settings]
     if baseline is None or baseline.report is None:
-        return replace(contest_of([report], metrics), contenders=tuple(own))
+        return contest_of([report], metrics)
     earlier = baseline.report
     metrics = [name for name in metrics if name in earlier.metrics]
-    one = Contender(baseline.name, earlier, earlier.setting(baseline.setting))
-    return replace(contest_of([report, earlier], metrics), contenders=(one, *own))
+    there = f"{earlier.run_id}:{baseline.setting}"
+    own = [f"{report.run_id}:{setting.name}" for setting in report.settings]
+    contest = contest_of([earlier, report], metrics, settings=[there, *own], baseline=there)
+    one, *others = contest.contenders
+    renamed = (replace(one, name=baseline.name), *(replace(other, name=other.setting.name) for other in others))
+    return replace(contest, contenders=renamed)
