@@ -331,6 +331,20 @@ def test_runs_that_were_scored_are_compared_within_their_report(scored: Path) ->
     assert (contest.names, contest.metrics, contest.cautions) == (("one", "two"), ("ndcg@2", "ap"), ())
 
 
+def test_a_geometric_mean_over_queries_is_not_compared_as_if_it_were_another(
+    scored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ragtrial(capsys, "score", "qrels", "one", "two", "--metrics", "ap,gm_ap", "-o", "both")
+    contest = contest_of(["both"])
+    assert contest.metrics == ("ap",)
+    why = "a geometric mean over queries; differences of such are no means of differences by query"
+    assert cautions(contest) == {"metrics-left-out": f"left out, being {why}: gm_ap."}
+    for asked in ({"primary": "gm_ap"}, {"metrics": ["ap", "gm_map"]}):
+        with pytest.raises(ComparisonError) as caught:
+            contest_of(["both"], **asked)
+        assert str(caught.value) == f"gm_ap is {why}. Compare by another metric: ap."
+
+
 def test_runs_that_were_scored_by_other_rules_are_refused(scored: Path) -> None:
     assert refusal(load_report("plain"), load_report("condensed")) == [
         "other rules: condensed was scored with judged_only, plain was not. Score one again by the other's rules."

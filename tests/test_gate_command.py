@@ -121,6 +121,16 @@ def test_a_setting_of_an_earlier_report_is_a_baseline(place: Path, capsys: Captu
     assert run(capsys, "--baseline", "20200101:dense").code == 2
 
 
+def test_of_an_earlier_report_the_baseline_alone_is_compared_and_spoken_of(place: Path, capsys: Capture) -> None:
+    experiment(place, dense=0, gone=1)
+    run(capsys)
+    experiment(place, dense=0, new=2)
+    done = run(capsys, "--baseline", "latest:dense", "--json")
+    made = done.json["comparison"]
+    assert [part["setting"] for part in made["comparisons"] if part["family"] == "primary"] == ["dense", "new"]
+    assert made["warnings"] == []
+
+
 def test_an_earlier_report_with_other_labels_is_refused_before_anything_is_run(place: Path, capsys: Capture) -> None:
     made = experiment(place, dense=0)
     run(capsys)

@@ -87,6 +87,9 @@ def test_a_gate_about_what_is_not_compared_with_the_baseline_is_refused() -> Non
     assert "recall@10 is not among the metrics that are compared: ndcg@10." in message(
         "recall@10 worse than baseline", subject=subject
     )
+    assert "gm_ap is a geometric mean over queries, which is not compared query by query; give a limit." in message(
+        "gm_ap worse than baseline", subject=Subject(("a", "b"), ("gm_ap",), "a")
+    )
     fine = ("branch:a: ndcg@10 worse than baseline", "main:a: recall@10 < 0.5", "ndcg@10 worse than baseline")
     assert len(parse_gates(fine, subject)) == 3
 

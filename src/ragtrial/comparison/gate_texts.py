@@ -174,6 +174,8 @@ class _Reader:
         if isinstance(condition, AgainstBaseline) and comparable is not None and name not in comparable:
             self._say(f"{name} is not among the metrics that are compared: {listed(comparable, 40)}.")
         definition = parse_metric(name).definition
+        if isinstance(condition, AgainstBaseline) and definition.aggregate == "geometric":
+            self._say(f"{name} is a geometric mean over queries, which is not compared query by query; give a limit.")
         highest = definition.highest if definition.aggregate != "sum" else None
         if isinstance(condition, Bound) and not 0 <= condition.limit <= (math.inf if highest is None else highest):
             allowed = "is at least 0" if highest is None else f"lies between 0 and {highest:g}"
