@@ -221,6 +221,15 @@ def test_a_line_says_what_was_asked_and_what_was_found() -> None:
     )
 
 
+@pytest.mark.parametrize(("way", "note"), [("max-t", "simultaneous for 2 settings"), ("bootstrap", ""), ("bh", "")])
+def test_settings_are_said_to_be_tested_together_where_they_are(way: str, note: str) -> None:
+    made = comparison(part("a", 0.1, (0.0, 0.2)), part("b", 0.1, (0.0, 0.2)))
+    named = made.model_copy(update={"procedure": made.procedure.model_copy(update={"name": way})})
+    gates = parse_gates(["ndcg@10 worse than baseline"], Subject(("a", "b", "base"), METRICS, "base"))
+    (outcome,) = judge_gates(gates, Evidence({}, "ndcg@10", (), "base", {"ndcg@10": named}))
+    assert outcome.note == note
+
+
 def test_a_metric_that_is_not_the_primary_one_is_said_to_be_compared_by_itself() -> None:
     outcome = judged("recall@10 worse than baseline", part("a", 0.1, (0.0, 0.2), metric="recall@10"))
     assert outcome.note == "recall@10 is not the primary metric: compared by itself"

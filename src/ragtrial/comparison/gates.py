@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
+from ragtrial.comparison.procedures import PROCEDURES
 from ragtrial.comparison.verdicts import percent
 from ragtrial.report_parts import Part, SettingPart
 
@@ -123,7 +124,8 @@ def _judged(gate: Gate, evidence: Evidence) -> GateOutcome:
         findings = [_baseline_finding(rows[name], gate.condition.margin, confidence) for name in _chosen(gate, rows)]
         absent = evidence.failed if comparison is not None else [*evidence.settings, *evidence.failed]
         missing = [name for name in _chosen(gate, absent) if name != evidence.baseline]
-        note = _note(gate.quantity, evidence.primary, len(rows))
+        is_simultaneous = comparison is not None and PROCEDURES[comparison.procedure.name].is_simultaneous
+        note = _note(gate.quantity, evidence.primary, len(rows) if is_simultaneous else 0)
     findings += [Finding(setting=name, outcome="not checked", found=_unknown(name, evidence)) for name in missing]
     return GateOutcome(gate=gate.text, outcome=_outcome(findings), findings=findings, note=note)
 
@@ -138,6 +140,7 @@ def _rows(comparison: Comparison, metric: str) -> dict[str, ComparisonPart]:
 
 
 def _note(metric: str, primary: str, settings: int) -> str:
+    """``settings``: over how many claims hold together."""
     own = [] if metric == primary else [f"{metric} is not the primary metric: compared by itself"]
     return ", ".join([*own, *([f"simultaneous for {settings:,} settings"] if settings > 1 else [])])
 

@@ -16,13 +16,17 @@ Way = Callable[[Sequence[Family], Procedure], list[Inference]]
 
 @dataclass(frozen=True)
 class ProcedureCard:
-    """What a reader must know of a procedure; ``infers`` is the procedure itself."""
+    """What a reader must know of a procedure; ``infers`` is the procedure itself.
+
+    ``is_simultaneous``: its level is that of any wrong claim among all comparisons of a metric, not of each.
+    """
 
     name: str
     sentence: str
     caveat: str
     source: str
     infers: Way
+    is_simultaneous: bool = True
 
 
 DEFAULT = "max-t"
@@ -62,6 +66,7 @@ PROCEDURES = {
             "often than they say.",
             "Efron 1987; Sakai 2006",
             infer_bootstrap,
+            is_simultaneous=False,
         ),
         ProcedureCard(
             "wilcoxon",
@@ -76,6 +81,7 @@ PROCEDURES = {
             "For exploration: of the differences it claims, one of twenty may be wrong at level 0.05.",
             "Benjamini & Hochberg 1995; Benjamini & Yekutieli 2005",
             infer_t_bh,
+            is_simultaneous=False,
         ),
         ProcedureCard(
             "tukey",

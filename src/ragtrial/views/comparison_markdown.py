@@ -36,9 +36,8 @@ def _sections(findings: Findings) -> Iterator[str]:
         yield _table(list(_comparison_rows(findings, findings.comparison, parts)))
         said = [left_out_line(findings.comparison, parts), best_line(findings.comparison)] if parts else []
         yield _escaped(" ".join(line for line in said if line)) if said else "There is nothing to compare."
-    yield from filter(
-        None, [_list(_gate_items(findings)), _list(_expected_items(findings)), _list(_failures(findings))]
-    )
+    lists = [_gate_items(findings), _expected_items(findings), _failures(findings), _warnings(findings)]
+    yield from filter(None, map(_list, lists))
     yield from _details(findings)
 
 
@@ -120,6 +119,11 @@ def _expected_items(findings: Findings) -> Iterator[str]:
 def _failures(findings: Findings) -> Iterator[str]:
     for one in findings.failures:
         yield f"**could not be run**: {code(one.name)}: {_escaped(one.error)}"
+
+
+def _warnings(findings: Findings) -> Iterator[str]:
+    for one in findings.comparison.warnings if findings.comparison else ():
+        yield f"warning: {_escaped(one.message)}"
 
 
 def _details(findings: Findings) -> Iterator[str]:

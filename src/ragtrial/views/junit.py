@@ -64,8 +64,10 @@ def _suites(findings: Findings) -> Iterable[_Suite]:
     primary = [part for part in parts if part.metric == findings.primary_metric]
     pairs = [f"{part.setting} against {part.baseline}: {part.metric}" for part in primary]
     told_of = [f"{_difference(part.difference, part.ci)}: {part.sentence}" for part in primary]
+    warnings = findings.comparison.warnings if findings.comparison else []
+    told_of_all = [f"{pair}{found}" for pair, found in zip(pairs, told_of, strict=True)]
     yield _Suite(
-        "comparison", list(map(_Case, pairs)), [f"{pair}{found}" for pair, found in zip(pairs, told_of, strict=True)]
+        "comparison", list(map(_Case, pairs)), [*told_of_all, *(f"warning: {one.message}" for one in warnings)]
     )
     yield _Suite(
         "settings", [_Case(one.name, "error", one.error, one.details or one.error) for one in findings.failures]
