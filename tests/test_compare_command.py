@@ -102,7 +102,7 @@ def test_python_says_what_the_command_says(small: Path, capsys: Capture) -> None
         (["--flips", "10"], "10 is not in the range x>=100"),
         (["--seed", "-1"], "-1 is not in the range x>=0"),
         (["--confidence", "0.9999", "--flips", "100"], "100 flips never show a difference with confidence 0.9999; "
-         "take 10,000 or more."),
+         "take 9,999 or more."),
         (["--baseline", "old", "--all-pairs"], "--baseline and --all-pairs say two things; give one of them."),
         (["--procedure", "tuckey"], "no procedure is called 'tuckey'. Did you mean 'tukey'?"),
         (["--baseline", "z"], "'z'"),
