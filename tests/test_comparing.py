@@ -155,6 +155,24 @@ def test_of_few_pairs_all_are_close_largest_difference_first_and_unknown_ones_la
     assert [part.difference is None for part in close] == [False, True, True]
 
 
+def test_everything_is_ranked_as_well() -> None:
+    made = compared(shifted(0, 0.3, -0.2, 0.1, 0.2, 0.15, 0.05))
+    rows = close_comparisons(made, everything=True)
+    assert len(rows) == 21 > len(close_comparisons(made))
+    differences = [part.difference or 0.0 for part in rows]
+    assert differences == sorted(differences, reverse=True)
+
+
+def test_all_numbers_of_a_comparison_are_over_the_queries_that_its_procedure_takes() -> None:
+    one, two, three = np.random.default_rng(1).random((3, 40))
+    three[:15] = np.nan
+    for part in compared({"one": one, "two": two, "three": three}, way="tukey").comparisons:
+        assert part.n == 25 == part.wins + part.ties + part.losses
+        assert part.mean is not None
+        assert part.mean_baseline is not None
+        assert part.difference == pytest.approx(part.mean - part.mean_baseline)
+
+
 def test_the_sentence_of_the_procedure_says_what_was_drawn_and_how_sure_it_is() -> None:
     assert compared(shifted(0, 0.1, 0.2)).procedure.sentence == (
         "max-t: Studentised sign flips, the same for all comparisons; p and simultaneous intervals from their maxima. "

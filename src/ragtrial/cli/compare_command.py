@@ -67,7 +67,7 @@ def command(
     wanted = Wanted(slices=slices, axes=axes, costs=costs, queries=queries, query=query, unjudged=unjudged)
     made = analyse(contest, aim, wanted)
     findings = gating.judged_contest(checks, gating.Compared(contest, aim, made))
-    say_analysis(terminal, made, wanted, everything=full)
+    say_analysis(terminal, made, wanted, everything=full, every_metric=metrics is not None)
     gating.tell(terminal, checks, findings)
     terminal.say_json({**made.model_dump(mode="json"), **gating.as_json(findings)})
     return findings.exit_code

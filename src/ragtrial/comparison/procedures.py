@@ -19,6 +19,7 @@ class ProcedureCard:
     """What a reader must know of a procedure; ``infers`` is the procedure itself.
 
     ``is_simultaneous``: its level is that of any wrong claim among all comparisons of a metric, not of each.
+    ``needs_all``: a query that does not count for one setting is left out for all.
     """
 
     name: str
@@ -27,6 +28,7 @@ class ProcedureCard:
     source: str
     infers: Way
     is_simultaneous: bool = True
+    needs_all: bool = False
 
 
 DEFAULT = "max-t"
@@ -90,6 +92,7 @@ PROCEDURES = {
             "far more than it should; where one has a larger spread, its width fits none.",
             "Carterette 2012",
             infer_ranges,
+            needs_all=True,
         ),
     )
 }
