@@ -151,6 +151,43 @@ def test_an_earlier_report_with_other_labels_is_refused_before_anything_is_run(p
     assert len(list((place / "results" / "kitchen").iterdir())) == before
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"relevance_threshold": 2},
+            "counts queries with at least one relevant document (relevant: grade 1 and above) for precision@1, this "
+            "one queries with at least one relevant document (relevant: grade 2 and above).",
+        ),
+        ({"no_relevant": "zero"}, "for precision@1, this one all queries (relevant: grade 1 and above)."),
+    ],
+)
+def test_an_earlier_report_by_other_rules_is_refused_before_anything_is_run(
+    changes: dict[str, object], told: str, place: Path, capsys: Capture
+) -> None:
+    experiment(place, dense=0)
+    run(capsys)
+    before = len(list((place / "results" / "kitchen").iterdir()))
+    options = [part for key, value in changes.items() for part in ("--set", f"evaluators.{key}={value}")]
+    done = run(capsys, "--baseline", "latest:dense", *options)
+    assert (done.code, told in done.err) == (2, True), done.err
+    assert len(list((place / "results" / "kitchen").iterdir())) == before
+
+
+def test_an_earlier_report_with_passages_elsewhere_is_refused_before_anything_is_run(
+    place: Path, capsys: Capture
+) -> None:
+    made = experiment(place, dense=0)
+    queries = json.loads((place / "prompt_queries.json").read_text(encoding="utf-8"))["queries"]
+    for quote in ("text 5", "ext 5"):
+        queries[5]["relevant_docs"] = [{"doc": "d5.txt", "quote": quote}]
+        made.write_queries(queries)
+        done = run(
+            capsys, "--set", "evaluators.unit=span", *(["--baseline", "latest:dense"] if quote == "ext 5" else [])
+        )
+        assert (done.code, "1 judged otherwise ('q5')" in done.err) == ((0, False) if quote == "text 5" else (2, True))
+
+
 def test_a_gate_that_fails_goes_before_a_setting_that_could_not_be_run(place: Path, capsys: Capture) -> None:
     experiment(place, good=0, bad=2, broken="broken")
     assert run(capsys, "--fail-if", "ndcg@3 < 0.9").code == 1
