@@ -29,12 +29,15 @@ def setting(name: str, *, p95: float | None = None, **scores: float | None) -> S
 
 
 def part(name: str, difference: float | None, ci: tuple[float, float] | None, **changes: Any) -> ComparisonPart:
-    """``name`` compared with ``base``: 20 queries won, 20 lost, 19 tied."""
+    """``name`` compared with ``base``: 20 queries won, 20 lost, 19 tied. The verdict is what the interval says."""
+    verdict = (
+        "too few differences" if ci is None else "better" if ci[0] > 0 else "worse" if ci[1] < 0 else "cannot tell"
+    )
     fields: dict[str, Any] = {
         "metric": "ndcg@10", "family": "primary", "baseline": "base", "setting": name, "mean_baseline": 0.6,
         "mean": None if difference is None else 0.6 + difference, "difference": difference,
         "ci": ci, "p": None, "p_corrected": None,
-        "wins": 20, "ties": 19, "losses": 20, "effect_size": None, "n": 59, "verdict": None, "sentence": "so it is",
+        "wins": 20, "ties": 19, "losses": 20, "effect_size": None, "n": 59, "verdict": verdict, "sentence": "so it is",
         "detectable": None,
         "queries_needed": None, "judged_baseline": None, "judged": None,
     }  # fmt: skip

@@ -17,6 +17,7 @@ from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.report import write_folder
 from ragtrial.views.comparison import best_line, descriptive_table, fitted_verdicts, unjudged_lines, verdict_table
 from ragtrial.views.table import table_width
+from scored_runs import scored_report
 from small_experiment import Outcome, ragtrial
 
 Capture = pytest.CaptureFixture[str]
@@ -102,7 +103,7 @@ def test_python_says_what_the_command_says(small: Path, capsys: Capture) -> None
         (["--flips", "10"], "10 is not in the range x>=100"),
         (["--seed", "-1"], "-1 is not in the range x>=0"),
         (["--confidence", "0.9999", "--flips", "100"], "100 flips never show a difference with confidence 0.9999; "
-         "take 10,000 or more."),
+         "take 9,999 or more."),
         (["--baseline", "old", "--all-pairs"], "--baseline and --all-pairs say two things; give one of them."),
         (["--procedure", "tuckey"], "no procedure is called 'tuckey'. Did you mean 'tukey'?"),
         (["--baseline", "z"], "'z'"),
@@ -231,6 +232,20 @@ def test_a_narrow_terminal_gets_as_many_other_metrics_as_it_has_room_for() -> No
     assert descriptive_table(made, others, rows, width) == widest
     assert descriptive_table(made, others, rows, width - 1) == [row[:-1] for row in widest]
     assert descriptive_table(made, others, rows, 1) == [row[:2] for row in widest]
+
+
+def test_metrics_that_were_asked_for_are_shown_however_wide_they_are(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels, found = {"q1": {"a": 1}, "q2": {"b": 1}}, {"q1": "a b", "q2": "a b"}
+    names = ["ndcg@2", "rr@2", "recall@2", "precision@2"]
+    scored_report(tmp_path, labels, {"one": found, "two": found}, "--metrics", ",".join(names))
+    monkeypatch.setenv("COLUMNS", "40")
+    capsys.readouterr()
+    for options, shown in (((), ["rr@2"]), (("--metrics", "all"), names[1:])):
+        lines = compare(capsys, str(tmp_path / "report"), "--baseline", "one", *options).out.splitlines()
+        (line,) = [line for line in lines if line.startswith("differences, descriptive")]
+        assert line.split()[2:] == shown
 
 
 def test_of_very_many_settings_as_good_as_the_best_the_number_is_given() -> None:

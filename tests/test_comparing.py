@@ -7,12 +7,17 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from hand_made import METRIC, Values, contest_between
+from hand_made import METRIC, Values, contest_between, query_of
 from ragtrial.comparison.comparing import Aim, close_comparisons, compare_settings
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
+from ragtrial.comparison.contest import Pair
+from ragtrial.comparison.moves import query_differences
 from ragtrial.comparison.procedures import PROCEDURES
 from ragtrial.comparison.samples import Procedure
 from ragtrial.comparison.skewed import skewness_of
+
+
+from ragtrial.comparison.slices import compare_slices
 from ragtrial.comparison.verdicts import percent
 from ragtrial.errors import ComparisonError, ReportError
 
@@ -45,6 +50,20 @@ def test_a_comparison_worked_by_hand() -> None:
     # differences 1/2, -1/4 and 0 have the mean 1/12 and the variance (25 + 16 + 1) / 144 / 2
     assert part.effect_size == pytest.approx((1 / 12) / np.sqrt(42 / 288))
     assert (part.ci, part.p, part.p_corrected, part.verdict) == (None, None, None, "too few differences")
+
+
+def test_what_only_rounding_keeps_apart_is_a_tie_everywhere() -> None:
+    sum_of_parts, queries = 0.1 + 0.2, [query_of(place, tags=["x"] if place < 6 else []) for place in range(12)]
+    assert sum_of_parts > 0.3
+    contest = contest_between({"old": [0.3] * 12, "new": [sum_of_parts] * 11 + [0.6]}, queries)
+    part = only(compare_settings(contest, Aim("old", procedure=QUICK)))
+    assert (part.wins, part.ties, part.losses) == (1, 11, 0)
+    assert part.sentence.startswith("cannot tell: only 1 of 12 queries differs")
+    found = query_differences(contest, Pair(0, 1))
+    assert (found.won, found.tied, found.lost) == (1, 11, 0)
+    tagged, untagged = compare_slices(contest, [part], QUICK).comparisons
+    assert (tagged.wins, tagged.ties, tagged.losses) == (0, 6, 0)
+    assert (untagged.wins, untagged.ties, untagged.losses) == (1, 5, 0)
 
 
 def test_t_holm_has_the_p_of_scipy_and_the_effect_size_is_t_over_root_n() -> None:
@@ -137,6 +156,24 @@ def test_of_few_pairs_all_are_close_largest_difference_first_and_unknown_ones_la
     close = close_comparisons(compared({**shifted(0, 0.2), "none": np.full(40, np.nan)}))
     assert [(part.baseline, part.setting) for part in close] == [("b", "a"), ("a", "none"), ("b", "none")]
     assert [part.difference is None for part in close] == [False, True, True]
+
+
+def test_everything_is_ranked_as_well() -> None:
+    made = compared(shifted(0, 0.3, -0.2, 0.1, 0.2, 0.15, 0.05))
+    rows = close_comparisons(made, everything=True)
+    assert len(rows) == 21 > len(close_comparisons(made))
+    differences = [part.difference or 0.0 for part in rows]
+    assert differences == sorted(differences, reverse=True)
+
+
+def test_all_numbers_of_a_comparison_are_over_the_queries_that_its_procedure_takes() -> None:
+    one, two, three = np.random.default_rng(1).random((3, 40))
+    three[:15] = np.nan
+    for part in compared({"one": one, "two": two, "three": three}, way="tukey").comparisons:
+        assert part.n == 25 == part.wins + part.ties + part.losses
+        assert part.mean is not None
+        assert part.mean_baseline is not None
+        assert part.difference == pytest.approx(part.mean - part.mean_baseline)
 
 
 def test_the_sentence_of_the_procedure_says_what_was_drawn_and_how_sure_it_is() -> None:

@@ -370,6 +370,10 @@ def test_one_query_is_compared_without_a_test() -> None:
         ({"margin": math.nan}, "margin is nan; it must be a number from 0 on."),
         ({"confidence": 95}, "confidence is 95; it must be from 0.5 to 0.9999."),
         ({"flips": 0}, "flips is 0; it must be at least 100."),
+        (
+            {"flips": 9998, "confidence": 0.9999},
+            "9,998 flips never show a difference with confidence 0.9999; take 9,999 or more.",
+        ),
     ],
 )
 def test_numbers_out_of_range_are_refused(asked: dict[str, float], message: str) -> None:

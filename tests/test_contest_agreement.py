@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from contests import changed_queries, metric_of, report_of, run_into
 from experiments import DOCUMENTS, QUERIES
 from ragtrial import load_report
+from ragtrial.comparison.comparing import Aim, compare_settings
 from ragtrial.comparison.contest import Contest, contest_of
 from ragtrial.errors import ComparisonError
 from ragtrial.report import Report
@@ -111,6 +112,16 @@ def test_common_queries_are_compared_and_it_is_said_how_many_of_how_many() -> No
         "out: other queries: 1 of 4 are in main alone ('q4'). other labels in main and branch (1 of 3 queries): query "
         "'q1': 'a.md' has grade 2 in main, 1 in branch, 'b.md' is judged in main alone."
     }
+
+
+def test_scores_beside_a_comparison_of_common_queries_are_means_over_these() -> None:
+    other = changed_queries(report_of({"a": VALUES["a"][:3]}, experiment="branch"), q1=judged(("a.md", 1)))
+    contest = contest_of([called("main"), other], common=True)
+    means = [(one.setting.scores["ndcg@3"].mean, one.setting.scores["ndcg@3"].n) for one in contest.contenders]
+    assert means == [(0.1875, 2), (0.1875, 2)]
+    assert [part.mean for part in compare_settings(contest, Aim(contest.baseline)).comparisons] == [0.1875]
+    whole = called("main")
+    assert contest_of([whole, called("branch")]).contenders[0].setting is whole.settings[0]
 
 
 def test_common_queries_are_those_that_all_of_three_reports_have() -> None:
@@ -318,6 +329,20 @@ def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 def test_runs_that_were_scored_are_compared_within_their_report(scored: Path) -> None:
     contest = contest_of(["plain"])
     assert (contest.names, contest.metrics, contest.cautions) == (("one", "two"), ("ndcg@2", "ap"), ())
+
+
+def test_a_geometric_mean_over_queries_is_not_compared_as_if_it_were_another(
+    scored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ragtrial(capsys, "score", "qrels", "one", "two", "--metrics", "ap,gm_ap", "-o", "both")
+    contest = contest_of(["both"])
+    assert contest.metrics == ("ap",)
+    why = "a geometric mean over queries; differences of such are no means of differences by query"
+    assert cautions(contest) == {"metrics-left-out": f"left out, being {why}: gm_ap."}
+    for asked in ({"primary": "gm_ap"}, {"metrics": ["ap", "gm_map"]}):
+        with pytest.raises(ComparisonError) as caught:
+            contest_of(["both"], **asked)
+        assert str(caught.value) == f"gm_ap is {why}. Compare by another metric: ap."
 
 
 def test_runs_that_were_scored_by_other_rules_are_refused(scored: Path) -> None:

@@ -19,7 +19,7 @@ from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.expected import ExpectedScore, judge_expected
 from ragtrial.comparison.findings import Findings
 from ragtrial.formats.score_tables import write_table
-from ragtrial.report_parts import FailurePart
+from ragtrial.report_parts import FailurePart, WarningPart
 from ragtrial.views.comparison_csv import csv_columns
 from ragtrial.views.comparison_markdown import code, markdown_text
 
@@ -68,6 +68,22 @@ def test_the_page_begins_with_the_outcome_and_a_short_table() -> None:
     assert "<strong>FAIL</strong>: <code>new</code> <code>ndcg@10</code> is 0.5000, expected 0.7000" in shown
     assert "<strong>could not be run</strong>: <code>gone</code>: no | key" in shown
     assert shown.count("<details>") == shown.count("</details>") == 2
+
+
+def test_warnings_of_the_comparison_are_told() -> None:
+    made = everything()
+    assert made.comparison is not None
+    warning = WarningPart(code="other-documents", message="they searched <other> documents.")
+    text = markdown_text(replace(made, comparison=made.comparison.model_copy(update={"warnings": [warning]})))
+    assert "warning: they searched &lt;other&gt; documents.</p>" in RENDERER.render(text)
+    assert "warning" not in markdown_text(made)
+
+
+def test_a_baseline_has_a_mean_where_it_is_one_for_all_rows() -> None:
+    parts = part("new", 0.1, None), part("skipping", 0.2, None, mean_baseline=0.5, n=50)
+    for rows, mean in ((parts, ""), (parts[:1], "0.6000")):
+        short, *_ = cells(markdown_text(findings(comparison=comparison(*rows))))
+        assert short[1] == ["base", mean, "", "", "(baseline)"]
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,23 @@ def test_a_seed_gives_the_same_numbers_in_blocks_of_any_size_and_beside_any_fami
     assert (changed.p_corrected != alone.p_corrected).any()
 
 
+@pytest.mark.parametrize("queries", [11, 70])
+def test_comparisons_over_unlike_queries_are_inferred_alike_however_many_are_held_at_once(
+    queries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(8)
+    columns = rng.normal(0.2, 1, (6, queries))
+    columns[0, 2] = np.nan
+    pairs = [(one, other) for one in range(6) for other in range(one)]
+    family = Family(columns, np.array([np.eye(6)[one] - np.eye(6)[other] for one, other in pairs]))
+    ways = (infer, flips.infer_stepping_down)
+    held = [way([family], QUICK)[0] for way in ways]
+    monkeypatch.setattr(flips, "_HELD_VALUES", 4 * QUICK.flips + 1)
+    for way, expected in zip(ways, held, strict=True):
+        assert flips._Flips(family, QUICK).is_large
+        same(expected, way([of(columns), family], QUICK)[1])
+
+
 def test_flips_are_signs_each_as_often_as_the_other_and_without_repetition() -> None:
     drawn = np.vstack(list(flips._signs(100, Procedure(flips=5000))))
     assert set(np.unique(drawn)) == {-1.0, 1.0}

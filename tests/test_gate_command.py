@@ -106,6 +106,13 @@ def test_a_gate_on_a_baseline_without_one_is_refused(place: Path, capsys: Captur
     assert "'good' is the only setting; there is nothing to compare with it." in run(capsys, "--baseline", "good").err
 
 
+def test_settings_are_ranked_around_their_baseline(place: Path, capsys: Capture) -> None:
+    experiment(place, worst=2, good=1, best=0)
+    lines = run(capsys, "--baseline", "good").out.splitlines()
+    (place_of_header,) = [at for at, line in enumerate(lines) if "95% interval" in line]
+    assert [line.split()[0] for line in lines[place_of_header + 1 :][:3]] == ["best", "good", "worst"]
+
+
 def test_a_setting_of_an_earlier_report_is_a_baseline(place: Path, capsys: Capture) -> None:
     experiment(place, dense=0)
     run(capsys)
@@ -121,6 +128,16 @@ def test_a_setting_of_an_earlier_report_is_a_baseline(place: Path, capsys: Captu
     assert run(capsys, "--baseline", "20200101:dense").code == 2
 
 
+def test_of_an_earlier_report_the_baseline_alone_is_compared_and_spoken_of(place: Path, capsys: Capture) -> None:
+    experiment(place, dense=0, gone=1)
+    run(capsys)
+    experiment(place, dense=0, new=2)
+    done = run(capsys, "--baseline", "latest:dense", "--json")
+    made = done.json["comparison"]
+    assert [part["setting"] for part in made["comparisons"] if part["family"] == "primary"] == ["dense", "new"]
+    assert made["warnings"] == []
+
+
 def test_an_earlier_report_with_other_labels_is_refused_before_anything_is_run(place: Path, capsys: Capture) -> None:
     made = experiment(place, dense=0)
     run(capsys)
@@ -132,6 +149,43 @@ def test_an_earlier_report_with_other_labels_is_refused_before_anything_is_run(p
     assert done.code == 2
     assert "has other labels: 1 queries only in that one, 1 judged otherwise ('q3')." in done.err
     assert len(list((place / "results" / "kitchen").iterdir())) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"relevance_threshold": 2},
+            "counts queries with at least one relevant document (relevant: grade 1 and above) for precision@1, this "
+            "one queries with at least one relevant document (relevant: grade 2 and above).",
+        ),
+        ({"no_relevant": "zero"}, "for precision@1, this one all queries (relevant: grade 1 and above)."),
+    ],
+)
+def test_an_earlier_report_by_other_rules_is_refused_before_anything_is_run(
+    changes: dict[str, object], told: str, place: Path, capsys: Capture
+) -> None:
+    experiment(place, dense=0)
+    run(capsys)
+    before = len(list((place / "results" / "kitchen").iterdir()))
+    options = [part for key, value in changes.items() for part in ("--set", f"evaluators.{key}={value}")]
+    done = run(capsys, "--baseline", "latest:dense", *options)
+    assert (done.code, told in done.err) == (2, True), done.err
+    assert len(list((place / "results" / "kitchen").iterdir())) == before
+
+
+def test_an_earlier_report_with_passages_elsewhere_is_refused_before_anything_is_run(
+    place: Path, capsys: Capture
+) -> None:
+    made = experiment(place, dense=0)
+    queries = json.loads((place / "prompt_queries.json").read_text(encoding="utf-8"))["queries"]
+    for quote in ("text 5", "ext 5"):
+        queries[5]["relevant_docs"] = [{"doc": "d5.txt", "quote": quote}]
+        made.write_queries(queries)
+        done = run(
+            capsys, "--set", "evaluators.unit=span", *(["--baseline", "latest:dense"] if quote == "ext 5" else [])
+        )
+        assert (done.code, "1 judged otherwise ('q5')" in done.err) == ((0, False) if quote == "text 5" else (2, True))
 
 
 def test_a_gate_that_fails_goes_before_a_setting_that_could_not_be_run(place: Path, capsys: Capture) -> None:

@@ -77,6 +77,23 @@ def test_a_gate_that_says_nothing_is_refused_with_the_way_out(text: str, told: s
     assert message("ndcg@10 < 0.5", text).startswith("--fail-if #2: ")
 
 
+def test_a_gate_about_what_is_not_compared_with_the_baseline_is_refused() -> None:
+    names = ("main:a", "main:b", "branch:a", "branch:new")
+    subject = Subject(names, METRICS, "main", compared=("branch:a",), comparable=("ndcg@10",))
+    for name in ("main:a", "branch:new"):
+        assert f"{name!r} is not compared with the baseline 'main'; these are: branch:a." in message(
+            f"{name}: ndcg@10 worse than baseline", subject=subject
+        )
+    assert "recall@10 is not among the metrics that are compared: ndcg@10." in message(
+        "recall@10 worse than baseline", subject=subject
+    )
+    assert "gm_ap is a geometric mean over queries, which is not compared query by query; give a limit." in message(
+        "gm_ap worse than baseline", subject=Subject(("a", "b"), ("gm_ap",), "a")
+    )
+    fine = ("branch:a: ndcg@10 worse than baseline", "main:a: recall@10 < 0.5", "ndcg@10 worse than baseline")
+    assert len(parse_gates(fine, subject)) == 3
+
+
 def test_all_that_is_wrong_with_all_gates_is_told_at_once() -> None:
     lines = message("hibrid: ndgc@10 < 70%", "", "ndcg@10 < 0.7", "ndcg@10 > 2").splitlines()
     assert [line.partition(":")[0] for line in lines] == ["--fail-if #1"] * 3 + ["--fail-if #2", "--fail-if #4"]
@@ -169,6 +186,22 @@ def test_gates_on_the_baseline_go_by_the_interval(
     assert (judged("ndcg@10 not within 0.02 of baseline", one).outcome == "failed") is not_within
 
 
+@pytest.mark.parametrize("ci", [None, (-0.05, 0.01)])
+def test_gates_on_the_baseline_follow_what_a_procedure_claims_beside_or_without_its_interval(
+    ci: tuple[float, float] | None,
+) -> None:
+    worse, better = part("a", -0.03, ci, verdict="worse"), part("a", 0.03, ci, verdict="better")
+    open_ = part("a", -0.03, ci, verdict="cannot tell")
+    fails = {
+        text: [judged(text, one).outcome == "failed" for one in (worse, better, open_)]
+        for text in ("ndcg@10 worse than baseline", "ndcg@10 not within 0.02 of baseline")
+    }
+    assert list(fails.values()) == [[True, False, False], [True, False, True]]
+    found = judged("ndcg@10 worse than baseline", worse).findings[0].found
+    between = "" if ci is None else ", 95% interval -0.0500 to +0.0100"
+    assert found == f"-0.0300 against base{between}: worse"
+
+
 def test_identical_rankings_pass_both() -> None:
     same = part("a", 0.0, None, wins=0, losses=0, ties=59)
     for text in ("ndcg@10 worse than baseline", "ndcg@10 not within 0 of baseline"):
@@ -186,6 +219,15 @@ def test_a_line_says_what_was_asked_and_what_was_found() -> None:
         "gate failed: b: ndcg@10 not within 0.02 of baseline: b -0.0100 against base, 95% interval -0.02004 to "
         "+0.0100: not shown to be within 0.02 (simultaneous for 2 settings)"
     )
+
+
+@pytest.mark.parametrize(("way", "note"), [("max-t", "simultaneous for 2 settings"), ("bootstrap", ""), ("bh", "")])
+def test_settings_are_said_to_be_tested_together_where_they_are(way: str, note: str) -> None:
+    made = comparison(part("a", 0.1, (0.0, 0.2)), part("b", 0.1, (0.0, 0.2)))
+    named = made.model_copy(update={"procedure": made.procedure.model_copy(update={"name": way})})
+    gates = parse_gates(["ndcg@10 worse than baseline"], Subject(("a", "b", "base"), METRICS, "base"))
+    (outcome,) = judge_gates(gates, Evidence({}, "ndcg@10", (), "base", {"ndcg@10": named}))
+    assert outcome.note == note
 
 
 def test_a_metric_that_is_not_the_primary_one_is_said_to_be_compared_by_itself() -> None:

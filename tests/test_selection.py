@@ -97,7 +97,8 @@ def test_queries_that_do_not_count_for_a_setting_are_left_out_for_all() -> None:
     one, two = np.linspace(0, 1, 15), np.linspace(1, 0, 15) ** 2
     whole = select_winner(contest_between({"one": one[:12], "two": two[:12]}))
     holes = np.where(np.arange(15) < 12, two, np.nan)
-    assert select_winner(contest_between({"one": one, "two": holes})) == whole
+    found = select_winner(contest_between({"one": one, "two": holes}))
+    assert found.model_copy(update={"sentence": whole.sentence}) == whole
     assert whole.n == 12
 
 
@@ -125,6 +126,14 @@ def test_the_sentence_has_both_scores_and_how_often_the_winner_is_chosen() -> No
     assert part.sentence == (
         "high has 0.3500 on the queries that it was chosen by; the best setting, chosen on other queries, may be "
         "expected to have 0.3500 (it is high in 100% of draws)"
+    )
+
+
+def test_the_sentence_says_where_a_setting_lacks_queries_that_count_for_others() -> None:
+    low = np.linspace(0, 0.5, 12)
+    part = select_winner(contest_between({"low": [None, *low], "high": [1.0, *(low + 0.1)]}))
+    assert part.sentence.startswith(
+        "high has 0.3500 on the 12 queries that count for all settings, that it was chosen by;"
     )
 
 

@@ -330,7 +330,7 @@ def test_the_tables_mark_what_is_shown_and_what_contradicts() -> None:
     made = SlicesPart(metric=METRIC, least_differences=10, slicings=["tag"], comparisons=parts, warnings=[])
     assert slice_overview(made, 100) == [
         ["queries by", "slice", "queries", "new", "other"],
-        ["tag", "x", "12", "+0.1000*", "-0.0000 "],
+        ["tag", "x", "12", "+0.1000*", "+0.0000 "],
         ["", "y", "12", "-0.2000!", "+0.0000 "],
         ["relevant documents", "1", "12", "-", "+0.2500 "],
     ]
@@ -341,6 +341,9 @@ def test_the_tables_mark_what_is_shown_and_what_contradicts() -> None:
         ["", "y", "12", "0.5000", "0.3000", "-0.2000!", "-0.3000 -0.1000", "3", "4", "5"],
     ]
     assert slice_table(made, "new")[3][2:7] == ["0", "0.5000", "-", "-", "-"]
+    alone = made.model_copy(update={"comparisons": parts[:3]})
+    assert slice_overview(alone, 100) == slice_table(alone, "new"), "of one setting there is room for all of it"
+    assert slice_overview(alone, 50) == [row[:4] for row in slice_overview(made, 100)]
     assert slice_heading(made) == (
         "Differences in ndcg@10 from old, by kind of query. * the interval leaves out 0; ! and contradicts that of all "
         "queries"

@@ -114,13 +114,20 @@ def of_tag(report: Report, tag: str) -> Report:
         raise ReportError(f"no query of run {report.run_id} has the tag {tag!r}.{did_you_mean(tag, known)} {there}")
     settings = []
     for setting in report.settings:
-        queries = [query for query in setting.queries if query.id in chosen]
-        scores = {name: _mean(name, [query.evaluations[name] for query in queries]) for name in setting.scores}
         left_out: dict[str, Any] = {"context": [], "budget": None, "audit": None, "latency": None, "costs": None}
-        settings.append(setting.model_copy(update={"queries": queries, "scores": scores, **left_out}))
+        settings.append(over_queries(setting, chosen).model_copy(update=left_out))
     asked = [query for query in report.queries if query.id in chosen]
     dataset = report.dataset.model_copy(update={"queries": len(asked)})
     return report.model_copy(update={"queries": asked, "settings": settings, "dataset": dataset})
+
+
+def over_queries(setting: SettingPart, chosen: Collection[str]) -> SettingPart:
+    """The setting with its scores of the queries with these ids alone, and the means over them."""
+    queries = [query for query in setting.queries if query.id in chosen]
+    if len(queries) == len(setting.queries):
+        return setting
+    scores = {name: _mean(name, [query.evaluations.get(name) for query in queries]) for name in setting.scores}
+    return setting.model_copy(update={"queries": queries, "scores": scores})
 
 
 def _mean(metric: str, values: list[float | None]) -> MeanPart:

@@ -53,20 +53,21 @@ def command(
     from ragtrial.cli import gating
     from ragtrial.cli.comparison_output import say_analysis
     from ragtrial.comparison.analysis import Wanted, analyse
+    from ragtrial.metrics.spelling import spellings
     from ragtrial.views.table import usual_metrics
 
     if compared.baseline is not None and all_pairs:
         raise click.UsageError("--baseline and --all-pairs say two things; give one of them.")
-    named = None if metrics in (None, "all") else [name for name in str(metrics).split(",") if name.strip()]
+    named = None if metrics in (None, "all") else list(spellings(str(metrics)))
     contest = compared.contest(named, settings=settings, all_pairs=all_pairs)
+    checks = gating.checks_of_contest(asked, contest, contest.baseline, terminal)
     if metrics is None:
         contest = contest.limited_to(usual_metrics(contest.contenders[0].report))
-    checks = gating.checks_of_contest(asked, contest, contest.baseline, terminal)
     aim = compared.aim(contest, way=procedure, flips=flips, seed=seed)
     wanted = Wanted(slices=slices, axes=axes, costs=costs, queries=queries, query=query, unjudged=unjudged)
     made = analyse(contest, aim, wanted)
     findings = gating.judged_contest(checks, gating.Compared(contest, aim, made))
-    say_analysis(terminal, made, wanted, everything=full)
+    say_analysis(terminal, made, wanted, everything=full, every_metric=metrics is not None)
     gating.tell(terminal, checks, findings)
     terminal.say_json({**made.model_dump(mode="json"), **gating.as_json(findings)})
     return findings.exit_code

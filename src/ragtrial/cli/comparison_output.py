@@ -10,13 +10,17 @@ from ragtrial.views import comparison as view
 from ragtrial.views import effects, moves, slices, tradeoffs
 
 
-def say_analysis(terminal: Terminal, made: Analysis, wanted: Wanted, *, everything: bool) -> None:
-    """The verdicts first, then what was asked for beside them, and warnings on stderr."""
+def say_analysis(
+    terminal: Terminal, made: Analysis, wanted: Wanted, *, everything: bool, every_metric: bool = False
+) -> None:
+    """The verdicts first, then what was asked for beside them, and warnings on stderr.
+
+    ``every_metric``: all that were compared are shown, however wide that is.
+    """
     if made.query is not None:
         terminal.say(moves.side_text(made.query, terminal.width))
         return
-    primary = [part for part in made.comparisons if part.metric == made.primary_metric]
-    rows = primary if everything else close_comparisons(made)
+    rows = close_comparisons(made, everything=everything)
     terminal.say(visible(view.heading(made)) + "\n")
     table, about_columns = view.fitted_verdicts(made, rows, terminal.width)
     terminal.table(table, texts=(0, len(table[0]) - 1))
@@ -27,7 +31,8 @@ def say_analysis(terminal: Terminal, made: Analysis, wanted: Wanted, *, everythi
     for line in filter(None, [*lines, *about_columns, made.procedure.sentence]):
         terminal.say(visible(line))
     others = [name for name in made.metrics if name != made.primary_metric]
-    terminal.table(view.descriptive_table(made, others, rows, terminal.width), after="\n")
+    width = None if every_metric else terminal.width
+    terminal.table(view.descriptive_table(made, others, rows, width), after="\n")
     if wanted.unjudged:
         terminal.table(moves.unjudged_table(made.unjudged), texts=(0, 1), after="\n")
         for line in moves.unjudged_reasons(made.unjudged):

@@ -137,18 +137,21 @@ def _target_faults(asked: Asked) -> list[Fault]:
     return faults
 
 
-def subject_of(contest: Contest) -> Subject:
-    """What gates on a comparison can be about, without a baseline."""
+def subject_of(contest: Contest, baseline: str | None) -> Subject:
+    """What gates on a comparison can be about. Of reports those metrics are compared that ``contest`` has."""
     from ragtrial.comparison.gate_texts import Subject
 
     settings = [contender.setting for contender in contest.contenders]
     metrics = [name for name in settings[0].scores if all(name in one.scores for one in settings)] if settings else []
-    return Subject(contest.names, tuple(metrics))
+    pairs = () if baseline is None else contest.pairs(baseline)
+    compared = dict.fromkeys(contest.names[pair.setting] for pair in pairs)
+    comparable = contest.metrics if len(contest.report_names) > 1 else None
+    return Subject(contest.names, tuple(metrics), baseline, compared=tuple(compared), comparable=comparable)
 
 
 def checks_of_contest(asked: Asked, contest: Contest, baseline: str | None, terminal: Terminal) -> Checks:
     """Before anything is compared. Raises as ``check`` does."""
-    return check(asked, replace(subject_of(contest), baseline=baseline), terminal)
+    return check(asked, subject_of(contest, baseline), terminal)
 
 
 @dataclass(frozen=True, eq=False)

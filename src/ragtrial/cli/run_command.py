@@ -133,10 +133,11 @@ def _say(terminal: Terminal, report: Report, findings: Findings | None, comparis
 
 
 def _say_comparison(terminal: Terminal, comparison: Comparison) -> None:
+    from ragtrial.comparison.comparing import close_comparisons
     from ragtrial.records import Caution
     from ragtrial.views.comparison import fitted_verdicts, heading
 
-    rows = [one for one in comparison.comparisons if one.family == "primary"]
+    rows = close_comparisons(comparison)
     table, about_columns = fitted_verdicts(comparison, rows, terminal.width)
     terminal.say(f"\n{heading(comparison)}\n")
     terminal.table(table, texts=(0, len(table[0]) - 1))

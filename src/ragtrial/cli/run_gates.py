@@ -138,20 +138,40 @@ def _baseline_faults(baseline: Baseline, names: tuple[str, ...], evaluator: Retr
         unit, metrics = evaluator.config.evaluators.unit, evaluator.metrics
         if report.unit != unit:
             messages.append(f"run {report.run_id} was scored by unit: {report.unit}, this one is by {unit}.")
+        elif told := _rule_difference(evaluator, report):
+            messages.append(told)
         if str(metrics.primary) not in report.metrics:
             messages.append(f"run {report.run_id} has no {metrics.primary}; it has: {listed(report.metrics)}.")
     return [Fault("--baseline", message=message) for message in messages]
 
 
+def _rule_difference(evaluator: RetrievalEvaluator, report: Report) -> str:
+    """Other rules for which queries count, what is relevant, or when a passage is found; nothing where none is."""
+    from ragtrial.comparison.agreement import coverage_of
+    from ragtrial.metric_parts import metric_parts
+
+    options = evaluator.config.evaluators
+    then, now = coverage_of(report), options.span_coverage
+    if report.unit == "span" and then != now:
+        return f"run {report.run_id} found passages by span_coverage: {then}, this one does by {now}."
+    for name, part in metric_parts(evaluator.metrics, options).items():
+        if name in report.metrics and report.metrics[name].counted != part.counted:
+            return f"run {report.run_id} counts {report.metrics[name].counted} for {name}, this one {part.counted}."
+    return ""
+
+
 def _label_differences(evaluator: RetrievalEvaluator, report: Report) -> str:
-    """In words; nothing where every query and every grade is the same."""
-    now = {
-        query.id: {one.doc: one.relevance for one in query.relevant_docs} for query in evaluator.resolved.labels.queries
-    }
-    then = {query.id: {one.doc: one.relevance for one in query.relevant_docs} for query in report.queries}
+    """In words; nothing where every query and every judgment is the same."""
+    from ragtrial.comparison.label_differences import Sides, label_difference
+    from ragtrial.reporting import query_parts
+
+    now = {query.id: query for query in query_parts(evaluator.resolved.labels)}
+    then = {query.id: query for query in report.queries}
+    places = report.dataset.documents_fingerprint == evaluator.ground.documents
+    sides = Sides("this one", "that one", report.unit, places=places, orders=False)
     only = [f"{len(one.keys() - other.keys()):,} queries only {where}" for one, other, where in (
         (now, then, "in this one"), (then, now, "in that one")) if one.keys() - other.keys()]  # fmt: skip
-    judged_otherwise = [name for name in now if name in then and now[name] != then[name]]
+    judged_otherwise = [name for name in now if name in then and label_difference(sides, now[name], then[name])]
     if judged_otherwise:
         shown = listed(map(repr, judged_otherwise), _MOST_QUERIES)
         only.append(f"{len(judged_otherwise):,} judged otherwise ({shown})")
@@ -165,14 +185,17 @@ def _label_differences(evaluator: RetrievalEvaluator, report: Report) -> str:
 
 def _contest(report: Report, baseline: Baseline | None) -> Contest:
     """The settings of the run under their own names, and the earlier one, if that is the baseline."""
-    from ragtrial.comparison.contest import Contender, contest_of
+    from ragtrial.comparison.contest import contest_of
     from ragtrial.views.table import usual_metrics
 
     metrics = usual_metrics(report)
-    own = [Contender(setting.name, report, setting) for setting in report.settings]
     if baseline is None or baseline.report is None:
-        return replace(contest_of([report], metrics), contenders=tuple(own))
+        return contest_of([report], metrics)
     earlier = baseline.report
     metrics = [name for name in metrics if name in earlier.metrics]
-    one = Contender(baseline.name, earlier, earlier.setting(baseline.setting))
-    return replace(contest_of([report, earlier], metrics), contenders=(one, *own))
+    there = f"{earlier.run_id}:{baseline.setting}"
+    own = [f"{report.run_id}:{setting.name}" for setting in report.settings]
+    contest = contest_of([earlier, report], metrics, settings=[there, *own], baseline=there)
+    one, *others = contest.contenders
+    renamed = (replace(one, name=baseline.name), *(replace(other, name=other.setting.name) for other in others))
+    return replace(contest, contenders=renamed)

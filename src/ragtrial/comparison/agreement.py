@@ -17,6 +17,7 @@ from ragtrial.report_parts import QueryPart
 
 _THRESHOLD = re.compile(r"\(relevant: (grade -?\d+ and above)\)")
 _MOST_NAMED = 3
+_GEOMETRIC = "a geometric mean over queries; differences of such are no means of differences by query"
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ def agreement_of(
     """What the reports of ``entries`` agree on; with ``common`` the queries that do.
 
     The primary metric comes first: ``primary``, else the first of ``metrics``, else that of the first report.
-    ``metrics`` None means all that every report has. Raises ComparisonError that names every difference, MetricError
-    for a metric that there is not.
+    ``metrics`` None means all that every report has, without geometric means over queries. Raises ComparisonError that
+    names every difference, MetricError for a metric that there is not.
     """
     names, cautions = _metrics(entries, primary, metrics)
     first = entries[0]
@@ -54,13 +55,18 @@ def _metrics(
     """The names of the metrics to compare by, the primary one first, and which are left out."""
     reports = [entry.report for entry in entries]
     everywhere = [name for name in reports[0].metrics if all(name in report.metrics for report in reports)]
-    others = everywhere if metrics is None else [_known(name, reports) for name in metrics]
+    comparable = [name for name in everywhere if not _is_geometric(name)]
+    others = comparable if metrics is None else [_known(name, reports) for name in metrics]
     decisive = others[0] if metrics else reports[0].primary_metric
     decisive = decisive if primary is None else _known(primary, reports)
     names = tuple(dict.fromkeys([decisive, *others]))
     missing = [
         _missing(name, entry, everywhere, decisive) for name in names for entry in entries
         if name not in entry.report.metrics
+    ]  # fmt: skip
+    missing += [
+        f"{name} is {_GEOMETRIC}. Compare by another metric: {listed(comparable, 40)}."
+        for name in names if _is_geometric(name)
     ]  # fmt: skip
     if missing:
         raise ComparisonError(*missing)
@@ -74,6 +80,8 @@ def _metrics(
         message = f"{decisive} decides, the primary metric of {entries[0].name}; it is {told}."
         cautions.append(Caution("other-primary-metric", message))
     if metrics is None:
+        if apart := [name for name in everywhere if name not in comparable]:
+            cautions.append(Caution("metrics-left-out", f"left out, being {_GEOMETRIC}: {listed(apart)}."))
         for entry in entries:
             alone = [name for name in entry.report.metrics if name not in everywhere]
             if alone:
@@ -241,6 +249,12 @@ def _needs_order(name: str) -> bool:
 def _has_no_cutoff(name: str) -> bool:
     metric = _metric(name)
     return metric is not None and metric.k is None
+
+
+def _is_geometric(name: str) -> bool:
+    """Whether the mean over queries of a metric is a geometric one, so that it is not compared query by query."""
+    metric = _metric(name)
+    return metric is not None and metric.definition.aggregate == "geometric"
 
 
 def _metric(name: str) -> Metric | None:

@@ -40,7 +40,7 @@ class Aim:
 
 def compare_settings(contest: Contest, aim: Aim) -> Comparison:
     """All comparisons of a contest. Raises ReportError if its baseline is not there."""
-    scored = [contest.scores(metric) for metric in contest.metrics]
+    scored = [_counted(contest.scores(metric), aim.way) for metric in contest.metrics]
     all_pairs = _best_first(contest.pairs(), scored[0])
     pairs = all_pairs if aim.baseline is None else contest.pairs(aim.baseline)
     inferred = infer_by(aim.way, [_family(scores, pairs) for scores in scored], aim.procedure)
@@ -71,17 +71,26 @@ def compare_settings(contest: Contest, aim: Aim) -> Comparison:
     )
 
 
+def _counted(scores: PairedScores, way: str) -> PairedScores:
+    """The scores that the procedure takes: where it needs all, only of queries that count for every setting."""
+    if way not in PROCEDURES or not PROCEDURES[way].needs_all:
+        return scores
+    lacking = np.isnan(scores.values).any(axis=0)
+    return PairedScores(scores.metric, np.where(lacking, np.nan, scores.values))
+
+
 _NOTHING_TESTED = f"Nothing was tested: in no comparison do {LEAST_DIFFERENCES} queries differ."
 
 
-def close_comparisons(comparison: Comparison) -> Sequence[ComparisonPart]:
+def close_comparisons(comparison: Comparison, *, everything: bool = False) -> Sequence[ComparisonPart]:
     """By the primary metric, largest difference first: all against a baseline, or of many pairs those with the best.
 
-    The best is the baseline of all of them. Over no queries there is no difference: these come last.
+    The best is the baseline of all of them. Over no queries there is no difference: these come last. ``everything``
+    means all, however many.
     """
     rows = [part for part in comparison.comparisons if part.metric == comparison.primary_metric]
     rows.sort(key=lambda part: math.inf if part.difference is None else -part.difference)
-    if comparison.procedure.baseline or len(rows) <= MOST_PAIRS:
+    if everything or comparison.procedure.baseline or len(rows) <= MOST_PAIRS:
         return rows
     (best,) = {part.baseline for part in rows} - {part.setting for part in rows}
     return [part for part in rows if part.baseline == best]
@@ -145,13 +154,13 @@ def _means(scores: PairedScores, pairs: Sequence[Pair]) -> Iterator[tuple[float 
     """The means of the baseline and of the setting of each pair, over the queries that count for both."""
     counts = ~np.isnan(scores.values)
     alone = [_mean(values[known]) for values, known in zip(scores.values, counts, strict=True)]
+    kinds = [known.tobytes() for known in counts]
     for pair in pairs:
-        both = counts[pair.baseline] & counts[pair.setting]
-        baseline, setting = (
-            alone[place] if both.sum() == counts[place].sum() else _mean(scores.values[place][both])
-            for place in (pair.baseline, pair.setting)
-        )
-        yield baseline, setting
+        if kinds[pair.baseline] == kinds[pair.setting]:
+            yield alone[pair.baseline], alone[pair.setting]
+        else:
+            both = counts[pair.baseline] & counts[pair.setting]
+            yield _mean(scores.values[pair.baseline][both]), _mean(scores.values[pair.setting][both])
 
 
 def _not_worse_than_best(contest: Contest, pairs: Sequence[Pair], inference: Inference) -> list[str]:

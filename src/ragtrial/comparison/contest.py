@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from ragtrial.comparison.agreement import Agreement, agreement_of
 from ragtrial.comparison.reading import Baseline, Entry, Reference, read_entries
+from ragtrial.comparison.samples import unrounded
 from ragtrial.errors import ComparisonError, did_you_mean, listed
 from ragtrial.grading import Scores
 from ragtrial.records import Caution
-from ragtrial.report import Report, load_report
+from ragtrial.report import Report, load_report, over_queries
 from ragtrial.report_parts import QueryPart, SettingPart
 
 
@@ -24,6 +25,7 @@ from ragtrial.report_parts import QueryPart, SettingPart
 class Contender:
     """A setting of a report. ``name`` is ``SETTING``, or ``REPORT:SETTING`` where several reports are compared.
 
+    ``setting`` has the scores of the queries that are compared, and means over them.
     A report that was read for the comparison has no hits: ``load_report(contender.report.folder)`` has them.
     ``report_name`` is what the report is called here, ``report_spellings`` are all names that mean it.
     """
@@ -51,9 +53,9 @@ class PairedScores:
     values: Scores
 
     def differences(self, pairs: Sequence[Pair]) -> Scores:
-        """Shape (pairs, queries); NaN where a query does not count for both."""
-        settings, baselines = [pair.setting for pair in pairs], [pair.baseline for pair in pairs]
-        return np.asarray(self.values[settings] - self.values[baselines])
+        """Shape (pairs, queries); NaN where a query does not count for both, 0 where only rounding differs."""
+        after, before = self.values[[pair.setting for pair in pairs]], self.values[[pair.baseline for pair in pairs]]
+        return unrounded(after - before, np.abs(after) + np.abs(before))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +141,9 @@ class Contest:
         """The same with whole reports, which say what was found. Raises ReportError if one cannot be read."""
         folders = dict.fromkeys(contender.report.folder for contender in self.contenders)
         whole = {folder: load_report(folder) for folder in folders}
+        known = {query.id for query in self.queries}
         contenders = [
-            replace(contender, report=report, setting=report.setting(contender.setting.name))
+            replace(contender, report=report, setting=over_queries(report.setting(contender.setting.name), known))
             for contender in self.contenders
             for report in [whole[contender.report.folder]]
         ]
@@ -191,7 +194,7 @@ def contest_of(
     """
     entries, meant = read_entries(references, settings, baseline, Path(directory))
     agreement = agreement_of(entries, primary, metrics, common=common)
-    contenders = tuple(_contenders(entries))
+    contenders = tuple(_contenders(entries, {query.id for query in agreement.queries}))
     if len(contenders) < 2 and not may_be_one:
         raise ComparisonError(_nothing_to_compare(entries[0]))
     contest = Contest(contenders, agreement.queries, agreement.metrics, agreement.cautions)
@@ -200,11 +203,11 @@ def contest_of(
     return _counted(contest, agreement, entries, keep_all=metrics is not None)
 
 
-def _contenders(entries: Sequence[Entry]) -> Iterator[Contender]:
+def _contenders(entries: Sequence[Entry], queries: Collection[str]) -> Iterator[Contender]:
     for entry in entries:
         for setting in entry.settings:
             name = f"{entry.name}:{setting.name}" if len(entries) > 1 else setting.name
-            yield Contender(name, entry.report, setting, entry.name, entry.spellings)
+            yield Contender(name, entry.report, over_queries(setting, queries), entry.name, entry.spellings)
 
 
 def _nothing_to_compare(entry: Entry) -> str:

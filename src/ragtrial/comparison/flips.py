@@ -29,6 +29,9 @@ __all__ = ["LEAST_DIFFERENCES", "Family", "Inference", "Procedure", "infer", "in
 
 _BLOCK_VALUES = 2_000_000
 _CACHED_VALUES = 50_000
+_HELD_VALUES = 8_000_000
+"""So many sums of single comparisons are held at once, in every flip, where those of columns do not give them."""
+
 _TOLERANCE = 1e-10
 """Two statistics, each in [0, 1], that differ by less are equal: their sums were rounded on different ways."""
 
@@ -82,14 +85,14 @@ def critical_of(largest: Scores, level: float, *, exact: bool) -> float:
 
 
 def _flipped(families: Sequence[Family], procedure: Procedure) -> list[_Flips]:
-    """The families with the sums of their columns in every flip, all from one product of matrices."""
+    """The families with the sums of their columns in every flip, all from one product of matrices.
+
+    Without those that are too many to be held: their sums are made when they are looked at.
+    """
     working = [_Flips(family, procedure) for family in families]
-    parts = [one.columns for one in working if one.sample.tested.any()]
-    if parts:
-        sums = iter(_flipped_sums(parts, procedure))
-        for one in working:
-            if one.sample.tested.any():
-                one.sums = next(sums)
+    held = [one for one in working if one.sample.tested.any() and not one.is_large]
+    for one, sums in zip(held, _flipped_sums([one.columns for one in held], procedure) if held else (), strict=True):
+        one.sums = sums
     return working
 
 
@@ -100,7 +103,17 @@ class _Flips:
         self._family, self._procedure = family, procedure
         self.sample = Sample(family)
         self.sums: Scores = np.empty(0)
-        self._exact = takes_all(family.columns.shape[1], procedure)
+        queries = family.columns.shape[1]
+        self._exact = takes_all(queries, procedure)
+        self._count = 2**queries if self._exact else procedure.flips
+        self._tested = np.flatnonzero(self.sample.tested)
+        self._places = np.arange(len(self._tested))
+        """Of single comparisons, where among ``sums`` those of each are."""
+
+    @cached_property
+    def is_large(self) -> bool:
+        """Whether there are too many sums to be held at once."""
+        return not self._is_linear and 2 * len(self._tested) * self._count > _HELD_VALUES
 
     @property
     def columns(self) -> Scores:
@@ -108,7 +121,11 @@ class _Flips:
         if self._is_linear:
             known = ~np.isnan(self._family.columns)
             return np.vstack([np.where(known, self._family.columns, 0.0), known[:1]])
-        return np.vstack([self.sample.values[self.sample.tested], self.sample.known[self.sample.tested]])
+        return self._alone(self._tested)
+
+    def _alone(self, comparisons: npt.NDArray[np.int64]) -> Scores:
+        """The differences of comparisons, and where queries count for each."""
+        return np.vstack([self.sample.values[comparisons], self.sample.known[comparisons]])
 
     @cached_property
     def _is_linear(self) -> bool:
@@ -123,7 +140,7 @@ class _Flips:
         level, exact, sample = self._procedure.level, self._exact, self.sample
         if not sample.tested.any():
             return sample.inference(level)
-        observed, flips = self.observed - _TOLERANCE, self.sums.shape[1]
+        observed, flips = self.observed - _TOLERANCE, self._count
         reached, highest = self._reached(observed)
         p = shares(reached, flips, exact=exact)
         highest.sort(axis=1)
@@ -142,7 +159,7 @@ class _Flips:
         ratio, so that of comparisons over equally many queries only the largest ratio is made one.
         """
         reached = np.empty(len(observed), dtype=np.int64)
-        highest = np.zeros((2, self.sums.shape[1]))
+        highest = np.zeros((2, self._count))
         counts = self.sample.n[self.sample.tested]
         for n in np.unique(counts):
             most = np.zeros_like(highest)
@@ -159,7 +176,7 @@ class _Flips:
             return single
         observed, counts = self.observed, self.sample.n[self.sample.tested]
         order = np.argsort(observed, kind="stable")
-        flips = self.sums.shape[1]
+        flips = self._count
         reached, highest = np.empty(len(order), dtype=np.int64), np.zeros((1, flips))
         for rows in self._blocks(order):
             strengths = _bounded(self.ratios(rows)[0], counts[rows, None])
@@ -173,9 +190,22 @@ class _Flips:
 
     def _blocks(self, order: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
         """The comparisons that are tested, in ``order``, as many at once as a processor's cache holds."""
-        size = max(1, _CACHED_VALUES // self.sums.shape[1])
+        size = max(1, _CACHED_VALUES // self._count)
+        for chunk in self._chunks(order):
+            for start in range(0, len(chunk), size):
+                yield chunk[start : start + size]
+
+    def _chunks(self, order: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+        """The same, as many at once as have their sums held, which are those of the chunk while that is looked at."""
+        if not self.is_large:
+            yield order
+            return
+        size = max(1, _HELD_VALUES // (2 * self._count))
         for start in range(0, len(order), size):
-            yield order[start : start + size]
+            chunk = order[start : start + size]
+            (self.sums,) = _flipped_sums([self._alone(self._tested[chunk])], self._procedure)
+            self._places[chunk] = np.arange(len(chunk))
+            yield chunk
 
     @property
     def observed(self) -> Scores:
@@ -195,14 +225,14 @@ class _Flips:
         Of ``rows`` among the comparisons that are tested; shape (rows, flips). By Cauchy's inequality the largest value
         is n times the sum of squares. Differences that are all equal have none that is left less their mean: 0.
         """
-        sample, tested = self.sample, np.flatnonzero(self.sample.tested)[rows]
+        sample, tested = self.sample, self._tested[rows]
         n = sample.n[tested]
         if self._is_linear:
             sums = self._weighed(tested) / sample.scale[tested, None]
             signs = self.sums[-1:]
         else:
-            half = len(self.sums) // 2
-            sums, signs = self.sums[rows], self.sums[half + rows]
+            half, places = len(self.sums) // 2, self._places[rows]
+            sums, signs = self.sums[places], self.sums[half + places]
         about = np.square(sample.scaled_deviation[tested]) * (n - 1.0)
         centred = sums - sample.scaled_mean[tested, None] * signs
         with np.errstate(divide="ignore"):

@@ -26,12 +26,16 @@ class Subject:
     """What gates can be about: settings and metrics by name, and the baseline that settings are compared with.
 
     ``settings`` are those that a gate without a setting is about. ``unmeasured`` are those of COSTS that will not be.
+    ``compared`` are the settings that are compared with the baseline, None means all others; ``comparable`` the metrics
+    that mean the same for both, None means all.
     """
 
     settings: tuple[str, ...]
     metrics: tuple[str, ...]
     baseline: str | None = None
     unmeasured: frozenset[str] = frozenset()
+    compared: tuple[str, ...] | None = None
+    comparable: tuple[str, ...] | None = None
 
 
 def parse_gates(texts: Iterable[str], subject: Subject) -> list[Gate]:
@@ -127,6 +131,8 @@ class _Reader:
             self._say(f"{setting!r} is the baseline itself; name another setting, or none for all others.")
         elif set(self._subject.settings) <= {baseline}:
             self._say(f"there is no setting besides the baseline {baseline!r} to compare with it.")
+        elif (compared := self._subject.compared) is not None and setting in set(self._subject.settings) - {*compared}:
+            self._say(f"{setting!r} is not compared with the baseline {baseline!r}; these are: {listed(compared)}.")
 
     def _bound(self, relation: str, number: str) -> Bound | None:
         limit = self._number(number)
@@ -164,7 +170,12 @@ class _Reader:
             near = did_you_mean(text, COSTS)
             self._say(f"there is no {text!r}.{near}" if near else str(error).removeprefix(f"{text!r}: "))
             return text
+        comparable = self._subject.comparable
+        if isinstance(condition, AgainstBaseline) and comparable is not None and name not in comparable:
+            self._say(f"{name} is not among the metrics that are compared: {listed(comparable, 40)}.")
         definition = parse_metric(name).definition
+        if isinstance(condition, AgainstBaseline) and definition.aggregate == "geometric":
+            self._say(f"{name} is a geometric mean over queries, which is not compared query by query; give a limit.")
         highest = definition.highest if definition.aggregate != "sum" else None
         if isinstance(condition, Bound) and not 0 <= condition.limit <= (math.inf if highest is None else highest):
             allowed = "is at least 0" if highest is None else f"lies between 0 and {highest:g}"

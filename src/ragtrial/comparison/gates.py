@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
+from ragtrial.comparison.procedures import PROCEDURES
 from ragtrial.comparison.verdicts import percent
 from ragtrial.report_parts import Part, SettingPart
 
@@ -123,7 +124,8 @@ def _judged(gate: Gate, evidence: Evidence) -> GateOutcome:
         findings = [_baseline_finding(rows[name], gate.condition.margin, confidence) for name in _chosen(gate, rows)]
         absent = evidence.failed if comparison is not None else [*evidence.settings, *evidence.failed]
         missing = [name for name in _chosen(gate, absent) if name != evidence.baseline]
-        note = _note(gate.quantity, evidence.primary, len(rows))
+        is_simultaneous = comparison is not None and PROCEDURES[comparison.procedure.name].is_simultaneous
+        note = _note(gate.quantity, evidence.primary, len(rows) if is_simultaneous else 0)
     findings += [Finding(setting=name, outcome="not checked", found=_unknown(name, evidence)) for name in missing]
     return GateOutcome(gate=gate.text, outcome=_outcome(findings), findings=findings, note=note)
 
@@ -138,6 +140,7 @@ def _rows(comparison: Comparison, metric: str) -> dict[str, ComparisonPart]:
 
 
 def _note(metric: str, primary: str, settings: int) -> str:
+    """``settings``: over how many claims hold together."""
     own = [] if metric == primary else [f"{metric} is not the primary metric: compared by itself"]
     return ", ".join([*own, *([f"simultaneous for {settings:,} settings"] if settings > 1 else [])])
 
@@ -165,26 +168,28 @@ def _bound_finding(name: str, setting: SettingPart, quantity: str, bound: Bound)
 
 
 def _baseline_finding(part: ComparisonPart, margin: float | None, confidence: float) -> Finding:
-    """By the interval alone, whichever metric is the primary one."""
+    """By the verdict, and by how far the interval goes; ``part`` is by the primary metric of its comparison."""
     outcome: Outcome = "passed"
     if part.n == 0 or part.difference is None:
         return Finding(setting=part.setting, outcome="failed", found="no query counts for both")
     if not part.wins and not part.losses:
         return Finding(setting=part.setting, outcome=outcome, found=f"identical to {part.baseline}")
     found = f"{_beside(part.difference, 0.0)} against {part.baseline}"
-    if part.ci is None:
-        if margin is not None:
-            outcome = "failed"
+    if part.verdict == "too few differences":
         differ = f"{part.wins + part.losses} of {part.n:,} queries differ"
+        outcome = "passed" if margin is None else "failed"
         return Finding(setting=part.setting, outcome=outcome, found=f"{found}; {differ}, too few for an interval")
-    low, high = part.ci
-    limit = 0.0 if margin is None else -margin
-    found += f", {percent(confidence)} interval {_beside(low, limit)} to {_beside(high, 0.0)}"
+    if part.ci is not None:
+        limit = 0.0 if margin is None else -margin
+        low, high = _beside(part.ci[0], limit), _beside(part.ci[1], 0.0)
+        found += f", {percent(confidence)} interval {low} to {high}"
     if margin is None:
-        outcome, said = ("failed", "worse") if high < 0 else ("passed", "not shown to be worse")
+        is_worse = part.verdict in ("worse", "worse within the margin")
+        outcome, said = ("failed", "worse") if is_worse else ("passed", "not shown to be worse")
     else:
-        outcome = "passed" if low > -margin else "failed"
-        said = f"no worse than {margin:g}" if low > -margin else f"not shown to be within {margin:g}"
+        is_within = part.verdict == "better" or (part.ci is not None and part.ci[0] > -margin)
+        outcome = "passed" if is_within else "failed"
+        said = f"no worse than {margin:g}" if is_within else f"not shown to be within {margin:g}"
     return Finding(setting=part.setting, outcome=outcome, found=f"{found}: {said}")
 
 

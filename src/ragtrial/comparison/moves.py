@@ -8,6 +8,7 @@ import numpy as np
 
 from ragtrial.comparison.contest import Contest, Pair
 from ragtrial.comparison.joint_hits import JudgedLists, threshold_of
+from ragtrial.comparison.samples import unrounded
 from ragtrial.judgments import Bools
 from ragtrial.metrics import parse_metric
 from ragtrial.report import HITS_SHOWN
@@ -79,9 +80,9 @@ class SharedQueries(Part):
 def query_differences(contest: Contest, pair: Pair, metric: str | None = None) -> QueryDifferences:
     """Every query of two contenders by ``metric``, or else the primary one."""
     metric = contest.primary if metric is None else metric
-    values = contest.scores(metric).values
-    baseline, setting = values[pair.baseline], values[pair.setting]
-    differences = setting - baseline
+    scores = contest.scores(metric)
+    baseline, setting = scores.values[pair.baseline], scores.values[pair.setting]
+    differences = scores.differences([pair])[0]
     counted = np.flatnonzero(~np.isnan(differences))
     order = counted[np.argsort(differences[counted], kind="stable")]
     queries = [
@@ -121,7 +122,8 @@ def shared_queries(contest: Contest, metric: str | None = None) -> SharedQueries
     lowest = np.where(says, values, np.inf).min(axis=0, initial=np.inf)
     highest = np.where(says, values, -np.inf).max(axis=0, initial=-np.inf)
     fails = (highest <= 0) | ~(_finds_relevant(contest, metric) & says).any(axis=0)
-    is_equal = ~fails & (says.sum(axis=0) > 1) & (lowest == highest)
+    apart = unrounded(highest - lowest, np.abs(highest) + np.abs(lowest))
+    is_equal = ~fails & (says.sum(axis=0) > 1) & (apart == 0)
     failed = [place for place in counted.tolist() if fails[place]]
     equal = [place for place in counted.tolist() if is_equal[place]]
     return SharedQueries(

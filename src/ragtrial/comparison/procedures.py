@@ -16,13 +16,19 @@ Way = Callable[[Sequence[Family], Procedure], list[Inference]]
 
 @dataclass(frozen=True)
 class ProcedureCard:
-    """What a reader must know of a procedure; ``infers`` is the procedure itself."""
+    """What a reader must know of a procedure; ``infers`` is the procedure itself.
+
+    ``is_simultaneous``: its level is that of any wrong claim among all comparisons of a metric, not of each.
+    ``needs_all``: a query that does not count for one setting is left out for all.
+    """
 
     name: str
     sentence: str
     caveat: str
     source: str
     infers: Way
+    is_simultaneous: bool = True
+    needs_all: bool = False
 
 
 DEFAULT = "max-t"
@@ -62,6 +68,7 @@ PROCEDURES = {
             "often than they say.",
             "Efron 1987; Sakai 2006",
             infer_bootstrap,
+            is_simultaneous=False,
         ),
         ProcedureCard(
             "wilcoxon",
@@ -76,6 +83,7 @@ PROCEDURES = {
             "For exploration: of the differences it claims, one of twenty may be wrong at level 0.05.",
             "Benjamini & Hochberg 1995; Benjamini & Yekutieli 2005",
             infer_t_bh,
+            is_simultaneous=False,
         ),
         ProcedureCard(
             "tukey",
@@ -84,6 +92,7 @@ PROCEDURES = {
             "far more than it should; where one has a larger spread, its width fits none.",
             "Carterette 2012",
             infer_ranges,
+            needs_all=True,
         ),
     )
 }

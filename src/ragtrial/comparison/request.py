@@ -62,12 +62,13 @@ def checked_procedure(margin: float, confidence: float, flips: int, seed: int) -
     _check("confidence", confidence, 0.5 <= confidence <= 0.9999, "from 0.5 to 0.9999")
     _check("flips", flips, flips >= 100, "at least 100")
     _check("seed", seed, seed >= 0, "at least 0")
-    least = math.ceil(1 / (1 - confidence) - 1)
+    level = round(1 - confidence, 12)  # 1 - 0.9 falls short of 0.1
+    least = math.ceil(1 / level - 1)
     if flips < least:
         raise ComparisonError(
             f"{flips:,} flips never show a difference with confidence {confidence:g}; take {least:,} or more."
         )
-    return Procedure(1 - confidence, flips, seed)
+    return Procedure(level, flips, seed)
 
 
 def _check(name: str, value: float, fits: bool, expected: str) -> None:  # noqa: FBT001

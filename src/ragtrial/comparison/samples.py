@@ -18,6 +18,11 @@ LEAST_DIFFERENCES = 10
 """Of fewer differences that are not 0 neither test nor interval is given."""
 
 
+def unrounded(differences: Scores, subtracted: Scores) -> Scores:
+    """``differences``, 0 where only rounding keeps one from it; ``subtracted`` is the size of what each is made of."""
+    return np.where(np.abs(differences) <= subtracted * _ROUNDING, 0.0, differences)
+
+
 @dataclass(frozen=True)
 class Procedure:
     """How sure one wants to be: ``level`` is the probability of any wrong claim in a family.
@@ -56,8 +61,7 @@ class Family:
         What is left of equal values that were rounded on different ways is 0.
         """
         known = np.where(np.isnan(self.columns), 0.0, self.columns)
-        made: Scores = self.weights @ known
-        made[np.abs(made) <= np.abs(self.weights) @ np.abs(known) * _ROUNDING] = 0.0
+        made = unrounded(self.weights @ known, np.abs(self.weights) @ np.abs(known))
         unknown = (self.weights != 0).astype(np.float64) @ np.isnan(self.columns)
         made[unknown > 0] = np.nan
         return made
@@ -171,7 +175,7 @@ class Sample:
         p, corrected, criticals = (self.spread(one) for one in (given.p, given.p_corrected, given.criticals))
         width = self.spread(widths)
         if widths is None:
-            width = np.where(self.tested & (self.scaled_deviation == 0), 0.0, self.error * criticals)
+            width = np.where((self.scaled_deviation == 0) & ~np.isnan(criticals), 0.0, self.error * criticals)
         low, high = self.mean - width, self.mean + width
         if given.p_corrected is not None:
             shown = corrected <= level

@@ -59,6 +59,7 @@ def select_winner(contest: Contest, draws: int = DRAWS, seed: int = 0) -> Select
     score errs low.
     """
     values = contest.scores(contest.primary).values
+    counted = int((~np.isnan(values).all(axis=0)).sum())
     values = values[:, ~np.isnan(values).any(axis=0)]
     settings, n = values.shape
     nothing = "no query counts for all settings: nothing to choose by"
@@ -78,8 +79,9 @@ def select_winner(contest: Contest, draws: int = DRAWS, seed: int = 0) -> Select
         return part.model_copy(update={"sentence": few})
     gain, shares = _drawn(values, winner, draws, seed)
     order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place] > 0]
+    here = "the queries" if n == counted else f"the {n:,} queries that count for all settings,"
     said = (
-        f"{name} has {mean:.4f} on the queries that it was chosen by; the best setting, chosen on other queries, may "
+        f"{name} has {mean:.4f} on {here} that it was chosen by; the best setting, chosen on other queries, may "
         f"be expected to have {mean + gain:.4f} (it is {name} in {shares[winner]:.0%} of draws)"
     )
     chosen = {contest.names[place]: float(shares[place]) for place in order}

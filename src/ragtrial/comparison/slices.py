@@ -8,6 +8,7 @@ import numpy as np
 
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.contest import Contest, Pair
+from ragtrial.comparison.figures import signed
 from ragtrial.comparison.flips import LEAST_DIFFERENCES, Family, Inference, Procedure, infer
 from ragtrial.comparison.slice_parts import SlicePart, SlicesPart
 from ragtrial.comparison.slicing import QuerySlice, slices_of
@@ -33,8 +34,8 @@ def compare_slices(contest: Contest, comparisons: Sequence[ComparisonPart], proc
     differences = scores.differences(pairs)
     inferred = _inferred(differences, slices, procedure)
     parts = [
-        _part(whole, pair, scores.values, one, ci)
-        for whole, pair, intervals in zip(wholes, pairs, inferred, strict=True)
+        _part(whole, scores.values[[pair.baseline, pair.setting]], row, one, ci)
+        for whole, pair, row, intervals in zip(wholes, pairs, differences, inferred, strict=True)
         for one, ci in zip(slices, intervals, strict=True)
     ]
     of_pair = {(whole.baseline, whole.setting): whole for whole in wholes}
@@ -75,10 +76,11 @@ def _intervals(inference: Inference) -> Iterator[Interval | None]:
         yield (low, high) if np.isfinite(low) and np.isfinite(high) else None
 
 
-def _part(whole: ComparisonPart, pair: Pair, values: Scores, one: QuerySlice, ci: Interval | None) -> SlicePart:
-    both = one.members & ~np.isnan(values[pair.baseline]) & ~np.isnan(values[pair.setting])
-    before, after = values[pair.baseline][both], values[pair.setting][both]
-    differences = after - before
+def _part(whole: ComparisonPart, values: Scores, row: Scores, one: QuerySlice, ci: Interval | None) -> SlicePart:
+    """``values`` are the baseline's and the setting's, ``row`` the differences."""
+    both = one.members & ~np.isnan(row)
+    before, after = values[:, both]
+    differences = row[both]
     return SlicePart(
         slicing=one.slicing,
         name=one.name,
@@ -110,5 +112,5 @@ def _warning(whole: ComparisonPart, part: SlicePart) -> WarningPart:
     return WarningPart(
         code="slice-contradicts",
         message=f"{part.setting} is {of_all} than {part.baseline} over all queries, and {here} over the {part.n:,} of "
-        f"{part.slicing} {part.name}: {part.difference:+.4f}, {low:+.4f} to {high:+.4f}.",
+        f"{part.slicing} {part.name}: {signed(part.difference)}, {signed(low)} to {signed(high)}.",
     )

@@ -119,7 +119,7 @@ def _words(low: float, high: float) -> str:
 
 
 def _percent(low: float, high: float) -> str:
-    return f"{low:.0%}" if low == high else f"{low * 100:.0f}-{high:.0%}"
+    return f"{high:.0%}" if f"{low:.0%}" == f"{high:.0%}" else f"{low * 100:.0f}-{high:.0%}"
 
 
 Pieces = Mapping[str, Sequence[tuple[int, int, str]]]

@@ -8,6 +8,7 @@ import numpy as np
 
 from ragtrial.comparison.comparison_parts import ComparisonPart, Verdict
 from ragtrial.comparison.contest import Contest
+from ragtrial.comparison.figures import signed
 from ragtrial.comparison.joint_bounds import (
     DifferenceBounds,
     as_judged,
@@ -156,8 +157,8 @@ def _sentence(unjudged: int, low: float, high: float, *, hangs: bool | None, is_
     least = "" if is_exact else "at least "
     most = "" if is_exact else "at most "
     said = (
-        f"{unjudged:,} hits nobody judged: with other grades the difference could be from {least}{low:+.4f} to "
-        f"{most}{high:+.4f}"
+        f"{unjudged:,} hits nobody judged: with other grades the difference could be from {least}{signed(low)} to "
+        f"{most}{signed(high)}"
     )
     if hangs is None:
         return said

@@ -177,7 +177,7 @@ def queries_for(difference: float, deviation: Scores, level: Scores) -> Scores:
     low = np.maximum(np.floor(normal[known]), LEAST_DIFFERENCES) - 1
     high = low + 1
     while not (enough := has_power(high)).all():
-        low, high = np.where(enough, low, high), np.where(enough, high, 2 * high - low)
+        low, high = np.where(enough, low, high), np.where(enough, high, 3 * high - 2 * low)
     while (high - low > 1).any():
         middle = np.floor((low + high) / 2)
         enough = has_power(middle)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
+from ragtrial.comparison.figures import probability, signed
 from ragtrial.comparison.samples import LEAST_DIFFERENCES
 from ragtrial.comparison.unjudged import UnjudgedPart
 from ragtrial.comparison.verdicts import percent, rounded
@@ -145,11 +146,11 @@ def best_line(comparison: Comparison) -> str:
 
 
 def descriptive_table(
-    comparison: Comparison, metrics: Sequence[str], rows: Sequence[ComparisonPart], width: int
+    comparison: Comparison, metrics: Sequence[str], rows: Sequence[ComparisonPart], width: int | None
 ) -> list[list[str]]:
     """A header and, for each pair in ``rows``, its differences by other metrics, about which nothing is claimed.
 
-    As many of the metrics as ``width`` allows.
+    As many of the metrics as ``width`` allows; None: all.
     """
     if not metrics:
         return []
@@ -158,18 +159,18 @@ def descriptive_table(
     table = [["differences, descriptive", *(["against"] if layout == "pairs" else []), *metrics]]
     for part in rows:
         others = [known[part.setting, part.baseline, metric].difference for metric in metrics]
-        table.append([*_named(part, layout), *map(_signed, others)])
-    return narrowed(table, width, [[metric] for metric in reversed(metrics[1:])])[0]
+        table.append([*_named(part, layout), *map(signed, others)])
+    return table if width is None else narrowed(table, width, [[metric] for metric in reversed(metrics[1:])])[0]
 
 
 def _cells(part: ComparisonPart) -> list[str]:
-    interval = "-" if part.ci is None else f"{_signed(part.ci[0])} {_signed(part.ci[1])}"
+    interval = "-" if part.ci is None else f"{signed(part.ci[0])} {signed(part.ci[1])}"
     needed, enough = part.queries_needed, part.queries_needed is not None and part.queries_needed <= part.n
     return [
         _score(part.mean),
-        _signed(part.difference),
+        signed(part.difference),
         interval,
-        "-" if part.p_corrected is None else _probability(part.p_corrected),
+        "-" if part.p_corrected is None else probability(part.p_corrected),
         f"{part.wins:,}",
         f"{part.ties:,}",
         f"{part.losses:,}",
@@ -185,12 +186,3 @@ def _verdict(part: ComparisonPart, *, in_brief: bool) -> str:
 
 def _score(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
-
-
-def _signed(value: float | None) -> str:
-    """Four decimals, and never -0.0000."""
-    return "-" if value is None else f"{round(value, 4) + 0.0:+.4f}"
-
-
-def _probability(p: float) -> str:
-    return "<0.0001" if p < 0.00005 else f"{p:.4f}" if p < 0.1 else f"{p:.2f}"

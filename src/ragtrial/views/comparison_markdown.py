@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
+from ragtrial.comparison.figures import signed
 from ragtrial.comparison.findings import Findings
 from ragtrial.comparison.verdicts import percent
 from ragtrial.report_parts import MeanPart
@@ -35,9 +36,8 @@ def _sections(findings: Findings) -> Iterator[str]:
         yield _table(list(_comparison_rows(findings, findings.comparison, parts)))
         said = [left_out_line(findings.comparison, parts), best_line(findings.comparison)] if parts else []
         yield _escaped(" ".join(line for line in said if line)) if said else "There is nothing to compare."
-    yield from filter(
-        None, [_list(_gate_items(findings)), _list(_expected_items(findings)), _list(_failures(findings))]
-    )
+    lists = [_gate_items(findings), _expected_items(findings), _failures(findings), _warnings(findings)]
+    yield from filter(None, map(_list, lists))
     yield from _details(findings)
 
 
@@ -67,12 +67,12 @@ def _comparison_rows(
     ]
     yield [*head, *(["gates"] if gates else [])]
     if shared:
-        first = parts[0]
-        cells = [code(first.baseline), _score(first.mean_baseline), "", "", "(baseline)"]
-        yield [*cells, *([_gates_of(findings, first.baseline)] if gates else [])]
+        baseline, means = parts[0].baseline, {part.mean_baseline for part in parts}
+        cells = [code(baseline), _score(parts[0].mean_baseline) if len(means) == 1 else "", "", "", "(baseline)"]
+        yield [*cells, *([_gates_of(findings, baseline)] if gates else [])]
     for part in sorted(parts, key=lambda part: -(part.difference or 0.0)):
         names = [code(part.setting), *([] if shared else [code(part.baseline)])]
-        numbers = [_score(part.mean), _signed(part.difference), _interval(part)]
+        numbers = [_score(part.mean), signed(part.difference, ""), _interval(part)]
         yield [*names, *numbers, _escaped(part.sentence), *([_gates_of(findings, part.setting)] if gates else [])]
 
 
@@ -121,6 +121,11 @@ def _failures(findings: Findings) -> Iterator[str]:
         yield f"**could not be run**: {code(one.name)}: {_escaped(one.error)}"
 
 
+def _warnings(findings: Findings) -> Iterator[str]:
+    for one in findings.comparison.warnings if findings.comparison else ():
+        yield f"warning: {_escaped(one.message)}"
+
+
 def _details(findings: Findings) -> Iterator[str]:
     metrics = metric_names(findings)
     comparison = findings.comparison
@@ -147,7 +152,7 @@ def _other_rows(comparison: Comparison, parts: Sequence[ComparisonPart], metrics
         for setting, baseline in pairs:
             part = known.get((metric, setting, baseline))
             if part is not None:
-                numbers = [_score(part.mean), _signed(part.difference), _interval(part)]
+                numbers = [_score(part.mean), signed(part.difference, ""), _interval(part)]
                 yield [code(metric), code(setting), code(baseline), *numbers]
 
 
@@ -177,9 +182,5 @@ def _score(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
 
-def _signed(value: float | None) -> str:
-    return "" if value is None else f"{round(value, 4) + 0.0:+.4f}"
-
-
 def _interval(part: ComparisonPart) -> str:
-    return "" if part.ci is None else f"{_signed(part.ci[0])} to {_signed(part.ci[1])}"
+    return "" if part.ci is None else f"{signed(part.ci[0])} to {signed(part.ci[1])}"

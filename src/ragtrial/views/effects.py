@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from ragtrial.comparison.effects import ContrastPart, EffectPart, EffectsPart, InteractionPart, LevelsPart
+from ragtrial.comparison.figures import probability, signed
 from ragtrial.views.table import counted
 
 MOST_ROWS = 20
@@ -83,9 +84,8 @@ def _cells(part: ContrastPart) -> list[str]:
     if part.difference is None:
         return ["-", "-", "-", "no settings match in all else" if not part.matched else "no query counts for all"]
     why = "" if part.ci else f"only {part.differing} of {part.n:,} queries differ" if part.differing else "identical"
-    interval = "-" if part.ci is None else f"{part.ci[0]:+.4f} {part.ci[1]:+.4f}"
-    p = part.p_corrected
-    return [f"{part.difference + 0.0:+.4f}", interval, "-" if p is None else f"{p:.4f}" if p < 0.1 else f"{p:.2f}", why]
+    interval = "-" if part.ci is None else f"{signed(part.ci[0])} {signed(part.ci[1])}"
+    return [signed(part.difference), interval, "-" if part.p_corrected is None else probability(part.p_corrected), why]
 
 
 def _from_to(levels: LevelsPart) -> list[str]:

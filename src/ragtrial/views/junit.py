@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from ragtrial.comparison.figures import signed
 from ragtrial.comparison.findings import Findings
 from ragtrial.views.gates import expected_told, finding_lines, gate_line
 
@@ -63,8 +64,10 @@ def _suites(findings: Findings) -> Iterable[_Suite]:
     primary = [part for part in parts if part.metric == findings.primary_metric]
     pairs = [f"{part.setting} against {part.baseline}: {part.metric}" for part in primary]
     told_of = [f"{_difference(part.difference, part.ci)}: {part.sentence}" for part in primary]
+    warnings = findings.comparison.warnings if findings.comparison else []
+    told_of_all = [f"{pair}{found}" for pair, found in zip(pairs, told_of, strict=True)]
     yield _Suite(
-        "comparison", list(map(_Case, pairs)), [f"{pair}{found}" for pair, found in zip(pairs, told_of, strict=True)]
+        "comparison", list(map(_Case, pairs)), [*told_of_all, *(f"warning: {one.message}" for one in warnings)]
     )
     yield _Suite(
         "settings", [_Case(one.name, "error", one.error, one.details or one.error) for one in findings.failures]
@@ -77,8 +80,8 @@ _ENDINGS = {"passed": "", "OK": "", "nearly": "", "failed": "failure", "FAIL": "
 def _difference(difference: float | None, ci: tuple[float, float] | None) -> str:
     if difference is None:
         return ""
-    interval = "" if ci is None else f", interval {ci[0]:+.4f} to {ci[1]:+.4f}"
-    return f": {difference + 0.0:+.4f}{interval}"
+    interval = "" if ci is None else f", interval {signed(ci[0])} to {signed(ci[1])}"
+    return f": {signed(difference)}{interval}"
 
 
 def _add(root: Element, number: int, suite: _Suite, findings: Findings) -> None:

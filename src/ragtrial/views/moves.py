@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from ragtrial.comparison.figures import signed
 from ragtrial.comparison.moves import QueryDifference, QueryDifferences, SharedQueries, SharedQuery
 from ragtrial.comparison.part_ranks import PartRank
 from ragtrial.comparison.side_by_side import RankedHit, SideBySide
@@ -52,7 +53,7 @@ def shared_lines(shared: SharedQueries, most: int = 5) -> list[str]:
 def side_text(side: SideBySide, width: int) -> str:
     """Both rankings beside one another, what moved, and why."""
     values = f"{_value(side.value_baseline)} -> {_value(side.value)}"
-    change = "" if side.difference is None else f" ({side.difference:+.4f})"
+    change = "" if side.difference is None else f" ({signed(side.difference)})"
     lines = [f"query {side.id}: {side.text}" if side.text else f"query {side.id}"]
     lines += [f"{side.baseline} -> {side.setting}: {side.metric} {values}{change}", ""]
     lines += _columns(side, width)
@@ -75,11 +76,10 @@ def unjudged_table(parts: Sequence[UnjudgedPart]) -> list[list[str]]:
     rows = [["if all hits were judged", "against", "lowest", "difference", "highest", "unjudged", "verdict"]]
     for part in parts:
         marks = ("", "") if part.is_exact or part.low is None else (">= ", "<= ")
-        ends = [_signed(end) if end is None else f"{mark}{end:+.4f}"
-                for mark, end in zip(marks, (part.low, part.high), strict=True)]  # fmt: skip
+        ends = [mark + signed(end) for mark, end in zip(marks, (part.low, part.high), strict=True)]
         hangs = {None: "", True: "hangs on them", False: "holds"}[part.hangs_on_unjudged]
         names = [part.setting, part.baseline]
-        rows.append([*names, ends[0], _signed(part.difference), ends[1], f"{part.unjudged:,}", hangs])
+        rows.append([*names, ends[0], signed(part.difference), ends[1], f"{part.unjudged:,}", hangs])
     return rows if len(rows) > 1 else []
 
 
@@ -91,7 +91,7 @@ def unjudged_reasons(parts: Sequence[UnjudgedPart]) -> list[str]:
 
 def _difference_row(query: QueryDifference) -> list[str]:
     text = textwrap.shorten(query.text, 60, placeholder=" ...")
-    return [query.id, _value(query.baseline), _value(query.setting), _signed(query.difference), text]
+    return [query.id, _value(query.baseline), _value(query.setting), signed(query.difference), text]
 
 
 def _columns(side: SideBySide, width: int) -> Iterator[str]:
@@ -125,7 +125,7 @@ def _move_lines(side: SideBySide) -> Iterator[str]:
     for move in side.moves:
         if move.movement == "same" and not move.share:
             continue
-        share = f"  {move.share:+.4f}" if move.share else ""
+        share = f"  {signed(move.share)}" if move.share else ""
         place = "" if move.start is None else f" [{move.start}:{move.end}]"
         ranks = f"{_rank(move.rank_baseline)} -> {_rank(move.rank)}"
         yield f"  {ranks:<10} {_grade(move.grade)}{share}  {move.doc}{place}"
@@ -155,10 +155,6 @@ def _rank(rank: int | None) -> str:
 
 def _grade(grade: int | None) -> str:
     return f"grade {'-' if grade is None else grade}"
-
-
-def _signed(value: float | None) -> str:
-    return "-" if value is None else f"{value:+.4f}"
 
 
 def _value(value: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ragtrial.comparison.figures import signed
 from ragtrial.comparison.slice_parts import SlicePart, SlicesPart
 
 
@@ -18,14 +19,16 @@ def slice_heading(slices: SlicesPart) -> str:
 def slice_overview(slices: SlicesPart, width: int) -> list[list[str]]:
     """A header and one row per slice, with the differences of as many settings as ``width`` allows, as they come.
 
-    A * stands behind a difference whose interval leaves out 0, a ! where it contradicts the whole. Nothing if there is
-    no slice.
+    A * stands behind a difference whose interval leaves out 0, a ! where it contradicts the whole. Of one setting there
+    are means, intervals and counts as well, if ``width`` allows. Nothing if there is no slice.
     """
     known = {(part.slicing, part.name, part.setting): part for part in slices.comparisons}
     settings = list(dict.fromkeys(part.setting for part in slices.comparisons))
     sizes = {(part.slicing, part.name): part.queries for part in slices.comparisons}
     if not settings:
         return []
+    if len(settings) == 1 and _width(whole := slice_table(slices, settings[0])) <= width:
+        return whole
     while True:
         rows = [["queries by", "slice", "queries", *settings]]
         before = ""
@@ -48,7 +51,7 @@ def slice_table(slices: SlicesPart, setting: str) -> list[list[str]]:
     before = ""
     for part in parts:
         means = ["-" if mean is None else f"{mean:.4f}" for mean in (part.mean_baseline, part.mean)]
-        interval = "-" if part.ci is None else f"{part.ci[0]:+.4f} {part.ci[1]:+.4f}"
+        interval = "-" if part.ci is None else f"{signed(part.ci[0])} {signed(part.ci[1])}"
         counts = [f"{count:,}" for count in (part.wins, part.ties, part.losses)]
         named = ["" if part.slicing == before else part.slicing, part.name, f"{part.n:,}"]
         rows.append([*named, *means, _marked(part), interval, *counts])
@@ -60,7 +63,7 @@ def _marked(part: SlicePart) -> str:
     if part.difference is None:
         return "-"
     is_told = part.ci is not None and (part.ci[0] > 0 or part.ci[1] < 0)
-    return f"{part.difference + 0.0:+.4f}{'!' if part.contradicts else '*' if is_told else ' '}"
+    return f"{signed(part.difference)}{'!' if part.contradicts else '*' if is_told else ' '}"
 
 
 def _width(rows: list[list[str]]) -> int:
