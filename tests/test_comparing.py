@@ -15,8 +15,6 @@ from ragtrial.comparison.moves import query_differences
 from ragtrial.comparison.procedures import PROCEDURES
 from ragtrial.comparison.samples import Procedure
 from ragtrial.comparison.skewed import skewness_of
-
-
 from ragtrial.comparison.slices import compare_slices
 from ragtrial.comparison.verdicts import percent
 from ragtrial.errors import ComparisonError, ReportError
