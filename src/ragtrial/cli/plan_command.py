@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, override_option
@@ -23,7 +21,9 @@ def command(
 
     Reads the documents, makes nothing else, and neither loads nor fetches a model. -v: for which settings each is.
     """
-    os.environ["HF_HUB_OFFLINE"] = "1"  # a plan must not fetch a model
+    from ragtrial.embedders.model_files import leave_hub_alone
+
+    leave_hub_alone()
     from ragtrial.config import load_config
     from ragtrial.hub import RetrievalEvaluator
     from ragtrial.planning import plan_work
