@@ -72,7 +72,28 @@ def test_every_combination_is_a_setting_and_what_an_axis_does_not_reach_is_one(t
         ("hybrid-rank_constant60-size90", {"chunker.size": 90, "retrievers.hybrid.rank_constant": 60}),
     ]
     assert [caution.message for caution in cautions] == [
-        "own is not changed by chunker.size, retrievers.hybrid.rank_constant; equal settings of it are run once."
+        "own is not changed by chunker.size; equal settings of it are run once."
+    ]
+
+
+def test_what_moves_together_with_a_value_that_reaches_it_is_run_for_each_value(tmp_path: Path) -> None:
+    together = {"chunker.size, retrievers.hybrid.rank_constant": [[60, 10], [90, 60]]}
+    settings, cautions = settings_of(experiment(tmp_path, {"matrix": together}).config())
+    assert [one.name for one in settings if one.entry == "hybrid"] == [
+        "hybrid-rank_constant10-size60",
+        "hybrid-rank_constant60-size90",
+    ]
+    assert [caution.message for caution in cautions] == [
+        "own is not changed by chunker.size; equal settings of it are run once."
+    ]
+
+
+def test_a_part_whose_option_does_not_reach_what_is_made_of_it_is_told(tmp_path: Path) -> None:
+    matrix = {"retrievers.dense.top_k": [2, 3]}
+    entries = {"dense": DENSE, "words": {"kind": "bm25"}, "hybrid": {"kind": "fusion", "of": ["dense", "words"]}}
+    _, cautions = settings_of(experiment(tmp_path, {"matrix": matrix}, retrievers=entries).config())
+    assert [caution.message for caution in cautions] == [
+        "hybrid is not changed by retrievers.dense.top_k; equal settings of it are run once."
     ]
 
 

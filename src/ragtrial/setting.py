@@ -200,10 +200,22 @@ def _refuse_sweep(
 
 
 def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[Caution]:
-    """What is run once although the sweep has several values for it, entry by entry."""
+    """What is run once although the sweep has several values for it, entry by entry.
+
+    An option of another retriever is none of those, unless that is a part of it; nor are keys of an axis of which
+    another key reaches it.
+    """
+    together = {key: axis.keys for axis in sweep.axes() for key in axis.keys}
     for entry in dict.fromkeys(setting.entry for setting in made):
-        reached = {key for setting in made if setting.entry == entry for key in setting.values}
-        without = [key for key in sweep.named_keys() if key not in reached]
+        own = [setting for setting in made if setting.entry == entry]
+        reached = {key for setting in own for key in setting.values}
+        concerned = {f"retrievers.{one.entry}" for setting in own for one in setting.tree()}
+        without = [
+            key
+            for key in sweep.named_keys()
+            if reached.isdisjoint(together.get(key, (key,)))
+            and (not key.startswith("retrievers.") or ".".join(key.split(".")[:2]) in concerned)
+        ]
         if without:
             yield Caution(
                 "not-reached", f"{entry} is not changed by {listed(without)}; equal settings of it are run once."
