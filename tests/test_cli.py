@@ -230,6 +230,8 @@ def test_some_settings_that_fail_are_four_and_the_others_are_written(tmp_path: P
         "error: setting 'broken' failed: broken:embed raised RuntimeError for 3 texts: no key\n"
     )
     assert made.out.splitlines()[3].startswith("dense ")
+    shown = ragtrial(capsys, "show", "latest", "-q")
+    assert "\nbroken failed and has no scores: broken:embed raised RuntimeError for 3 texts: no key\n" in shown.out
     again = ragtrial(capsys, "run", config, "--json")
     assert again.json["exit_code"] == again.code == 4
     assert [setting["name"] for setting in again.json["settings"]] == ["dense"]
