@@ -185,6 +185,15 @@ def test_labels_that_hold_passages_where_ids_are_wanted(tmp_path: Path, capsys: 
     assert made.err.endswith("The labels hold passages: did you mean `match: content`?\n")
 
 
+def test_labels_that_hold_ids_where_passages_are_wanted(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, config=CONFIG.replace("queries.json}", "queries.json, match: content}"))
+    assert_refused(
+        ragtrial(capsys, "run", "experiment.yaml", "-q"),
+        f"{tmp_path / 'prompt_queries.json'}: `match: content` says that `doc` holds a passage, and each label has the "
+        "id of a document there, like 'returns.md', 'warranty.md'. Did you mean `match: id`?",
+    )
+
+
 # The documents.
 
 
