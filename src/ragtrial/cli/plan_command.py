@@ -7,7 +7,7 @@ import click
 from ragtrial.cli.terminal import Terminal, common_options, override_option
 
 
-@click.command("plan")
+@click.command("plan", short_help="Say what `run` would do, why, and how long it would take.")
 @click.argument("config", type=click.Path())
 @override_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="As if only the first N queries were run.")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ragtrial.labelling.answers import Added, AnswerSheet
 
 
-@click.command("search")
+@click.command("search", short_help="Show what settings return for TEXT, and grade it.")
 @click.argument("config", type=click.Path())
 @click.argument("text")
 @override_option

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     """By setting its chunks, and the passages that they cut; None where it has none, or they are not known."""
 
 
-@click.command("validate")
+@click.command("validate", short_help="Check CONFIG, its labels and its documents.")
 @click.argument("config", type=click.Path())
 @override_option
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
