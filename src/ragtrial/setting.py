@@ -174,7 +174,7 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[Caution]]
     made = list(settings.values())
     if config.sweep and names:
         _refuse_sweep(config, config.sweep, names, made, reaching)
-        cautions |= dict.fromkeys(_unreached(config.sweep, made))
+        cautions |= dict.fromkeys([*_unreached(config.sweep, made), *_cut_alike(made)])
     return made, list(cautions)
 
 
@@ -220,6 +220,22 @@ def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[Caution
             yield Caution(
                 "not-reached", f"{entry} is not changed by {listed(without)}; equal settings of it are run once."
             )
+
+
+def _cut_alike(made: Sequence[Setting]) -> Iterator[Caution]:
+    """That settings differ in how much of a ranking is kept, which no metric at a k that both have can tell."""
+    alike: dict[tuple[str, int | None], list[str]] = {}
+    for setting in made:
+        alike.setdefault((setting.ranking_key, setting.width(setting.retriever.top_k)), []).append(setting.name)
+    several = [names for names in alike.values() if len(names) > 1]
+    if several:
+        more = len(several) - 1
+        rest = "" if not more else " Another group is, too." if more == 1 else f" {more:,} more groups are, too."
+        message = (
+            f"{' and '.join(several[0])} are one ranking, of which top_k keeps more or less: metrics at the same k are "
+            f"the same.{rest} Keep the deepest, and score it at several k (order_unaware: {{k: [...]}})."
+        )
+        yield Caution("cut-alike", message)
 
 
 def cutting(settings: Sequence[Setting]) -> list[Setting]:
