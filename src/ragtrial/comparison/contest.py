@@ -268,7 +268,8 @@ def _failed(entries: Sequence[Entry]) -> Iterator[Caution]:
     for entry in entries:
         for failure in entry.report.failures:
             name = f"{entry.name}:{failure.name}" if len(entries) > 1 else failure.name
-            yield Caution("setting-failed", f"{name} failed when it was run, and is not compared: {failure.error}")
+            message = f"{name} failed when it was run, and is not compared; `ragtrial show` tells why."
+            yield Caution("setting-failed", message)
 
 
 def _left_out(contest: Contest, known: npt.NDArray[np.bool_]) -> Iterator[Caution]:
