@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -89,6 +90,19 @@ def test_labels_that_are_not_there_are_refused(tmp_path: Path, capsys: Capture) 
     )
 
 
+def test_labels_and_documents_that_are_not_there_are_told_at_once_with_names_like_theirs(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    config = CONFIG.replace("corpus: documents, queries: prompt_queries", "corpus: document, queries: prompt_querys")
+    small_experiment(tmp_path, config=config)
+    assert_refused(
+        ragtrial(capsys, "run", "experiment.yaml"),
+        f"{tmp_path / 'prompt_querys.json'}: there is no such file. Did you mean 'prompt_queries.json'?",
+        f"{tmp_path / 'document'}: there is no such folder or file; `dataset.corpus` names it. "
+        "Did you mean 'documents'?",
+    )
+
+
 def test_labels_that_are_broken_json(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, labels='{"queries": [\n  {"id": "q1",}\n]}\n')
     made = ragtrial(capsys, "run", "experiment.yaml")
@@ -171,6 +185,15 @@ def test_labels_that_hold_passages_where_ids_are_wanted(tmp_path: Path, capsys: 
     assert made.err.endswith("The labels hold passages: did you mean `match: content`?\n")
 
 
+def test_labels_that_hold_ids_where_passages_are_wanted(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path, config=CONFIG.replace("queries.json}", "queries.json, match: content}"))
+    assert_refused(
+        ragtrial(capsys, "run", "experiment.yaml", "-q"),
+        f"{tmp_path / 'prompt_queries.json'}: `match: content` says that `doc` holds a passage, and each label has the "
+        "id of a document there, like 'returns.md', 'warranty.md'. Did you mean `match: id`?",
+    )
+
+
 # The documents.
 
 
@@ -231,6 +254,21 @@ def test_a_model_that_is_nowhere_says_all_that_was_tried(tmp_path: Path, capsys:
         "Check the name, connect to the network once, or give `model:` the path of a local folder.\n"
     )
     assert not Path("results").exists()
+
+
+@pytest.mark.parametrize("command", ["validate", "plan"])
+def test_a_model_that_may_be_fetched_is_not_looked_for_before_the_run_and_nobody_is_told_to_connect(
+    command: str, tmp_path: Path
+) -> None:
+    text = with_embedder("{kind: sentence-transformer, model: nobody/no-such-model}")
+    environment = {name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"}
+    made = subprocess.run(
+        [sys.executable, "-m", "ragtrial", command, small_experiment(tmp_path, config=text)],
+        capture_output=True, text=True, env=environment, timeout=120, check=False,
+    )  # fmt: skip
+    told = "the model 'nobody/no-such-model' is not on this machine yet; `ragtrial run` looks for it on the hub and "
+    assert f"{told}fetches it.\n" in made.stderr
+    assert "HF_HUB_OFFLINE" not in made.stderr
 
 
 def test_a_model_in_a_folder_that_is_not_there_or_holds_none(tmp_path: Path, capsys: Capture) -> None:

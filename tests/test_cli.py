@@ -85,6 +85,7 @@ def test_help_names_every_command_and_every_exit_code(capsys: Capture) -> None:
     assert made.code == 0
     for command in COMMANDS:
         assert f"\n  {command} " in made.out
+    assert "..." not in made.out.partition("Commands:")[2], "what a command does is said in one line of 80 columns"
     assert "Exit codes: 0 done; 1 a gate failed" in made.out
     assert "2 nothing was run" in " ".join(made.out.split())
     assert "130" in made.out
@@ -230,6 +231,8 @@ def test_some_settings_that_fail_are_four_and_the_others_are_written(tmp_path: P
         "error: setting 'broken' failed: broken:embed raised RuntimeError for 3 texts: no key\n"
     )
     assert made.out.splitlines()[3].startswith("dense ")
+    shown = ragtrial(capsys, "show", "latest", "-q")
+    assert "\nbroken failed and has no scores: broken:embed raised RuntimeError for 3 texts: no key\n" in shown.out
     again = ragtrial(capsys, "run", config, "--json")
     assert again.json["exit_code"] == again.code == 4
     assert [setting["name"] for setting in again.json["settings"]] == ["dense"]

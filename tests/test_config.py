@@ -183,6 +183,10 @@ WRONG = [
      f"9:1: unknown key 'retreivers'. Did you mean 'retrievers'? Allowed here: {TOP_LEVEL}."),
     ("unknown key that is near to none", CONFIG + "zebra: 1\n",
      f"9:1: unknown key 'zebra'. Allowed here: {TOP_LEVEL}."),
+    ("a section's key at the top", CONFIG + "overlap: 20\n",
+     f"9:1: unknown key 'overlap'. Allowed here: {TOP_LEVEL}. It belongs inside chunker."),
+    ("a retriever's key at the top", CONFIG + "top_k: 20\n",
+     f"9:1: unknown key 'top_k'. Allowed here: {TOP_LEVEL}. It belongs inside retrievers.NAME."),
     ("unknown key deeper down", CONFIG + "evaluators:\n  ordr_aware: {}\n",
      f"10:3: unknown key 'ordr_aware' in evaluators. Did you mean 'order_aware'? Allowed here: {EVALUATORS}."),
     ("unknown key of a kind", with_("{kind: exact}", "{kind: chroma, hnsw: {ef_serach: 3}}"),
@@ -221,13 +225,20 @@ WRONG = [
     ("list for a number", with_("top_k: 3", "top_k: [3]"),
      "7:24: retrievers.dense.top_k is a list; it must be a whole number."),
     ("number for a list", CONFIG + "evaluators: {order_aware: {k: 3}}\n",
-     "9:28: evaluators.order_aware.k is 3; it must be a list."),
+     "9:28: evaluators.order_aware.k is 3; it must be a list, like [3]."),
     ("text for a mapping", CONFIG + "output: results\n",
      "9:1: output is 'results'; it must be a mapping of keys to values."),
     ("list for a mapping", with_("{kind: exact}", "[]"),
-     "5:1: store is a list; it must be a mapping of keys to values."),
+     f"5:1: store is a list; it must be a mapping of keys to values, like {{kind: {STORES.names()[0]}}}."),
+    ("nothing for a kind", with_("{kind: exact}", ""),
+     f"5:1: store is empty; it must be a mapping of keys to values, like {{kind: {STORES.names()[0]}}}. "
+     "Leave the key out for its default."),
     ("a kind by its name alone", with_("{kind: exact}", "exact"),
-     f"5:1: store is 'exact'; it must be a mapping of keys to values, like {{kind: {STORES.names()[0]}}}."),
+     "5:1: store is 'exact'; it must be a mapping of keys to values, like {kind: exact}."),
+    ("another name alone", with_("{kind: exact}", "faiss"),
+     f"5:1: store is 'faiss'; it must be a mapping of keys to values, like {{kind: {STORES.names()[0]}}}."),
+    ("the key of a kind with a typo", with_("{kind: exact}", "{knd: exact}"),
+     f"5:1: store.kind is missing; it must be one of: {KINDS(STORES.names())}. There is 'knd': did you mean 'kind'?"),
     ("no kind", with_("{kind: exact}", "{space: l2}"),
      f"5:1: store.kind is missing; it must be one of: {KINDS(STORES.names())}."),
     ("unknown kind", with_("{kind: exact}", "{kind: exakt}"),
@@ -373,6 +384,15 @@ def test_a_config_made_in_python_is_checked_as_one_from_a_file_is() -> None:
 
 
 # The file itself.
+
+
+def test_a_file_that_is_not_there_is_refused_with_one_of_a_name_like_it(tmp_path: Path) -> None:
+    (tmp_path / "experiment.yaml").write_text(CONFIG)
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path / "experment.yml")
+    assert str(caught.value) == (
+        f"{tmp_path / 'experment.yml'}: there is no such file. Did you mean 'experiment.yaml'?"
+    )
 
 
 def test_a_file_that_is_not_there_is_refused() -> None:

@@ -250,6 +250,14 @@ def test_the_only_setting_of_a_run_is_nothing_to_compare_and_what_failed_is_told
     )
 
 
+def test_a_setting_that_failed_is_told_beside_those_that_are_compared() -> None:
+    failed = [FailurePart(name="bm25", error="out of memory")]
+    contest = contest_of([report_of({"dense": [0.5, 0.25], "rrf": [1.0, 0.5]}, failures=failed)])
+    assert [(one.code, one.message) for one in contest.cautions] == [
+        ("setting-failed", "bm25 failed when it was run, and is not compared; `ragtrial show` tells why.")
+    ]
+
+
 # values
 
 

@@ -154,3 +154,12 @@ def test_a_run_file_that_does_not_fit_stops_before_anything_is_run(
     assert "1 of 2 hits name documents that the corpus does not have (6 documents):" in said
     assert "'bread/rey.md' (1). Did you mean 'bread/rye.md'?" in said
     assert made.embedded() == []
+
+
+def test_a_setting_that_finds_nothing_for_any_query_is_said_to(tmp_path: Path) -> None:
+    made = write_experiment(tmp_path, retrievers={"mine": {"kind": "custom", "function": "idle:search", "top_k": 3}})
+    (tmp_path / "idle.py").write_text("def search(queries, top_k):\n    return [[] for _ in queries]\n")
+    report = run_experiment(made.config())
+    assert [one.message for one in report.warnings if one.code in ("nothing-found", "short")] == [
+        f"mine: found nothing, for none of the {len(report.queries)} queries; look at what it searches."
+    ]

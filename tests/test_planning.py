@@ -237,6 +237,7 @@ def test_the_command_prints_a_line_for_each_piece_of_work_within_80_columns(
     assert len(lines) == len(plan.nodes) + 1
     assert [line.split()[0] for line in lines if not line.startswith(" ")][:2] == ["cached", "to"]
     assert len(plan_lines(plan, 160)) == len(plan.nodes)
+    assert not [line for line in lines if ".." in line], "reasons have lines of their own before anything is cut"
     assert "for dense, exact, hybrid, twice" in "\n".join(plan_lines(plan, 160, verbose=True))
 
 

@@ -72,7 +72,46 @@ def test_every_combination_is_a_setting_and_what_an_axis_does_not_reach_is_one(t
         ("hybrid-rank_constant60-size90", {"chunker.size": 90, "retrievers.hybrid.rank_constant": 60}),
     ]
     assert [caution.message for caution in cautions] == [
-        "own is not changed by chunker.size, retrievers.hybrid.rank_constant; equal settings of it are run once."
+        "own is not changed by chunker.size; equal settings of it are run once."
+    ]
+
+
+def test_what_moves_together_with_a_value_that_reaches_it_is_run_for_each_value(tmp_path: Path) -> None:
+    together = {"chunker.size, retrievers.hybrid.rank_constant": [[60, 10], [90, 60]]}
+    settings, cautions = settings_of(experiment(tmp_path, {"matrix": together}).config())
+    assert [one.name for one in settings if one.entry == "hybrid"] == [
+        "hybrid-rank_constant10-size60",
+        "hybrid-rank_constant60-size90",
+    ]
+    assert [caution.message for caution in cautions] == [
+        "own is not changed by chunker.size; equal settings of it are run once."
+    ]
+
+
+def test_settings_that_differ_in_top_k_alone_are_said_to_be_one_ranking(tmp_path: Path) -> None:
+    together = {"retrievers.dense.top_k, retrievers.words.top_k": [[2, 2], [3, 3]]}
+    entries = {"dense": DENSE, "words": {"kind": "bm25"}}
+    _, cautions = settings_of(experiment(tmp_path, {"matrix": together}, retrievers=entries).config())
+    assert [caution.message for caution in cautions] == [
+        "dense-top_k2 and dense-top_k3 are one ranking, of which top_k keeps more or less: metrics at the same k are "
+        "the same. Another group is, too. Keep the deepest, and score it at several k "
+        "(order_unaware: {k: [...]})."
+    ]
+
+
+def test_settings_of_which_the_deeper_searches_more_widely_are_not_said_to_be_one_ranking(tmp_path: Path) -> None:
+    entries = {"dense": {**DENSE, "store": {"kind": "chroma", "hnsw": {"ef_search": 2}}}}
+    matrix = {"retrievers.dense.top_k": [2, 3]}
+    _, cautions = settings_of(experiment(tmp_path, {"matrix": matrix}, retrievers=entries).config())
+    assert cautions == []
+
+
+def test_a_part_whose_option_does_not_reach_what_is_made_of_it_is_told(tmp_path: Path) -> None:
+    matrix = {"retrievers.dense.top_k": [2, 3]}
+    entries = {"dense": DENSE, "words": {"kind": "bm25"}, "hybrid": {"kind": "fusion", "of": ["dense", "words"]}}
+    _, cautions = settings_of(experiment(tmp_path, {"matrix": matrix}, retrievers=entries).config())
+    assert [caution.message for caution in cautions if caution.code == "not-reached"] == [
+        "hybrid is not changed by retrievers.dense.top_k; equal settings of it are run once."
     ]
 
 
@@ -256,7 +295,7 @@ def test_an_override_of_what_the_sweep_sets_is_refused(tmp_path: Path) -> None:
             {**ENTRIES, "hybrid": {"kind": "fusion", "of": ["dense", "wordz"]}, "words": {"kind": "bm25"}},
             '"of"',
             "retrievers.hybrid.of names 'wordz', which is no retriever. Did you mean 'words'? Known: dense, words, "
-            "hybrid, own.",
+            "own.",
         ),
         (
             {"far": {"kind": "parent", "of": "near"}, "near": {"kind": "mmr", "of": "far"}},

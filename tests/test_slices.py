@@ -273,6 +273,14 @@ def test_of_pairs_with_a_baseline_each_all_are_sliced() -> None:
     assert slice_heading(found).startswith("Differences in ndcg@10 from the baseline of each, by kind of query.")
 
 
+def test_queries_of_one_kind_have_no_slices_and_a_sentence_in_their_place() -> None:
+    made = sliced(contest_between({"a": [0.1], "b": [0.2]}, tagged("x")))
+    assert (made.comparisons, slice_overview(made, 80)) == ([], [])
+    assert slice_heading(made) == (
+        "No slices: by tag, relevant documents, length and word overlap all queries are of one kind."
+    )
+
+
 def test_queries_that_do_not_count_for_both_are_not_in_n() -> None:
     one, two = np.full(12, 0.5), np.linspace(0, 1, 12)
     two[1], one[2], one[3], two[3] = np.nan, np.nan, np.nan, np.nan

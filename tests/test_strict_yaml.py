@@ -184,7 +184,14 @@ def test_a_control_character_is_refused_with_its_place(text: str, fault: str) ->
 
 @pytest.mark.parametrize(
     ("text", "fault"),
-    [("a: b: c\n", "1:5: mapping values are not allowed here."),
+    [("a: b: c\n", "1:5: a second ':' cannot stand here: put a text that holds ': ' in quotes; or is the line "
+      "indented more than the keys that it stands beside?"),
+     ("a:\n  b: 1\n c: 2\n", "3:2: this line is indented by 1 space, unlike the lines it follows; keys that stand "
+      "beside each other begin in one column."),
+     ("a: {b: 1}\n    c: 2\n", "2:5: this line is indented by 4 spaces, unlike the lines it follows; keys that stand "
+      "beside each other begin in one column."),
+     ("a: 'b' c\n", "1:8: what stands here belongs to nothing; the value before it has ended. Put the whole "
+      "in quotes?"),
      ("a: *nowhere\n", "1:4: found undefined alias 'nowhere'."),
      ("a:\n  - [1, 2\nb: 3\n", "3:2: expected ',' or ']', but got ':'; what is wrong may have begun in line 2."),
      ("a: [1, 2\n", "2:1: expected ',' or ']', but got the end of the file; what is wrong may have begun in line 1."),

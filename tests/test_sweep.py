@@ -405,7 +405,7 @@ def test_settings_that_no_axis_reaches_are_the_same_in_every_variant() -> None:
             "Allowed here: kind, unit, tokenizer, measure, size, overlap.",
         ),
         ("matrix:\n  chunker: [fixed]", "2:15: chunker is 'fixed'; it must be a mapping of keys to values, like "
-                                        "{kind: recursive}."),
+                                        "{kind: fixed}."),
         (
             "include:\n  - {store: {kind: exact}}\n  - {store: {kind: exct}}",
             "3:8: store.kind is 'exct'; it must be one of: chroma, exact. Did you mean 'exact'?",

@@ -174,7 +174,7 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[Caution]]
     made = list(settings.values())
     if config.sweep and names:
         _refuse_sweep(config, config.sweep, names, made, reaching)
-        cautions |= dict.fromkeys(_unreached(config.sweep, made))
+        cautions |= dict.fromkeys([*_unreached(config.sweep, made), *_cut_alike(made)])
     return made, list(cautions)
 
 
@@ -200,14 +200,42 @@ def _refuse_sweep(
 
 
 def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[Caution]:
-    """What is run once although the sweep has several values for it, entry by entry."""
+    """What is run once although the sweep has several values for it, entry by entry.
+
+    An option of another retriever is none of those, unless that is a part of it; nor are keys of an axis of which
+    another key reaches it.
+    """
+    together = {key: axis.keys for axis in sweep.axes() for key in axis.keys}
     for entry in dict.fromkeys(setting.entry for setting in made):
-        reached = {key for setting in made if setting.entry == entry for key in setting.values}
-        without = [key for key in sweep.named_keys() if key not in reached]
+        own = [setting for setting in made if setting.entry == entry]
+        reached = {key for setting in own for key in setting.values}
+        concerned = {f"retrievers.{one.entry}" for setting in own for one in setting.tree()}
+        without = [
+            key
+            for key in sweep.named_keys()
+            if reached.isdisjoint(together.get(key, (key,)))
+            and (not key.startswith("retrievers.") or ".".join(key.split(".")[:2]) in concerned)
+        ]
         if without:
             yield Caution(
                 "not-reached", f"{entry} is not changed by {listed(without)}; equal settings of it are run once."
             )
+
+
+def _cut_alike(made: Sequence[Setting]) -> Iterator[Caution]:
+    """That settings differ in how much of a ranking is kept, which no metric at a k that both have can tell."""
+    alike: dict[tuple[str, int | None], list[str]] = {}
+    for setting in made:
+        alike.setdefault((setting.ranking_key, setting.width(setting.retriever.top_k)), []).append(setting.name)
+    several = [names for names in alike.values() if len(names) > 1]
+    if several:
+        more = len(several) - 1
+        rest = "" if not more else " Another group is, too." if more == 1 else f" {more:,} more groups are, too."
+        message = (
+            f"{' and '.join(several[0])} are one ranking, of which top_k keeps more or less: metrics at the same k are "
+            f"the same.{rest} Keep the deepest, and score it at several k (order_unaware: {{k: [...]}})."
+        )
+        yield Caution("cut-alike", message)
 
 
 def cutting(settings: Sequence[Setting]) -> list[Setting]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,8 @@ _LIMITS = {
     "less_than_equal": ("le", "at most"),
     "less_than": ("lt", "below"),
 }
+
+_SHORT = 30
 
 _PATTERNS = {
     "^[A-Za-z0-9][A-Za-z0-9_-]*$": "made of letters, digits, - and _, a letter or digit first",
@@ -100,7 +103,7 @@ def _sentence(model: type[BaseModel], path: Path, detail: Mapping[str, Any], exp
     kind, found, context = detail["type"], detail["input"], detail.get("ctx", {})
     name = dotted(path) or "the file"
     if kind == "extra_forbidden":
-        return _unknown_key(path, _keys_allowed(model, detail["loc"][:-1]))
+        return _unknown_key(path, _keys_allowed(model, detail["loc"][:-1])) + _elsewhere(model, path)
     if kind == "missing":
         return f"{name} is missing; it must be given."
     if kind in ("union_tag_not_found", "union_tag_invalid"):
@@ -110,7 +113,8 @@ def _sentence(model: type[BaseModel], path: Path, detail: Mapping[str, Any], exp
     if kind in _EXPECTED:
         _, field = _field_at(model, detail["loc"])
         optional = found is None and (field is None or not field.is_required())
-        return f"{name} is {shown(found)}; it must be {expected}.{_LEAVE_OUT if optional else ''}"
+        like = _like(kind, found, _field_at(model, detail["loc"])[0])
+        return f"{name} is {shown(found)}; it must be {expected}{like}.{_LEAVE_OUT if optional else ''}"
     if kind in _LIMITS:
         key, words = _LIMITS[kind]
         return f"{name} is {shown(found)}; it must be {words} {context[key]}{_default_of(model, detail['loc'])}."
@@ -134,13 +138,38 @@ def _unknown_key(path: Path, allowed: Sequence[str]) -> str:
     return f"unknown key {last!r}{inside}.{did_you_mean(last, allowed)} Allowed here: {listed(allowed, 40)}."
 
 
+def _elsewhere(model: type[BaseModel], path: Path) -> str:
+    """Where a key belongs that stands at the top and is one of a section; nothing where no section has it."""
+    if len(path) != 1:
+        return ""
+    for section, field in model.model_fields.items():
+        inside = _models_in(field.annotation)
+        named = inside or _models_in(_element(field.annotation))
+        if any(path[0] in one.model_fields for one in named):
+            return f" It belongs inside {section}{'' if inside else '.NAME'}."
+    return ""
+
+
+def _like(kind: str, found: object, annotation: Any) -> str:
+    """An example of what is expected, where the value that was found makes one."""
+    if kind == "list_type" and isinstance(found, str | int | float) and len(shown(found)) <= _SHORT:
+        element = _element(annotation)
+        holds_mappings = _models_in(element) or typing.get_origin(element) in (dict, Mapping)
+        return "" if holds_mappings else f", like {json.dumps([found], ensure_ascii=False)}"
+    tags = [str(_tag_of(one)) for one in _models_in(annotation)] if kind.startswith("model") else []
+    return f", like {{kind: {tags[0]}}}" if len(tags) > 1 else ""
+
+
 def _kind_sentence(model: type[BaseModel], name: str, detail: Mapping[str, Any]) -> str:
     found = detail["input"]
     tags = [str(_tag_of(one)) for one in _models_in(_field_at(model, detail["loc"])[0])]
     if not isinstance(found, Mapping):
-        return f"{name} is {shown(found)}; it must be a mapping of keys to values, like {{kind: {tags[0]}}}."
+        like = found if found in tags else tags[0]
+        return f"{name} is {shown(found)}; it must be a mapping of keys to values, like {{kind: {like}}}."
     if "kind" not in found:
-        return f"{name}.kind is missing; it must be one of: {listed(tags, 40)}."
+        near = [key for key in found if did_you_mean(str(key), ["kind"])]
+        meant = f" There is {near[0]!r}: did you mean 'kind'?" if near else ""
+        return f"{name}.kind is missing; it must be one of: {listed(tags, 40)}.{meant}"
     return _choice(f"{name}.kind", found["kind"], ", ".join(tags))
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SHOWN = 3
 
 
-@click.command("chunks")
+@click.command("chunks", short_help="Show how the settings of CONFIG cut its documents.")
 @click.argument("config", type=click.Path())
 @override_option
 @click.option("--setting", metavar="NAME", help="Only this setting (default: every one).")

@@ -9,7 +9,7 @@ from ragtrial.cli.gating import Asked, gate_options
 from ragtrial.cli.terminal import Terminal, common_options
 
 
-@click.command("compare")
+@click.command("compare", short_help="Say which settings are better, by how much, how surely.")
 @contest_options
 @click.option("--all-pairs", is_flag=True, help="Compare all pairs, where several reports are given, too.")
 @click.option("--setting", "settings", multiple=True, metavar="NAME", help="Only this setting; may be repeated.")

@@ -7,7 +7,7 @@ import click
 from ragtrial.cli.terminal import Terminal, common_options
 
 
-@click.command("explain")
+@click.command("explain", short_help="Say what METRIC is: formula, edge cases, source.")
 @click.argument("metric")
 @common_options
 def command(terminal: Terminal, metric: str) -> int:

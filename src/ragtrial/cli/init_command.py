@@ -57,7 +57,7 @@ _DOCUMENTS = {
 }
 
 
-@click.command("init")
+@click.command("init", short_help="Write a config, labels and three documents to start from.")
 @click.argument("folder", type=click.Path(file_okay=False), default=".")
 @common_options
 def command(terminal: Terminal, folder: str) -> int:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ragtrial.labelling.session import Session
 
 
-@click.command("label")
+@click.command("label", short_help="Grade what a worklist asks, into the labels.")
 @click.argument("worklist", type=click.Path())
 @click.option("--labels", type=click.Path(), metavar="FILE", help="The labels, where the worklist names others.")
 @click.option("--config", metavar="CONFIG", help="The config with the documents, where the worklist names another.")

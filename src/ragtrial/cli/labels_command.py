@@ -24,7 +24,7 @@ _LISTED = 20
 _STANDARD_OUTPUT = "-"
 
 
-@click.group("labels")
+@click.group("labels", short_help="Convert labels of other tools.")
 def command() -> None:
     """Labels: known good answers, as passages of documents.
 

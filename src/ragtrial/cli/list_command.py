@@ -13,7 +13,7 @@ from ragtrial.cli.terminal import Terminal, common_options
 _KINDS = ("retrievers", "refiners", "chunkers", "embedders", "stores", "metrics", "runs")
 
 
-@click.command("list")
+@click.command("list", short_help="List runs, retrievers, metrics, or what else there is.")
 @click.argument("what", type=click.Choice(_KINDS), default="runs", metavar="[WHAT]")
 @click.option("--results", type=click.Path(), default="results", show_default=True, help="Where reports are kept.")
 @common_options

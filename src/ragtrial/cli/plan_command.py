@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, override_option
 
 
-@click.command("plan")
+@click.command("plan", short_help="Say what `run` would do, why, and how long it would take.")
 @click.argument("config", type=click.Path())
 @override_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="As if only the first N queries were run.")
@@ -23,7 +21,9 @@ def command(
 
     Reads the documents, makes nothing else, and neither loads nor fetches a model. -v: for which settings each is.
     """
-    os.environ["HF_HUB_OFFLINE"] = "1"  # a plan must not fetch a model
+    from ragtrial.embedders.model_files import leave_hub_alone
+
+    leave_hub_alone()
     from ragtrial.config import load_config
     from ragtrial.hub import RetrievalEvaluator
     from ragtrial.planning import plan_work

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ragtrial.labelling.pooling import Settled
 
 
-@click.command("pool")
+@click.command("pool", short_help="Write a worklist of the texts to label next.")
 @contest_options
 @click.option("--setting", "settings", multiple=True, metavar="NAME", help="Only this setting; may be repeated.")
 @click.option("--budget", type=click.IntRange(min=1), default=20, show_default=True, help="How many labels to ask for.")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ragtrial.comparison.contest import Contest
 
 
-@click.command("report")
+@click.command("report", short_help="Write one HTML page about one or more reports.")
 @contest_options
 @click.option("--plot", metavar="NAME", help="One plot instead of the page, for papers and slides: differences, "
               "curves, scatter, distribution, slices, effects or tradeoff.")  # fmt: skip

@@ -7,7 +7,7 @@ import click
 from ragtrial.cli.terminal import Terminal, common_options
 
 
-@click.command("rescore")
+@click.command("rescore", short_help="Score stored rankings by other labels or metrics.")
 @click.argument("report", default="latest")
 @click.option("--labels", type=click.Path(), metavar="FILE", help="A prompt_queries.json, qrels, or a config.")
 @click.option("--metrics", metavar="NAMES", help="These metrics alone, commas between; the first decides.")

@@ -10,7 +10,7 @@ import click
 from ragtrial.cli.terminal import Terminal, common_options, write
 
 
-@click.command("schema")
+@click.command("schema", short_help="Print the JSON Schema of a config, labels or reports.")
 @click.argument("what", type=click.Choice(["config", "labels", "report"]), default="config", metavar="[WHAT]")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write it to a file.")
 @common_options

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ragtrial.labelling.answers import Added, AnswerSheet
 
 
-@click.command("search")
+@click.command("search", short_help="Show what settings return for TEXT, and grade it.")
 @click.argument("config", type=click.Path())
 @click.argument("text")
 @override_option
@@ -56,8 +56,7 @@ def command(
     found = search_settings(loaded, text, setting, progress=terminal.progress())
     if sheet is not None:
         return _label(terminal, sheet, found, **given)
-    for one, hits in found.items():
-        terminal.say(found_text(one, hits, terminal.width))
+    terminal.say("\n\n".join(found_text(one, hits, terminal.width) for one, hits in found.items()))
     terminal.say_json([{"setting": one, "hits": [vars(hit) for hit in hits]} for one, hits in found.items()])
     return 0
 

@@ -70,6 +70,8 @@ def command(
         terminal.table(table.fact_table(chosen[0]), after="\n")
     terminal.say("\n" + table.lowest_queries(loaded, chosen[0], terminal.width))
     terminal.warn([Caution(warning.code, warning.message) for warning in loaded.warnings])
+    for failure in loaded.failures:
+        terminal.say(f"\n{failure.name} failed and has no scores: {failure.error}")
     terminal.say(f"\nreport: {loaded.folder / 'report.json'}")
     terminal.say_json(loaded.model_dump(mode="json"))
     return 0

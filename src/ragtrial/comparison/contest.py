@@ -248,6 +248,7 @@ def _counted(contest: Contest, agreement: Agreement, entries: Sequence[Entry], *
         raise ComparisonError(f"{primary} has no value for any query: it counts {counted}. Compare by another metric.")
     cautions = (
         *_given_twice(entries),
+        *_failed(entries),
         *agreement.cautions,
         *_left_out(contest, known[primary]),
         *_without_partner(contest),
@@ -263,6 +264,15 @@ def _given_twice(entries: Sequence[Entry]) -> Iterator[Caution]:
                 f"{entry.name} is one report, {entry.report.run_id}; it was given {entry.times} times, and counts once."
             )
             yield Caution("given-twice", message)
+
+
+def _failed(entries: Sequence[Entry]) -> Iterator[Caution]:
+    """What is said of settings that were to be run and are in no comparison."""
+    for entry in entries:
+        for failure in entry.report.failures:
+            name = f"{entry.name}:{failure.name}" if len(entries) > 1 else failure.name
+            message = f"{name} failed when it was run, and is not compared; `ragtrial show` tells why."
+            yield Caution("setting-failed", message)
 
 
 def _left_out(contest: Contest, known: npt.NDArray[np.bool_]) -> Iterator[Caution]:

@@ -108,11 +108,9 @@ def _part_faults(config: ExperimentConfig) -> Iterator[tuple[KeyPath, str]]:
         for part in ranker.parts:
             of: KeyPath = ("retrievers", name, "of")
             if part not in config.retrievers:
-                near = did_you_mean(part, config.retrievers)
-                yield (
-                    of,
-                    f"{dotted(of)} names {part!r}, which is no retriever.{near} Known: {listed(config.retrievers)}.",
-                )
+                others = [one for one in config.retrievers if one != name]
+                known = f"{did_you_mean(part, others)} Known: {listed(others)}." if others else ""
+                yield of, f"{dotted(of)} names {part!r}, which is no retriever.{known}"
             elif ring := _ring(config, name, part):
                 yield of, f"{dotted(of)} leads back to {name!r}: {' -> '.join(ring)}; a refiner cannot refine itself."
 

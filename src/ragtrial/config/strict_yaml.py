@@ -83,6 +83,10 @@ def _syntax_fault(error: yaml.MarkedYAMLError, file: str, text: str) -> Fault:
     mark = error.problem_mark or error.context_mark
     problem = (error.problem or error.context or "is not YAML").rstrip(".")
     problem = problem.replace("'<stream end>'", "the end of the file").replace("end of stream", "end of the file")
+    if mark and "expected <block end>" in problem:
+        return Fault(file, mark.line + 1, mark.column + 1, _misplaced(text[: mark.index].rpartition("\n")[2]))
+    if mark and problem == "mapping values are not allowed here":
+        return Fault(file, mark.line + 1, mark.column + 1, _COLON)
     if mark and error.context_mark and error.context_mark.line < mark.line:
         problem += f"; what is wrong may have begun in line {error.context_mark.line + 1}"
     if "\\t" in problem:
@@ -93,6 +97,20 @@ def _syntax_fault(error: yaml.MarkedYAMLError, file: str, text: str) -> Fault:
         problem = 'a variable inside {...} or [...] must stand in quotes, like "${NAME}"'
     line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
     return Fault(file, line, column, f"{problem}.")
+
+
+_COLON = (
+    "a second ':' cannot stand here: put a text that holds ': ' in quotes; or is the line indented more than the keys "
+    "that it stands beside?"
+)
+
+
+def _misplaced(before: str) -> str:
+    """What is wrong where a block ends unexpectedly, ``before`` being what stands before that place in its line."""
+    if before.strip():
+        return "what stands here belongs to nothing; the value before it has ended. Put the whole in quotes?"
+    indented = f"this line is indented by {len(before)} space{'' if len(before) == 1 else 's'}"
+    return f"{indented}, unlike the lines it follows; keys that stand beside each other begin in one column."
 
 
 class _Walker:

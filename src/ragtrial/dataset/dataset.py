@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -9,8 +10,9 @@ from typing import Literal
 from pydantic import model_validator
 
 from ragtrial.dataset.beir import BeirLabels, beir_corpus, beir_labels
-from ragtrial.dataset.documents import OnError
+from ragtrial.dataset.documents import OnError, corpus_files
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
+from ragtrial.errors import CorpusError, Fault, LabelsError
 from ragtrial.options import Options, PathText
 from ragtrial.records import Caution, PromptQueries
 
@@ -83,7 +85,19 @@ def load_dataset(options: DatasetOptions) -> Dataset:
         notes = () if overlay is None else (_missing(overlay) if missing else _laid(overlay, read),)
         return Dataset(corpus, read.labels, str(folder / "qrels" / f"{split}.tsv"), notes)
     file = labels_file(Path(options.queries or ""))
-    return Dataset(corpus, load_prompt_queries(file), str(file))
+    try:
+        return Dataset(corpus, load_prompt_queries(file), str(file))
+    except LabelsError as error:
+        raise LabelsError(*error.faults, *_corpus_faults(corpus)) from None
+
+
+def _corpus_faults(corpus: Path) -> Sequence[Fault]:
+    """What is wrong with where the documents are said to be, whatever they hold."""
+    try:
+        corpus_files(corpus)
+    except CorpusError as error:
+        return error.faults
+    return ()
 
 
 def _laid(overlay: Path, read: BeirLabels) -> Caution:

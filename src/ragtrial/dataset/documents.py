@@ -14,7 +14,7 @@ from typing import Literal
 
 from ragtrial.dataset.markup import page_text
 from ragtrial.dataset.pdf import pdf_reader, read_pdf
-from ragtrial.dataset.texts import decoded, is_unicode, normalised, read_text
+from ragtrial.dataset.texts import decoded, is_unicode, near_names, normalised, read_text
 from ragtrial.errors import CorpusError, Fault
 from ragtrial.records import Caution, Document
 from ragtrial.storage.fingerprints import Digest, file_digest, fingerprint
@@ -43,7 +43,8 @@ def corpus_files(corpus: Path) -> list[Path]:
             raise CorpusError(Fault(str(corpus), message=message))
         return [corpus]
     if not corpus.is_dir():
-        raise CorpusError(Fault(str(corpus), message="there is no such folder or file; `dataset.corpus` names it."))
+        message = f"there is no such folder or file; `dataset.corpus` names it.{near_names(corpus)}"
+        raise CorpusError(Fault(str(corpus), message=message))
     files = [
         path
         for path in corpus.rglob("*")

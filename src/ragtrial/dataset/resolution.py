@@ -72,6 +72,8 @@ def resolve(
     Raises LabelsError with every unknown document, passage or quote not found, span outside its document or of a text
     that has changed, and conflicting grade.
     """
+    if match == "content":
+        _refuse_ids_for_passages(labels, library, file)
     noticed = _Noticed(library)
     looked_up = _ById(labels, library, noticed) if match == "id" else _ByContent(labels, library, noticed, located)
     queries = []
@@ -312,6 +314,17 @@ def _refuse_labels_of_another_data_set(labels: PromptQueries, library: Library, 
         f"none of the {len(docs):,} judged documents is in the corpus ({len(library):,} documents). "
         f"Labels have ids like {_examples(docs)}; the corpus has ids like {_examples(library.ids)}.{hint}"
     ]
+
+
+def _refuse_ids_for_passages(labels: PromptQueries, library: Library, file: str) -> None:
+    """One sentence in place of a fault for each label, where all of them name documents."""
+    docs = {judgment.doc for query in labels.queries for judgment in query.relevant_docs}
+    if docs and docs.issubset(library.ids):
+        message = (
+            "`match: content` says that `doc` holds a passage, and each label has the id of a document there, like "
+            f"{_examples(docs)}. Did you mean `match: id`?"
+        )
+        raise LabelsError(Fault(file, message=message))
 
 
 def _examples(names: Iterable[str]) -> str:

@@ -7,10 +7,13 @@ import hashlib
 import re
 import unicodedata
 import zlib
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
-from ragtrial.errors import Fault, InputError
+from ragtrial.errors import Fault, InputError, did_you_mean
 
+_MOST_LOOKED_AT = 10_000
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -52,12 +55,19 @@ def read_bytes(path: Path, error: type[InputError]) -> bytes:
         content = path.read_bytes()
         return gzip.decompress(content) if path.suffix == ".gz" else content
     except FileNotFoundError:
-        raise error(Fault(str(path), message="there is no such file.")) from None
+        raise error(Fault(str(path), message=f"there is no such file.{near_names(path)}")) from None
     except IsADirectoryError:
         raise error(Fault(str(path), message="is a folder; a file is needed here.")) from None
     except (OSError, EOFError, zlib.error) as failure:
         reason = getattr(failure, "strerror", None) or failure
         raise error(Fault(str(path), message=f"cannot be read: {reason}.")) from failure
+
+
+def near_names(path: Path) -> str:
+    """`` Did you mean 'x'?`` for what is in the folder of ``path`` under a name like its own, or nothing."""
+    with suppress(OSError):
+        return did_you_mean(path.name, (entry.name for entry in islice(path.parent.iterdir(), _MOST_LOOKED_AT)))
+    return ""
 
 
 def read_text(path: Path, error: type[InputError]) -> str:

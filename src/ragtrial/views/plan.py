@@ -18,21 +18,22 @@ _WHAT = 14, 40  # columns for what it is: at least, at most
 def plan_lines(plan: WorkPlan, width: int, *, verbose: bool = False) -> list[str]:
     """The lines of ``plan``, none wider than ``width`` (of 60 at least); if ``verbose`` with the settings of each.
 
-    A reason that does not fit into its line has a line of its own.
+    A reason that does not fit into its line has a line of its own; so have all, before what is made is cut.
     """
     width = max(width, _NARROWEST)
     rows = [_row(node) for node in plan.nodes]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     left = width - _AFTER - sum(widths) + widths[2] - 2 * len(widths)
-    widths[2] = min(widths[2], max(left, _WHAT[0]), _WHAT[1])
+    wanted = min(widths[2], _WHAT[1])
+    widths[2] = min(wanted, max(left if left >= wanted else left + _AFTER, _WHAT[0]))
     lines = []
     for node, (status, kind, what, count, time) in zip(plan.nodes, rows, strict=True):
         if len(what) > widths[2]:
             what = what[: widths[2] - 2] + ".."
         cells = [status.ljust(widths[0]), kind.ljust(widths[1]), what.ljust(widths[2])]
         line = "  ".join([*cells, count.rjust(widths[3]), time.rjust(widths[4])])
-        fits = len(line) + 2 + len(node.why) <= width
-        why = node.why if fits else f"after {node.after}" if node.after else ""
+        reasons = (node.why, f"after {node.after}" if node.after else "")
+        why = next((one for one in reasons if len(line) + 2 + len(one) <= width), "")
         lines.append(f"{line}  {why}".rstrip())
         lines += [] if why else _wrapped(node.why, width)
         lines += _wrapped(f"for {', '.join(node.settings)}", width) if verbose else []

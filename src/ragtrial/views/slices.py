@@ -8,6 +8,8 @@ from ragtrial.comparison.slice_parts import SlicePart, SlicesPart
 
 def slice_heading(slices: SlicesPart) -> str:
     """One line above the overview: what the differences are, and what their marks say."""
+    if not slices.comparisons:
+        return "No slices: by tag, relevant documents, length and word overlap all queries are of one kind."
     baselines = list(dict.fromkeys(part.baseline for part in slices.comparisons))
     shared = baselines[0] if len(baselines) == 1 else "the baseline of each"
     return (
