@@ -43,6 +43,9 @@ class SettingMaterials:
         """Kind and name of all that was kept, stages and files that grow, in their order."""
         self._vectors: dict[tuple[str, ...], Floats] = {}
 
+    def digest(self, path: Path) -> str:
+        return self._ground.workspace.digests.digest(path)
+
     def chunks(self) -> Chunks:
         return self._ground.chunks(self._of)
 

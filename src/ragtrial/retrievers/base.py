@@ -64,6 +64,10 @@ class Materials(Protocol):
     progress: Progress
     is_fresh: bool
 
+    def digest(self, path: Path) -> str:
+        """The hash of a file's bytes, which are not read again as long as the file has not changed."""
+        ...
+
     def chunks(self) -> Chunks:
         """The chunks of the setting's chunker."""
         ...
