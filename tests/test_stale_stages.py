@@ -114,14 +114,19 @@ def test_a_flipped_bit_of_any_file_of_a_bm25_setting_is_seen_and_mended(tmp_path
         assert numbers(report)["words"] == numbers(whole)["words"]
 
 
-def test_latency_is_measured_again_on_another_device_of_a_reranker(tmp_path: Path, minilm_folder: Path) -> None:
+@pytest.mark.parametrize(("before", "now"), [("device=cpu", "device=cpu:0"), ("batch_size=32", "batch_size=2")])
+def test_latency_is_measured_again_on_another_device_of_a_reranker_or_in_other_batches(
+    tmp_path: Path, minilm_folder: Path, before: str, now: str
+) -> None:
     model = write_tiny_cross_encoder(tmp_path / "cross", minilm_folder, seed=3)
     best = {"kind": "rerank", "of": "words", "model": str(model), "candidates": 4, "top_k": 3}
     made = experiment(tmp_path / "one", {"words": WORDS, "best": best}, latency=True)
-    run_experiment(made.config("retrievers.best.device=cpu"))
-    before = {path.name for path in (made.workspace / "latency").iterdir()}
-    run_experiment(made.config("retrievers.best.device=cpu:0"))
-    assert len({path.name for path in (made.workspace / "latency").iterdir()} - before) == 1
+    run_experiment(made.config(f"retrievers.best.{before}"))
+    kept = {path.name for path in (made.workspace / "latency").iterdir()}
+    rankings = {path.name for path in (made.workspace / "rankings").iterdir()}
+    run_experiment(made.config(f"retrievers.best.{now}"))
+    assert len({path.name for path in (made.workspace / "latency").iterdir()} - kept) == 1
+    assert {path.name for path in (made.workspace / "rankings").iterdir()} == rankings
 
 
 @dataclass(frozen=True)
