@@ -40,6 +40,7 @@ class Bare:
     place: Path
     is_fresh: bool = False
     setting: str = "mine"
+    entry: str = "mine"
     progress: Progress = field(default_factory=Silent)
 
     def digest(self, path: Path) -> str:

@@ -32,7 +32,7 @@ class SettingMaterials:
         *,
         is_fresh: bool = False,
     ) -> None:
-        self.setting = of.name
+        self.setting, self.entry = of.name, of.entry
         self.library = ground.library
         self.progress = progress
         self.is_fresh = is_fresh
