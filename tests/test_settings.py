@@ -120,6 +120,19 @@ def test_equal_settings_are_one_and_that_is_said(tmp_path: Path, capsys: Capture
     assert rankings_of(made) == 1, "the shallower is cut from the deeper"
 
 
+def test_functions_of_one_name_in_two_folders_are_two(tmp_path: Path) -> None:
+    """A config beside its own function extends one with another of that name."""
+    base = write_experiment(tmp_path / "base", retrievers={"near": {"kind": "custom", "function": "mine:find"}})
+    (tmp_path / "mine.py").write_text("def find(queries, top_k):\n    return [['oven.txt'] for _ in queries]\n")
+    (base.folder / "mine.py").write_text("def find(queries, top_k):\n    return [['storage.txt'] for _ in queries]\n")
+    config = {"extends": "base/config.yaml", "retrievers": {"far": {"kind": "custom", "function": "mine:find"}}}
+    (tmp_path / "config.yaml").write_text(json.dumps(config))
+    settings, cautions = settings_of(Experiment(tmp_path).config())
+    assert ([one.name for one in settings], cautions) == (["near", "far"], [])
+    found = RetrievalEvaluator(Experiment(tmp_path).config()).retrieve()
+    assert [one.results[0].hits[0].doc for one in found] == ["storage.txt", "oven.txt"]
+
+
 def test_included_and_excluded_combinations_and_a_sample(tmp_path: Path) -> None:
     more = {
         "include": [{"chunker.size": 200, "retrievers.hybrid.rank_constant": 5}],
