@@ -53,6 +53,23 @@ def test_the_sizes_of_what_was_found_follow_an_answer_that_came_later(tmp_path: 
     assert numbers(later) == numbers(fresh)
 
 
+def test_numbers_of_passages_do_not_hang_on_how_deep_an_earlier_run_has_searched(tmp_path: Path) -> None:
+    """Of hits whose chunks are not known, what these allow is not known either, however many were found."""
+    alone = {"mine": {**MINE, "options": {"by": "sentence"}}, "words": WORDS}
+    both = {"kind": "fusion", "of": ["mine", "words"], "top_k": 3}
+    run_experiment(experiment(tmp_path, {**alone, "both": both}, evaluators={"unit": "span"}).config())
+    made = experiment(tmp_path, alone, evaluators={"unit": "span"})
+    later = run_experiment(made.config())
+    shutil.rmtree(made.workspace)
+    fresh = run_experiment(made.config())
+    for name in alone:
+        assert later.setting(name).scores == fresh.setting(name).scores
+        assert later.setting(name).queries == fresh.setting(name).queries
+    ceilings = {name: fresh.setting(name).scores["span_precision_ceiling"] for name in alone}
+    assert (ceilings["mine"].mean, ceilings["mine"].n) == (None, 0)
+    assert ceilings["words"].n == 3
+
+
 def test_a_question_that_was_skipped_is_asked_again_of_deeper_rankings_too(tmp_path: Path) -> None:
     made = experiment(tmp_path, {"mine": MINE})
     (made.folder / "trouble").write_text("raise")

@@ -103,7 +103,7 @@ class Judge:
             labels = self._document_labels
             return grade_codes(ranked.cut(top_k), labels.judgments, labels.codes, top_k, options.relevance_threshold)
         spans = ChunkSpans(chunks.document, chunks.start, chunks.end)
-        return grade_chunks(ranked, spans, self.span_labels, top_k, options, is_whole=True)
+        return grade_chunks(ranked, spans, self.span_labels, top_k, options, is_whole=rankings.are_all)
 
 
 def evaluated(

@@ -107,12 +107,12 @@ class Plan:
                 audited = self._audited(setting, questions)
         chunks = self.ground.chunks(setting) if setting.has_index else None
         index = self.ground.index(setting, chunks) if chunks else None
+        base = self._names.base(setting, builds=False)
         return SettingRankings(
             setting=setting,
-            fingerprint=fingerprint(
-                ["setting", self._names.base(setting, builds=False), setting.retriever.top_k, self.unit]
-            ),
+            fingerprint=fingerprint(["setting", base, setting.retriever.top_k, self.unit]),
             chunks=ranked.units,
+            are_all=ranked.units.name in self._known_units(setting),
             retrieved=ranked.retrieved,
             skipped=ranked.skipped,
             facts=ranked.facts,
