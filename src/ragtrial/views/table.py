@@ -136,7 +136,7 @@ def audit_table(report: Report, settings: Sequence[SettingPart]) -> list[list[st
 
 
 def metric_table(report: Report, settings: Sequence[SettingPart]) -> list[list[str]]:
-    """A header and one row per metric, with a column per setting, and n; a mean over fewer shows its own in brackets."""
+    """A header and one row per metric, with a column per setting, and n; a mean over fewer has its own in brackets."""
     rows = [["metric", *(setting.name for setting in settings), "n"]]
     for name in report.metrics:
         means = [setting.scores[name] for setting in settings]
