@@ -206,14 +206,16 @@ def power_cells(options: argparse.Namespace) -> Iterator[Cell]:
     for shift in (1.0, 0.5, 0.25):
         cell = Cell("power", "ndcg", "one", 0, 1, shift, experiments=options.experiments, flips=options.flips)
         means, deviation = true_differences(cell)
-        yield replace(cell, queries=queries_for(float(means[0]), deviation, 0.05) or 0)
+        (needed,) = queries_for(float(means[0]), np.array([deviation]), np.array([0.05]))
+        yield replace(cell, queries=int(needed))
 
 
 def detectable(cell: Cell) -> float:
     """The difference that the advice names for the true deviation and the mean critical value of 200 experiments."""
     first = [one for some in batches(replace(cell, experiments=2 * BATCH)) for one in some]
     critical = float(np.nanmean([one.criticals[0] for one in first]))
-    return detectable_difference(true_differences(cell)[1], cell.queries, critical) or 0.0
+    deviation = np.array([true_differences(cell)[1]])
+    return float(detectable_difference(deviation, np.array([cell.queries]), np.array([critical]))[0])
 
 
 def one_cells(options: argparse.Namespace) -> Iterator[Cell]:

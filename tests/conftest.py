@@ -23,6 +23,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["COLUMNS"] = "160"
 os.environ.pop("RAGTRIAL_WORKSPACE", None)
 
 settings.register_profile("ragtrial", deadline=None, derandomize=True, print_blob=True, max_examples=50)

@@ -68,11 +68,10 @@ def test_a_setting_that_is_equal_is_not_claimed_beside_others_that_are_better() 
 
 @pytest.mark.parametrize("deviation", [1.0, 0.2])
 def test_the_queries_that_the_advice_names_find_the_difference_four_times_of_five(deviation: float) -> None:
-    needed = queries_for(0.5 * deviation, deviation, 0.05)
-    assert needed is not None
+    needed = int(queries_for(0.5 * deviation, np.array([deviation]), np.array([0.05]))[0])
 
     def draw(rng: np.random.Generator) -> Family:
-        return Family(rng.normal(0.5 * deviation, deviation, (1, needed or 0)), np.eye(1))
+        return Family(rng.normal(0.5 * deviation, deviation, (1, needed)), np.eye(1))
 
     assert share(simulated(draw, 1000), lambda one: one.claims[0] > 0) == pytest.approx(0.8, abs=0.05)
 
@@ -84,7 +83,6 @@ def test_the_detectable_difference_is_found_four_times_of_five_in_a_family_too()
         return Family(columns, np.hstack([-np.ones((8, 1)), np.eye(8)]))
 
     critical = float(np.mean([one.criticals[0] for one in simulated(draw, 200)]))
-    shift = detectable_difference(np.sqrt(2), 40, critical)
-    assert shift is not None
+    (shift,) = detectable_difference(np.array([np.sqrt(2)]), np.array([40]), np.array([critical]))
     found = simulated(lambda rng: draw(rng, shift), 1000)
     assert share(found, lambda one: one.claims[0] > 0) == pytest.approx(0.8, abs=0.05)

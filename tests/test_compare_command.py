@@ -15,7 +15,8 @@ from ragtrial.comparison.analysis import Wanted, analyse
 from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.report import write_folder
-from ragtrial.views.comparison import advice_line, best_line, unjudged_lines, verdict_table
+from ragtrial.views.comparison import best_line, descriptive_table, fitted_verdicts, unjudged_lines, verdict_table
+from ragtrial.views.table import table_width
 from small_experiment import Outcome, ragtrial
 
 Capture = pytest.CaptureFixture[str]
@@ -39,7 +40,8 @@ def compare(capsys: Capture, *options: str) -> Outcome:
 
 
 # The critical value of 12 equal steps is sqrt(11/3) = 1.915, which 9 of them one way just reach; 0 is far off.
-def test_the_text_of_a_small_comparison(small: Path, capsys: Capture) -> None:
+def test_the_text_of_a_small_comparison(small: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     made = compare(capsys, "small", "--baseline", "old")
     assert made.code == 0
     assert made.err == ""
@@ -179,7 +181,56 @@ def test_numbers_are_never_minus_nought_and_p_is_never_nought(small: Path) -> No
     (row,) = [row for row in verdict_table(made, made.comparisons) if row[0] == "b"]
     assert row[2:5] == ["+0.0000", "+0.0000 +0.0000", "<0.0001"]
     assert row[10] == "enough"
-    assert "enough" in advice_line(made)
+    assert fitted_verdicts(made, made.comparisons, 200)[1] == [
+        "detectable: a true difference of this size would be found 4 times of 5 with these n queries; n for 0.02: how "
+        "many queries would find one of 0.02, the margin, as often (enough: n would)."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("width", "header", "told"),
+    [
+        (109, "p won tied lost n detectable n for 0.02", "detectable: a true difference of this size would be found"),
+        (108, "p won tied lost n", "Too wide for 108 columns: detectable, n for 0.02 (--json has all)."),
+        (70, "p n", "Too wide for 70 columns: detectable, n for 0.02, won, tied, lost (--json has all)."),
+        (20, "", "Too wide for 20 columns: detectable, n for 0.02, won, tied, lost, n, p (--json has all)."),
+    ],
+)
+def test_a_narrow_terminal_gets_the_columns_that_matter_most_and_is_told_which_it_lacks(
+    width: int, header: str, told: str
+) -> None:
+    made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="old")
+    table, (line,) = fitted_verdicts(made, made.comparisons[:1], width)
+    assert " ".join(table[0]).split() == f"setting mean difference 95% interval {header} verdict".split()
+    assert {len(row) for row in table} == {len(table[0])}
+    assert [row[-1] for row in table] == ["verdict", "better", "(baseline)"]
+    assert line.startswith(told)
+
+
+def test_a_narrow_terminal_gets_verdicts_for_sentences(
+    small: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "130")
+    lines = compare(capsys, "small", "--baseline", "old").out.splitlines()
+    verdicts = [line.rpartition("  ")[2] for line in lines[2:7]]
+    assert verdicts == ["verdict", "better", "too few differences", "(baseline)", "identical"]
+    told = "too few differences: cannot tell: only 1 of 12 queries differs, fewer than 10; no interval is given."
+    assert told in lines
+    monkeypatch.setenv("COLUMNS", "200")
+    assert "too few differences: " not in compare(capsys, "small", "--baseline", "old").out
+
+
+def test_a_narrow_terminal_gets_as_many_other_metrics_as_it_has_room_for() -> None:
+    decisive = package.compare(report_of(VALUES), baseline="old")
+    rows, others = decisive.comparisons, ["recall@3", "rr@3", "judged@3"]
+    beside = [row.model_copy(update={"metric": metric}) for metric in others for row in rows]
+    made = decisive.model_copy(update={"comparisons": [*rows, *beside]})
+    widest = descriptive_table(made, others, rows, 200)
+    assert widest[0][1:] == others
+    width = table_width(widest)
+    assert descriptive_table(made, others, rows, width) == widest
+    assert descriptive_table(made, others, rows, width - 1) == [row[:-1] for row in widest]
+    assert descriptive_table(made, others, rows, 1) == [row[:2] for row in widest]
 
 
 def test_of_very_many_settings_as_good_as_the_best_the_number_is_given() -> None:

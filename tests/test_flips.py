@@ -213,6 +213,7 @@ def test_a_seed_gives_the_same_numbers_in_blocks_of_any_size_and_beside_any_fami
     beside = infer([other, family, of(np.zeros((2, 70)))], QUICK)
     same(alone, beside[1])
     monkeypatch.setattr(flips, "_BLOCK_VALUES", 700)
+    monkeypatch.setattr(flips, "_CACHED_VALUES", 1000)
     same(alone, one(family))
     changed = one(family, Procedure(flips=400, seed=1))
     assert (changed.p_corrected != alone.p_corrected).any()

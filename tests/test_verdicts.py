@@ -86,42 +86,43 @@ def test_what_cannot_be_told_says_why(found: Evidence, verdict: str, sentence: s
     assert (verdict_of(found, 0.02), sentence_of(verdict_of(found, 0.02), found, 0.02)) == (verdict, sentence)
 
 
-@pytest.mark.parametrize("deviation", [1e-6, 0.03, 0.3, 5.0])
+@pytest.mark.parametrize("level", [0.05, 0.002])
 @pytest.mark.parametrize("n", [10, 15, 60, 300, 5000, 10**6])
-def test_the_detectable_difference_has_a_power_of_four_fifths_by_statsmodels(n: int, deviation: float) -> None:
-    for level in (0.05, 0.002):
-        critical = -float(stats.t.ppf(level / 2, n - 1))
-        found = detectable_difference(deviation, n, critical)
-        assert found is not None
-        assert TTestPower().power(found / deviation, n, level) == pytest.approx(0.8, abs=1e-4)
-        assert level_of(critical, n) == pytest.approx(level)
+def test_the_detectable_difference_has_a_power_of_four_fifths_by_statsmodels(n: int, level: float) -> None:
+    deviations, critical = np.array([1e-6, 0.03, 0.3, 5.0]), -float(stats.t.ppf(level / 2, n - 1))
+    counts, criticals = np.full(4, n), np.full(4, critical)
+    found = detectable_difference(deviations, counts, criticals)
+    for effect in found / deviations:
+        assert TTestPower().power(effect, n, level) == pytest.approx(0.8, abs=1e-4)
+    assert level_of(criticals, counts) == pytest.approx([level] * 4)
 
 
-@pytest.mark.parametrize("effect", [0.02, 0.1, 0.5, 0.8])
-@pytest.mark.parametrize("level", [0.05, 0.0026])
-def test_the_queries_needed_are_the_fewest_with_that_power_by_statsmodels(effect: float, level: float) -> None:
-    needed = queries_for(effect * 0.3, 0.3, level)
-    assert needed is not None
-    assert TTestPower().power(effect, needed, level) >= 0.8 > TTestPower().power(effect, needed - 1, level)
+def test_the_queries_needed_are_the_fewest_with_that_power_by_statsmodels() -> None:
+    effects, levels = np.repeat([0.02, 0.1, 0.5, 0.8], 2), np.tile([0.05, 0.0026], 4)
+    needed = queries_for(0.02, 0.02 / effects, levels)
+    for effect, level, n in zip(effects, levels, needed, strict=True):
+        assert TTestPower().power(effect, n, level) >= 0.8 > TTestPower().power(effect, n - 1, level)
 
 
 @given(st.floats(1e-4, 10), st.floats(1e-4, 10), st.floats(1e-9, 0.5))
 def test_more_queries_are_never_needed_for_a_larger_difference(
     difference: float, deviation: float, level: float
 ) -> None:
-    fewer, more = queries_for(2 * difference, deviation, level), queries_for(difference, deviation, level)
-    assert more is None or (fewer is not None and 10 <= fewer <= more)
+    fewer, more = (
+        queries_for(one, np.array([deviation]), np.array([level]))[0] for one in (2 * difference, difference)
+    )
+    assert np.isnan(more) or 10 <= fewer <= more
 
 
-def test_advice_that_cannot_be_given_is_none() -> None:
-    assert detectable_difference(0.0, 60, 2.0) is None
-    assert detectable_difference(float("nan"), 1, 2.0) is None
-    assert detectable_difference(0.3, 60, float("inf")) is None
-    assert queries_for(0.0, 0.3, 0.05) is None
-    assert queries_for(0.02, float("nan"), 0.05) is None
-    assert queries_for(0.02, 0.3, float("nan")) is None
-    assert queries_for(1e-9, 0.3, 0.05) is None
-    assert queries_for(5.0, 0.3, 0.05) == 10
+def test_advice_that_cannot_be_given_is_nan() -> None:
+    nothing, number = float("nan"), float("inf")
+    deviations, counts, criticals = [0.0, nothing, 0.3, 0.3], [60, 1, 60, 60], [2.0, 2.0, number, 2.0]
+    found = detectable_difference(np.array(deviations), np.array(counts), np.array(criticals))
+    assert np.isnan(found).tolist() == [True, True, True, False]
+    deviations, levels = [nothing, 0.0, 0.3, 1e9, 0.3], [0.05, 0.05, nothing, 0.05, 0.05]
+    assert np.isnan(queries_for(0.02, np.array(deviations), np.array(levels))).tolist() == [True] * 4 + [False]
+    assert np.isnan(queries_for(0.0, np.array([0.3]), np.array([0.05]))).all()
+    assert queries_for(5.0, np.array([0.3]), np.array([0.05])) == 10
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,7 @@ def test_evidence_is_what_the_procedure_found(name: str, verdict: str) -> None:
     baseline = np.random.default_rng(1).random(60)
     family = Family(np.vstack([baseline, baseline + differences]), np.array([[-1.0, 1, 0], [-1, 0, 1]]))
     (inference,) = infer_by(name, [family], Procedure(flips=2000))
-    shown, open_ = (evidence_of(inference, row, 0.02) for row in (0, 1))
+    shown, open_ = evidence_of(inference, 0.02)
     assert verdict_of(shown, 0.02) == verdict
     assert verdict_of(open_, 0.02) == "cannot tell"
     assert (shown.n, shown.differing) == (60, 60)
@@ -141,8 +142,6 @@ def test_evidence_is_what_the_procedure_found(name: str, verdict: str) -> None:
         assert (shown.low, shown.detectable, shown.queries_needed) == (None, None, None)
     else:
         assert shown.low == inference.low[0]
-        assert shown.detectable == detectable_difference(
-            float(inference.deviation[0]), 60, float(inference.criticals[0])
-        )
+        assert shown.detectable == detectable_difference(inference.deviation, inference.n, inference.criticals)[0]
         assert shown.queries_needed is not None
         assert shown.queries_needed > 60

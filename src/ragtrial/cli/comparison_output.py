@@ -18,16 +18,16 @@ def say_analysis(terminal: Terminal, made: Analysis, wanted: Wanted, *, everythi
     primary = [part for part in made.comparisons if part.metric == made.primary_metric]
     rows = primary if everything else close_comparisons(made)
     terminal.say(visible(view.heading(made)) + "\n")
-    table = view.verdict_table(made, rows)
+    table, about_columns = view.fitted_verdicts(made, rows, terminal.width)
     terminal.table(table, texts=(0, len(table[0]) - 1))
     terminal.say()
     lines = [view.left_out_line(made, rows), view.best_line(made)]
     lines += [f"{made.selection.sentence}."] if made.selection else []
     lines += view.unjudged_lines(made.unjudged)
-    for line in filter(None, [*lines, view.advice_line(made), made.procedure.sentence]):
+    for line in filter(None, [*lines, *about_columns, made.procedure.sentence]):
         terminal.say(visible(line))
     others = [name for name in made.metrics if name != made.primary_metric]
-    terminal.table(view.descriptive_table(made, others, rows), after="\n")
+    terminal.table(view.descriptive_table(made, others, rows, terminal.width), after="\n")
     if wanted.unjudged:
         terminal.table(moves.unjudged_table(made.unjudged), texts=(0, 1), after="\n")
         for line in moves.unjudged_reasons(made.unjudged):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragtrial.cli.gating import Asked, as_json, gate_options, tell
-from ragtrial.cli.terminal import Terminal, common_options, override_option, write
+from ragtrial.cli.terminal import Terminal, common_options, override_option, visible, write
 
 if TYPE_CHECKING:
     from ragtrial.comparison.comparison_parts import Comparison
@@ -134,12 +134,15 @@ def _say(terminal: Terminal, report: Report, findings: Findings | None, comparis
 
 def _say_comparison(terminal: Terminal, comparison: Comparison) -> None:
     from ragtrial.records import Caution
-    from ragtrial.views.comparison import heading, verdict_table
+    from ragtrial.views.comparison import fitted_verdicts, heading
 
-    table = verdict_table(comparison, [one for one in comparison.comparisons if one.family == "primary"])
+    rows = [one for one in comparison.comparisons if one.family == "primary"]
+    table, about_columns = fitted_verdicts(comparison, rows, terminal.width)
     terminal.say(f"\n{heading(comparison)}\n")
     terminal.table(table, texts=(0, len(table[0]) - 1))
-    terminal.say(f"\n{comparison.procedure.sentence}")
+    terminal.say()
+    for line in [*about_columns, comparison.procedure.sentence]:
+        terminal.say(visible(line))
     terminal.warn([Caution(warning.code, warning.message) for warning in comparison.warnings])
 
 

@@ -107,37 +107,49 @@ def _parts(
 ) -> Iterator[ComparisonPart]:
     kind: FamilyKind = "primary" if scores.metric == contest.primary else "descriptive"
     differences = scores.differences(pairs)
-    for row, pair in enumerate(pairs):
-        known = ~np.isnan(differences[row])
-        here = differences[row][known]
-        evidence = evidence_of(inference, row, aim.margin)
+    wins, losses = (differences > 0).sum(axis=1), (differences < 0).sum(axis=1)
+    judged = [judged_share(contender, scores.metric) for contender in contest.contenders]
+    evidences = evidence_of(inference, aim.margin)
+    for row, (pair, means, evidence) in enumerate(zip(pairs, _means(scores, pairs), evidences, strict=True)):
         verdict = verdict_of(evidence, aim.margin)
-        baseline, setting = contest.contenders[pair.baseline], contest.contenders[pair.setting]
         deviation = float(inference.deviation[row])
         difference = _number(inference.mean[row])
         yield ComparisonPart(
             metric=scores.metric,
             family=kind,
-            baseline=baseline.name,
-            setting=setting.name,
-            mean_baseline=_mean(scores.values[pair.baseline][known]),
-            mean=_mean(scores.values[pair.setting][known]),
+            baseline=contest.contenders[pair.baseline].name,
+            setting=contest.contenders[pair.setting].name,
+            mean_baseline=means[0],
+            mean=means[1],
             difference=difference,
             ci=None if evidence.low is None or evidence.high is None else (evidence.low, evidence.high),
             p=_number(inference.p[row]),
             p_corrected=_number(inference.p_corrected[row]),
-            wins=int(np.count_nonzero(here > 0)),
-            ties=int(np.count_nonzero(here == 0)),
-            losses=int(np.count_nonzero(here < 0)),
+            wins=int(wins[row]),
+            ties=evidence.n - int(wins[row]) - int(losses[row]),
+            losses=int(losses[row]),
             effect_size=difference / deviation if difference is not None and deviation > 0 else None,
             n=evidence.n,
             verdict=verdict if kind == "primary" else None,
             sentence=sentence_of(verdict, evidence, aim.margin),
             detectable=evidence.detectable,
             queries_needed=evidence.queries_needed,
-            judged_baseline=judged_share(baseline, scores.metric),
-            judged=judged_share(setting, scores.metric),
+            judged_baseline=judged[pair.baseline],
+            judged=judged[pair.setting],
         )
+
+
+def _means(scores: PairedScores, pairs: Sequence[Pair]) -> Iterator[tuple[float | None, float | None]]:
+    """The means of the baseline and of the setting of each pair, over the queries that count for both."""
+    counts = ~np.isnan(scores.values)
+    alone = [_mean(values[known]) for values, known in zip(scores.values, counts, strict=True)]
+    for pair in pairs:
+        both = counts[pair.baseline] & counts[pair.setting]
+        baseline, setting = (
+            alone[place] if both.sum() == counts[place].sum() else _mean(scores.values[place][both])
+            for place in (pair.baseline, pair.setting)
+        )
+        yield baseline, setting
 
 
 def _not_worse_than_best(contest: Contest, pairs: Sequence[Pair], inference: Inference) -> list[str]:

@@ -28,6 +28,7 @@ from ragtrial.grading import Scores
 __all__ = ["LEAST_DIFFERENCES", "Family", "Inference", "Procedure", "infer", "infer_stepping_down", "takes_all"]
 
 _BLOCK_VALUES = 2_000_000
+_CACHED_VALUES = 50_000
 _TOLERANCE = 1e-10
 """Two statistics, each in [0, 1], that differ by less are equal: their sums were rounded on different ways."""
 
@@ -122,14 +123,8 @@ class _Flips:
         level, exact, sample = self._procedure.level, self._exact, self.sample
         if not sample.tested.any():
             return sample.inference(level)
-        observed, flips = self.observed - _TOLERANCE, len(self.sums)
-        reached = np.empty(len(observed), dtype=np.int64)
-        highest = np.zeros((2, flips))
-        for rows in self._blocks(np.arange(len(observed))):
-            strengths = self.strengths(rows)
-            reached[rows] = np.count_nonzero(strengths[0] >= observed[rows], axis=0)
-            for most, one in zip(highest, strengths, strict=True):
-                np.maximum(most, one.max(axis=1), out=most)
+        observed, flips = self.observed - _TOLERANCE, self.sums.shape[1]
+        reached, highest = self._reached(observed)
         p = shares(reached, flips, exact=exact)
         highest.sort(axis=1)
         limits = [_unbounded(critical_of(one, level, exact=exact) + _TOLERANCE) for one in highest]
@@ -140,25 +135,45 @@ class _Flips:
         corrected = np.maximum(*(shares(one, flips, exact=exact) for one in above))
         return sample.inference(level, Numbers(p, corrected, np.full(len(p), max(limits))), is_exact=exact)
 
+    def _reached(self, observed: Scores) -> tuple[npt.NDArray[np.int64], Scores]:
+        """In how many flips each comparison reaches what was observed, and the largest of the family in each flip.
+
+        The latter of the differences, and of those less their means; shape (2, flips). The statistic grows with the
+        ratio, so that of comparisons over equally many queries only the largest ratio is made one.
+        """
+        reached = np.empty(len(observed), dtype=np.int64)
+        highest = np.zeros((2, self.sums.shape[1]))
+        counts = self.sample.n[self.sample.tested]
+        for n in np.unique(counts):
+            most = np.zeros_like(highest)
+            for rows in self._blocks(np.flatnonzero(counts == n)):
+                plain, centred = self.ratios(rows)
+                reached[rows] = np.count_nonzero(plain >= _ratio(observed[rows], n)[:, None], axis=1)
+                np.maximum(most, [plain.max(axis=0), centred.max(axis=0)], out=most)
+            np.maximum(highest, _bounded(most, n), out=highest)
+        return reached, highest
+
     def inference_stepping_down(self) -> Inference:
         single = self.inference()
         if not self.sample.tested.any():
             return single
-        observed = self.observed
+        observed, counts = self.observed, self.sample.n[self.sample.tested]
         order = np.argsort(observed, kind="stable")
-        reached, highest = np.empty(len(order), dtype=np.int64), np.zeros((len(self.sums), 1))
+        flips = self.sums.shape[1]
+        reached, highest = np.empty(len(order), dtype=np.int64), np.zeros((1, flips))
         for rows in self._blocks(order):
-            largest = np.maximum.accumulate(np.hstack([highest, self.strengths(rows)[0]]), axis=1)
-            reached[rows] = np.count_nonzero(largest[:, 1:] >= observed[rows] - _TOLERANCE, axis=0)
-            highest = largest[:, -1:]
-        corrected = shares(reached, len(self.sums), exact=self._exact)
+            strengths = _bounded(self.ratios(rows)[0], counts[rows, None])
+            largest = np.maximum.accumulate(np.vstack([highest, strengths]), axis=0)
+            reached[rows] = np.count_nonzero(largest[1:] >= observed[rows, None] - _TOLERANCE, axis=1)
+            highest = largest[-1:]
+        corrected = shares(reached, flips, exact=self._exact)
         corrected[order] = np.maximum.accumulate(corrected[order][::-1])[::-1]
         p_corrected = self.sample.spread(corrected)
         return replace(single, p_corrected=p_corrected, claims=claimed(p_corrected, single.mean, self._procedure.level))
 
     def _blocks(self, order: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
-        """The comparisons that are tested, in ``order``, as many at once as are worked on without much memory."""
-        size = max(1, _BLOCK_VALUES // len(self.sums))
+        """The comparisons that are tested, in ``order``, as many at once as a processor's cache holds."""
+        size = max(1, _CACHED_VALUES // self.sums.shape[1])
         for start in range(0, len(order), size):
             yield order[start : start + size]
 
@@ -167,36 +182,63 @@ class _Flips:
         """The statistics of the comparisons that are tested."""
         sample, tested = self.sample, self.sample.tested
         n = sample.n[tested]
-        return _bounded(n * sample.scaled_mean[tested], np.square(sample.values[tested]).sum(axis=1), n)
+        return _bounded(np.square(n * sample.scaled_mean[tested]) / (n * self._squares), n)
 
-    def strengths(self, rows: npt.NDArray[np.int64]) -> tuple[Scores, Scores]:
-        """The statistics of each flip: of the differences, and of those less their means.
+    @cached_property
+    def _squares(self) -> Scores:
+        """The sums of squares of the comparisons that are tested, which flips do not change."""
+        return np.asarray(np.square(self.sample.values[self.sample.tested]).sum(axis=1))
 
-        Of ``rows`` among the comparisons that are tested; shape (flips, rows).
+    def ratios(self, rows: npt.NDArray[np.int64]) -> tuple[Scores, Scores]:
+        """The squared sum of each flip over its largest value, in [0, 1]: of the differences, and less their means.
+
+        Of ``rows`` among the comparisons that are tested; shape (rows, flips). By Cauchy's inequality the largest value
+        is n times the sum of squares. Differences that are all equal have none that is left less their mean: 0.
         """
         sample, tested = self.sample, np.flatnonzero(self.sample.tested)[rows]
         n = sample.n[tested]
-        squares: Scores = np.square(sample.values[tested]).sum(axis=1)
         if self._is_linear:
-            sums = self.sums[:, :-1] @ (self._family.weights[tested] / sample.scale[tested, None]).T
-            signs = self.sums[:, -1:]
+            sums = self._weighed(tested) / sample.scale[tested, None]
+            signs = self.sums[-1:]
         else:
-            half = self.sums.shape[1] // 2
-            sums, signs = self.sums[:, rows], self.sums[:, half + rows]
-        about: Scores = np.square(sample.scaled_deviation[tested]) * (n - 1.0)
-        return _bounded(sums, squares, n), _bounded(sums - signs * sample.scaled_mean[tested], about, n)
+            half = len(self.sums) // 2
+            sums, signs = self.sums[rows], self.sums[half + rows]
+        about = np.square(sample.scaled_deviation[tested]) * (n - 1.0)
+        centred = sums - sample.scaled_mean[tested, None] * signs
+        with np.errstate(divide="ignore"):
+            within = np.where(about > 0, 1.0 / (n * about), 0.0)
+        for made, factor in ((sums, 1.0 / (n * self._squares[rows])), (centred, within)):
+            np.square(made, out=made)
+            made *= factor[:, None]
+        return sums, centred
+
+    def _weighed(self, comparisons: npt.NDArray[np.int64]) -> Scores:
+        """The sums of comparisons from those of columns, shape (comparisons, flips): of pairs, by one subtraction."""
+        weights = self._family.weights[comparisons]
+        if self._are_pairs:
+            return np.asarray(self.sums[weights.argmax(axis=1)] - self.sums[weights.argmin(axis=1)])
+        return np.asarray(weights @ self.sums[:-1])
+
+    @cached_property
+    def _are_pairs(self) -> bool:
+        """Whether each comparison is one column less another."""
+        weights = self._family.weights
+        are_two = (np.count_nonzero(weights, axis=1) == 2) & (weights.max(axis=1) == 1) & (weights.min(axis=1) == -1)
+        return bool(are_two.all())
 
 
-def _bounded(sums: Scores, squares: Scores, n: npt.NDArray[np.int64]) -> Scores:
-    """t^2 / (1 + t^2) for the studentised mean t of ``n`` values, from their sums and sums of squares; in [0, 1].
+def _bounded(ratios: Scores, n: npt.NDArray[np.int64] | np.int64) -> Scores:
+    """t^2 / (1 + t^2) for the studentised mean t of ``n`` values; in [0, 1].
 
-    With u = sum^2 / (n squares), t^2 is (n - 1) u / (1 - u). So nothing is subtracted that is nearly equal, and values
-    that are all the same give 1, not a division by 0. Values that are all 0 give 0.
+    With the ratio u = sum^2 / (n squares), t^2 is (n - 1) u / (1 - u). So nothing is subtracted that is nearly equal,
+    and values that are all the same give 1, not a division by 0. Values that are all 0 give 0.
     """
-    with np.errstate(divide="ignore"):
-        part = np.square(sums)
-        part *= np.where(squares > 0, (n - 1) / (n * squares), 0.0)
-    return np.minimum(part / (part * ((n - 2) / (n - 1)) + 1.0), 1.0)
+    return np.minimum((n - 1) * ratios / ((n - 2) * ratios + 1.0), 1.0)
+
+
+def _ratio(bounded: Scores, n: np.int64) -> Scores:
+    """What ``_bounded`` makes it of."""
+    return bounded / ((n - 1) - (n - 2) * bounded)
 
 
 def _unbounded(bounded: float) -> float:
@@ -217,11 +259,10 @@ def _eased(studentised: Scores, plain: float, centred: float) -> Scores:
 
 
 def _flipped_sums(parts: Sequence[Scores], procedure: Procedure) -> list[Scores]:
-    """For each part, shape (columns, queries), the sums of its columns under each flip, shape (flips, columns)."""
-    stacked = np.vstack(parts).T
-    blocks = [signs @ stacked for signs in _signs(len(stacked), procedure)]
-    sums = np.vstack(blocks)
-    return np.split(sums, np.cumsum([len(part) for part in parts])[:-1], axis=1)
+    """For each part, shape (columns, queries), the sums of its columns under each flip, shape (columns, flips)."""
+    stacked = np.vstack(parts)
+    sums = np.hstack([stacked @ signs.T for signs in _signs(stacked.shape[1], procedure)])
+    return np.split(sums, np.cumsum([len(part) for part in parts])[:-1])
 
 
 def _signs(queries: int, procedure: Procedure) -> Iterator[Scores]:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
 
 from ragtrial.comparison.comparison_parts import Verdict
 from ragtrial.comparison.samples import LEAST_DIFFERENCES, Inference
+from ragtrial.grading import Scores
 
 POWER = 0.8
 """How likely a difference should be found: 4 times out of 5."""
+
+_MOST_QUERIES = 2**30
 
 
 @dataclass(frozen=True)
@@ -36,19 +43,23 @@ class Evidence:
         return (self.low > 0) - (self.high < 0)
 
 
-def evidence_of(inference: Inference, row: int, margin: float) -> Evidence:
-    """What ``inference`` says of the comparison in ``row``, and what more queries would."""
-    n, deviation, critical = int(inference.n[row]), float(inference.deviation[row]), float(inference.criticals[row])
-    low, high = (float(end) if math.isfinite(end) else None for end in (inference.low[row], inference.high[row]))
-    return Evidence(
-        n=n,
-        differing=int(inference.differing[row]),
-        low=low,
-        high=high,
-        detectable=detectable_difference(deviation, n, critical),
-        queries_needed=queries_for(margin, deviation, level_of(critical, n)),
-        claim=int(inference.claims[row]),
-    )
+def evidence_of(inference: Inference, margin: float) -> list[Evidence]:
+    """What ``inference`` says of each comparison, and what more queries would."""
+    n, deviation, criticals = inference.n, inference.deviation, inference.criticals
+    found = detectable_difference(deviation, n, criticals)
+    needed = queries_for(margin, deviation, level_of(criticals, n))
+    return [
+        Evidence(
+            n=int(n[row]),
+            differing=int(inference.differing[row]),
+            low=_finite(inference.low[row]),
+            high=_finite(inference.high[row]),
+            detectable=_finite(found[row]),
+            queries_needed=None if math.isnan(needed[row]) else int(needed[row]),
+            claim=int(inference.claims[row]),
+        )
+        for row in range(len(n))
+    ]
 
 
 def verdict_of(evidence: Evidence, margin: float) -> Verdict:
@@ -108,54 +119,72 @@ def percent(share: float) -> str:
     return f"{100 * share:.6g}%"
 
 
-def level_of(critical: float, n: int) -> float:
-    """The two-sided level of a t test of ``n`` differences that has this critical value; NaN where there is none."""
-    if n < 2 or not math.isfinite(critical):
-        return math.nan
+def level_of(critical: Scores, n: npt.NDArray[np.int64]) -> Scores:
+    """The two-sided levels of t tests of ``n`` differences that have these critical values; NaN where there is none."""
     from scipy.special import stdtr
 
-    return 2 * float(stdtr(n - 1, -critical))
+    return np.where((n > 1) & np.isfinite(critical), 2 * stdtr(np.maximum(n - 1, 1), -critical), np.nan)
 
 
-def detectable_difference(deviation: float, n: int, critical: float) -> float | None:
-    """The difference that is found with probability POWER when ``n`` studentised differences must exceed ``critical``.
+def detectable_difference(deviation: Scores, n: npt.NDArray[np.int64], critical: Scores) -> Scores:
+    """The differences found with probability POWER when ``n`` studentised differences must exceed ``critical``.
 
     It takes the deviation observed for the true one, and differences for normal, whose mean then has a noncentral t
-    distribution; that of some ten queries is near enough to it. None where the deviation is not known or 0.
+    distribution; that of some ten queries is near enough to it. NaN where the deviation is not known or 0.
     """
-    if n < 2 or not deviation > 0 or not math.isfinite(critical):
-        return None
+    known = (n > 1) & (deviation > 0) & np.isfinite(critical)
+    shifts = np.full(len(n), np.nan)
+    shifts[known] = [
+        _detectable_shift(int(one), float(most)) for one, most in zip(n[known], critical[known], strict=True)
+    ]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(shifts * deviation / np.sqrt(n))
+
+
+@cache
+def _detectable_shift(n: int, critical: float) -> float:
+    """In standard errors. Comparisons of a family have their critical value in common, mostly."""
     from scipy.special import nctdtrinc
 
     shift = float(nctdtrinc(n - 1, 1 - POWER, critical))
-    return shift * deviation / math.sqrt(n) if math.isfinite(shift) else None
+    return shift if math.isfinite(shift) else math.nan
 
 
-def queries_for(difference: float, deviation: float, level: float) -> int | None:
-    """How many queries find ``difference`` with probability POWER, two-sided at ``level``; None where not known.
+def queries_for(difference: float, deviation: Scores, level: Scores) -> Scores:
+    """How many queries find ``difference`` with probability POWER, two-sided at ``level``; NaN where not known.
 
     As ``detectable_difference``; never fewer than LEAST_DIFFERENCES, without which nothing is tested. Of queries that
-    are like those asked. None also above a billion.
+    are like those asked. NaN also above a billion.
     """
-    if not (deviation > 0 and difference > 0 and 0 < level < 1):
-        return None
-    from scipy.special import nctdtr, stdtrit
+    from scipy.special import nctdtr, ndtri, stdtrit
 
-    def has_power(n: int) -> bool:
-        shift, critical = difference / deviation * math.sqrt(n), -float(stdtrit(n - 1, level / 2))
-        missed = float(nctdtr(n - 1, shift, critical))
+    needed = np.full(len(deviation), np.nan)
+    if not difference > 0:
+        return needed
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        effect = difference / deviation
+        # If the deviation were known: a few less than it takes.
+        normal = np.square((ndtri(POWER) - ndtri(level / 2)) / effect)
+    known = (deviation > 0) & (level > 0) & (level < 1) & (normal < _MOST_QUERIES)
+    effect, level = effect[known], level[known]
+
+    def has_power(n: Scores) -> npt.NDArray[np.bool_]:
+        shift, critical = effect * np.sqrt(n), -stdtrit(n - 1, level / 2)
+        missed = nctdtr(n - 1, shift, critical)
         # Far above the critical value the probability is too small for scipy, which then gives NaN.
-        return shift > critical if math.isnan(missed) else missed <= 1 - POWER
+        return np.asarray(np.where(np.isnan(missed), shift > critical, missed <= 1 - POWER))
 
-    high = LEAST_DIFFERENCES
-    if has_power(high):
-        return high
-    while not has_power(high):
-        high *= 2
-        if high > 2**30:
-            return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if has_power(middle) else (middle, high)
-    return high
+    low = np.maximum(np.floor(normal[known]), LEAST_DIFFERENCES) - 1
+    high = low + 1
+    while not (enough := has_power(high)).all():
+        low, high = np.where(enough, low, high), np.where(enough, high, 2 * high - low)
+    while (high - low > 1).any():
+        middle = np.floor((low + high) / 2)
+        enough = has_power(middle)
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    needed[known] = high
+    return needed
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None

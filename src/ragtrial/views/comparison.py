@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Literal
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
+from ragtrial.comparison.samples import LEAST_DIFFERENCES
 from ragtrial.comparison.unjudged import UnjudgedPart
 from ragtrial.comparison.verdicts import percent, rounded
 from ragtrial.errors import listed
-from ragtrial.views.table import counted
+from ragtrial.views.table import counted, narrowed, table_width
 
 MOST_NAMED = 6
 MOST_EQUAL = 20
@@ -32,7 +33,7 @@ def heading(comparison: Comparison) -> str:
     return f"{counted(settings, 'setting')}, {queries:,} {noun}{count}, {comparison.primary_metric}, {against}"
 
 
-def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart]) -> list[list[str]]:
+def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], *, in_brief: bool = False) -> list[list[str]]:
     """A header and one row per comparison: means, interval, p, won queries, what queries can show, verdict.
 
     Where all have one baseline it is a row of its own; else each row has what it is compared with, and its mean.
@@ -40,17 +41,40 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart]) -> lis
     interval = f"{percent(comparison.procedure.confidence)} interval"
     layout = _layout(rows)
     first = {"one": ["setting"], "names": ["setting", "baseline"], "pairs": ["setting", "against", "baseline"]}[layout]
-    settles = f"n for {comparison.procedure.margin:g}"
-    counts = ["won", "tied", "lost", "n", "detectable", settles]
+    counts = ["won", "tied", "lost", "n", *_advised(comparison)]
     table = [[*first, "mean", "difference", interval, "p", *counts, "verdict"]]
     for part in rows:
         before = [] if layout == "one" else [_score(part.mean_baseline)]
-        table.append([*_named(part, layout), *before, *_cells(part)])
+        table.append([*_named(part, layout), *before, *_cells(part), _verdict(part, in_brief=in_brief)])
     if layout == "one":
         mean = _score(rows[0].mean_baseline) if len({part.mean_baseline for part in rows}) == 1 else ""
         place = 1 + sum((part.difference or 0.0) > 0 for part in rows)
         table.insert(place, [rows[0].baseline, mean, *[""] * (len(table[0]) - 3), "(baseline)"])
     return table
+
+
+def fitted_verdicts(
+    comparison: Comparison, rows: Sequence[ComparisonPart], width: int
+) -> tuple[list[list[str]], list[str]]:
+    """``verdict_table`` as far as ``width`` allows, and lines that say what its columns mean, or which it lacks.
+
+    First sentences become the names of verdicts, then columns go: those about queries to ask, won and lost, n, p.
+    """
+    table = verdict_table(comparison, rows)
+    if table_width(table) <= width:
+        return table, list(filter(None, [_advice_line(comparison)]))
+    spare = [_advised(comparison), ["won", "tied", "lost"], ["n"], ["p"]]
+    table, lacking = narrowed(verdict_table(comparison, rows, in_brief=True), width, spare)
+    few = {part.sentence for part in rows if part.verdict == "too few differences"}
+    of_many = f"in fewer than {LEAST_DIFFERENCES} queries; no interval is given"
+    lines = [f"too few differences: {few.pop() if len(few) == 1 else of_many}."] if few else []
+    lines += [f"Too wide for {width} columns: {', '.join(lacking)} (--json has all)."] if lacking else []
+    return table, [*lines, *([] if lacking else filter(None, [_advice_line(comparison)]))]
+
+
+def _advised(comparison: Comparison) -> list[str]:
+    """The columns that say what queries can show."""
+    return ["detectable", f"n for {comparison.procedure.margin:g}"]
 
 
 def _layout(rows: Sequence[ComparisonPart]) -> Literal["one", "names", "pairs"]:
@@ -82,7 +106,7 @@ def left_out_line(comparison: Comparison, shown: Sequence[ComparisonPart]) -> st
     return f"All {pairs:,} pairs were compared; shown are those with {best}, the highest mean. --full shows all."
 
 
-def advice_line(comparison: Comparison) -> str:
+def _advice_line(comparison: Comparison) -> str:
     """What the columns about queries mean; nothing where they are empty."""
     if all(part.detectable is None and part.queries_needed is None for part in comparison.comparisons):
         return ""
@@ -121,9 +145,12 @@ def best_line(comparison: Comparison) -> str:
 
 
 def descriptive_table(
-    comparison: Comparison, metrics: Sequence[str], rows: Sequence[ComparisonPart]
+    comparison: Comparison, metrics: Sequence[str], rows: Sequence[ComparisonPart], width: int
 ) -> list[list[str]]:
-    """A header and, for each pair in ``rows``, its differences by other metrics, about which nothing is claimed."""
+    """A header and, for each pair in ``rows``, its differences by other metrics, about which nothing is claimed.
+
+    As many of the metrics as ``width`` allows.
+    """
     if not metrics:
         return []
     known = {(part.setting, part.baseline, part.metric): part for part in comparison.comparisons}
@@ -132,7 +159,7 @@ def descriptive_table(
     for part in rows:
         others = [known[part.setting, part.baseline, metric].difference for metric in metrics]
         table.append([*_named(part, layout), *map(_signed, others)])
-    return table
+    return narrowed(table, width, [[metric] for metric in reversed(metrics[1:])])[0]
 
 
 def _cells(part: ComparisonPart) -> list[str]:
@@ -149,8 +176,11 @@ def _cells(part: ComparisonPart) -> list[str]:
         f"{part.n:,}",
         "-" if part.detectable is None else rounded(part.detectable),
         "-" if needed is None else "enough" if enough else f"{needed:,}",
-        str(part.verdict) if part.verdict == "cannot tell" else part.sentence,
     ]
+
+
+def _verdict(part: ComparisonPart, *, in_brief: bool) -> str:
+    return str(part.verdict) if in_brief or part.verdict == "cannot tell" else part.sentence
 
 
 def _score(value: float | None) -> str:

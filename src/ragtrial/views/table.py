@@ -48,10 +48,25 @@ def score_table(
     settings = report.ranked_settings() if settings is None else settings
     names = list(usual_metrics(report) if metrics is None else metrics)
     rows = _rows(settings, names)
-    while metrics is None and len(names) > 1 and _width(rows) > width:
+    while metrics is None and len(names) > 1 and table_width(rows) > width:
         names.pop()
         rows = _rows(settings, names)
     return rows
+
+
+def narrowed(table: list[list[str]], width: int, spare: Sequence[Sequence[str]]) -> tuple[list[list[str]], list[str]]:
+    """The table without as many groups of the columns called so, in their order, as fit no ``width``; and their names.
+
+    A table that is too wide without all of them, too, keeps what is left.
+    """
+    left_out: list[str] = []
+    for group in spare:
+        if table_width(table) <= width:
+            break
+        left_out += [name for name in table[0] if name in group]
+        kept = [place for place, name in enumerate(table[0]) if name not in group]
+        table = [[row[place] for place in kept] for row in table]
+    return table, left_out
 
 
 def budget_table(report: Report, settings: Sequence[SettingPart], width: int) -> list[list[str]]:
@@ -71,7 +86,7 @@ def budget_table(report: Report, settings: Sequence[SettingPart], width: int) ->
         for setting, budget in known:
             means = [budget.scores[name] for name in names]
             rows.append([setting.name, *map(_number, means), f"{budget.hits:.1f}"])
-        if len(names) == 1 or _width(rows) <= width:
+        if len(names) == 1 or table_width(rows) <= width:
             return rows
         names.pop()
 
@@ -207,5 +222,6 @@ def _number(mean: MeanPart) -> str:
     return "-" if mean.mean is None else f"{mean.mean:.4f}"
 
 
-def _width(rows: Sequence[Sequence[str]]) -> int:
+def table_width(rows: Sequence[Sequence[str]]) -> int:
+    """How many columns of the terminal it takes."""
     return sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) - 2
