@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,8 @@ from ragtrial.report_parts import FailurePart
 from ragtrial.reporting import Run, build_report, part_rankings, ranking_rows, text_rows
 from ragtrial.schedule import Task, make_side_by_side, tasks_of
 from ragtrial.setting import Setting, failing_as, settings_of
+
+logger = logging.getLogger(__name__)
 
 
 def run_experiment(
@@ -104,6 +107,11 @@ class _Failing:
             self._told.add(setting.name)
             self.on_failure(setting.name, _failure(setting, error).error)
 
+    def mended(self, setting: Setting) -> None:
+        """A stage that failed may be made when it is tried again, as where a service was too busy."""
+        if setting.name in self._told:
+            logger.warning("setting %r did not fail when it was tried again", setting.name)
+
     def of_task(self, task: Task, error: Exception) -> None:
         """Of a stage that several settings need; raises what ends the run."""
         for setting, whose in task.settings.items():
@@ -127,6 +135,7 @@ def _score_all(evaluator: RetrievalEvaluator, failing: _Failing) -> tuple[list[S
     for setting in evaluator.one_by_one():
         try:
             scored.append(evaluator.score(evaluator.rankings(setting)))
+            failing.mended(setting)
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - of whatever kind: the others go on, and it is told
