@@ -19,6 +19,7 @@ from ragtrial.rankings import PADDING, Floats
 from ragtrial.records import Question
 from ragtrial.retrievers import Candidates
 from ragtrial.retrievers.custom import CustomRetriever
+from ragtrial.storage.fingerprints import file_digest
 from ragtrial.stores import Index
 
 T = TypeVar("T")
@@ -39,7 +40,11 @@ class Bare:
     place: Path
     is_fresh: bool = False
     setting: str = "mine"
+    entry: str = "mine"
     progress: Progress = field(default_factory=Silent)
+
+    def digest(self, path: Path) -> str:
+        return file_digest(path)
 
     def growing(self, kind: str, name: str) -> Path:
         made = self.place / kind

@@ -31,6 +31,7 @@ class Shelf:
     held: Chunks
     workspace: Workspace
     setting: str = "words"
+    entry: str = "words"
     progress: Progress = field(default_factory=Silent)
     is_fresh: bool = False
     built: list[str] = field(default_factory=list)
@@ -55,6 +56,9 @@ class Shelf:
             build(folder)
 
         return self.workspace.load(kind, fingerprint([kind, parts]), what, noted, read)
+
+    def digest(self, path: Path) -> str:
+        raise AssertionError("BM25 hashes no file")
 
     def growing(self, kind: str, name: str) -> Path:
         raise AssertionError("BM25 keeps no answers")

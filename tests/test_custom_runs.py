@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments import Experiment, write_experiment
+from experiments import QUERIES, Experiment, write_experiment
 from ragtrial.cli.outcome import run as command
+from ragtrial.errors import RunError
 from ragtrial.experiment import run_experiment
 from ragtrial.hub import RetrievalEvaluator
 from ragtrial.planning import plan_work
+from ragtrial.rescoring.rescore import rescore
 
 SEARCH = """
 import json
@@ -92,6 +94,35 @@ def test_a_skipped_query_is_in_no_mean_and_the_same_command_asks_for_it_alone(tm
     again = run_experiment(made.config())
     assert asked(tmp_path)[before:] == [["Which soup is blended until it is smooth?"]]
     assert again.setting("mine").scores["recall@3"].n == 3
+
+
+def test_a_skipped_query_is_in_no_mean_of_sizes_either(tmp_path: Path, minilm_folder: Path) -> None:
+    """Its hits are not none of 0 tokens: they are not known."""
+    made = experiment(tmp_path, on_error="skip")
+    settings = ("evaluators.budget=50", f"embedder.tokenizer_model={minilm_folder}")
+    (tmp_path / "trouble").write_text("raise")
+    some = run_experiment(made.config(*settings))
+    assert some.setting("mine").counts["queries_skipped"] == 1
+    made.write_queries([query for query in QUERIES if "smooth" not in query["text"]])
+    answered = run_experiment(made.config(*settings))
+    assert some.setting("mine").context == answered.setting("mine").context
+    again = rescore(some, overrides=["evaluators.relevance_threshold=2"])
+    budgets = [report.setting("mine").budget for report in (some, again, answered)]
+    fitting = [(one.hits, one.queries_not_full) for one in budgets if one is not None]
+    assert fitting == [fitting[0]] * 3
+    assert fitting[0][1] == 0, "what was not answered is not a ranking that ends too early"
+
+
+def test_an_evaluator_that_is_asked_again_tries_again_what_failed(tmp_path: Path) -> None:
+    made = experiment(tmp_path)
+    evaluator = RetrievalEvaluator(made.config())
+    (tmp_path / "trouble").write_text("raise")
+    for _ in range(2):
+        with pytest.raises(RunError, match="429"):
+            evaluator.retrieve()
+    (tmp_path / "trouble").unlink()
+    assert [one.name for one in evaluator.retrieve()] == ["dense", "mine"]
+    assert len(asked(tmp_path)) == 3
 
 
 def test_a_plan_says_that_skipped_questions_will_be_asked_again(tmp_path: Path) -> None:

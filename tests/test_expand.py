@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -215,4 +216,23 @@ def test_a_config_asks_templates_of_its_retriever(tmp_path: Path) -> None:
     assert [warning.message for warning in report.warnings if warning.code == "no-phrasings"] == [
         "wide: no query has `phrasings` in the labels, so nothing but the query and the templates were asked; write "
         "phrasings into the labels, or set phrasings: false."
+    ]
+
+
+def test_what_a_file_has_for_a_question_was_not_found_for_its_other_wordings(tmp_path: Path) -> None:
+    """Of another wording it has what it has under that text, if anything; what it lacks is told."""
+    entries = {
+        "file": {"kind": "run_file", "path": "run.json", "score": False},
+        "wide": {"kind": "expand", "of": "file", "top_k": 3},
+    }
+    experiment = write_experiment(tmp_path, retrievers=entries)
+    asked = {"id": "rye", "text": "How long do I bake rye bread?", "phrasings": ["dark bread", "brown loaf"]}
+    experiment.write_queries([{**asked, "relevant_docs": [{"doc": "bread/rye.md"}]}])
+    run = {"rye": {"bread/rye.md": 2.0, "oven.txt": 1.0}, "dark bread": {"storage.txt": 3.0, "oven.txt": 2.0}}
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    report = run_experiment(experiment.config())
+    (found,) = report.setting("wide").queries
+    assert [hit.doc for hit in found.hits] == ["oven.txt", "bread/rye.md", "storage.txt"]
+    assert [one.message for one in report.warnings if one.code == "queries-not-in-run"] == [
+        "file, by itself, as a part of wide: 1 labelled queries are not in run.json ('brown loaf'); they score 0."
     ]

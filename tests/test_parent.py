@@ -216,8 +216,24 @@ def test_chunks_without_a_chunker_are_refused_where_the_config_is_read(bench: Be
     assert "retrievers.refined" in str(fault.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [("chunker={kind: recursive, size: 400, overlap: 0}", "chunk"), ("neighbours=2", "neighbours")],
+)
+def test_what_plays_no_part_as_nothing_says_what_is_returned_is_refused(bench: Bench, given: str, wanted: str) -> None:
+    name = given.partition("=")[0]
+    with pytest.raises(ConfigError) as fault:
+        bench.experiment.config(f"retrievers.refined.{given}")
+    assert str(fault.value).endswith(
+        f"retrievers.refined: {name} is given and plays no part, as whole documents are returned by default; add "
+        f"returns: {wanted}, or take {name} out."
+    )
+    bench.experiment.config(f"retrievers.refined.{given}", "retrievers.refined.returns=document")
+
+
 def test_only_what_is_used_tells_settings_apart(bench: Bench) -> None:
-    near, far = (bench.refiner(f"retrievers.refined.neighbours={count}") for count in (1, 2))
+    whole = "retrievers.refined.returns=document"
+    near, far = (bench.refiner(whole, f"retrievers.refined.neighbours={count}") for count in (1, 2))
     assert near.identity() == far.identity()
     option = "retrievers.refined.returns=neighbours"
     near, far = (bench.refiner(option, f"retrievers.refined.neighbours={count}") for count in (1, 2))

@@ -219,6 +219,22 @@ def test_time_is_told_once_the_machine_has_done_such_work(tmp_path: Path) -> Non
     assert after.seconds > 0
 
 
+def test_functions_of_the_user_s_have_a_rate_each(tmp_path: Path) -> None:
+    """One may ask a service, and the other look into a table."""
+    mine = {"kind": "custom", "function": "mine:first", "top_k": 3}
+    experiment = write_experiment(tmp_path, retrievers={"mine": mine})
+    found = "[['oven.txt'] for _ in queries]"
+    (tmp_path / "mine.py").write_text(
+        f"def first(queries, top_k):\n    return {found}\n\n\ndef second(queries, top_k):\n    return {found}\n"
+    )
+    run_experiment(experiment.config())
+    more = {"mine": {**mine, "top_k": 4}, "other": {**mine, "function": "mine:second"}}
+    planned = plan_of(write_experiment(tmp_path, retrievers=more))
+    seconds = {node.what: node.seconds for node in planned.nodes if node.kind == "rankings"}
+    assert seconds["mine (custom)"] is not None
+    assert seconds["other (custom)"] is None
+
+
 def test_a_model_that_is_not_there_is_refused_as_run_refuses_it(experiment: Experiment) -> None:
     command = [sys.executable, "-m", "ragtrial", "plan", str(experiment.file), "--set", "embedder.function=gone:embed"]
     said = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -182,15 +182,15 @@ def break_model(bench: Bench) -> None:
 def test_a_pair_is_scored_once_and_the_model_is_loaded_for_missing_pairs_alone(own_bench: Bench) -> None:
     units = documents(own_bench, "a.txt", "b.txt", "c.txt", "d.txt")
     first = own_bench.refined(QUESTIONS, candidates(units, [[0, 1, 2], [2, 1]]))
-    break_model(own_bench)
-    again = own_bench.refined(QUESTIONS, candidates(units, [[2, 0, 1], [1, 2]]))
+    nowhere = "retrievers.refined.device=nowhere"  # where no model can be loaded
+    again = own_bench.refined(QUESTIONS, candidates(units, [[2, 0, 1], [1, 2]]), nowhere)
     np.testing.assert_array_equal(again.rankings.codes, first.rankings.codes)
     np.testing.assert_array_equal(again.rankings.scores, first.rankings.scores)
-    fewer = own_bench.refined(QUESTIONS[1:], candidates(units, [[1]]))
+    fewer = own_bench.refined(QUESTIONS[1:], candidates(units, [[1]]), nowhere)
     assert fewer.rankings.scores[0, 0] in first.rankings.scores[1]
-    own_bench.refined(QUESTIONS[:1], candidates(units, [[3, 0]]))  # the text of d.txt is that of a.txt
+    own_bench.refined(QUESTIONS[:1], candidates(units, [[3, 0]]), nowhere)  # the text of d.txt is that of a.txt
     with pytest.raises(RunError, match="cannot be loaded"):
-        own_bench.refined(QUESTIONS[1:], candidates(units, [[0, 1]]))
+        own_bench.refined(QUESTIONS[1:], candidates(units, [[0, 1]]), nowhere)
 
 
 def test_what_was_scored_before_a_run_was_stopped_is_not_scored_again(own_bench: Bench) -> None:
@@ -239,6 +239,18 @@ def test_models_and_lengths_do_not_share_scores(bench: Bench, minilm_folder: Pat
     one = bench.refined(QUESTIONS[:1], units)
     two = bench.refined(QUESTIONS[:1], units, f"retrievers.refined.model={other}")
     assert not np.allclose(np.sort(one.rankings.scores), np.sort(two.rankings.scores))
+
+
+def test_a_model_that_was_trained_on_in_its_folder_scores_anew(own_bench: Bench, minilm_folder: Path) -> None:
+    """In one process, as in a notebook: what is kept of the model that was there before is another model's."""
+    units = candidates(documents(own_bench, "a.txt", "c.txt"), [[0, 1]])
+    before = own_bench.refined(QUESTIONS[:1], units)
+    folder = write_tiny_cross_encoder(own_bench.experiment.folder / "model", minilm_folder, seed=2)
+    after = own_bench.refined(QUESTIONS[:1], units)
+    assert not np.allclose(np.sort(after.rankings.scores), np.sort(before.rankings.scores))
+    texts = {code: units.units.text(code) for code in (0, 1)}
+    own = raw_scores(folder, [(QUESTIONS[0], texts[code]) for code in rows_of(after)[0]])
+    np.testing.assert_allclose(after.rankings.scores[0], own, rtol=1e-4, atol=1e-4)
 
 
 def test_what_changes_scores_is_in_the_fingerprint_and_what_does_not_is_not(

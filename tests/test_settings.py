@@ -159,6 +159,19 @@ def test_equal_settings_are_one_and_that_is_said(tmp_path: Path, capsys: Capture
     assert rankings_of(made) == 1, "the shallower is cut from the deeper"
 
 
+def test_functions_of_one_name_in_two_folders_are_two(tmp_path: Path) -> None:
+    """A config beside its own function extends one with another of that name."""
+    base = write_experiment(tmp_path / "base", retrievers={"near": {"kind": "custom", "function": "mine:find"}})
+    (tmp_path / "mine.py").write_text("def find(queries, top_k):\n    return [['oven.txt'] for _ in queries]\n")
+    (base.folder / "mine.py").write_text("def find(queries, top_k):\n    return [['storage.txt'] for _ in queries]\n")
+    config = {"extends": "base/config.yaml", "retrievers": {"far": {"kind": "custom", "function": "mine:find"}}}
+    (tmp_path / "config.yaml").write_text(json.dumps(config))
+    settings, cautions = settings_of(Experiment(tmp_path).config())
+    assert ([one.name for one in settings], cautions) == (["near", "far"], [])
+    found = RetrievalEvaluator(Experiment(tmp_path).config()).retrieve()
+    assert [one.results[0].hits[0].doc for one in found] == ["storage.txt", "oven.txt"]
+
+
 def test_included_and_excluded_combinations_and_a_sample(tmp_path: Path) -> None:
     more = {
         "include": [{"chunker.size": 200, "retrievers.hybrid.rank_constant": 5}],
@@ -302,6 +315,12 @@ def test_an_override_of_what_the_sweep_sets_is_refused(tmp_path: Path) -> None:
             '"of"',
             "retrievers.far.of leads back to 'far': far -> near -> far; a refiner cannot refine itself.",
         ),
+        (
+            {"dense": DENSE, "Dense": {"kind": "bm25", "top_k": 3}},
+            '"Dense"',
+            "retrievers.Dense differs from 'dense' only in the case of letters, and rankings are kept in files of "
+            "these names, which are one file on some systems; rename one of them.",
+        ),
         ({"me": {"kind": "mmr", "of": "me"}}, '"of"', "retrievers.me.of leads back to 'me': me -> me; "),
         (
             {"dense": {**DENSE, "score": False}, "far": {"kind": "mmr", "of": "dense", "score": False}},
@@ -314,7 +333,7 @@ def test_an_override_of_what_the_sweep_sets_is_refused(tmp_path: Path) -> None:
             "retrievers.dense.score is false and no refiner has 'dense' among its parts (of): it would do nothing.",
         ),
     ],
-    ids=["unknown part", "circle", "itself", "no setting", "unused part"],
+    ids=["unknown part", "circle", "names", "itself", "no setting", "unused part"],
 )
 def test_parts_that_do_not_fit_are_refused_with_their_place(
     tmp_path: Path, entries: dict[str, Any], at: str, message: str
@@ -324,6 +343,18 @@ def test_parts_that_do_not_fit_are_refused_with_their_place(
     place, _, said = first.partition(": ")
     assert said.startswith(message)
     assert place.rpartition(":")[0] == place_of(made, at).rpartition(":")[0]
+
+
+def test_a_sweep_may_vary_what_a_refiner_is_made_of(tmp_path: Path) -> None:
+    entries = {"dense": {**DENSE, "score": False}, "words": ENTRIES["words"], "best": {"kind": "mmr", "of": "dense"}}
+    made = experiment(tmp_path, {"matrix": {"retrievers.best.of": ["dense", "words"]}}, retrievers=entries)
+    settings, _ = settings_of(made.config())
+    assert [(one.name, one.parts[0].entry) for one in settings] == [
+        ("best-of-dense", "dense"), ("best-of-words", "words")
+    ]  # fmt: skip
+    assert fault_of(made, "sweep.matrix={retrievers.best.of: [dense]}")[0].endswith(
+        "retrievers.words.score is false and no refiner has 'words' among its parts (of): it would do nothing."
+    )
 
 
 def test_a_config_that_is_right_has_no_faults(tmp_path: Path) -> None:

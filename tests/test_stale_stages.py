@@ -53,6 +53,23 @@ def test_the_sizes_of_what_was_found_follow_an_answer_that_came_later(tmp_path: 
     assert numbers(later) == numbers(fresh)
 
 
+def test_numbers_of_passages_do_not_hang_on_how_deep_an_earlier_run_has_searched(tmp_path: Path) -> None:
+    """Of hits whose chunks are not known, what these allow is not known either, however many were found."""
+    alone = {"mine": {**MINE, "options": {"by": "sentence"}}, "words": WORDS}
+    both = {"kind": "fusion", "of": ["mine", "words"], "top_k": 3}
+    run_experiment(experiment(tmp_path, {**alone, "both": both}, evaluators={"unit": "span"}).config())
+    made = experiment(tmp_path, alone, evaluators={"unit": "span"})
+    later = run_experiment(made.config())
+    shutil.rmtree(made.workspace)
+    fresh = run_experiment(made.config())
+    for name in alone:
+        assert later.setting(name).scores == fresh.setting(name).scores
+        assert later.setting(name).queries == fresh.setting(name).queries
+    ceilings = {name: fresh.setting(name).scores["span_precision_ceiling"] for name in alone}
+    assert (ceilings["mine"].mean, ceilings["mine"].n) == (None, 0)
+    assert ceilings["words"].n == 3
+
+
 def test_a_question_that_was_skipped_is_asked_again_of_deeper_rankings_too(tmp_path: Path) -> None:
     made = experiment(tmp_path, {"mine": MINE})
     (made.folder / "trouble").write_text("raise")
@@ -114,14 +131,19 @@ def test_a_flipped_bit_of_any_file_of_a_bm25_setting_is_seen_and_mended(tmp_path
         assert numbers(report)["words"] == numbers(whole)["words"]
 
 
-def test_latency_is_measured_again_on_another_device_of_a_reranker(tmp_path: Path, minilm_folder: Path) -> None:
+@pytest.mark.parametrize(("before", "now"), [("device=cpu", "device=cpu:0"), ("batch_size=32", "batch_size=2")])
+def test_latency_is_measured_again_on_another_device_of_a_reranker_or_in_other_batches(
+    tmp_path: Path, minilm_folder: Path, before: str, now: str
+) -> None:
     model = write_tiny_cross_encoder(tmp_path / "cross", minilm_folder, seed=3)
     best = {"kind": "rerank", "of": "words", "model": str(model), "candidates": 4, "top_k": 3}
     made = experiment(tmp_path / "one", {"words": WORDS, "best": best}, latency=True)
-    run_experiment(made.config("retrievers.best.device=cpu"))
-    before = {path.name for path in (made.workspace / "latency").iterdir()}
-    run_experiment(made.config("retrievers.best.device=cpu:0"))
-    assert len({path.name for path in (made.workspace / "latency").iterdir()} - before) == 1
+    run_experiment(made.config(f"retrievers.best.{before}"))
+    kept = {path.name for path in (made.workspace / "latency").iterdir()}
+    rankings = {path.name for path in (made.workspace / "rankings").iterdir()}
+    run_experiment(made.config(f"retrievers.best.{now}"))
+    assert len({path.name for path in (made.workspace / "latency").iterdir()} - kept) == 1
+    assert {path.name for path in (made.workspace / "rankings").iterdir()} == rankings
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,14 @@ from pydantic import Field
 
 from ragtrial.config.axes import axis_faults
 from ragtrial.config.axis_keys import AxisKeys
+from ragtrial.config.combinations import combinations
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.context import ContextOptions
 from ragtrial.options import Options
 from sweeps import BASE, faults_of, read, sweep_of, written
 
 SHAPES = "an axis is a list of values, {range: [start, stop, step]}, or {share: 0.2, of: chunker.size}"
+SIZE_200 = {"chunker.size": 200}
 SECTIONS = "An axis reaches into chunker, context, embedder, store or retrievers."
 
 
@@ -349,6 +351,19 @@ exclude: [{chunker.size: 2, chunker.overlap: 0}]
         "2:13: sweep.include[0] repeats a combination of sweep.matrix: chunker.overlap 1, chunker.size 2; take it out.",
         "3:13: sweep.include[3] repeats a combination of sweep.include[1]: chunker.size 7; take it out.",
     ]
+
+
+def test_a_combination_may_be_included_that_may_not_be_drawn() -> None:
+    sweep = """
+matrix: {chunker.size: [100, 200, 300]}
+include: [{chunker.size: 200}]
+sample: 1
+"""
+    assert faults_of(sweep) == []
+    for seed in range(9):
+        made = combinations(read(written(sweep)), seed)
+        assert SIZE_200 in [dict(one) for one in made]
+        assert len(made) == len({one.identity for one in made}) <= 2
 
 
 def test_a_matrix_that_is_too_large_is_refused_with_its_size() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragtrial import Report, load_report
+from ragtrial.report_parts import MeanPart
 from ragtrial.views.table import audit_table, fact_table, metric_table, named_metrics, score_table
 
 
@@ -44,6 +45,19 @@ def test_the_table_of_all_metrics_has_a_row_for_each(report: Report) -> None:
         [name, f"{report.settings[0].scores[name].mean:.4f}", str(report.settings[0].scores[name].n)]
         for name in report.metrics
     ]
+
+
+def test_in_the_table_of_all_metrics_a_mean_over_fewer_queries_shows_its_own_n(report: Report) -> None:
+    (setting,) = report.settings
+    name = next(iter(report.metrics))
+    fewer, none = (
+        setting.model_copy(update={"scores": {**setting.scores, name: MeanPart(mean=mean, n=n)}})
+        for mean, n in ((0.25, 1), (None, 0))
+    )
+    whole = setting.scores[name]
+    assert metric_table(report, [none, fewer, setting])[1] == [
+        name, "-", "0.2500 (1)", f"{whole.mean:.4f}", str(whole.n)
+    ]  # fmt: skip
 
 
 def test_the_table_of_the_audit_has_a_row_for_each_index_that_is_not_exact(report: Report) -> None:

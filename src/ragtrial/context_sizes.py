@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragtrial.dataset.chunks import Chunks
+from ragtrial.judgments import Bools
 from ragtrial.rankings import PADDING, Codes, Counts
 from ragtrial.tokenizers import Tokenizer
 
@@ -22,11 +23,16 @@ class ContextSizes:
     characters: Counts
     tokens: Counts | None
 
-    def at(self, k: int) -> tuple[float, float | None]:
-        """The mean over queries of the size of the first ``k`` hits: characters, tokens."""
+    def at(self, k: int, answered: Bools) -> tuple[float, float | None]:
+        """The size of the first ``k`` hits, mean over the queries that are ``answered``: characters, tokens; 0 of none.
+
+        ``answered`` has the shape (queries,).
+        """
+        if not answered.any():
+            return 0.0, None if self.tokens is None else 0.0
         place = min(k, self.characters.shape[1] - 1)
-        tokens = None if self.tokens is None else float(self.tokens[:, place].mean())
-        return float(self.characters[:, place].mean()), tokens
+        tokens = None if self.tokens is None else float(self.tokens[answered, place].mean())
+        return float(self.characters[answered, place].mean()), tokens
 
     def of_hits(self, query: int) -> list[int] | None:
         """The tokens of each hit of one query, 0 where there are no more hits; None where tokens are not known."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,8 +23,10 @@ from ragtrial.progress import Progress, Silent
 from ragtrial.report import Report, new_run_id, write_report
 from ragtrial.report_parts import FailurePart
 from ragtrial.reporting import Run, build_report, part_rankings, ranking_rows, text_rows
-from ragtrial.schedule import make_side_by_side, tasks_of
-from ragtrial.setting import Setting, settings_of
+from ragtrial.schedule import Task, make_side_by_side, tasks_of
+from ragtrial.setting import Setting, failing_as, settings_of
+
+logger = logging.getLogger(__name__)
 
 
 def run_experiment(
@@ -44,16 +47,18 @@ def run_experiment(
     index with exact search, also those of 100,000 vectors and more. Up to ``jobs`` stages are made side by side.
 
     A setting that fails is told to ``on_failure`` at once (its name, and why), noted in the report, and the others go
-    on; with ``fail_fast`` the first one ends the run. ``before`` is called once all that the config names is found,
-    and nothing is run yet. Raises InputError before anything is run, and what ``before`` raises, RunError if all
-    settings fail.
+    on; with ``fail_fast`` the first one ends the run, and no stage beside it is begun any more. ``before`` is called
+    once all that the config names is found, and nothing is run yet. Raises InputError before anything is run, and what
+    ``before`` raises, RunError if all settings fail.
     """
     evaluator = RetrievalEvaluator(config, progress=progress, limit=limit, strict=strict, audit=audit)
     evaluator.prepare()
     before(evaluator)
+    failing = _Failing(on_failure, fail_fast)
     if jobs > 1:
-        make_side_by_side(tasks_of(evaluator.plan, evaluator.settings, evaluator.questions), jobs)
-    scored, failures = _score_all(evaluator, on_failure, fail_fast=fail_fast)
+        tasks = tasks_of(evaluator.plan, evaluator.settings, evaluator.questions)
+        make_side_by_side(tasks, jobs, failing.of_task)
+    scored, failures = _score_all(evaluator, failing)
     run = Run(
         id=new_run_id(datetime.now(UTC)),
         labels=evaluator.resolved.labels,
@@ -89,23 +94,57 @@ def chosen_settings(config: ExperimentConfig, only: str | None) -> list[Setting]
     return list(settings.values()) if only is None else [settings[only]]
 
 
-def _score_all(
-    evaluator: RetrievalEvaluator, on_failure: Callable[[str, str], None], *, fail_fast: bool
-) -> tuple[list[Scored], list[FailurePart]]:
+@dataclass(frozen=True)
+class _Failing:
+    """Tells of each setting that fails, once; ``is_last`` says that the first one ends the run."""
+
+    on_failure: Callable[[str, str], None]
+    is_last: bool
+    _told: set[str] = field(default_factory=set, init=False)
+
+    def of_setting(self, setting: Setting, error: Exception) -> None:
+        if setting.name not in self._told:
+            self._told.add(setting.name)
+            self.on_failure(setting.name, _failure(setting, error).error)
+
+    def mended(self, setting: Setting) -> None:
+        """A stage that failed may be made when it is tried again, as where a service was too busy."""
+        if setting.name in self._told:
+            logger.warning("setting %r did not fail when it was tried again", setting.name)
+
+    def of_task(self, task: Task, error: Exception) -> None:
+        """Of a stage that several settings need; raises what ends the run."""
+        for setting, whose in task.settings.items():
+            own = error if whose is setting else _as_part(whose, error)
+            self.of_setting(setting, own)
+            if self.is_last:
+                raise _all_of([(setting, own)])
+
+
+def _as_part(part: Setting, error: Exception) -> Exception:
+    try:
+        with failing_as(part):
+            raise error
+    except Exception as told:  # noqa: BLE001 - which is the error, or says whose it is
+        return told
+
+
+def _score_all(evaluator: RetrievalEvaluator, failing: _Failing) -> tuple[list[Scored], list[FailurePart]]:
     scored: list[Scored] = []
     failed: list[tuple[Setting, Exception]] = []
     for setting in evaluator.one_by_one():
         try:
             scored.append(evaluator.score(evaluator.rankings(setting)))
+            failing.mended(setting)
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - of whatever kind: the others go on, and it is told
             failed.append((setting, error))
-            on_failure(setting.name, _failure(setting, error).error)
-            if fail_fast:
+            failing.of_setting(setting, error)
+            if failing.is_last:
                 break
     try:
-        if failed and (fail_fast or not scored):
+        if failed and (failing.is_last or not scored):
             raise _all_of(failed)
         return scored, [_failure(*one) for one in failed]
     finally:

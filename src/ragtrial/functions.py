@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Annotated, Any, NoReturn, cast
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, PlainSerializer, WithJsonSchema
 
 from ragtrial.errors import ModelNotFoundError, did_you_mean
 from ragtrial.options import LocatedText
@@ -29,6 +29,11 @@ class FunctionReference:
 
     def __str__(self) -> str:
         return self.name
+
+
+def folders_of(options: BaseModel) -> list[str]:
+    """Where the functions are looked for that ``options`` name: one name may be in several folders (``extends``)."""
+    return [str(value.folder) for _, value in options if isinstance(value, FunctionReference)]
 
 
 def _parsed(value: object) -> object:

@@ -208,7 +208,11 @@ class RetrievalEvaluator:
         return list(too_long_cautions(setting, self.ground.too_long(setting, queries)))
 
     def retrieve(self) -> list[ExperimentResults]:
-        """The results of every setting, in the order of the config, not evaluated."""
+        """The results of every setting, in the order of the config, not evaluated. Raises RunError if one fails.
+
+        What is finished is kept; what failed when it was last called is tried again.
+        """
+        self.plan.forget_failures()
         return [self._results(self.rankings(setting)) for setting in self.one_by_one()]
 
     def one_by_one(self) -> Iterator[Setting]:

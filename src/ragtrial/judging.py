@@ -32,7 +32,7 @@ class WithinBudget:
     """The evaluations of the first hits that have at most ``tokens`` together, however many these are.
 
     ``evaluations`` go by the metric without its cutoff. ``hits`` says how many these are, ``not_full`` whether they are
-    the whole ranking, both (queries,).
+    the whole ranking, both of the queries that were answered alone.
     """
 
     tokens: int
@@ -103,7 +103,7 @@ class Judge:
             labels = self._document_labels
             return grade_codes(ranked.cut(top_k), labels.judgments, labels.codes, top_k, options.relevance_threshold)
         spans = ChunkSpans(chunks.document, chunks.start, chunks.end)
-        return grade_chunks(ranked, spans, self.span_labels, top_k, options, is_whole=True)
+        return grade_chunks(ranked, spans, self.span_labels, top_k, options, is_whole=rankings.are_all)
 
 
 def evaluated(
@@ -133,7 +133,7 @@ def within_budget(
     hits = np.minimum(sizes.fitting(budget), graded.lengths)
     within = evaluated(graded.cut(hits), metrics.at_depth(graded.depth), options, skipped)
     scores = {str(one.metric.at(None)): one for one in within.values()}  # the budget is the cutoff
-    return WithinBudget(budget, hits, scores, hits >= graded.lengths)
+    return WithinBudget(budget, hits[~skipped], scores, (hits >= graded.lengths)[~skipped])
 
 
 def grade_given_chunks(

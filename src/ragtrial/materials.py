@@ -32,7 +32,7 @@ class SettingMaterials:
         *,
         is_fresh: bool = False,
     ) -> None:
-        self.setting = of.name
+        self.setting, self.entry = of.name, of.entry
         self.library = ground.library
         self.progress = progress
         self.is_fresh = is_fresh
@@ -42,6 +42,9 @@ class SettingMaterials:
         self.kept: dict[tuple[str, str], None] = {}
         """Kind and name of all that was kept, stages and files that grow, in their order."""
         self._vectors: dict[tuple[str, ...], Floats] = {}
+
+    def digest(self, path: Path) -> str:
+        return self._ground.workspace.digests.digest(path)
 
     def chunks(self) -> Chunks:
         return self._ground.chunks(self._of)

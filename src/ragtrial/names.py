@@ -15,6 +15,7 @@ from ragtrial.errors import ModelNotFoundError, did_you_mean
 from ragtrial.grading import Unit
 from ragtrial.options import TOKENIZERS
 from ragtrial.records import Question
+from ragtrial.refiners import Refiner
 from ragtrial.retrievers import Ranker
 from ragtrial.searching import Demand
 from ragtrial.setting import Setting
@@ -157,8 +158,11 @@ class Names:
         devices = [
             options.model_dump().get("device") for one in setting.tree() for options in (one.embedder, one.retriever)
         ]
+        # Of a retriever, which gets one question at a time, it changes nothing; a refiner has many hits of that one.
+        refiners = [one.retriever.model_dump() for one in setting.tree() if isinstance(one.retriever, Refiner)]
+        batches = [options["batch_size"] for options in refiners if "batch_size" in options]
         base, top_k = self.rankings(setting, questions, unit), setting.retriever.top_k
-        return fingerprint(["latency", base, top_k, seed, devices])
+        return fingerprint(["latency", base, top_k, seed, devices, *batches])
 
     def unreachable(self, setting: Setting) -> str:
         """How many vectors its index cannot return."""

@@ -71,19 +71,26 @@ class Opened:
 
 @contextmanager
 def opened_indexes(ground: Ground, settings: Sequence[Setting]) -> Iterator[Indexes]:
-    """The indexes of ``settings``, open; no other process has those open meanwhile that do not bear it."""
-    searched = {setting.index_key: setting for setting in settings if setting.has_index}
+    """The indexes of ``settings``, open; no other process has those open meanwhile that do not bear it.
+
+    Settings whose vectors are the same have one, though their ``index_key`` differs: how queries are embedded is no
+    part of an index.
+    """
+    sharing: dict[str, list[Setting]] = {}
+    for setting in settings:
+        if setting.has_index:
+            sharing.setdefault(ground.index(setting, ground.chunks(setting)).folder.name, []).append(setting)
     with ExitStack() as held:
         # In one order for all processes: none waits for another that waits for it.
-        for _, setting in sorted(searched.items()):
+        for name, (setting, *_) in sorted(sharing.items(), key=lambda one: one[0]):
             if not setting.store.is_exact:
-                folder = ground.index(setting, ground.chunks(setting)).folder
                 what = f"the {setting.store.kind} index of {setting.name}"
-                held.enter_context(ground.workspace.lock(f"open-{folder.name}", what))
+                held.enter_context(ground.workspace.lock(f"open-{name}", what))
         indexes = {}
-        for key, setting in searched.items():
-            indexes[key] = _open(ground, setting)
-            held.callback(indexes[key].close)
+        for one_index in sharing.values():
+            index = _open(ground, one_index[0])
+            held.callback(index.close)
+            indexes.update({setting.index_key: index for setting in one_index})
         yield indexes
 
 

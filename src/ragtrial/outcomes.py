@@ -72,16 +72,17 @@ class FoundByPart:
 class SettingRankings:
     """What a setting found: ranked documents or chunks, the chunks that brought them, and what there is to say of it.
 
-    ``chunks`` are what it ranks. ``skipped``, shape (queries,), marks those that could not be answered. ``index``
-    describes its own index and ``health`` its vectors, empty and None without one; ``too_long`` counts chunks and
-    queries beyond what its model reads (None: unknown). ``timings`` are seconds per stage, of this run; ``latency``
-    is of the run that retrieved; ``audited`` is there where the index is not exact. ``parts`` are its parts,
-    and theirs, of which the report has something to keep or to tell.
+    ``chunks`` are what it ranks: all that a chunker made, if ``are_all``, else such as were found. ``skipped``, shape
+    (queries,), marks those that could not be answered. ``index`` describes its own index and ``health`` its vectors,
+    empty and None without one; ``too_long`` counts chunks and queries beyond what its model reads (None: unknown).
+    ``timings`` are seconds per stage, of this run; ``latency`` is of the run that retrieved; ``audited`` is there where
+    the index is not exact. ``parts`` are its parts, and theirs, of which the report has something to keep or to tell.
     """
 
     setting: Setting
     fingerprint: str
     chunks: Chunks
+    are_all: bool
     retrieved: Retrieved
     skipped: Bools
     facts: Facts

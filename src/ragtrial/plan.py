@@ -107,12 +107,12 @@ class Plan:
                 audited = self._audited(setting, questions)
         chunks = self.ground.chunks(setting) if setting.has_index else None
         index = self.ground.index(setting, chunks) if chunks else None
+        base = self._names.base(setting, builds=False)
         return SettingRankings(
             setting=setting,
-            fingerprint=fingerprint(
-                ["setting", self._names.base(setting, builds=False), setting.retriever.top_k, self.unit]
-            ),
+            fingerprint=fingerprint(["setting", base, setting.retriever.top_k, self.unit]),
             chunks=ranked.units,
+            are_all=ranked.units.name in self._known_units(setting),
             retrieved=ranked.retrieved,
             skipped=ranked.skipped,
             facts=ranked.facts,
@@ -134,6 +134,10 @@ class Plan:
             self._of_parts[key] = self.ranked(part, asked, self.demands[search]).candidates
         return self._of_parts.get(key)
 
+    def forget_failures(self) -> None:
+        """Let what failed be tried again."""
+        self._failed.clear()
+
     def materials(self, setting: Setting, *, loads_models: bool = True) -> SettingMaterials:
         """What the retriever of ``setting`` may look at before anything is searched: its index is not open."""
 
@@ -146,8 +150,7 @@ class Plan:
     def search(self, setting: Setting, text: str) -> list[FoundText]:
         """What ``setting`` finds for one text that no label knows."""
         with self._opened(setting) as opened:
-            ranked = opened.ranked([Question(text)], own_demand(setting))
-        return found_texts(ranked, self.ground.library)
+            return found_texts(opened.ranked([Question(text)], own_demand(setting)), self.ground.library)
 
     def ranked(self, setting: Setting, questions: Sequence[Question], demand: Demand) -> Ranked:
         """The rankings of ``setting``, cut at ``demand``; made as deep as anything needs them where they are not there.
@@ -289,9 +292,8 @@ class Plan:
         return self.latency and all(part.retriever.has_latency for part in setting.tree())
 
     def _is_audited(self, setting: Setting) -> bool:
-        if not setting.has_index or setting.store.is_exact:
-            return False
-        return self.audit or len(self.ground.chunks(setting)) < AUDITED_BELOW
+        is_approximate = setting.has_index and not setting.store.is_exact
+        return is_approximate and (self.audit or len(self.ground.chunks(setting)) < AUDITED_BELOW)
 
     @contextmanager
     def _opened(
@@ -314,10 +316,8 @@ class Plan:
         def build(folder: Path) -> None:
             write_array(folder / "tokens.npy", token_counts(ranked.units, ranked.retrieved.units, tokenizer))
 
-        def read(folder: Path) -> Counts:
-            return read_array(folder / "tokens.npy")
-
-        return self._workspace.load("sizes", name, f"sizes of what {setting.name} finds", build, read)
+        what = f"sizes of what {setting.name} finds"
+        return self._workspace.load("sizes", name, what, build, lambda folder: read_array(folder / "tokens.npy"))
 
     def _measured(self, setting: Setting, questions: Sequence[Question]) -> dict[str, Any] | None:
         """How long single queries take, or took when it was measured."""

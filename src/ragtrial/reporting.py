@@ -276,7 +276,7 @@ def _setting_part(scored: Scored) -> SettingPart:
         timings=dict(rankings.timings),
         costs=CostsPart(**asdict(rankings.costs)),
         latency=LatencyPart(**latency) if latency else None,
-        context=list(context_parts(scored.evaluations, rankings.sizes, scored.top_k)),
+        context=list(context_parts(scored.evaluations, rankings.sizes, scored.top_k, rankings.skipped)),
         budget=budget_part(budget) if budget else None,
         queries=list(_query_scores(scored)),
     )
@@ -289,17 +289,19 @@ def means(evaluations: Mapping[str, Evaluation]) -> dict[str, MeanPart]:
 def budget_part(budget: WithinBudget) -> BudgetPart:
     return BudgetPart(
         tokens=budget.tokens,
-        hits=float(budget.hits.mean()),
+        hits=float(budget.hits.mean()) if len(budget.hits) else 0.0,
         queries_not_full=int(budget.not_full.sum()),
         scores=means(budget.evaluations),
     )
 
 
-def context_parts(evaluations: Mapping[str, Evaluation], sizes: ContextSizes, top_k: int) -> Iterator[ContextPart]:
-    """How much text there is at each cutoff of a metric, and at ``top_k``."""
+def context_parts(
+    evaluations: Mapping[str, Evaluation], sizes: ContextSizes, top_k: int, skipped: Bools
+) -> Iterator[ContextPart]:
+    """How much text there is at each cutoff of a metric, and at ``top_k``: of the queries that are not ``skipped``."""
     cutoffs = {one.metric.k for one in evaluations.values()} | {top_k}
     for k in sorted(k for k in cutoffs if k is not None):
-        characters, tokens = sizes.at(k)
+        characters, tokens = sizes.at(k, ~skipped)
         yield ContextPart(k=k, characters=characters, tokens=tokens)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from ragtrial.demands import demand_of_parts, own_demand, search_for
@@ -14,14 +15,20 @@ from ragtrial.searching import Demand
 from ragtrial.setting import Setting
 from ragtrial.storage.fingerprints import fingerprint
 
+_NOBODY: Mapping[Setting, Setting] = MappingProxyType({})
+
 
 @dataclass(frozen=True)
 class Task:
-    """A stage to be made when those that it ``needs`` are there."""
+    """A stage to be made when those that it ``needs`` are there.
+
+    ``settings`` are those that cannot be without it, each with the one of its tree whose stage it is.
+    """
 
     name: str
     needs: frozenset[str]
     run: Callable[[], object]
+    settings: Mapping[Setting, Setting] = field(default_factory=lambda: _NOBODY)
 
 
 def tasks_of(plan: Plan, settings: Sequence[Setting], questions: Sequence[Question]) -> list[Task]:
@@ -32,32 +39,38 @@ def tasks_of(plan: Plan, settings: Sequence[Setting], questions: Sequence[Questi
     """
     tasks: dict[str, Task] = {}
     last_of: dict[str, str] = {}
+    needed: dict[str, dict[Setting, Setting]] = {}
     for setting in settings:
-        for task in _tasks(plan, setting, questions, own_demand(setting), last_of, tasks):
+        for whose, task in _tasks(plan, setting, questions, own_demand(setting), last_of, tasks):
             tasks.setdefault(task.name, task)
-    return list(tasks.values())
+            needed.setdefault(task.name, {}).setdefault(setting, whose)
+    return [replace(task, settings=needed[name]) for name, task in tasks.items()]
 
 
-def make_side_by_side(tasks: Sequence[Task], workers: int) -> None:
+def make_side_by_side(
+    tasks: Sequence[Task], workers: int, failed: Callable[[Task, Exception], None] = lambda _task, _error: None
+) -> None:
     """Run ``tasks``, at most ``workers`` at a time.
 
-    What fails is left, with all that needs it, and told by no one: whoever wants its result makes it again, and is
-    told why that fails.
+    What fails is told to ``failed`` at once, and left, with all that needs it: whoever wants its result makes it again,
+    and is told why that fails. What ``failed`` raises ends the work: no other task is begun.
     """
     done: set[str] = set()
-    left, at_work = list(tasks), dict[Future[object], str]()
+    left, at_work = list(tasks), dict[Future[object], Task]()
     executor = ThreadPoolExecutor(workers, "ragtrial")
     try:
         while left or at_work:
             for task in [task for task in left if task.needs <= done][: workers - len(at_work)]:
                 left.remove(task)
-                at_work[executor.submit(task.run)] = task.name
+                at_work[executor.submit(task.run)] = task
             if not at_work:
                 break  # all that is left needs something that failed
             for future in wait(at_work, return_when=FIRST_COMPLETED).done:
-                name = at_work.pop(future)
-                if future.exception() is None:
-                    done.add(name)
+                task, error = at_work.pop(future), future.exception()
+                if error is None:
+                    done.add(task.name)
+                elif isinstance(error, Exception) and not isinstance(error, MemoryError):
+                    failed(task, error)
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
 
@@ -69,8 +82,11 @@ def _tasks(
     demand: Demand,
     last_of: dict[str, str],
     known: Mapping[str, Task],
-) -> Iterator[Task]:
-    """The tasks of ``setting`` and its parts; ``last_of`` has the last task that embeds with each embedder."""
+) -> Iterator[tuple[Setting, Task]]:
+    """The tasks of ``setting`` and its parts, each with whose it is.
+
+    ``last_of`` has the last task that embeds with each embedder.
+    """
     ground = plan.ground
     needs = set()
     for part in setting.parts:
@@ -82,19 +98,23 @@ def _tasks(
         chunks = Task(
             _key("chunks", setting, "chunker", "context", "embedder"), _nothing(), lambda: ground.chunks(setting)
         )
-        yield chunks
+        yield setting, chunks
         needs.add(chunks.name)
     if setting.has_index:
         embedder = _key("embedder", setting, "embedder")
         name = _key("embeddings", setting, "chunker", "context", "embedder")
-        if name not in known:
+        if name in known:
+            yield setting, known[name]
+        else:
             after = {last_of[embedder]} - {name} if embedder in last_of else set()
             last_of[embedder] = name
-            yield Task(name, frozenset(needs | after), lambda: ground.embeddings(setting, ground.chunks(setting)))
+            embeddings = frozenset(needs | after)
+            yield setting, Task(name, embeddings, lambda: ground.embeddings(setting, ground.chunks(setting)))
         index = _named("index", setting.index_key)
-        yield Task(index, frozenset({name}), lambda: ground.index(setting, ground.chunks(setting)))
+        yield setting, Task(index, frozenset({name}), lambda: ground.index(setting, ground.chunks(setting)))
         needs.add(index)
-    yield Task(_ranking(setting, demand), frozenset(needs), lambda: plan.ranked(setting, questions, demand))
+    ranking = _ranking(setting, demand)
+    yield setting, Task(ranking, frozenset(needs), lambda: plan.ranked(setting, questions, demand))
 
 
 def _ranking(setting: Setting, demand: Demand) -> str:

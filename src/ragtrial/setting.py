@@ -20,6 +20,8 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.uncovered import uncovered
 from ragtrial.embedders import Embedder
 from ragtrial.errors import ConfigError, RunError, listed
+from ragtrial.functions import folders_of
+from ragtrial.options import Options
 from ragtrial.records import Caution, Question
 from ragtrial.refiners import Refiner
 from ragtrial.retrievers import Ranker
@@ -80,13 +82,14 @@ class Setting:
     @cached_property
     def ranking_key(self) -> str:
         """Equal for settings whose rankings are the same, however deep they are cut."""
-        reach = {name: getattr(self, name).model_dump(mode="json") for name in sorted(self.reached_by)}
-        return fingerprint([self.retriever.identity(), reach, [part.ranking_key for part in self.parts]])
+        reach = {name: _whole(getattr(self, name)) for name in sorted(self.reached_by)}
+        own = [self.retriever.identity(), folders_of(self.retriever)]
+        return fingerprint([own, reach, [part.ranking_key for part in self.parts]])
 
     @cached_property
     def index_key(self) -> str:
         """Equal for settings whose vectors and index are the same."""
-        return fingerprint([getattr(self, name).model_dump(mode="json") for name in REACHING])
+        return fingerprint([_whole(getattr(self, name)) for name in REACHING])
 
     @property
     def key(self) -> tuple[str, int]:
@@ -122,6 +125,11 @@ class Setting:
             return option != "score"
         # How deep a part's ranking is looked at is up to its refiner, wherever it is cut by itself.
         return option not in ("top_k", "score") and any(part.is_reached(axis) for part in self.parts)
+
+
+def _whole(options: Options) -> list[Any]:
+    """All that tells options from others, as JSON values."""
+    return [options.model_dump(mode="json"), folders_of(options)]
 
 
 @contextmanager

@@ -27,7 +27,8 @@ def work_of_index(setting: Setting) -> str:
 def work_of_rankings(setting: Setting, questions: Sequence[Question]) -> tuple[str, int]:
     """What goes at one rate, and how much of it there is: questions, of a refiner the hits that it looks at."""
     kinds = [setting.retriever.kind, setting.store.kind if setting.has_index else ""]
-    model = setting.retriever.model_dump(mode="json").get("model")
+    options = setting.retriever.model_dump(mode="json")
+    model = options.get("model") or options.get("function")
     amount = len(setting.wordings(questions)) * setting.depth_of_parts * len(setting.parts)
     return " ".join(["rankings", *filter(None, [*kinds, model])]), amount if setting.parts else len(questions)
 

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from typing import NoReturn, TextIO
 
@@ -27,6 +27,9 @@ _INTERRUPTED = 130
 _CRASHED = 3
 _KEPT = "Everything that was finished is kept, every batch of embeddings, too; run the same command again to go on."
 _BRIEF = ("score", "export", "explain")
+_WORKERS = "ragtrial_"
+"""How the names of threads begin that make stages side by side."""
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PATIENCE = 3.0
 """Seconds after which an interrupted run ends wherever it is: as after a kill, what is finished is kept."""
@@ -63,6 +66,12 @@ def leave(code: int) -> NoReturn:
     """End the process with an exit code that ``run`` gave."""
     if code == _INTERRUPTED:
         os._exit(code)  # a Python that shuts down heeds no handlers: another signal would be what it ends by
+    if any(thread.name.startswith(_WORKERS) for thread in threading.enumerate()):
+        # The run ended, as --fail-fast ends it, with a stage at work beside it, which Python would wait for.
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
     sys.exit(code)
 
 

@@ -205,7 +205,8 @@ def _combination_faults(sweep: SweepOptions, config: Mapping[str, Any]) -> Itera
             yield where, f"{dotted(where)} drops nothing: no combination of the matrix has all of its values."
     if is_small and not kept and not sweep.include:
         yield ("sweep", "exclude"), "sweep.exclude drops every combination of the matrix; there is nothing to run."
-    first: dict[object, KeyPath] = dict.fromkeys(kept, ("sweep", "matrix"))
+    # Of a matrix that is drawn from, a combination may be included that is to be tried whatever is drawn.
+    first: dict[object, KeyPath] = dict.fromkeys(kept, ("sweep", "matrix")) if sweep.sample is None else {}
     for number, one in enumerate(included(sweep)):
         where = ("sweep", "include", number)
         if one.identity in first:

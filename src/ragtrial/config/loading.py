@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -13,7 +13,7 @@ from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
 from ragtrial.config.strict_yaml import KeyPath, YamlText, parse_yaml
 from ragtrial.config.sweep import keys_in
-from ragtrial.config.variants import check_variants
+from ragtrial.config.variants import all_configs, check_variants
 from ragtrial.dataset.texts import read_text
 from ragtrial.embedders import Embedder
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
@@ -60,9 +60,15 @@ def config_as_written(
 def check(config: ExperimentConfig) -> None:
     """Raise ConfigError for what is wrong between the parts of ``config``, and of every config its sweep makes."""
     faults = check_config(config)
+    if config.sweep is None:
+        faults += _unused_parts(config, [config])
     if faults:
         raise ConfigError(*(config.fault_at(where, message) for where, message in faults))
     check_variants(config, check_config)
+    if config.sweep is not None:  # which may name other parts
+        faults = list(_unused_parts(config, all_configs(config)))
+        if faults:
+            raise ConfigError(*(config.fault_at(where, message) for where, message in faults))
 
 
 def check_config(config: ExperimentConfig) -> list[tuple[KeyPath, str]]:
@@ -78,7 +84,7 @@ def check_config(config: ExperimentConfig) -> list[tuple[KeyPath, str]]:
             "give it a tokenizer_model."
         )
         faults.append((("evaluators", "budget"), message))
-    faults += _part_faults(config)
+    faults += [*_name_faults(config), *_part_faults(config)]
     faults += choose_metrics(config, ordered=False)[1] if scored(config) else []
     for name, retriever in config.retrievers.items():
         chunker, embedder = effective(config, retriever, "chunker"), effective(config, retriever, "embedder")
@@ -93,18 +99,25 @@ def check_config(config: ExperimentConfig) -> list[tuple[KeyPath, str]]:
     return list(dict.fromkeys(faults))
 
 
+def _name_faults(config: ExperimentConfig) -> Iterator[tuple[KeyPath, str]]:
+    """Settings whose names would be one file where the case of letters does not tell files apart."""
+    first: dict[str, str] = {}
+    for name in scored(config):
+        other = first.setdefault(name.casefold(), name)
+        if other != name:
+            where: KeyPath = ("retrievers", name)
+            yield (
+                where,
+                f"{dotted(where)} differs from {other!r} only in the case of letters, and rankings are kept in files "
+                "of these names, which are one file on some systems; rename one of them.",
+            )
+
+
 def _part_faults(config: ExperimentConfig) -> Iterator[tuple[KeyPath, str]]:
     """What is wrong with the parts that refiners name: unknown ones, and those that lead back to the refiner."""
     if not scored(config):
         yield ("retrievers",), "every retriever has `score: false`; at least one must be a setting of its own."
-    used = {part for ranker in config.retrievers.values() for part in ranker.parts}
     for name, ranker in config.retrievers.items():
-        if not ranker.score and name not in used:
-            where: KeyPath = ("retrievers", name, "score")
-            yield (
-                where,
-                f"{dotted(where)} is false and no refiner has {name!r} among its parts (of): it would do nothing.",
-            )
         for part in ranker.parts:
             of: KeyPath = ("retrievers", name, "of")
             if part not in config.retrievers:
@@ -113,6 +126,16 @@ def _part_faults(config: ExperimentConfig) -> Iterator[tuple[KeyPath, str]]:
                 yield of, f"{dotted(of)} names {part!r}, which is no retriever.{known}"
             elif ring := _ring(config, name, part):
                 yield of, f"{dotted(of)} leads back to {name!r}: {' -> '.join(ring)}; a refiner cannot refine itself."
+
+
+def _unused_parts(config: ExperimentConfig, variants: Iterable[ExperimentConfig]) -> Iterator[tuple[KeyPath, str]]:
+    """The retrievers that are no settings, and in none of ``variants`` a part of one."""
+    used = {part for one in variants for ranker in one.retrievers.values() for part in ranker.parts}
+    for name, ranker in config.retrievers.items():
+        if not ranker.score and name not in used:
+            where: KeyPath = ("retrievers", name, "score")
+            message = f"{dotted(where)} is false and no refiner has {name!r} among its parts (of): it would do nothing."
+            yield where, message
 
 
 def _ring(config: ExperimentConfig, name: str, part: str) -> list[str]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from ragtrial.embedders.model_files import model_fingerprint
 from ragtrial.errors import ModelNotFoundError, RunError
 from ragtrial.rankings import Floats
 
@@ -55,12 +53,6 @@ def most_length(folder: Path) -> int | None:
     """How many tokens the model has places for, None if its files do not say."""
     length = _json(folder, "config.json").get("max_position_embeddings")
     return int(length) if length and length > 0 else None
-
-
-@cache
-def files_hash(folder: Path) -> str:
-    """The hash of a model's files, which are read once in a process."""
-    return model_fingerprint(folder)
 
 
 def load(folder: Path, device: str | None, precision: Precision, length: int | None) -> Score:

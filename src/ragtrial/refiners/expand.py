@@ -65,14 +65,20 @@ class ExpandRefiner(FusingRefiner):
         return (self.of,)
 
     def wordings(self, question: Question) -> Sequence[Question]:
-        """The wordings to ask: the question, those of the labels, then the templates, equal ones once."""
+        """The wordings to ask: the question, those of the labels, then the templates, equal ones once.
+
+        Only the question's own text goes by its id: what was found for that elsewhere, was not found for another text.
+        """
         texts = [question.text] if self.question else []
         texts += question.phrasings if self.phrasings else ()
         texts += [template.replace(_PLACE, question.text) for template in self.templates]
         distinct: dict[str, str] = {}
         for text in texts or [question.text]:
             distinct.setdefault(text.strip(), text)
-        return [replace(question, text=text, phrasings=()) for text in distinct.values()]
+        return [
+            replace(question, text=text, phrasings=(), id=question.id if text == question.text else "")
+            for text in distinct.values()
+        ]
 
     def asked(self, question: Question) -> Any:
         return [wording.text for wording in self.wordings(question)]

@@ -48,6 +48,17 @@ class Parent(Refiner):
     """How many chunks before and after the hit are returned with it, with `returns: neighbours`."""
 
     @model_validator(mode="after")
+    def _says_what_is_returned(self) -> Parent:
+        given = [name for name in ("chunker", "neighbours") if name in self.model_fields_set and getattr(self, name)]
+        if given and "returns" not in self.model_fields_set:
+            wanted = "chunk" if given[0] == "chunker" else given[0]
+            raise ValueError(
+                f"{given[0]} is given and plays no part, as whole documents are returned by default; add returns: "
+                f"{wanted}, or take {given[0]} out."
+            )
+        return self
+
+    @model_validator(mode="after")
     def _chunker_where_chunks(self) -> Parent:
         if self.returns == "chunk" and self.chunker is None:
             raise ValueError(

@@ -21,7 +21,7 @@ from ragtrial.progress import Silent, stage
 from ragtrial.rankings import PADDING, Codes, Counts, Floats, Rankings, unfilled
 from ragtrial.records import Caution, Question
 from ragtrial.refiners.base import REFINERS, OpenRefiner, Refiner
-from ragtrial.refiners.cross_encoder import Precision, declared_length, files_hash, load, most_length, wrong_kind
+from ragtrial.refiners.cross_encoder import Precision, declared_length, load, most_length, wrong_kind
 from ragtrial.refiners.pair_scores import Pairs, PairScores
 from ragtrial.retrievers.base import Candidates, Facts, Materials
 from ragtrial.storage.fingerprints import Digest, fingerprint
@@ -128,10 +128,11 @@ class Rerank(Refiner):
 
     def scorer(self, materials: Materials) -> PairScores:
         """The model, and the scores that are kept of it."""
-        folder = self._folder
-        name = fingerprint(["pairs", self._scored_by(files_hash(folder))])
-        path = None if materials.is_fresh else materials.growing("pairs", name).with_suffix(".sqlite")
-        ready = partial(load, folder, self.device, self.precision, self.length)
+        path: Path | None = None
+        if not materials.is_fresh:
+            name = fingerprint(["pairs", self.inputs(materials.digest)])
+            path = materials.growing("pairs", name).with_suffix(".sqlite")
+        ready = partial(load, self._folder, self.device, self.precision, self.length)
         return PairScores(ready, self.batch_size, path, f"{self.kind} model={self.model}")
 
     def tokenizer(self) -> Tokenizer | None:

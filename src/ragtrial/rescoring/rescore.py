@@ -323,7 +323,8 @@ class _Rescoring:
     def _context(self, one: _Judged) -> list[ContextPart]:
         """How much text there is at each cutoff: as the run has told, where it has and the queries are the same."""
         told = {part.k: part for part in one.setting.part.context} if one.setting.is_all else {}
-        return [told.get(part.k, part) for part in context_parts(one.evaluations, one.sizes, one.setting.top_k)]
+        made = context_parts(one.evaluations, one.sizes, one.setting.top_k, one.setting.skipped)
+        return [told.get(part.k, part) for part in made]
 
 
 def _settings(report: Report, config: ExperimentConfig) -> dict[str, Setting]:

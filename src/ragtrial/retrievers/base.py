@@ -55,14 +55,19 @@ class Candidates:
 class Materials(Protocol):
     """What a retriever or a refiner may ask for; nothing is made before it is asked.
 
-    ``setting`` is the name to use in messages. ``is_fresh`` is true while latency is measured: then nothing that
-    depends on the question may be read from the disk.
+    ``setting`` is the name to use in messages, ``entry`` that under `retrievers` in the config. ``is_fresh`` is true
+    while latency is measured: then nothing that depends on the question may be read from the disk.
     """
 
     setting: str
+    entry: str
     library: Library
     progress: Progress
     is_fresh: bool
+
+    def digest(self, path: Path) -> str:
+        """The hash of a file's bytes, which are not read again as long as the file has not changed."""
+        ...
 
     def chunks(self) -> Chunks:
         """The chunks of the setting's chunker."""

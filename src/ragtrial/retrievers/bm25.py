@@ -121,7 +121,7 @@ class Bm25Retriever(ChunkRetriever):
         try:
             self.left_out()
         except ConfigError as error:
-            named = f"`retrievers.{materials.setting}.stop_words` names it."
+            named = f"`retrievers.{materials.entry}.stop_words` names it."
             raise ConfigError(
                 *(replace(fault, message=f"{fault.message} {named}") for fault in error.faults)
             ) from error

@@ -151,11 +151,13 @@ def audit_table(report: Report, settings: Sequence[SettingPart]) -> list[list[st
 
 
 def metric_table(report: Report, settings: Sequence[SettingPart]) -> list[list[str]]:
-    """A header and one row per metric, with a column per setting, and n."""
+    """A header and one row per metric, with a column per setting, and n; a mean over fewer has its own in brackets."""
     rows = [["metric", *(setting.name for setting in settings), "n"]]
     for name in report.metrics:
         means = [setting.scores[name] for setting in settings]
-        rows.append([name, *(_number(mean) for mean in means), str(means[0].n)])
+        n = max(mean.n for mean in means)
+        cells = [_number(mean) + (f" ({mean.n})" if 0 < mean.n < n else "") for mean in means]
+        rows.append([name, *cells, str(n)])
     return rows
 
 

@@ -1,0 +1,39 @@
+"""Settings that search one index in different ways: other prefixes, other batches, another device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments import Experiment, write_experiment
+from ragtrial import run_experiment
+from small_experiment import ragtrial
+
+FUNCTION = {"kind": "custom", "function": "embedding:embed"}
+ENTRIES = {
+    "plain": {"kind": "dense", "top_k": 3},
+    "asked": {"kind": "dense", "top_k": 3, "embedder": {**FUNCTION, "query_prefix": "bread "}},
+    "both": {"kind": "fusion", "of": ["plain", "asked"], "top_k": 3},
+}
+
+
+@pytest.fixture(params=["chroma", "exact"])
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> Experiment:
+    return write_experiment(tmp_path, retrievers=ENTRIES, store={"kind": request.param}, latency=True)
+
+
+def test_two_parts_that_search_one_index_with_other_prefixes_are_fused_and_timed(made: Experiment) -> None:
+    report = run_experiment(made.config())
+    assert report.failures == []
+    assert {one.name: one.latency is not None for one in report.settings} == dict.fromkeys(ENTRIES, True)
+    searched = {"exact", made.config().store.kind}  # an index that is not exact is compared with one that is
+    assert sum(kind == "indexes" for kind, _ in made.stages()) == len(searched)
+
+
+def test_two_parts_that_search_one_index_are_searched_for_a_text(
+    made: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = ragtrial(capsys, "search", made.file, "rye bread", "--setting", "both", "--json")
+    assert found.code == 0, found.err
+    assert found.json[0]["hits"]
