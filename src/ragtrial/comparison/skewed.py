@@ -24,7 +24,7 @@ def skewed_claims(
 ) -> Iterator[Caution]:
     """A caution about the claims whose differences, shape (pairs, queries), NaN where none counts, are too skewed."""
     told = []
-    for row in np.flatnonzero(inference.claims):
+    for row in np.flatnonzero(inference.claims).tolist():
         known = differences[row][~np.isnan(differences[row])]
         skewness = skewness_of(known)
         needed = math.ceil(_QUERIES_PER_SQUARE * skewness**2)
