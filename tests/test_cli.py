@@ -218,6 +218,13 @@ def test_a_run_of_several_settings_says_which_cannot_be_told_from_the_best(tmp_p
     assert ragtrial(capsys, "run", config, "--json").json["not_worse_than_best"] == {"ndcg@3": ["bm25", "other"]}
 
 
+def test_a_run_of_too_few_queries_says_that_nothing_was_tested(tmp_path: Path, capsys: Capture) -> None:
+    retrievers = "retrievers:\n  bm25: {kind: bm25, top_k: 3}\n  other: {kind: bm25, top_k: 3, k1: 0.9}\n"
+    config = small_experiment(tmp_path, config=CONFIG.partition("retrievers:")[0] + retrievers + "latency: false\n")
+    made = ragtrial(capsys, "run", config)
+    assert made.out.splitlines()[-4] == "Nothing was tested: in no comparison do 10 queries differ."
+
+
 # Exit codes.
 
 
