@@ -5,6 +5,9 @@ BIN = $(VENV)/bin
 # Compiling every module of every package takes longer than compiling those that are imported, when they are.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints/cpu.txt --editable
 
+# Where it is set, each of hundreds of processes would compile torch, transformers and Chroma for itself.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test check format schemas picture report-picture clean
 
 # Runs the sample experiment, offline: the model's weights come as a package.
