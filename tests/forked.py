@@ -19,7 +19,7 @@ LOADED = ["numpy.ma", "chromadb.api.rust", "ragtrial.__main__", "ragtrial.cli.ou
           "ragtrial.experiment", "ragtrial.views.comparison"]  # fmt: skip
 """What most runs load."""
 
-_FORKS = get_context("forkserver" if sys.platform == "linux" else "spawn")
+_FORKS = get_context("forkserver") if sys.platform == "linux" else get_context("spawn")
 _FORKS.set_forkserver_preload(LOADED)
 
 
