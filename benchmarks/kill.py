@@ -14,6 +14,7 @@ work. The cross-encoder is a tiny one of the real class; its tokenizer is that o
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import json
 import os
@@ -108,13 +109,18 @@ def forked(work: Callable[[], object], out: int = 1, err: int = 2) -> int:
 
 
 def import_libraries() -> None:
-    """What runs would import one by one."""
+    """What runs would import one by one, and each time look through for garbage."""
     import bm25s  # noqa: F401
-    import chromadb  # noqa: F401
+    import chromadb.api.rust  # noqa: F401
+    import numpy.ma  # noqa: F401
     import sentence_transformers  # noqa: F401
+    import transformers.models.bert.modeling_bert  # noqa: F401
 
-    import ragtrial.cli.run_command
-    import ragtrial.experiment  # noqa: F401
+    import ragtrial.cli.run_gates
+    import ragtrial.experiment
+    import ragtrial.views.comparison  # noqa: F401
+
+    gc.freeze()
 
 
 def apart(work: Callable[[], Iterator[str]]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import gc
 import logging
 import os
 from collections.abc import Iterator
@@ -34,22 +35,28 @@ settings.load_profile("ragtrial")
 ROOT = Path(__file__).parents[1]
 
 LONGEST_FIRST = (
-    "test_contextual_page.py",
-    "test_guides.py",
     "test_kill.py",
-    "test_readme.py",
-    "test_network.py",
+    "test_guides.py",
     "test_chunkers_page.py",
-    "test_signals.py",
-    "test_attainable.py",
-    "test_chunkers.py",
     "test_public_data.py",
     "test_memory.py",
-    "test_upkeep.py",
     "test_repair.py",
+    "test_network.py",
+    "test_contextual_page.py",
     "test_concurrency.py",
-    "test_end_to_end.py",
+    "test_signals.py",
+    "test_chunkers.py",
     "test_plan.py",
+    "test_ties.py",
+    "test_attainable.py",
+    "test_compiled.py",
+    "test_cli.py",
+    "test_upkeep.py",
+    "test_metrics_properties.py",
+    "test_exact_search.py",
+    "test_rankers_contract.py",
+    "test_readme.py",
+    "test_end_to_end.py",
 )
 """Files that take long. Workers are given whole files: one that is begun last would keep the others waiting."""
 
@@ -59,6 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     So is the bytecode, which a machine may not write by itself: hundreds of processes would each compile the sources.
     """
+    gc.set_threshold(10_000)  # with a million objects of libraries around, the usual 700 cost a twelfth of the time
     if hasattr(config, "workerinput"):
         return
     compileall.compile_dir(ROOT / "src", quiet=2)

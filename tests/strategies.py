@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from hypothesis import strategies as st
 
 from ragtrial.metrics import METRICS, Metric
@@ -16,26 +18,41 @@ GRADES = st.integers(-2, 4)
 
 cutoffs = st.integers(1, 15)
 
+_either = st.booleans()
+_orders = st.permutations(DOCUMENTS)
+_some_names = st.lists(st.sampled_from(DOCUMENTS + UNRETRIEVABLE), unique=True)
+"""Made once: a strategy that is made anew for each example is also checked anew."""
+
+
+@cache
+def _integers(low: int, high: int) -> st.SearchStrategy[int]:
+    return st.integers(low, high)
+
 
 @st.composite
 def rankings(draw: st.DrawFn, least: int = 0) -> tuple[str, ...]:
     """Distinct documents in any order, perhaps none."""
-    return tuple(draw(st.permutations(DOCUMENTS))[: draw(st.integers(least, len(DOCUMENTS)))])
+    return tuple(draw(_orders)[: draw(_integers(least, len(DOCUMENTS)))])
+
+
+_rankings = rankings()
 
 
 @st.composite
 def labels(draw: st.DrawFn, grades: st.SearchStrategy[int] = GRADES) -> dict[str, int]:
     """Grades of some documents in any order, perhaps of none, perhaps of documents that nothing retrieves."""
-    names = draw(st.lists(st.sampled_from(DOCUMENTS + UNRETRIEVABLE), unique=True))
-    return {name: draw(grades) for name in names}
+    return {name: draw(grades) for name in draw(_some_names)}
+
+
+_labels = labels()
 
 
 @st.composite
 def labels_with_a_relevant_one(draw: st.DrawFn) -> dict[str, int]:
     """Grades of some documents in any order, at least one of them above 0."""
-    known = draw(labels())
+    known = draw(_labels)
     name = draw(st.sampled_from(tuple(known) or DOCUMENTS))
-    return {**known, name: draw(st.integers(1, 4))}
+    return {**known, name: draw(_integers(1, 4))}
 
 
 @st.composite
@@ -47,23 +64,25 @@ def scenarios(
     ordered: st.SearchStrategy[bool] | None = None,
 ) -> Scenario:
     """Rankings of unequal length and labels of any kind, query by query."""
-    queries = draw(st.integers(least_queries, most_queries))
+    queries = draw(_integers(least_queries, most_queries))
+    known = labels(grades)
+    ordered = st.booleans() if ordered is None else ordered
     return Scenario(
-        tuple(draw(rankings()) for _ in range(queries)),
-        tuple(draw(labels(grades)) for _ in range(queries)),
-        tuple(draw(ordered if ordered is not None else st.booleans()) for _ in range(queries)),
+        tuple(draw(_rankings) for _ in range(queries)),
+        tuple(draw(known) for _ in range(queries)),
+        tuple(draw(ordered) for _ in range(queries)),
     )
 
 
 @st.composite
 def promotions(draw: st.DrawFn) -> tuple[Scenario, Scenario]:
     """One query before and after two of its hits change places, the one with the higher gain moving up."""
-    ranking = list(draw(st.permutations(DOCUMENTS))[: draw(st.integers(2, len(DOCUMENTS)))])
-    upper = draw(st.integers(0, len(ranking) - 2))
-    lower = draw(st.integers(upper + 1, len(ranking) - 1))
-    worse = draw(st.integers(-2, 3))
-    better = draw(st.integers(max(worse, 0) + 1, 4))
-    known = {**draw(labels()), ranking[upper]: worse, ranking[lower]: better}
+    ranking = list(draw(rankings(least=2)))
+    upper = draw(_integers(0, len(ranking) - 2))
+    lower = draw(_integers(upper + 1, len(ranking) - 1))
+    worse = draw(_integers(-2, 3))
+    better = draw(_integers(max(worse, 0) + 1, 4))
+    known = {**draw(_labels), ranking[upper]: worse, ranking[lower]: better}
     before = Scenario((tuple(ranking),), (known,), (True,))
     ranking[upper], ranking[lower] = ranking[lower], ranking[upper]
     return before, Scenario((tuple(ranking),), (known,), (True,))
@@ -77,6 +96,7 @@ def falling_labels(draw: st.DrawFn) -> dict[str, int]:
     return known if any(known.values()) else {**known, names[-1]: 1}
 
 
+@cache
 def values_of(parameter: Parameter) -> st.SearchStrategy[Value | None]:
     """Anything a parameter may be; its default, which may be None, is among it."""
     if parameter.choices:
@@ -95,14 +115,19 @@ def parameters_of(draw: st.DrawFn, definition: Definition) -> tuple[tuple[str, V
     """A value for each parameter of a metric, anywhere in its range."""
     drawn = {name: draw(values_of(parameter)) for name, parameter in definition.parameters.items() if name != "max"}
     if "max" in definition.parameters:
-        drawn["max"] = draw(st.integers(5, SCALE))  # no grade is higher
+        drawn["max"] = draw(_integers(5, SCALE))  # no grade is higher
     return tuple((name, value) for name, value in drawn.items() if value is not None)
+
+
+_no_gains: st.SearchStrategy[tuple[tuple[int, float], ...]] = st.just(())
+_some_gains = st.dictionaries(st.integers(0, 5), st.floats(0, 50, allow_subnormal=False), max_size=3).map(
+    lambda gains: tuple(sorted(gains.items()))
+)
 
 
 def gains_for(definition: Definition) -> st.SearchStrategy[tuple[tuple[int, float], ...]]:
     """Gains of some grades, in no order, where a metric takes any."""
-    some = st.dictionaries(st.integers(0, 5), st.floats(0, 50, allow_subnormal=False), max_size=3)
-    return some.map(lambda gains: tuple(sorted(gains.items()))) if definition.gains else st.just(())
+    return _some_gains if definition.gains else _no_gains
 
 
 @st.composite
@@ -125,7 +150,7 @@ def one_of_each_metric(draw: st.DrawFn, k: st.SearchStrategy[int] = cutoffs) -> 
 def metric_called(draw: st.DrawFn, name: str, k: st.SearchStrategy[int] = cutoffs) -> Metric:
     """A metric with any parameters and gains, with any cutoff or none, as far as it can have them."""
     definition = METRICS[name]
-    cut = None if definition.cut == "none" or (definition.cut == "optional" and draw(st.booleans())) else draw(k)
+    cut = None if definition.cut == "none" or (definition.cut == "optional" and draw(_either)) else draw(k)
     return Metric(name, cut, draw(parameters_of(definition)), draw(gains_for(definition)))
 
 

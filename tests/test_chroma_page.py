@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from ragtrial.collection import CollectionOptions
+from scripts import run_python, run_script
 
 _BLOCK = re.compile(r"^```(?P<language>sh|python)\n(?P<code>.*?)^```$(\n\n^```text\n(?P<shown>.*?)^```$)?", re.M | re.S)
 
@@ -22,20 +20,25 @@ _COSTS = re.compile(r"^costs +.*?\n\n", re.M | re.S)
 """The table of costs, which the page leaves out: it is of the machine."""
 
 
+def run(code: str, language: str, folder: Path) -> str:
+    """What a block prints, which ends well."""
+    if language == "python":
+        return run_python(code, folder)
+    done = run_script(code, folder, COLUMNS="120")
+    assert done.code == 0, done.err
+    return done.out
+
+
 def test_the_program_and_the_command_of_the_page_print_what_it_shows(root: Path, tmp_path: Path) -> None:
     for name in ("configs", "data", "prompt_queries.json"):
         copied = shutil.copytree if (root / name).is_dir() else shutil.copy
         copied(root / name, tmp_path / name)
     shutil.rmtree(tmp_path / "configs" / ".ragtrial", ignore_errors=True)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "COLUMNS": "120"}
     blocks = list(_BLOCK.finditer((root / "docs" / "chroma-collections.md").read_text(encoding="utf-8")))
     assert [block["language"] for block in blocks] == ["python", "sh"]
     for block in blocks:
-        command = [sys.executable, "-c"] if block["language"] == "python" else ["bash", "-euc"]
-        done = subprocess.run([*command, block["code"]], cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        printed = re.sub(r"\d{8}T\d{6}Z-[0-9a-f]{6}", "RUN", done.stdout.replace(f"{tmp_path}/", ""))
+        out = run(block["code"], block["language"], tmp_path)
+        printed = re.sub(r"\d{8}T\d{6}Z-[0-9a-f]{6}", "RUN", out.replace(f"{tmp_path}/", ""))
         printed = _COSTS.sub("", printed)
         assert _NUMBER.sub("#", printed) == _NUMBER.sub("#", block["shown"])
         # Chroma's graph is another one each time it is built.

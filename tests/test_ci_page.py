@@ -15,6 +15,7 @@ import yaml
 from ragtrial.cli.run_command import command
 from ragtrial.comparison.gates import COSTS
 from ragtrial.config.expected_file import read_expected
+from scripts import run_script
 from small_experiment import CONFIG, small_experiment
 
 
@@ -41,8 +42,9 @@ def run(script: str, folder: Path, code: int = 0, **variables: str) -> subproces
 
 
 def test_the_commands_the_workflow_and_the_tests_of_the_page_run(root: Path, folder: Path) -> None:
-    done = run("".join(blocks(root, "sh")), folder)
-    assert re.findall(r"^\d (?:gate|expected).*$", done.stdout, re.MULTILINE) == [
+    done = run_script("".join(blocks(root, "sh")), folder, COLUMNS="120")
+    assert done.code == 0, done.err
+    assert re.findall(r"^\d (?:gate|expected).*$", done.out, re.MULTILINE) == [
         "2 gates: 2 passed", "4 expected scores: 4 OK", "1 gate: 1 passed",
     ]  # fmt: skip
     assert all((folder / name).stat().st_size for name in ("gates.xml", "gates.md", "comparison.csv"))

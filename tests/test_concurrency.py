@@ -15,6 +15,7 @@ import pytest
 
 from commands import Command, Ended, commands_of, hooked
 from experiments import Experiment, write_experiment
+from forked import forked_command
 
 EMBEDDING = """
 import json
@@ -251,7 +252,7 @@ def test_eight_runs_at_once_share_the_work_and_find_what_a_lone_run_finds(tmp_pa
     configs = {name: with_retrievers(shared, name, {name: STORES[name]}) for name in STORES}
     running = [start(shared.folder, "run", str(configs[name]), "--json", environment=environment) for name in AT_ONCE]
     ended = [command.ended() for command in running]
-    lone = settings_of(start(alone.folder, "run", str(with_retrievers(alone, "all", STORES)), "--json").ended())
+    lone = settings_of(forked_command(alone.folder, "run", str(with_retrievers(alone, "all", STORES)), "--json"))
     for name, one in zip(AT_ONCE, ended, strict=True):
         made = settings_of(one)[name]
         assert rounded(made) == rounded(lone[name]), name
@@ -287,7 +288,7 @@ def calls_of(experiment: Experiment) -> list[list[str]]:
 def searches_of_one_index(folder: Path, start: Any, *, locked: bool) -> tuple[Path, list[Command]]:
     """Two searches, of which the first has opened the index before the second begins, and where that index is."""
     experiment = experiment_in(folder / "experiment", store={"kind": "chroma"})
-    assert start(experiment.folder, "run", "config.yaml").ended().code == 0
+    assert forked_command(experiment.folder, "run", "config.yaml").code == 0
     environment = watching(folder / "hook", 60, **({} if locked else {"WITHOUT_LOCKS": "1"}))
     first = start(experiment.folder, "search", "config.yaml", "rye bread", environment=environment)
     first.wait_until((folder / "hook" / "chroma.jsonl").exists)
@@ -332,7 +333,7 @@ def test_the_lock_of_a_killed_run_is_taken_over_and_what_it_embedded_is_kept(tmp
     before = calls_of(experiment)
     (experiment.folder / "hold").unlink()
     lone = experiment_in(tmp_path / "lone")
-    wanted = settings_of(start(lone.folder, "run", "config.yaml", "--json").ended())["dense"]
+    wanted = settings_of(forked_command(lone.folder, "run", "config.yaml", "--json"))["dense"]
     made = settings_of(second.ended())["dense"]
     assert (made["queries"], made["scores"]) == (wanted["queries"], wanted["scores"])
     committed = {text for call in before[:-1] for text in call}
@@ -355,13 +356,13 @@ def test_nothing_is_pruned_while_a_run_is_at_work(tmp_path: Path, start: Any) ->
     assert experiment.stages() == before != set()
     (experiment.folder / "hold").unlink()
     assert running.ended().code == 0
-    assert start(experiment.folder, "cache", "prune", "config.yaml", "--experiment", "kitchen").ended().code == 0
+    assert forked_command(experiment.folder, "cache", "prune", "config.yaml", "--experiment", "kitchen").code == 0
     assert experiment.stages() == set()
 
 
 def test_a_run_that_starts_while_something_is_removed_waits_for_it(tmp_path: Path, start: Any) -> None:
     experiment = experiment_in(tmp_path / "experiment")
-    first = settings_of(start(experiment.folder, "run", "config.yaml", "--json").ended())["dense"]
+    first = settings_of(forked_command(experiment.folder, "run", "config.yaml", "--json"))["dense"]
     hold = tmp_path / "prune"
     hold.touch()
     environment = {**hooked(tmp_path / "hook", PAUSE), "HOLD": str(hold)}

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import yaml
 
 from ragtrial.context import ContextOptions
+from scripts import run_python, run_script
 
 _BLOCK = re.compile(r"^```(?P<language>sh|python)\n(?P<code>.*?)^```$(\n\n^```text\n(?P<shown>.*?)^```$)?", re.M | re.S)
 FEW = [
@@ -24,11 +22,14 @@ FEW = [
 """The part of the sample data that the page is run on: it shows one document, which is there."""
 
 
-def run(code: str, language: str, folder: Path, workspace: Path) -> subprocess.CompletedProcess[str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "COLUMNS": "100", "RAGTRIAL_WORKSPACE": str(workspace)}
-    command = [sys.executable, "-c", code] if language == "python" else ["bash", "-euc", code]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+def run(code: str, language: str, folder: Path, workspace: Path) -> str:
+    """What a block prints, which ends well."""
+    variables = {"COLUMNS": "100", "RAGTRIAL_WORKSPACE": str(workspace)}
+    if language == "python":
+        return run_python(code, folder, **variables)
+    done = run_script(code, folder, **variables)
+    assert done.code == 0, done.err
+    return done.out
 
 
 def copy_few(root: Path, folder: Path) -> None:
@@ -52,10 +53,9 @@ def test_every_command_of_the_page_runs_and_prints_what_it_shows(
     copy_few(root, tmp_path)
     printed = ""
     for block in _BLOCK.finditer((root / "docs" / "contextual-text.md").read_text(encoding="utf-8")):
-        done = run(block["code"], block["language"], tmp_path, shared_workspace)
-        assert done.returncode == 0, done.stderr
-        assert block["shown"] in (None, done.stdout), done.stdout
-        printed += done.stdout
+        out = run(block["code"], block["language"], tmp_path, shared_workspace)
+        assert block["shown"] in (None, out), out
+        printed += out
     assert "  + From an article on the app and the account." not in printed
     assert "  + Accessibility in the Larkfield app From an article on the app and the account.\n" in printed
     latest = tmp_path / "results" / "contextual" / (tmp_path / "results" / "contextual" / "latest").read_text().strip()

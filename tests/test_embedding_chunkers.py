@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments import QUERIES, RUN, Experiment, python, write_experiment
+from experiments import QUERIES, RUN, Experiment, write_experiment
+from forked import forked
 from ragtrial.chunkers import Ruler
 from ragtrial.chunkers.cluster import ClusterChunker
 from ragtrial.chunkers.semantic import SemanticChunker
@@ -101,7 +102,7 @@ def test_a_run_that_is_killed_while_it_chunks_goes_on_where_it_was(tmp_path: Pat
     options = {"documents": documents, "queries": queries, "chunker": SEMANTIC, "embedder": embedder}
     experiment, control = (write_experiment(tmp_path / name, **options) for name in ("killed", "whole"))  # type: ignore[arg-type]  # mypy takes the values for one type
     experiment.trouble("kill", after=60)
-    assert python(RUN, experiment.file).returncode == -9
+    assert forked(RUN, experiment.file).code == -9
     assert not [kind for kind, _ in experiment.stages() if kind == "chunks"]
     tried = experiment.embedded()
     experiment.no_trouble()

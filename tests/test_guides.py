@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import yaml
 
 from ragtrial import Report, load_report
 from ragtrial.report_parts import SettingPart
+from scripts import run_python, run_script
 
 GUIDES = ("chunk-size", "hybrid", "langchain", "top-k")
 ALIKE = 0.02
@@ -30,13 +28,15 @@ class Place:
     folder: Path
     workspace: Path
 
-    def run(self, *command: str) -> str:
+    @property
+    def variables(self) -> dict[str, str]:
+        return {"COLUMNS": "160", "RAGTRIAL_WORKSPACE": str(self.workspace)}
+
+    def run(self, command: str) -> str:
         """What a command printed that ended well."""
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        environment = {**os.environ, "PATH": path, "COLUMNS": "160", "RAGTRIAL_WORKSPACE": str(self.workspace)}
-        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        done = run_script(command, self.folder, **self.variables)
+        assert done.code == 0, done.err
+        return done.out
 
     def report(self, experiment: str) -> Report:
         """The latest of an experiment."""
@@ -113,17 +113,18 @@ def test_what_a_guide_shows_of_its_config_stands_in_it(root: Path, guide: str) -
 
 def test_the_hybrid_guide_s_command_and_program_print_what_it_shows(root: Path, place: Place) -> None:
     run, show = blocks(root, "hybrid", "sh")
-    place.run(*run.split())
+    place.run(run)
     report = place.report("hybrid")
     of_all, by_tag = blocks(root, "hybrid", "text")
     for setting in report.settings:
         assert_shown(of_all, setting, within=0.0 if setting.name == "bm25" else ALIKE)
     (code,) = blocks(root, "hybrid", "python")
-    ((head, expected),), ((printed_head, printed),) = tables(by_tag), tables(place.run(sys.executable, "-c", code))
+    out = run_python(code, place.folder, **place.variables)
+    ((head, expected),), ((printed_head, printed),) = tables(by_tag), tables(out)
     assert (printed_head, set(printed)) == (head, set(expected))
     for name, cells in expected.items():
         assert [float(cell) for cell in printed[name]] == pytest.approx([float(cell) for cell in cells], abs=ALIKE)
-    dense, bm25 = (place.run(*line.split()) for line in show.splitlines())
+    dense, bm25 = (place.run(line) for line in show.splitlines())
     assert "hub/hub-power-supply.md" in "\n".join(bm25.splitlines()[:14])
     assert "hub/hub-power-supply.md" not in "\n".join(dense.splitlines()[:14])
 
@@ -151,13 +152,13 @@ def test_what_the_hybrid_guide_reads_from_its_tables_is_so(place: Place) -> None
 
 def test_the_top_k_guide_s_commands_print_what_it_shows(root: Path, place: Place) -> None:
     run, *show = "".join(blocks(root, "top-k", "sh")).splitlines()
-    place.run(*run.split())
+    place.run(run)
     dense = place.report("top-k").setting("dense")
     (shown,) = blocks(root, "top-k", "text")
     *scores, context = tables(shown)
     assert_shown(shown.rpartition("\n\n")[0], dense, within=ALIKE)
     for line, (head, _) in zip(show, scores, strict=True):
-        (table, *others) = place.run(*line.split()).split("\n\n")[1:]
+        (table, *others) = place.run(line).split("\n\n")[1:]
         assert tables(table)[0][0] == head
         assert tables(others[0])[0][0] == context[0]
     sizes = {f"@{one.k}": one.tokens for one in dense.context}
@@ -185,12 +186,12 @@ def test_the_table_of_gains_in_the_top_k_guide_is_made_of_its_figures(root: Path
 def test_a_setting_for_each_top_k_is_refused_as_the_guide_says(place: Place) -> None:
     variant = place.variant("top-k", ("top_k: 40", "top_k: 5"))
     with pytest.raises(AssertionError, match=r"evaluators.order_unaware.k\[3\] is 10, above the top_k of 5"):
-        place.run("ragtrial", "validate", variant)
+        place.run(f"ragtrial validate {variant}")
 
 
 def test_the_chunk_size_guide_shows_how_many_passages_are_cut(root: Path, place: Place) -> None:
     validate, _ = blocks(root, "chunk-size", "sh")
-    printed = place.run(*validate.split()).splitlines()
+    printed = place.run(validate).splitlines()
     for line in blocks(root, "chunk-size", "text")[0].splitlines():
         assert line in printed
     assert any(line.endswith("is right; 12 settings") for line in printed)
@@ -200,14 +201,14 @@ def test_the_chunk_size_guide_s_scores_are_those_of_its_config(root: Path, place
     """All of BM25, and of `dense` the size that the other guides have embedded: the others take minutes."""
     _, shown = blocks(root, "chunk-size", "text")
     of_words = place.variant("chunk-size", ("  dense: {kind: dense, top_k: 60}\n", ""))
-    place.run("ragtrial", "run", of_words)
+    place.run(f"ragtrial run {of_words}")
     report = place.report("chunk-size")
     assert len(report.settings) == 6
     for setting in report.settings:
         assert_shown(shown, setting, within=0.0)
         assert setting.budget is not None
     one = place.variant("chunk-size", ("[50, 100, 200]", "[200]"), ("[0, 0.2]", "0.2"))
-    place.run("ragtrial", "run", one)
+    place.run(f"ragtrial run {one}")
     assert_shown(shown, place.report("chunk-size").setting("dense-200-40"), within=ALIKE)
 
 
@@ -221,7 +222,7 @@ def test_the_orders_at_equal_k_and_at_equal_context_are_opposite_in_the_chunk_si
 
 def test_the_langchain_guide_s_command_prints_what_it_shows(root: Path, place: Place) -> None:
     (run,) = blocks(root, "langchain", "sh")
-    place.run(*run.split())
+    place.run(run)
     report = place.report("langchain")
     (shown,) = blocks(root, "langchain", "text")
     for setting in report.settings:

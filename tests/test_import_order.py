@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,7 @@ MOST_LINES = 400
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
 
 
+@cache
 def tree_of(name: str) -> ast.Module:
     return ast.parse((SOURCE / name).read_text(encoding="utf-8"))
 

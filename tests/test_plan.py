@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from experiments import DOCUMENTS, QUERIES, RUN, STAGES, Experiment, python, write_experiment
+from forked import forked
 from ragtrial.context import IndexedTexts
 from ragtrial.dataset.dataset import corpus_of
 from ragtrial.dataset.documents import OnError
@@ -437,8 +438,7 @@ LOAVES = [{"id": "one", "text": "loaf 7", "relevant_docs": [{"doc": "note-007.tx
 def killed_after(experiment: Experiment, texts: int) -> None:
     """Run until the function kills its own process, with the signal that cannot be caught."""
     experiment.trouble("kill", after=texts)
-    command = [sys.executable, "-c", RUN, str(experiment.file)]
-    assert subprocess.run(command, check=False, timeout=120).returncode == -signal.SIGKILL
+    assert forked(RUN, experiment.file).code == -signal.SIGKILL
     experiment.no_trouble()
 
 
@@ -643,7 +643,7 @@ def test_how_many_texts_are_too_long_follows_the_limit_that_is_set_now(tiny_mode
 def test_what_a_killed_run_left_half_made_is_gone_after_the_next(tmp_path: Path) -> None:
     experiment = write_experiment(tmp_path)
     experiment.trouble("kill", after=2)
-    python("import sys; from ragtrial import *; run_experiment(load_config(sys.argv[1]))", experiment.file)
+    assert forked(RUN, experiment.file).code == -signal.SIGKILL
     assert list(experiment.workspace.rglob(".partial-*"))
     experiment.no_trouble()
     run_experiment(experiment.config())

@@ -14,6 +14,7 @@ import pytest
 from corpora import write_files
 from ragtrial.refiners import REFINERS
 from ragtrial.retrievers import RETRIEVERS
+from scripts import run_python, run_script
 from small_experiment import CONFIG
 
 SHIPPED = ("configs", "data", "constraints", "prompt_queries.json", "Makefile", "pyproject.toml", "README.md")
@@ -73,10 +74,10 @@ def test_make_test_runs_the_tests(clone: Path) -> None:
 def test_every_shell_command_of_the_readme_runs_in_its_order(root: Path, clone: Path) -> None:
     scripts = [block for block in blocks(root, "sh") if not block.startswith("make ")]
     assert any("ragtrial init" in script for script in scripts)
-    done = run("".join(scripts), clone)
-    assert done.returncode == 0, done.stderr
-    assert "query q1: How long can I send something back?" in done.stdout
-    assert "tokens of sentence-transformers/all-MiniLM-L6-v2" in done.stdout
+    done = run_script("".join(scripts), clone, COLUMNS="120")
+    assert done.code == 0, done.err
+    assert "query q1: How long can I send something back?" in done.out
+    assert "tokens of sentence-transformers/all-MiniLM-L6-v2" in done.out
 
 
 def test_the_make_commands_of_the_readme_are_demo_and_test(root: Path) -> None:
@@ -85,20 +86,13 @@ def test_the_make_commands_of_the_readme_are_demo_and_test(root: Path) -> None:
 
 def test_the_python_of_the_readme_runs(root: Path, clone: Path, shared_workspace: Path) -> None:
     of_runs, of_experiments = blocks(root, "python")
-    done = run_python(of_experiments, clone, RAGTRIAL_WORKSPACE=str(shared_workspace))
-    assert re.match(r"Mean\(mean=0\.\d+, n=59\)", done)
+    printed = run_python(of_experiments, clone, RAGTRIAL_WORKSPACE=str(shared_workspace))
+    assert re.match(r"Mean\(mean=0\.\d+, n=59\)", printed)
     assert (clone / "scores.json").is_file()
     assert run_python(of_runs, clone).splitlines() == [
         "Mean(mean=0.75, n=2)",
         "{'rr': 0.5, 'ndcg@10': 0.6309297535714575}",
     ]
-
-
-def run_python(code: str, folder: Path, **more: str) -> str:
-    (folder / "readme_example.py").write_text(code, encoding="utf-8")
-    done = run(f"{sys.executable} readme_example.py", folder, **more)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_the_retrievers_and_the_sweep_of_the_readme_are_a_config(root: Path, tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments import QUERIES, RUN, STAGES, Experiment, python, write_experiment
+from experiments import QUERIES, RUN, STAGES, Experiment, write_experiment
+from forked import forked
 from ragtrial.dataset.dataset import corpus_of
 from ragtrial.experiment import run_experiment
 from ragtrial.ground import Ground, workspace_folder
@@ -192,11 +193,11 @@ def test_other_bytes_in_an_index_are_seen_before_chroma_opens_it(
     (path,) = experiment.workspace.glob(f"indexes/**/{name}")
     path.write_bytes(bytes([fill]) * path.stat().st_size)
     experiment.write_queries([{"id": "two", "text": "leek stock", "relevant_docs": [{"doc": "0043.txt"}]}])
-    done = python(RUN, experiment.file)
-    assert done.returncode == 0, done.stderr
-    assert " is damaged (" in done.stderr
-    assert name in done.stderr
-    assert done.stderr.count("it is made again.") == 1
+    done = forked(RUN, experiment.file)
+    assert done.code == 0, done.err
+    assert " is damaged (" in done.err
+    assert name in done.err
+    assert done.err.count("it is made again.") == 1
     again, repaired = rankings(experiment, ["rye soup oven"])
     assert repaired == []
     assert again.index["id"] != first.index["id"]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from ragtrial.views.plots.drawing import NAMES
+from scripts import run_script
 from small_experiment import CONFIG, small_experiment
 
 
@@ -25,15 +23,11 @@ def test_every_command_of_the_page_writes_what_it_says(text: str, tmp_path: Path
     scripts = re.findall(r"^```sh\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     commands = [line for script in scripts for line in script.splitlines()]
     assert len(commands) == 8
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    script = "ragtrial run experiment.yaml -q\n" + "\n".join(commands)
-    done = subprocess.run(
-        ["bash", "-euc", script], cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_script("ragtrial run experiment.yaml -q\n" + "\n".join(commands), tmp_path)
+    assert done.code == 0, done.err
     written = ["report.html", "differences.svg", "differences.png", "scatter.svg", "distribution.png", "recall.svg",
                "slices.svg", "tradeoff.svg"]  # fmt: skip
-    assert done.stdout.splitlines()[-len(written) :] == written
+    assert done.out.splitlines()[-len(written) :] == written
     assert all((tmp_path / name).stat().st_size > 1000 for name in written)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from commands import Command, Ended, commands_of
 from experiments import Experiment, write_experiment
+from forked import forked_command
 
 EMBEDDING = """
 import json
@@ -114,11 +115,11 @@ def assert_interrupted(ended: Ended, where: str) -> None:
     assert ended.err.count("interrupted") == 1
 
 
-def goes_on(experiment: Experiment, start: Callable[..., Command]) -> list[str]:
+def goes_on(experiment: Experiment) -> list[str]:
     """What the same command embeds for the documents and for all queries at once, when it is run again to its end."""
     (experiment.folder / "hold.json").unlink(missing_ok=True)
     before = len(experiment.embedded())
-    ended = start(experiment.folder, "run", "config.yaml", "--json").ended()
+    ended = forked_command(experiment.folder, "run", "config.yaml", "--json")
     assert (ended.code, ended.json["exit_code"]) == (0, 0), ended.err
     assert not list(experiment.folder.rglob(".partial-*"))
     return experiment.embedded()[before:]
@@ -131,7 +132,7 @@ def test_a_run_interrupted_while_it_embeds_keeps_every_batch(
     hold(experiment, after=20)
     assert_interrupted(signalled(held(experiment, start), number), r" at embeddings \(20 of 40 chunks done\)")
     first = experiment.embedded()[:20]
-    again = [text for text in goes_on(experiment, start) if "?" not in text]
+    again = [text for text in goes_on(experiment) if "?" not in text]
     assert len(first) == len(set(first)) == 20
     assert len([text for text in again if text in first]) == 1  # to see whether the embedder is still the same
     assert len(again) == 21
@@ -145,7 +146,7 @@ def test_a_run_interrupted_while_it_searches_embeds_no_document_again(
 ) -> None:
     hold(experiment, queries=True, alone=alone)
     assert_interrupted(signalled(held(experiment, start), signal.SIGINT), f" at {stage}")
-    again = goes_on(experiment, start)
+    again = goes_on(experiment)
     assert len([text for text in again if "?" not in text]) <= 1  # the one that tells the function from another
     assert {text for text in again if "?" in text} == {query["text"] for query in QUERIES}
 
@@ -166,7 +167,7 @@ def test_a_run_interrupted_in_a_stage_without_the_embedder_makes_it_again(
     later = "|".join(["documents", "chunks", "embeddings", "index", r"retrieval \(dense\)"])
     assert_interrupted(ended, rf"( at ({later})( \([\d,]+ of [\d,]+ \w+ done\))?)?")
     before = experiment.embedded()
-    again = [text for text in goes_on(experiment, start) if "?" not in text]
+    again = [text for text in goes_on(experiment) if "?" not in text]
     kept = max(0, len(before) - 4) if stage == "index" else 0
     assert len(again) <= DOCUMENTS - kept + 1
     assert len(set(before) | set(again)) >= DOCUMENTS
@@ -184,7 +185,7 @@ def test_a_run_interrupted_while_it_writes_its_report_leaves_it_whole_or_none(
     assert [path for path in written if not (path / "texts.jsonl.gz").is_file()] == []
     assert ended.json["exit_code"] == ended.code
     assert ended.code == 130 or len(written) == 1
-    assert goes_on(experiment, start) == []
+    assert goes_on(experiment) == []
 
 
 @pytest.mark.parametrize("numbers", [(), SIGNALS[:1], SIGNALS[1:]], ids=["patience", "SIGINT", "SIGTERM"])
@@ -197,7 +198,7 @@ def test_a_run_that_does_not_stop_ends_at_the_second_signal_or_after_a_while(
     if numbers:
         command.wait_until((experiment.folder / "interrupted").exists)
     assert_interrupted(signalled(command, *numbers), "")
-    again = [text for text in goes_on(experiment, start) if "?" not in text]
+    again = [text for text in goes_on(experiment) if "?" not in text]
     assert len(again) == 21
 
 

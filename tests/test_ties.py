@@ -40,13 +40,17 @@ def every_order(case: Scenario, run_scores: Sequence[int]) -> Scenario:
     return Scenario(tuple(orders), (known,) * len(orders), ordered * len(orders))
 
 
+_orders, _lengths = st.permutations(DOCUMENTS), st.integers(0, 5)
+_scores, _known = st.integers(0, 2), labels()
+
+
 @st.composite
 def tied_runs(draw: st.DrawFn) -> tuple[Scenario, list[int]]:
     """One query with its scores, falling, few of them different."""
-    ranking = tuple(draw(st.permutations(DOCUMENTS))[: draw(st.integers(0, 5))])
-    run_scores = sorted((draw(st.integers(0, 2)) for _ in ranking), reverse=True)
+    ranking = tuple(draw(_orders)[: draw(_lengths)])
+    run_scores = sorted((draw(_scores) for _ in ranking), reverse=True)
     near = st.dictionaries(st.sampled_from(ranking), st.integers(-1, 3)) if ranking else st.just({})
-    return Scenario((ranking,), ({**draw(labels()), **draw(near)},), (True,)), run_scores
+    return Scenario((ranking,), ({**draw(_known), **draw(near)},), (True,)), run_scores
 
 
 def transformations(depth: int) -> tuple[Transformation, ...]:

@@ -7,7 +7,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from commands import Ended
 from corpora import write_files
 from experiments import Experiment, write_experiment
+from forked import forked_command
 from ragtrial.cli.outcome import run as command_line
 from ragtrial.errors import InputError, WorkspaceError
 from ragtrial.experiment import run_experiment
@@ -405,18 +406,9 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
         subprocess.run(["umount", "--lazy", str(one)], check=True)
 
 
-def process(experiment: Experiment, workspace: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "ragtrial",
-        "run",
-        str(experiment.file),
-        "--set",
-        f"workspace={workspace}",
-        *options,
-    ]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+def process(experiment: Experiment, workspace: Path, *options: str) -> Ended:
+    """A run in a process of its own: nothing of it is left open, or in memory."""
+    return forked_command(experiment.folder, "run", str(experiment.file), "--set", f"workspace={workspace}", *options)
 
 
 def wide(tmp_path: Path) -> Experiment:
@@ -439,11 +431,11 @@ def test_a_full_disk_is_named_wherever_it_happens_and_leaves_nothing_half_writte
     disk = small_disk("size=150k")
     told = set()
     size, made = 150.0, process(experiment, disk / "workspace")
-    while made.returncode:
-        assert made.returncode == 3, made.stderr
-        assert "Traceback" not in made.stderr
-        assert "should not" not in made.stderr
-        error = made.stderr.splitlines()[-1]
+    while made.code:
+        assert made.code == 3, made.err
+        assert "Traceback" not in made.err
+        assert "should not" not in made.err
+        error = made.err.splitlines()[-1]
         assert "No space left on device" in error or "is full" in error or "Chroma could not build the index" in error
         told |= {
             kind
@@ -467,14 +459,14 @@ def test_a_read_only_workspace_is_read_and_what_must_be_written_is_an_error_that
 ) -> None:
     experiment = write_experiment(tmp_path / "first", store={"kind": "chroma"})
     disk = small_disk("size=50m")
-    assert process(experiment, disk / "workspace").returncode == 0
+    assert process(experiment, disk / "workspace").code == 0
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     again = process(experiment, disk / "workspace")
-    assert (again.returncode, again.stderr) == (0, again.stderr)
-    assert "embeddings" not in again.stderr
+    assert (again.code, again.err) == (0, again.err)
+    assert "embeddings" not in again.err
     other = process(experiment, disk / "workspace", "--set", "chunker.size=60")
-    assert other.returncode == 3
-    assert "Read-only file system. Free space, mend permissions, or name another folder" in other.stderr
+    assert other.code == 3
+    assert "Read-only file system. Free space, mend permissions, or name another folder" in other.err
     new = process(experiment, disk / "new")
-    assert new.returncode == 3
-    assert f"the workspace {disk / 'new'} cannot be used: Read-only file system." in new.stderr
+    assert new.code == 3
+    assert f"the workspace {disk / 'new'} cannot be used: Read-only file system." in new.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -34,15 +35,21 @@ def without_secrets(text: str) -> str:
 
 def environment() -> dict[str, Any]:
     """Versions and machine, as JSON values; a package that is not installed is left out."""
-    packages = {}
-    for name in _PACKAGES:
-        try:
-            packages[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpus": os.cpu_count(),
-        "packages": packages,
+        "packages": dict(_installed()),
     }
+
+
+@cache
+def _installed() -> dict[str, str]:
+    """The version of each package, read once in a process: none is loaded twice."""
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
