@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import compileall
-import gc
 import logging
 import os
 from collections.abc import Iterator
@@ -66,7 +65,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
     So is the bytecode, which a machine may not write by itself: hundreds of processes would each compile the sources.
     """
-    gc.set_threshold(10_000)  # with a million objects of libraries around, the usual 700 cost a twelfth of the time
     if hasattr(config, "workerinput"):
         return
     compileall.compile_dir(ROOT / "src", quiet=2)

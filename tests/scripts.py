@@ -6,6 +6,7 @@ the libraries anew takes longer than most commands. Tests of what does depend on
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import re
@@ -65,6 +66,7 @@ def _run_line(line: str) -> Ran:
         out, err = _Captured(), _Captured()
         with redirect_stdout(out), redirect_stderr(err):
             code = command_line(words[1:])
+        gc.collect()  # a process that ends lets go of its locks
         return Ran(code, out.text(), err.text())
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     made = subprocess.run(
@@ -96,10 +98,12 @@ def _place(folder: Path, variables: dict[str, str]) -> Iterator[None]:
     environment, path, modules = dict(os.environ), list(sys.path), set(sys.modules)
     os.environ.update(variables)
     sys.path.insert(0, "")
+    gc.freeze()  # what is there before is not looked through after each command
     try:
         with chdir(folder):
             yield
     finally:
+        gc.unfreeze()
         os.environ.clear()
         os.environ.update(environment)
         sys.path[:] = path
