@@ -10,7 +10,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from ragtrial.comparison.contest import Pair
 from ragtrial.comparison.flips import Family, Inference, Procedure, infer
+from ragtrial.comparison.skewed import skewed_claims
 from ragtrial.comparison.verdicts import detectable_difference, queries_for
 
 Draw = Callable[[np.random.Generator], Family]
@@ -86,3 +88,20 @@ def test_the_detectable_difference_is_found_four_times_of_five_in_a_family_too()
     (shift,) = detectable_difference(np.array([np.sqrt(2)]), np.array([40]), np.array([critical]))
     found = simulated(lambda rng: draw(rng, shift), 1000)
     assert share(found, lambda one: one.claims[0] > 0) == pytest.approx(0.8, abs=0.05)
+
+
+@pytest.mark.parametrize("queries", [15, 30])
+def test_of_skewed_differences_wrong_claims_without_a_warning_are_as_rare_as_promised(queries: int) -> None:
+    drawn: list[Family] = []
+
+    def draw(rng: np.random.Generator) -> Family:
+        drawn.append(Family(rng.exponential(size=(1, queries)) - 1, np.eye(1)))
+        return drawn[-1]
+
+    def is_warned_of(family: Family, inference: Inference) -> bool:
+        return any(skewed_claims(["old", "new"], [Pair(0, 1)], family.differences, inference))
+
+    found = simulated(draw, 2000)
+    wrong = [(one, family) for one, family in zip(found, drawn, strict=True) if one.claims.any()]
+    assert len(wrong) / 2000 > 0.06
+    assert sum(not is_warned_of(family, one) for one, family in wrong) / 2000 < 0.05
