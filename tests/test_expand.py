@@ -13,7 +13,7 @@ import pytest
 
 from corpora import library_of
 from experiments import Experiment, write_experiment
-from ragtrial import run_experiment
+from ragtrial import RetrievalEvaluator, run_experiment
 from ragtrial.config.loading import load_config
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, RunError
@@ -21,6 +21,7 @@ from ragtrial.rankings import PADDING, from_rows
 from ragtrial.records import Caution, Question
 from ragtrial.refiners.expand import ExpandRefiner
 from ragtrial.retrievers.base import Candidates, Materials
+from small_experiment import CONFIG, small_experiment
 
 RYE = Question("rye?", ("sourdough?", " rye? ", "dark bread?"), where={"lang": "en"})
 PLAIN = Question("soup?")
@@ -236,3 +237,24 @@ def test_what_a_file_has_for_a_question_was_not_found_for_its_other_wordings(tmp
     assert [one.message for one in report.warnings if one.code == "queries-not-in-run"] == [
         "file, by itself, as a part of wide: 1 labelled queries are not in run.json ('brown loaf'); they score 0."
     ]
+
+
+def test_a_fusion_with_other_phrasings_in_a_part_is_made_anew_beside_those_that_ask_the_text_alone(
+    tmp_path: Path,
+) -> None:
+    config = CONFIG.partition("retrievers:")[0] + (
+        "retrievers:\n"
+        "  bm25: {kind: bm25, top_k: 3}\n"
+        "  wide: {kind: expand, of: bm25, top_k: 3, score: false}\n"
+        "  both: {kind: fusion, of: [bm25, wide], top_k: 3}\n"
+        "latency: false\n"
+    )
+
+    def found(folder: Path, phrasing: str) -> object:
+        query = {"id": "q", "text": "thirty", "phrasings": [phrasing], "relevant_docs": [{"doc": "returns.md"}]}
+        path = small_experiment(folder, config=config, labels={"queries": [query]})
+        retrieved = RetrievalEvaluator(load_config(path)).retrieve()
+        return [[hit.doc for hit in one.results[0].hits] for one in retrieved]
+
+    before = found(tmp_path / "kept", "Parcels")
+    assert found(tmp_path / "kept", "Batteries") == found(tmp_path / "fresh", "Batteries") != before
