@@ -222,7 +222,9 @@ def test_a_run_of_too_few_queries_says_that_nothing_was_tested(tmp_path: Path, c
     retrievers = "retrievers:\n  bm25: {kind: bm25, top_k: 3}\n  other: {kind: bm25, top_k: 3, k1: 0.9}\n"
     config = small_experiment(tmp_path, config=CONFIG.partition("retrievers:")[0] + retrievers + "latency: false\n")
     made = ragtrial(capsys, "run", config)
-    assert made.out.splitlines()[-4] == "Nothing was tested: in no comparison do 10 queries differ."
+    said, command = made.out.splitlines()[-4:-2]
+    assert said == "Nothing was tested: in no comparison do 10 queries differ. Ask more, or harder ones."
+    assert command.startswith("All differences: ragtrial compare ")
 
 
 # Exit codes.

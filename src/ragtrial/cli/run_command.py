@@ -127,8 +127,8 @@ def _say(terminal: Terminal, report: Report, findings: Findings | None, comparis
         folder, here = report.folder, Path.cwd()
         named = folder.relative_to(here) if folder.is_relative_to(here) else folder
         untested = all(part.ci is None for part in comparison.comparisons)
-        line = comparison.procedure.sentence if untested else best_line(comparison)
-        terminal.say(f"\n{line}\nBy how much: ragtrial compare {named}")
+        line = f"{comparison.procedure.sentence} Ask more, or harder ones." if untested else best_line(comparison)
+        terminal.say(f"\n{line}\n{'All differences' if untested else 'By how much'}: ragtrial compare {named}")
     terminal.warn([Caution(warning.code, warning.message) for warning in report.warnings])
     _tell_failures(report)
     terminal.say(f"\nreport: {report.folder / 'report.json'}")
