@@ -27,6 +27,30 @@ def test_a_rate_is_told_per_unit_and_what_was_noted_last_counts_most(tmp_path: P
     assert Rates(tmp_path / "rates.json").seconds_per_unit("w") == rates.seconds_per_unit("w")
 
 
+def test_short_work_is_written_once_there_is_enough_of_it_or_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "rates.json"
+    rates = Rates(path)
+    rates.note("w", 1, 0.4)
+    assert rates.seconds_per_unit("w") == 0.4
+    assert not path.exists()
+    rates.note("w", 3, 0.8)
+    assert Rates(path).seconds_per_unit("w") == pytest.approx(1.2 / 4)
+    rates.note("v", 2, 0.5)
+    rates.save()
+    assert Rates(path).seconds_per_unit("v") == 0.25
+
+
+def test_short_work_is_written_where_nobody_saves_it_but_into_no_folder_that_is_gone(tmp_path: Path) -> None:
+    Rates(tmp_path / "rates.json").note("w", 4, 0.5)  # nothing refers to it any more
+    assert Rates(tmp_path / "rates.json").seconds_per_unit("w") == 0.125
+    (tmp_path / "gone").mkdir()
+    rates = Rates(tmp_path / "gone" / "rates.json")
+    rates.note("w", 4, 0.5)
+    (tmp_path / "gone").rmdir()
+    rates.save()
+    assert not (tmp_path / "gone").exists()
+
+
 @pytest.mark.parametrize(("amount", "seconds"), [(0, 1), (-1, 1), (float("nan"), 1), (1, float("inf")), (1, -1)])
 def test_what_is_no_rate_is_not_noted(tmp_path: Path, amount: float, seconds: float) -> None:
     rates = Rates(tmp_path / "rates.json")

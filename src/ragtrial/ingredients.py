@@ -6,8 +6,9 @@ Options go by their dotted names, contents (documents, files, code) by words wit
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any, ParamSpec
 
 from ragtrial.environment import without_secrets
 from ragtrial.grading import Unit
@@ -15,6 +16,8 @@ from ragtrial.names import Names
 from ragtrial.records import Question
 from ragtrial.setting import Setting
 from ragtrial.storage.fingerprints import fingerprint
+
+P = ParamSpec("P")
 
 MadeOf = dict[str, Any]
 """JSON values by the name of what they are."""
@@ -26,8 +29,20 @@ _NAMING = ("kind", "model", "revision", "function")
 """The options that tell embedders from one another to their users; what is hashed of a model are its files."""
 
 
-def of_chunks(names: Names, setting: Setting) -> MadeOf:
-    """What the chunks of ``setting`` are made of."""
+def _open(values_of: Callable[P, MadeOf]) -> Callable[P, MadeOf]:
+    """``values_of``, but of a value with a secret the name of its variable, and a hash that tells it from others."""
+
+    @wraps(values_of)
+    def opened(*given: P.args, **named: P.kwargs) -> MadeOf:
+        values = values_of(*given, **named)
+        written = json.dumps(values, ensure_ascii=False)  # all at once is quicker, and most have no secret
+        is_open = without_secrets(written) == written
+        return values if is_open else {name: _without_secrets(one) for name, one in values.items()}
+
+    return opened
+
+
+def _chunks(names: Names, setting: Setting) -> MadeOf:
     chunker = setting.chunker
     options = chunker.model_dump(mode="json")
     found = {"documents": names.documents, **_flat("chunker", options), "context.title": setting.context.title}
@@ -42,34 +57,29 @@ def of_chunks(names: Names, setting: Setting) -> MadeOf:
     return found | (_of_embedder(names, setting) if chunker.needs_embedder else {})
 
 
-def of_texts(names: Names, setting: Setting) -> MadeOf:
-    """What is put around the chunks, and these."""
-    found = of_chunks(names, setting) | _flat("context", setting.context.model_dump(mode="json"))
+def _texts(names: Names, setting: Setting) -> MadeOf:
+    found = _chunks(names, setting) | _flat("context", setting.context.model_dump(mode="json"))
     if setting.context.prefixes is not None:
         found["context prefixes"] = names.prefixes_digest(setting)
     return found
 
 
-def of_lengths(names: Names, setting: Setting) -> MadeOf:
-    """What the lengths of the texts are made of."""
+def _lengths(names: Names, setting: Setting) -> MadeOf:
     embedder = names.embedder(setting.embedder)
     counted_by = embedder.tokenizer.fingerprint if embedder.tokenizer else None
     own = {"embedder.document_prefix": embedder.document_prefix, "embedder tokenizer": counted_by}
-    return of_texts(names, setting) | _naming(setting) | own
+    return _texts(names, setting) | _naming(setting) | own
 
 
-def of_embeddings(names: Names, setting: Setting) -> MadeOf:
-    """What the vectors are made of."""
-    return of_texts(names, setting) | _of_embedder(names, setting)
+def _embeddings(names: Names, setting: Setting) -> MadeOf:
+    return _texts(names, setting) | _of_embedder(names, setting)
 
 
-def of_index(names: Names, setting: Setting) -> MadeOf:
-    """What the index is made of."""
-    return of_embeddings(names, setting) | _flat("store", setting.store.model_dump(mode="json"))
+def _index(names: Names, setting: Setting) -> MadeOf:
+    return _embeddings(names, setting) | _flat("store", setting.store.model_dump(mode="json"))
 
 
-def of_rankings(names: Names, setting: Setting, questions: Sequence[Question], unit: Unit) -> MadeOf:
-    """What the rankings are made of; those of parts go by what tells them from others. Raises UnmadeError."""
+def _rankings(names: Names, setting: Setting, questions: Sequence[Question], unit: Unit) -> MadeOf:
     retriever, reached = setting.retriever, setting.retriever.reached_by
     identity, fields = retriever.identity(), type(retriever).model_fields
     found = _flat(RETRIEVER[:-1], {name: value for name, value in identity.items() if name in fields})
@@ -78,11 +88,11 @@ def of_rankings(names: Names, setting: Setting, questions: Sequence[Question], u
     found["questions"] = names.asked_name(setting, questions)
     found["evaluators.unit"] = unit
     if setting.has_index:
-        found |= of_index(names, setting)
+        found |= _index(names, setting)
     elif setting.has_chunks:
-        found |= of_texts(names, setting)
+        found |= _texts(names, setting)
     elif "chunker" in reached:
-        found |= of_chunks(names, setting)
+        found |= _chunks(names, setting)
     elif "context" in reached:
         found |= _flat("context", setting.context.model_dump(mode="json"))
     if "embedder" in reached:
@@ -97,7 +107,7 @@ def _of_embedder(names: Names, setting: Setting) -> MadeOf:
     embedder = names.embedder(setting.embedder)
     options = type(setting.embedder).model_fields
     parts = embedder.parts
-    found = _naming(setting) | _all_open({f"embedder.{name}": parts[name] for name in parts if name in options})
+    found = _naming(setting) | {f"embedder.{name}": parts[name] for name in parts if name in options}
     found["embedder.document_prefix"] = embedder.document_prefix
     found["embedder files"] = fingerprint({name: value for name, value in parts.items() if name not in options})
     return found
@@ -110,7 +120,7 @@ def _naming(setting: Setting) -> MadeOf:
 
 def _flat(prefix: str, options: Mapping[str, Any]) -> MadeOf:
     """``options`` by their dotted names; options within options, too."""
-    return _all_open(dict(_named(prefix, options)))
+    return dict(_named(prefix, options))
 
 
 def _named(prefix: str, options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -121,17 +131,32 @@ def _named(prefix: str, options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]
             yield f"{prefix}.{name}", value
 
 
-def _all_open(values: MadeOf) -> MadeOf:
-    """Each of ``values`` as ``_open`` gives it; to look through all at once is quicker, and most have no secret."""
-    written = json.dumps(values, ensure_ascii=False)
-    return values if without_secrets(written) == written else {name: _open(one) for name, one in values.items()}
-
-
-def _open(value: Any) -> Any:
-    """``value``; of one with a secret the name of its variable, and a hash that tells it from others."""
+def _without_secrets(value: Any) -> Any:
     written = json.dumps(value, ensure_ascii=False)
     told = without_secrets(written)
     return value if told == written else f"{told} (hash {fingerprint(value)[:8]})"
+
+
+of_chunks = _open(_chunks)
+"""What the chunks of a setting are made of."""
+
+of_texts = _open(_texts)
+"""What is put around its chunks, and these."""
+
+of_lengths = _open(_lengths)
+"""What the lengths of its texts are made of."""
+
+of_embeddings = _open(_embeddings)
+"""What its vectors are made of."""
+
+of_index = _open(_index)
+"""What its index is made of."""
+
+of_rankings = _open(_rankings)
+"""What its rankings for some questions are made of; those of parts go by what tells them from others.
+
+Raises UnmadeError.
+"""
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

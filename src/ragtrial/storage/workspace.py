@@ -73,7 +73,7 @@ class Workspace:
 
     def path(self, kind: str, name: str) -> Path:
         """Where the stage ``name`` of ``kind`` stands, or would."""
-        return self.root / kind / name
+        return self.root.joinpath(kind, name)
 
     def has(self, kind: str, name: str) -> bool:
         """Whether the stage is finished and whole."""
@@ -187,6 +187,7 @@ class Workspace:
     def finish(self, *, complete: bool = True) -> None:
         """The run is finished; if it was ``complete``, its experiment needs no stage any more that it did not use."""
         self.digests.save()
+        self.rates.save()
         if self._user and complete:
             self._usage.finish(self._user, self._began)
 
