@@ -15,7 +15,7 @@ of them. What is measured is
   ``custom`` in the user's function, which expands each query by the titles of what bm25s finds for it: a few
   milliseconds' work.
 - opening: every byte of vectors and index is checked before they are searched, once in a run, and the index is loaded;
-  Chroma's is closed, which stops its threads.
+  afterwards it is closed: Chroma stops its threads, and the memory of BM25's words and lists is given back.
 - around: all else, which is ragtrial's: names and fingerprints, vectors of queries from the cache (that a model makes
   them is not measured, which would be own), collapse to documents, asking again, the answers of ``custom`` checked,
   placed and written into the journal one by one, the stage on the disk, waited for (fsync).
@@ -183,6 +183,10 @@ class ClockedRetriever:
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
         with own.runs():
             return self.retriever.search(questions, depth)
+
+    def __del__(self) -> None:
+        with opening.runs():
+            vars(self).clear()  # its index goes
 
 
 class ClockedDense(DenseRetriever):

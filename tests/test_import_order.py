@@ -18,8 +18,9 @@ ORDER = [
     "metrics", "evaluators", "ranges", "report_folders", "report_parts", "report", "formats", "mismatch", "sources",
     "scoring", "drilldown", "kept_parts", "environment", "comparison", "answers", "retrievers", "refiners", "searching",
     "config", "setting", "demands", "names", "ingredients", "work", "outcomes", "ground", "costs", "materials",
-    "opened", "part_findings", "plan", "schedule", "audit", "judging", "metric_parts", "reporting", "score_report",
-    "hub", "amounts", "planning", "experiment", "inspection", "rescoring", "labelling", "integrations", "views", "cli",
+    "opened", "measuring", "part_findings", "plan", "schedule", "audit", "judging", "metric_parts", "reporting",
+    "score_report", "hub", "amounts", "planning", "experiment", "inspection", "rescoring", "labelling", "integrations",
+    "views", "cli",
 ]  # fmt: skip
 """Folders and modules, top to bottom. The package itself and its entry point stand outside: they open the door."""
 

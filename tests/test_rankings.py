@@ -136,3 +136,15 @@ def test_a_second_collapse_drops_nothing(case: tuple[list[int], list[list[int]]]
     again = collapse(once, np.arange(7, dtype=np.int32))
     assert again.rankings.codes.tolist() == once.codes.tolist()
     assert not again.dropped.any()
+
+
+@pytest.mark.parametrize("last", [7, 3])
+def test_padding_between_units_goes_and_places_tell_where_they_stood(last: int) -> None:
+    codes = np.array([[3, PADDING, 5], [PADDING, last, 3]], dtype=np.int32)
+    scores = np.where(codes == PADDING, np.nan, 0.5).astype(np.float32)
+    found = collapse(Rankings(codes, scores), np.arange(8, dtype=np.int32))
+    rows = [[3, 5], [7, 3]] if last == 7 else [[3, 5], [3]]
+    assert rows_of(found.rankings) == rows
+    assert found.places.tolist() == ([[1, 3], [2, 3]] if last == 7 else [[1, 3], [2, 0]])
+    assert found.dropped.tolist() == [0, 0 if last == 7 else 1]
+    assert (found.rankings.codes.dtype, found.units.dtype) == (np.int32, np.int32)

@@ -260,7 +260,7 @@ def test_a_whole_workspace_has_no_damage_however_often_it_was_used(experiment: E
         ("embeddings/*/vectors.npy", flip),
         ("indexes/*/*/data_level0.bin", flip),
         ("indexes/*/chroma.sqlite3", lambda path: path.write_bytes(b"x" * path.stat().st_size)),
-        ("rankings/*/rankings.npz", flip),
+        ("rankings/*/rankings.npys", flip),
         ("reach/*/unreachable.json", flip),
         ("chunks/*/stage.json", Path.unlink),
         ("chunks/*/end.npy", Path.unlink),

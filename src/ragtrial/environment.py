@@ -27,8 +27,9 @@ _SHORTEST_SECRET = 6
 
 def without_secrets(text: str) -> str:
     """``text`` with the values of environment variables that are named like secrets put back as ``${NAME}``."""
-    for name, value in os.environ.items():
-        if _SECRET.search(name) and len(value) >= _SHORTEST_SECRET:
+    for name in filter(_SECRET.search, os.environ):
+        value = os.environ[name]
+        if len(value) >= _SHORTEST_SECRET:
             text = text.replace(value, f"${{{name}}}")
     return text
 

@@ -116,6 +116,12 @@ class Ground:
 
     def chunks(self, setting: Setting) -> Chunks:
         """The chunks of ``setting``; the vectors that a chunker needs are made with its embedder, and kept."""
+        name = self.names.chunks(setting)
+        if setting.chunker.needs_embedder:
+            self.workspace.mark("vectors", self.embedder(setting.embedder).path.stem)
+        if ("chunks", name) in self._loaded:
+            known: Chunks = self._loaded["chunks", name]
+            return known
         chunker, tokenizer, has_titles = setting.chunker, self.names.unit_tokenizer(setting), setting.context.title
         size = int(self.library.sizes.sum())
         total, unit = (size, "bytes") if chunker.needs_embedder else (len(self.library), "documents")
@@ -127,9 +133,7 @@ class Ground:
             with stage(self._progress, "chunks", total, unit) as progress, self._rated(work_of_chunks(setting), size):
                 cut(self.library, chunker, tokenizer, progress.advance, embed, has_titles=has_titles).write(folder)
 
-        what, name = f"chunks ({chunker.summary()})", self.names.chunks(setting)
-        if chunker.needs_embedder:
-            self.workspace.mark("vectors", self.embedder(setting.embedder).path.stem)
+        what = f"chunks ({chunker.summary()})"
         made_of = partial(ingredients.of_chunks, self.names, setting)
         return self._load("chunks", name, what, build, partial(Chunks, self.library), made_of=made_of)
 

@@ -16,8 +16,7 @@ from ragtrial.grading import Unit
 from ragtrial.options import TOKENIZERS
 from ragtrial.records import Question
 from ragtrial.refiners import Refiner
-from ragtrial.retrievers import Ranker
-from ragtrial.searching import Demand
+from ragtrial.searching import RANKINGS_FORMAT, Demand
 from ragtrial.setting import Setting
 from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.storage.workspace import DAMAGE, Workspace
@@ -47,10 +46,16 @@ class Names:
         self._embedders: dict[Embedder, CachedEmbedder] = {}
         self._tokenizers: dict[Path, Tokenizer] = {}
         self._prefix_files: dict[str, str] = {}
+        self._chunks: dict[Setting, str] = {}
         self._asked: dict[tuple[str, int], tuple[Sequence[Question] | None, str]] = {}
 
     def chunks(self, setting: Setting) -> str:
         """The chunks of ``setting``."""
+        if setting not in self._chunks:
+            self._chunks[setting] = self._name_of_chunks(setting)
+        return self._chunks[setting]
+
+    def _name_of_chunks(self, setting: Setting) -> str:
         tokenizer = self.unit_tokenizer(setting)
         parts = setting.chunker.fingerprint_parts(self.digest)
         counted = [tokenizer.fingerprint, tokenizer.special_tokens] if tokenizer else None
@@ -140,7 +145,7 @@ class Names:
 
         All that ask the text alone have it in common.
         """
-        is_plain = not setting.parts and type(setting.retriever).asked is Ranker.asked
+        is_plain = not setting.parts and setting.retriever.asks_the_text_alone
         key = "" if is_plain else setting.ranking_key, id(questions)
         known, name = self._asked.get(key, (None, ""))
         if known is not questions:  # which is held here, so that no other list gets its place in memory
@@ -151,7 +156,8 @@ class Names:
     def rankings(self, setting: Setting, questions: Sequence[Question], unit: Unit, width: int | None = None) -> str:
         """What tells rankings from others, but how deep they are; ``width`` is how widely was searched for them."""
         wide = [] if width is None else [width]
-        return fingerprint(["rankings", self.base(setting), self.asked_name(setting, questions), unit, *wide])
+        base, asked = self.base(setting), self.asked_name(setting, questions)
+        return fingerprint(["rankings", RANKINGS_FORMAT, base, asked, unit, *wide])
 
     def latency(self, setting: Setting, questions: Sequence[Question], unit: Unit, seed: int) -> str:
         """How long its single queries take."""

@@ -1,46 +1,44 @@
-"""The stages that search: rankings, latency and audit of a setting, each under the fingerprint of what changes it."""
+"""The stages that search: the rankings of a setting, under the fingerprint of what changes them."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ragtrial import ingredients
 from ragtrial.context_sizes import context_sizes, token_counts
 from ragtrial.costs import costs_of
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.demands import AUDITED_BELOW, Search, demand_of_parts, demands, exact_twin, own_demand, search_for
+from ragtrial.demands import AUDITED_BELOW, Search, demand_of_parts, demands, own_demand, search_for
 from ragtrial.drilldown import FoundText
 from ragtrial.embedders import Embedder
 from ragtrial.errors import RunError, without_frames
 from ragtrial.grading import Unit
 from ragtrial.ground import Ground
-from ragtrial.latency import measure_latency
 from ragtrial.materials import ModellessMaterials, SettingMaterials
+from ragtrial.measuring import Measuring
 from ragtrial.names import at_depth
 from ragtrial.opened import Opened, opened_indexes
-from ragtrial.outcomes import Audited, SettingRankings
+from ragtrial.outcomes import SettingRankings
 from ragtrial.part_findings import found_by_parts
 from ragtrial.progress import Progress, stage, timed
-from ragtrial.rankings import Counts, Floats
+from ragtrial.rankings import Counts
 from ragtrial.records import Question
 from ragtrial.retrievers import Candidates
 from ragtrial.searching import Demand, Ranked, found_texts, stages_kept
 from ragtrial.setting import Setting, failing_as
 from ragtrial.storage.arrays import array_digest, read_array, write_array
-from ragtrial.storage.atomic import write_text
 from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.storage.seals import check_bytes
 from ragtrial.storage.upkeep import GROWING
 from ragtrial.storage.workspace import DAMAGE
 from ragtrial.stores import Index
-from ragtrial.stores.exact import ExactStore
-from ragtrial.work import work_of_audit, work_of_latency, work_of_rankings
+from ragtrial.work import work_of_rankings
 
 T = TypeVar("T")
 
@@ -98,13 +96,14 @@ class Plan:
         with timed(timings, "retrieval"):
             ranked = self.ranked(setting, questions, own_demand(setting))
             tokens = self._tokens(setting, ranked)
+        measuring = Measuring(self.ground, self._progress, self._opened, self.ranked, self.unit, self.seed)
         latency, audited = None, None
         if self.is_measured(setting):
             with timed(timings, "latency"):
-                latency = self._measured(setting, questions)
+                latency = measuring.latency(setting, questions)
         if self._is_audited(setting):
             with timed(timings, "audit"):
-                audited = self._audited(setting, questions)
+                audited = measuring.audited(setting, questions)
         chunks = self.ground.chunks(setting) if setting.has_index else None
         index = self.ground.index(setting, chunks) if chunks else None
         base = self._names.base(setting, builds=False)
@@ -123,7 +122,7 @@ class Plan:
             timings=timings,
             latency=latency,
             audited=audited,
-            costs=costs_of(self.ground, setting, self._kept_by(setting, questions, own_demand(setting))),
+            costs=costs_of(self.ground, setting, self._kept_by(setting, questions, ranked)),
             parts=tuple(found_by_parts(self.ground, setting, questions, self._found)),
         )
 
@@ -196,15 +195,19 @@ class Plan:
         """The name of rankings that are as deep as ``demand`` at least, and there."""
         search = search_for(setting, demand)
         deepest = self.demands[search]
-        found = self._deep_enough(setting, questions, demand)
+        base = self._ranking_base(setting, questions, search[1])
+        found = self._names.deep_enough(base, deepest)
         if found is None:
             # Before any lock is held: whoever waits for a stage holds nothing that its builder needs.
             parts = [self._part(setting, part, questions) for part in setting.parts]
             with self._opened(setting, [setting]) as opened:
-                found = self._deep_enough(setting, questions, demand)  # another run may have made it meanwhile
+                if parts or setting.has_index:
+                    # Opening may have built a damaged index again: what it finds goes by another name. And another run
+                    # may have made it meanwhile.
+                    base = self._ranking_base(setting, questions, search[1])
+                    found = self._names.deep_enough(base, deepest)
                 if found is None:
-                    # Opening may have built a damaged index again: what it finds goes by another name.
-                    found = at_depth(self._ranking_base(setting, questions, search[1]), deepest)
+                    found = at_depth(base, deepest)
                     build = partial(self._build, found, opened, setting, questions, parts, deepest)
                     made_of = partial(ingredients.of_rankings, self._names, setting, questions, self.unit)
                     self._made_here.add(found)
@@ -232,7 +235,8 @@ class Plan:
                 ranked = opened.retrieved(questions, demand, progress.advance)
         work, amount = work_of_rankings(setting, questions)
         self._workspace.rates.note(work, amount, time.perf_counter() - start)
-        ranked.save(folder, self._known_units(setting), opened.kept)
+        ranked = replace(ranked, stages=frozenset(opened.kept))
+        ranked.save(folder, self._known_units(setting))
         self._at_hand[name] = ranked
 
     def _part(self, setting: Setting, part: Setting, questions: Sequence[Question]) -> Candidates:
@@ -250,21 +254,28 @@ class Plan:
         self.ground.stand(setting)
         return self._names.rankings(setting, questions, self.unit, width)
 
-    def _kept_by(self, setting: Setting, questions: Sequence[Question], demand: Demand) -> set[tuple[str, str]]:
+    def _kept_by(self, setting: Setting, questions: Sequence[Question], ranked: Ranked) -> set[tuple[str, str]]:
         """Kind and name of the stages that the retrievers of ``setting`` keep for themselves, as far as it is known.
 
         These count as used, and so do the rankings of its parts, also where nobody had to read them.
         """
+        used = set(ranked.stages) | self._used_by_parts(setting, questions)
+        for kind, name in used:
+            self._workspace.mark(kind, name)
+        return {(kind, name) for kind, name in used if kind not in (*GROWING, "rankings")}
+
+    def _used_by_parts(self, setting: Setting, questions: Sequence[Question]) -> set[tuple[str, str]]:
+        """Kind and name of the rankings of the parts of ``setting``, and of what their retrievers keep."""
         found: set[tuple[str, str]] = set()
-        name = self._deep_enough(setting, questions, demand)
-        if name is not None:
-            with suppress(*DAMAGE):
-                found |= stages_kept(self._workspace.path("rankings", name))
-            for kind, used in [("rankings", name), *found]:
-                self._workspace.mark(kind, used)
+        asked, demand = setting.wordings(questions), demand_of_parts(setting)
         for part in setting.parts:
-            found |= self._kept_by(part, setting.wordings(questions), demand_of_parts(setting))
-        return {(kind, kept) for kind, kept in found if kind not in GROWING}
+            name = self._deep_enough(part, asked, demand)
+            if name is not None:
+                found.add(("rankings", name))
+                with suppress(*DAMAGE):
+                    found |= stages_kept(self._workspace.path("rankings", name))
+            found |= self._used_by_parts(part, asked)
+        return found
 
     def _known_units(self, setting: Setting) -> Mapping[str, Chunks]:
         """The chunks that are there anyway, by name: those of all that ``setting`` is made of."""
@@ -318,83 +329,3 @@ class Plan:
 
         what = f"sizes of what {setting.name} finds"
         return self._workspace.load("sizes", name, what, build, lambda folder: read_array(folder / "tokens.npy"))
-
-    def _measured(self, setting: Setting, questions: Sequence[Question]) -> dict[str, Any] | None:
-        """How long single queries take, or took when it was measured."""
-
-        def name() -> str:
-            self.ground.stand(setting)
-            return self._names.latency(setting, questions, self.unit, self.seed)
-
-        def build(opened: Opened, folder: Path) -> None:
-            start, demand = time.perf_counter(), own_demand(setting)
-            with stage(self._progress, f"latency ({setting.name})"):
-                latency = measure_latency(lambda one: opened.ranked([one], demand), questions, self.seed)
-            write_text(folder / "latency.json", json.dumps(latency))
-            asked = latency["n"] if latency else 0
-            self._workspace.rates.note(work_of_latency(setting), asked, time.perf_counter() - start)
-
-        def read(folder: Path) -> dict[str, Any] | None:
-            latency: dict[str, Any] | None = json.loads((folder / "latency.json").read_text())
-            if latency is not None and not isinstance(latency, dict):
-                raise ValueError("it is no measurement")
-            return latency
-
-        return self._searched("latency", name, setting, build, read)
-
-    def _audited(self, setting: Setting, questions: Sequence[Question]) -> Audited:
-        """What the index of ``setting`` is compared with."""
-        chunks = self.ground.chunks(setting)
-
-        def build(opened: Opened, folder: Path) -> None:
-            with stage(self._progress, f"reach ({setting.name})", len(chunks), "vectors"):
-                start = time.perf_counter()
-                unreachable = opened.index().unreachable()
-                self._workspace.rates.note(work_of_audit(setting), len(chunks), time.perf_counter() - start)
-            write_text(folder / "unreachable.json", json.dumps(unreachable))
-
-        def read(folder: Path) -> int:
-            return int(json.loads((folder / "unreachable.json").read_text()))
-
-        def name() -> str:
-            self.ground.stand(setting)
-            return self._names.unreachable(setting)
-
-        unreachable = self._searched("reach", name, setting, build, read)
-        exact = self.ranked(exact_twin(setting), questions, own_demand(setting)).retrieved
-        return Audited(exact, self._exact_scores(setting, chunks, questions), unreachable)
-
-    def _exact_scores(self, setting: Setting, chunks: Chunks, questions: Sequence[Question]) -> Floats:
-        """The exact scores of the chunks that ``setting`` found, shape (queries, depth), NaN at the padding."""
-
-        def build(folder: Path) -> None:
-            vectors = self.ground.embedder(setting.embedder).embed_queries([question.text for question in questions])
-            units = self.ranked(setting, questions, own_demand(setting)).retrieved.units
-            index = ExactStore(space=setting.store.space).open(self.ground.vectors(setting, chunks), folder)
-            write_array(folder / "scores.npy", index.scores_of(vectors, units))
-
-        self.ground.stand(setting)
-        name = self._names.rescored(setting, questions, self.unit)
-        what = f"exact scores of {setting.name}"
-        return self._workspace.load("rescored", name, what, build, lambda folder: read_array(folder / "scores.npy"))
-
-    def _searched(
-        self,
-        kind: str,
-        name: Callable[[], str],
-        setting: Setting,
-        build: Callable[[Opened, Path], None],
-        read: Callable[[Path], T],
-    ) -> T:
-        """What is kept of a stage that is made with the setting at work; one that cannot be read is made once again."""
-
-        def make() -> str:
-            if not self._workspace.has(kind, name()):
-                # Indexes are locked before the stage is: whoever waits for a stage holds nothing its builder needs.
-                with self._opened(setting, is_fresh=kind == "latency") as opened:
-                    if not self._workspace.has(kind, name()):  # another run may have made it meanwhile
-                        self._workspace.stage(kind, name(), f"{kind} of {setting.name}", partial(build, opened))
-            self._workspace.mark(kind, name())
-            return name()
-
-        return self._workspace.read(kind, make, read)

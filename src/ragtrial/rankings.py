@@ -106,12 +106,15 @@ def deeper(depth: int, width: Callable[[int], int | None]) -> int:
 def collapse(rankings: Rankings, owner: Codes) -> Collapsed:
     """Replace each unit by its owner (a chunk by its document); the first unit of an owner wins.
 
-    ``owner`` maps a unit's code to its owner's, shape (units,). Use ``np.arange`` to drop plain duplicates.
+    Padding may stand between units, too; it goes. ``owner`` maps a unit's code to its owner's, shape (units,). Use ``np.arange`` to drop plain duplicates.
     """
     codes = rankings.codes
     is_unit = codes != PADDING
-    owners = np.full(codes.shape, PADDING, dtype=np.int32)
-    owners[is_unit] = owner[codes[is_unit]]
+    owners = np.where(is_unit, owner[codes], PADDING) if len(owner) else codes
+    if not _any_twice(owners) and bool((is_unit[:, :-1] >= is_unit[:, 1:]).all()):  # each stays where it is
+        places = np.where(is_unit, np.arange(1, codes.shape[1] + 1), 0)
+        one_each = Collapsed(Rankings(owners, rankings.scores), codes, places, np.zeros(len(rankings), dtype=np.int64))
+        return one_each.cut(int(rankings.lengths.max(initial=0)))
     rows, columns = np.nonzero(_is_first(owners) & is_unit)
     kept_per_row = np.bincount(rows, minlength=len(rankings))
     starts = np.cumsum(kept_per_row) - kept_per_row
@@ -123,6 +126,12 @@ def collapse(rankings: Rankings, owner: Codes) -> Collapsed:
     units[rows, kept_columns] = codes[rows, columns]
     places[rows, kept_columns] = columns + 1
     return Collapsed(made, units, places, is_unit.sum(axis=1, dtype=np.int64) - kept_per_row)
+
+
+def _any_twice(codes: Codes) -> bool:
+    """Whether a code, other than the padding, stands twice in a row."""
+    ordered = np.sort(codes, axis=1)
+    return bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != PADDING)).any())
 
 
 def _is_first(codes: Codes) -> npt.NDArray[np.bool_]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
+from itertools import islice
 from pathlib import Path
-from typing import Self
-from zipfile import BadZipFile
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,9 +19,13 @@ from ragtrial.judgments import Bools
 from ragtrial.rankings import PADDING, Codes, Collapsed, Counts, Rankings, collapse, deeper, unfilled
 from ragtrial.records import Question
 from ragtrial.retrievers import Candidates, Facts, OpenRetriever
+from ragtrial.storage.arrays import read_arrays, write_arrays
 
-_FILE = "rankings.npz"
-_STAGES = "kept.json"
+RANKINGS_FORMAT = 2
+"""How rankings are written: part of what they go by, so that none is read that was written otherwise."""
+
+_FILE = "rankings.npys"
+_FACTS = "facts.json"
 
 
 @dataclass(frozen=True)
@@ -76,10 +79,14 @@ class Retrieved:
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """What is known of a setting's rankings: the hits as they came, cut at some depth, and what is scored of them."""
+    """What is known of a setting's rankings: the hits as they came, cut at some depth, and what is scored of them.
+
+    ``stages`` are kind and name of those that the retriever keeps for itself.
+    """
 
     candidates: Candidates
     retrieved: Retrieved
+    stages: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def units(self) -> Chunks:
@@ -97,58 +104,46 @@ class Ranked:
         """As deep as ``demand``, where it is deeper."""
         held = self.candidates
         cut = Candidates(held.units, held.rankings.cut(demand.candidates), held.skipped, held.facts)
-        return Ranked(cut, self.retrieved.cut(demand.units))
+        return Ranked(cut, self.retrieved.cut(demand.units), self.stages)
 
-    def save(self, folder: Path, known: Mapping[str, Chunks], stages: Iterable[tuple[str, str]] = ()) -> None:
-        """Write all of it into ``folder``; units that are not ``known`` by their name, too.
-
-        ``stages`` are kind and name of those that the retriever keeps for itself.
-        """
+    def save(self, folder: Path, known: Mapping[str, Chunks]) -> None:
+        """Write all of it into ``folder``; units that are not ``known`` by their name, too."""
         candidates, retrieved = self.candidates, self.retrieved
-        with (folder / _FILE).open("wb") as file:
-            np.savez(
-                file,
-                candidates=candidates.rankings.codes,
-                candidate_scores=candidates.rankings.scores,
-                skipped=candidates.skipped,
-                ranked=retrieved.rankings.codes,
-                scores=retrieved.rankings.scores,
-                units=retrieved.units,
-                places=retrieved.places,
-                seen=retrieved.seen,
-            )
-        kept = {"units": candidates.units.name, "facts": dict(candidates.facts)}
-        (folder / "facts.json").write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
+        of_candidates = candidates.skipped, candidates.rankings.codes, candidates.rankings.scores
+        ranked, others = retrieved.rankings, (retrieved.units, retrieved.places, retrieved.seen)
+        write_arrays(folder / _FILE, [*of_candidates, ranked.codes, ranked.scores, *others])
+        kept = {"units": candidates.units.name, "facts": dict(candidates.facts), "stages": sorted(self.stages)}
+        (folder / _FACTS).write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
         if candidates.units.name not in known:
             (folder / "units").mkdir()
             candidates.units.write(folder / "units")
-        (folder / _STAGES).write_text(json.dumps(list(stages)))
 
     @classmethod
     def load(cls, folder: Path, library: Library, known: Mapping[str, Chunks]) -> Self:
         """What was saved in ``folder``."""
-        kept = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
+        kept = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
         name = str(kept["units"])
         units = known[name] if name in known else Chunks(library, folder / "units", name)
-        with np.load(BytesIO((folder / _FILE).read_bytes()), allow_pickle=False) as columns:
-            rankings = Rankings(columns["candidates"], columns["candidate_scores"])
-            ranked = Rankings(columns["ranked"], columns["scores"])
-            retrieved = Retrieved(ranked, columns["units"], columns["places"], columns["seen"])
-            return cls(Candidates(units, rankings, columns["skipped"], kept["facts"]), retrieved)
+        skipped, codes, scores, ranked, ranked_scores, *of_retrieved = read_arrays(folder / _FILE)
+        retrieved = Retrieved(Rankings(ranked, ranked_scores), *of_retrieved)
+        candidates = Candidates(units, Rankings(codes, scores), skipped, kept["facts"])
+        return cls(candidates, retrieved, _stages(kept))
 
 
-def stages_kept(folder: Path) -> set[tuple[str, str]]:
-    """Kind and name of the ``stages`` with which rankings were saved; nothing where that was not noted yet."""
-    written = (folder / _STAGES).read_text(encoding="utf-8") if (folder / _STAGES).exists() else "[]"
-    return {(str(kind), str(name)) for kind, name in json.loads(written)}
+def stages_kept(folder: Path) -> frozenset[tuple[str, str]]:
+    """The ``stages`` of rankings that were saved."""
+    return _stages(json.loads((folder / _FACTS).read_text(encoding="utf-8")))
+
+
+def _stages(kept: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    return frozenset((str(kind), str(name)) for kind, name in kept["stages"])
 
 
 def skipped_in(folder: Path) -> int:
     """How many questions were skipped in the rankings of ``folder``; 0 where these cannot be read."""
     try:
-        with np.load(folder / _FILE, allow_pickle=False) as columns:
-            return int(np.count_nonzero(columns["skipped"]))
-    except (OSError, ValueError, KeyError, BadZipFile):
+        return sum(int(np.count_nonzero(skipped)) for skipped in islice(read_arrays(folder / _FILE), 1))
+    except (OSError, ValueError):
         return 0
 
 
@@ -250,11 +245,13 @@ class _Rows:
     def fill(self, rows: Counts, done: Bools, kept: Collapsed, seen: Counts) -> None:
         """Write what is ``done`` of some ``rows``."""
         self.seen[rows] = seen
-        target, width = rows[done], kept.rankings.depth
-        self._rankings.codes[target, :width] = kept.rankings.codes[done]
-        self._rankings.scores[target, :width] = kept.rankings.scores[done]
-        self._units[target, :width] = kept.units[done]
-        self._places[target, :width] = kept.places[done]
+        is_all = len(rows) == len(self.seen) and bool(done.all())  # as is usual, and quicker in one piece
+        target, source = (slice(None), kept) if is_all else (rows[done], kept.of(done))
+        width = kept.rankings.depth
+        self._rankings.codes[target, :width] = source.rankings.codes
+        self._rankings.scores[target, :width] = source.rankings.scores
+        self._units[target, :width] = source.units
+        self._places[target, :width] = source.places
 
     def retrieved(self) -> Retrieved:
         return Retrieved(self._rankings, self._units, self._places, self.seen)

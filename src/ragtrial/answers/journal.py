@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from io import FileIO
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +60,16 @@ class Journal:
     def _add(self, file: FileIO, text: str, answer: Answer) -> None:
         ids = self._library.ids
         hits = [
-            [ids[hit.document], None if math.isnan(hit.score) else hit.score, hit.start, hit.end] for hit in answer.hits
+            [ids[document], None if isnan(score) else score, start, end] for document, start, end, score in answer.hits
         ]
         row = {"query": text, "asked": answer.asked, "unlocated": answer.unlocated, "hits": hits}
         content = json.dumps(row).encode()
         # A line break before it: what another one left half-written does not swallow it.
         line = b"\n%08x %s" % (zlib.crc32(content), content)
-        with self._errors("written"):
+        try:
             written = file.write(line)
+        except OSError as error:
+            raise self._failed("written", error) from error
         if written != len(line):
             raise WorkspaceError(f"{self._path} cannot be written: is the disk full?")
         self._hold(text, answer)
@@ -77,7 +79,10 @@ class Journal:
         try:
             yield
         except OSError as error:
-            raise WorkspaceError(f"{self._path} cannot be {what}: {error.strerror or error}.") from error
+            raise self._failed(what, error) from error
+
+    def _failed(self, what: str, error: OSError) -> WorkspaceError:
+        return WorkspaceError(f"{self._path} cannot be {what}: {error.strerror or error}.")
 
     def _hold(self, text: str, answer: Answer) -> None:
         held = self._answers.get(text)
@@ -87,7 +92,7 @@ class Journal:
     def _answer(self, row: Mapping[str, Any]) -> Answer:
         positions = self._library.positions
         hits = tuple(
-            Placed(positions[name], start, end, math.nan if score is None else score)
+            Placed(positions[name], start, end, nan if score is None else score)
             for name, score, start, end in row["hits"]
         )
         return Answer(hits, row["asked"], row["unlocated"])

@@ -66,8 +66,12 @@ class DenseRetriever(VectorRetriever):
     def width(self, store: Store, depth: int) -> int | None:
         return super().width(store, depth) if self.collection is None else held_collection(self.collection).width(depth)
 
+    @property
+    def asks_the_text_alone(self) -> bool:
+        return self.collection is None
+
     def asked(self, question: Question) -> Any:
-        if self.collection is None:
+        if self.asks_the_text_alone:
             return question.text
         return [question.text, both(self.where, question.where), both(self.where_document, question.where_document)]
 

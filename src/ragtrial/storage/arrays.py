@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,23 @@ MAPPED_ABOVE = 64 * 1024
 
 def write_array(path: Path, array: npt.NDArray[Any]) -> None:
     """Write ``array`` as a .npy file. Raises OSError with its reason, which ``np.save`` leaves out on a full disk."""
+    write_arrays(path, [array])
+
+
+def write_arrays(path: Path, arrays: Iterable[npt.NDArray[Any]]) -> None:
+    """Write ``arrays`` into one file, each as a .npy file has it, one after another."""
     with path.open("wb") as file:
-        _header(file, array.dtype, array.shape)
-        file.write(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+        for array in arrays:
+            _header(file, array.dtype, array.shape)
+            file.write(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+
+
+def read_arrays(path: Path) -> Iterator[npt.NDArray[Any]]:
+    """The arrays of a file of ``write_arrays``, read-only. Raises OSError, and ValueError where it ends too early."""
+    with path.open("rb") as file:
+        while file.peek(1):
+            shape, dtype = _described(file)
+            yield np.frombuffer(_exactly(file, _bytes_of(shape, dtype)), dtype).reshape(shape)
 
 
 def write_rows(path: Path, blocks: Iterable[Floats], shape: tuple[int, int]) -> None:
@@ -42,18 +57,27 @@ def read_array(path: Path) -> npt.NDArray[Any]:
     A map keeps its file open, and a sweep over hundreds of chunkings has thousands of small ones.
     """
     with path.open("rb") as file:
-        version = np.lib.format.read_magic(file)
-        if version != (1, 0):
-            raise ValueError(f"{path.name} is of version {version}, not (1, 0)")
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-        offset = file.tell()
-        size = int(np.prod(shape)) * dtype.itemsize
+        shape, dtype = _described(file)
+        offset, size = file.tell(), _bytes_of(shape, dtype)
         if not size:
             return np.empty(shape, dtype)
         if size <= MAPPED_ABOVE:
             return np.frombuffer(_exactly(file, size), dtype).reshape(shape)
     # A plain array on top of the map: the map's own class is slow to take single values from.
     return np.memmap(path, dtype, "r", offset, shape).view(np.ndarray)
+
+
+def _described(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of the array that comes next."""
+    version = np.lib.format.read_magic(file)
+    if version != (1, 0):
+        raise ValueError(f"{Path(file.name).name} is of version {version}, not (1, 0)")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    return shape, dtype
+
+
+def _bytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    return math.prod(shape) * dtype.itemsize
 
 
 def _exactly(file: Any, size: int) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -43,7 +43,8 @@ class VectorCache:
         self.path = path
         with self._errors():
             path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(f"{path}.lock"):  # the change to WAL fails at once if another process makes it, too
+            # Two that make the file at once: the change to WAL fails for one of them.
+            with nullcontext() if _is_made(path) else FileLock(f"{path}.lock"):
                 self._open(what)
 
     def _open(self, what: str) -> None:
@@ -157,6 +158,15 @@ class VectorCache:
                 f"the embedding cache {self.path} cannot be used: {error}. "
                 "Free space or mend permissions; if the file is damaged, `ragtrial cache verify` removes it."
             ) from error
+
+
+def _is_made(path: Path) -> bool:
+    """Whether the file is a database in WAL mode: its header says so (https://sqlite.org/fileformat.html, 1.3.3)."""
+    try:
+        with path.open("rb") as file:
+            return file.read(20)[18:] == b"\x02\x02"
+    except FileNotFoundError:
+        return False
 
 
 def _blocks(keys: Keys) -> Iterator[tuple[int, list[bytes]]]:

@@ -50,6 +50,7 @@ class Workspace:
         self.repaired: list[str] = []
         """What was found damaged and made again, in words."""
         self._sound: set[str] = set()
+        self._marked: set[tuple[str, str]] = set()
         self._user = user
         self._usage = Usage(root / "uses")
         with self._errors(f"the workspace {root} cannot be used"):
@@ -177,7 +178,8 @@ class Workspace:
 
     def mark(self, kind: str, name: str) -> None:
         """The experiment uses this stage."""
-        if self._user:
+        if self._user and (kind, name) not in self._marked:
+            self._marked.add((kind, name))
             self._usage.mark(kind, name, self._user)
 
     def was_marked(self, kind: str, name: str) -> bool:
