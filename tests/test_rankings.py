@@ -147,4 +147,4 @@ def test_padding_between_units_goes_and_places_tell_where_they_stood(last: int) 
     assert rows_of(found.rankings) == rows
     assert found.places.tolist() == ([[1, 3], [2, 3]] if last == 7 else [[1, 3], [2, 0]])
     assert found.dropped.tolist() == [0, 0 if last == 7 else 1]
-    assert (found.rankings.codes.dtype, found.units.dtype) == (np.int32, np.int32)
+    assert found.rankings.codes.dtype == found.units.dtype == np.int32

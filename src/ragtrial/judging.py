@@ -74,6 +74,10 @@ class Judge:
         return span_labels(self._queries, self._library)
 
     @cached_property
+    def _query_ids(self) -> tuple[str, ...]:
+        return tuple(query.id for query in self._queries)
+
+    @cached_property
     def _document_labels(self) -> DocumentLabels:
         return DocumentLabels.of(self._queries, self._library.positions)
 
@@ -89,7 +93,7 @@ class Judge:
             budget = within_budget(
                 graded, rankings.sizes, self._options.budget, self._metrics, self._options, rankings.skipped
             )
-        return Scored(tuple(query.id for query in self._queries), rankings, graded, evaluations, part, budget)
+        return Scored(self._query_ids, rankings, graded, evaluations, part, budget)
 
     def _evaluated(
         self, graded: GradedRankings, metrics: MetricChoice, rankings: SettingRankings

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -31,6 +32,19 @@ class UnmadeError(Exception):
         self.kind = kind
 
 
+def _once(name_of: Callable[[Names, Setting], str]) -> Callable[[Names, Setting], str]:
+    """``name_of``, found out once for a setting: what it hangs on stays the same for a whole run."""
+
+    @wraps(name_of)
+    def name(names: Names, setting: Setting) -> str:
+        key = name_of.__name__, setting
+        if key not in names._told:  # noqa: SLF001 - a method of it
+            names._told[key] = name_of(names, setting)  # noqa: SLF001
+        return names._told[key]  # noqa: SLF001
+
+    return name
+
+
 class Names:
     """The names of the stages over the documents of that fingerprint, and what names are made with: tokenizers, files.
 
@@ -46,16 +60,12 @@ class Names:
         self._embedders: dict[Embedder, CachedEmbedder] = {}
         self._tokenizers: dict[Path, Tokenizer] = {}
         self._prefix_files: dict[str, str] = {}
-        self._chunks: dict[Setting, str] = {}
+        self._told: dict[tuple[str, Setting], str] = {}
         self._asked: dict[tuple[str, int], tuple[Sequence[Question] | None, str]] = {}
 
+    @_once
     def chunks(self, setting: Setting) -> str:
         """The chunks of ``setting``."""
-        if setting not in self._chunks:
-            self._chunks[setting] = self._name_of_chunks(setting)
-        return self._chunks[setting]
-
-    def _name_of_chunks(self, setting: Setting) -> str:
         tokenizer = self.unit_tokenizer(setting)
         parts = setting.chunker.fingerprint_parts(self.digest)
         counted = [tokenizer.fingerprint, tokenizer.special_tokens] if tokenizer else None
@@ -65,12 +75,14 @@ class Names:
             decided += [embedder.fingerprint, embedder.document_prefix]
         return fingerprint(["chunks", self.documents, parts, counted, *decided])
 
+    @_once
     def surroundings(self, setting: Setting) -> str:
         """What surrounds its chunks in what is indexed."""
         context = setting.context
         content = self.prefixes_digest(setting)
         return fingerprint(["surroundings", self.chunks(setting), context.identity(), content])
 
+    @_once
     def texts(self, setting: Setting) -> str:
         """What is indexed for its chunks, which is no stage of its own."""
         digest = None
@@ -84,17 +96,20 @@ class Names:
                 raise UnmadeError("surroundings") from None
         return name_of_texts(self.chunks(setting), title=setting.context.title, digest=digest)
 
+    @_once
     def lengths(self, setting: Setting) -> str:
         """How long each of these texts is for the model."""
         embedder = self.embedder(setting.embedder)
         counted_by = embedder.tokenizer.fingerprint if embedder.tokenizer else None
         return fingerprint(["lengths", self.texts(setting), embedder.document_prefix, counted_by])
 
+    @_once
     def embeddings(self, setting: Setting) -> str:
         """The vectors of these texts."""
         embedder = self.embedder(setting.embedder)
         return fingerprint(["embeddings", self.texts(setting), embedder.fingerprint, embedder.document_prefix])
 
+    @_once
     def index(self, setting: Setting) -> str:
         """The index of these vectors."""
         return fingerprint(["index", self.embeddings(setting), setting.store.identity()])

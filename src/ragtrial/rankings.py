@@ -106,7 +106,8 @@ def deeper(depth: int, width: Callable[[int], int | None]) -> int:
 def collapse(rankings: Rankings, owner: Codes) -> Collapsed:
     """Replace each unit by its owner (a chunk by its document); the first unit of an owner wins.
 
-    Padding may stand between units, too; it goes. ``owner`` maps a unit's code to its owner's, shape (units,). Use ``np.arange`` to drop plain duplicates.
+    ``owner`` maps a unit's code to its owner's, shape (units,). Use ``np.arange`` to drop plain duplicates. Padding may
+    stand between units, too; it goes.
     """
     codes = rankings.codes
     is_unit = codes != PADDING

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -43,15 +43,18 @@ class VectorCache:
         self.path = path
         with self._errors():
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Two that make the file at once: the change to WAL fails for one of them.
-            with nullcontext() if _is_made(path) else FileLock(f"{path}.lock"):
+            if _is_made(path):
                 self._open(what)
+            else:
+                with FileLock(f"{path}.lock"):  # the change to WAL fails at once if another process makes it, too
+                    self._open(what, is_new=True)
 
-    def _open(self, what: str) -> None:
+    def _open(self, what: str, *, is_new: bool = False) -> None:
         self._connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
         try:
-            self._connection.execute("PRAGMA page_size = 16384")  # a third of the space of the default for 384 floats
-            self._connection.execute("PRAGMA journal_mode = WAL")
+            if is_new:
+                self._connection.execute("PRAGMA page_size = 16384")  # of 384 floats a third of the default's space
+                self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute(
                 "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL, crc INTEGER NOT NULL)"

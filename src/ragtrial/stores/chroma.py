@@ -120,10 +120,12 @@ class ChromaIndex:
             with self._errors():
                 found = self._collection.query(query_embeddings=batch, n_results=depth, include=["distances"])
             names, distances = found["ids"], found["distances"] or []
-            is_hit = np.arange(depth) < np.array([len(row) for row in names])[:, None]
-            made.codes[start : start + len(names)][is_hit] = list(map(int, chain.from_iterable(names)))
-            nearness = score_of(np.array(list(chain.from_iterable(distances)), dtype=np.float32), self._store.space)
-            made.scores[start : start + len(names)][is_hit] = nearness
+            lengths = np.fromiter(map(len, names), np.int64, len(names))
+            is_hit, count = np.arange(depth) < lengths[:, None], int(lengths.sum())
+            rows = slice(start, start + len(names))
+            made.codes[rows][is_hit] = np.fromiter(map(int, chain.from_iterable(names)), np.int32, count)
+            found_at = np.fromiter(chain.from_iterable(distances), np.float32, count)
+            made.scores[rows][is_hit] = score_of(found_at, self._store.space)
         return made
 
     def unreachable(self) -> int:
