@@ -44,7 +44,7 @@ from scipy.optimize import brentq
 
 from ragtrial.comparison.contest import contest_of
 from ragtrial.comparison.procedures import infer_by
-from ragtrial.comparison.samples import Family, Inference, Procedure
+from ragtrial.comparison.samples import Family, Inference, Procedure, Sample
 from ragtrial.comparison.verdicts import detectable_difference, queries_for
 from ragtrial.grading import Scores
 
@@ -195,19 +195,24 @@ def worth_of(shape: str, shift: float) -> float:
     return float(np.mean([family_of(np.random.default_rng(seed), cell).differences.mean() for seed in range(10)]))
 
 
-def true_differences(cell: Cell) -> tuple[Scores, float]:
-    """The comparisons' true means, and the deviation of the first one's differences."""
+def true_differences(cell: Cell) -> Scores:
+    """The comparisons' true means."""
     if cell.report:
-        return np.zeros(1), float(real_differences(cell.report)[cell.structure].std())
-    family = family_of(np.random.default_rng(10**6), replace(cell, queries=10_000))
-    deviation = float(family.differences[0].std())
+        return np.zeros(1)
+    weights = family_of(np.random.default_rng(0), replace(cell, queries=1)).weights
     if cell.shape in SHAPES or not cell.shift:
-        means = np.zeros(len(family.weights))
+        means = np.zeros(len(weights))
         means[: cell.better] = cell.shift
-        return means, deviation
-    lifted = np.zeros(family.weights.shape[1])
+        return means
+    lifted = np.zeros(weights.shape[1])
     lifted[1 : 1 + cell.better] = worth_of(cell.shape, cell.shift)
-    return family.weights @ lifted, deviation
+    return np.asarray(weights @ lifted)
+
+
+def true_shape(cell: Cell) -> tuple[Scores, Scores]:
+    """Deviation and skewness of the first comparison's differences, nearly; both of shape (1,)."""
+    sample = Sample(family_of(np.random.default_rng(10**6), replace(cell, queries=10_000)))
+    return sample.deviation[:1], sample.skewness[:1]
 
 
 def batches(cell: Cell) -> Iterator[list[Inference]]:
@@ -222,7 +227,7 @@ def batches(cell: Cell) -> Iterator[list[Inference]]:
 def simulate(cell: Cell) -> Row:
     """Both errors, and the power, of one cell."""
     start = time.perf_counter()
-    truth, _ = true_differences(cell)
+    truth = true_differences(cell)
     wrong = covered = tested = found = 0.0
     for inferences in batches(cell):
         for one in inferences:
@@ -243,17 +248,17 @@ def power_cells(options: argparse.Namespace) -> Iterator[Cell]:
         yield replace(cell, better=1, shift=detectable(cell))
     for shift in (1.0, 0.5, 0.25):
         cell = Cell("power", "ndcg", "one", 0, 1, shift, experiments=options.experiments, flips=options.flips)
-        means, deviation = true_differences(cell)
-        (needed,) = queries_for(float(means[0]), np.array([deviation]), np.array([0.05]))
+        deviation, skewness = true_shape(cell)
+        (needed,) = queries_for(float(true_differences(cell)[0]), deviation, np.array([0.05]), skewness)
         yield replace(cell, queries=int(needed))
 
 
 def detectable(cell: Cell) -> float:
-    """The difference that the advice names for the true deviation and the mean critical value of 200 experiments."""
+    """The difference that the advice names for the true shape and the mean critical value of 200 experiments."""
     first = [one for some in batches(replace(cell, experiments=2 * BATCH)) for one in some]
     critical = float(np.nanmean([one.criticals[0] for one in first]))
-    deviation = np.array([true_differences(cell)[1]])
-    return float(detectable_difference(deviation, np.array([cell.queries]), np.array([critical]))[0])
+    deviation, skewness = true_shape(cell)
+    return float(detectable_difference(deviation, np.array([cell.queries]), np.array([critical]), skewness)[0])
 
 
 def one_cells(options: argparse.Namespace) -> Iterator[Cell]:

@@ -290,3 +290,12 @@ def test_too_few_flips_for_a_level_are_refused() -> None:
     assert Procedure(flips=19).flips == 19
     with pytest.raises(ValueError, match=r"the level is 5; it must be between 0 and 1, as 0\.05 is\."):
         Procedure(level=5)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_skewness_is_that_of_scipy_over_the_queries_that_count(seed: int) -> None:
+    values = np.random.default_rng(seed).exponential(size=(2, 40))
+    values[0, :9] = np.nan
+    (found,) = infer([Family(1e-9 * np.vstack([values, np.full(40, 0.25)]), np.eye(3))], Procedure(flips=99))
+    assert found.skewness[:2] == pytest.approx(stats.skew(values, axis=1, nan_policy="omit"))
+    assert found.skewness[2] == 0.0

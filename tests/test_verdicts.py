@@ -114,6 +114,14 @@ def test_more_queries_are_never_needed_for_a_larger_difference(
     assert np.isnan(more) or 10 <= fewer <= more
 
 
+@given(st.integers(10, 500), st.floats(0.001, 0.2), st.floats(-1.5, 1.5))
+def test_the_queries_needed_find_what_is_detectable_with_them(n: int, level: float, skewness: float) -> None:
+    counts, critical = np.array([n]), -stats.t.ppf(level / 2, np.array([n - 1]))
+    found = detectable_difference(np.ones(1), counts, critical, skewness)
+    needed = queries_for(float(found[0]), np.ones(1), np.array([level]), skewness)
+    assert needed[0] == pytest.approx(n, rel=0.03, abs=1)
+
+
 def test_advice_that_cannot_be_given_is_nan() -> None:
     nothing, number = float("nan"), float("inf")
     deviations, counts, criticals = [0.0, nothing, 0.3, 0.3], [60, 1, 60, 60], [2.0, 2.0, number, 2.0]
@@ -142,6 +150,8 @@ def test_evidence_is_what_the_procedure_found(name: str, verdict: str) -> None:
         assert (shown.low, shown.detectable, shown.queries_needed) == (None, None, None)
     else:
         assert shown.low == inference.low[0]
-        assert shown.detectable == detectable_difference(inference.deviation, inference.n, inference.criticals)[0]
+        leaning = inference.skewness * 60 / 160
+        by_hand = detectable_difference(inference.deviation, inference.n, inference.criticals, leaning)
+        assert shown.detectable == pytest.approx(by_hand[0])
         assert shown.queries_needed is not None
         assert shown.queries_needed > 60

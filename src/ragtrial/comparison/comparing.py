@@ -55,7 +55,7 @@ def compare_settings(contest: Contest, aim: Aim) -> Comparison:
         for scores, inference in zip(scored, inferred, strict=True)
         for part in _parts(contest, aim, scores, pairs, inference)
     ]
-    skewed = skewed_claims(contest.names, pairs, scored[0].differences(pairs), inferred[0])
+    skewed = skewed_claims(contest.names, pairs, inferred[0])
     return Comparison(
         comparisons=parts,
         not_worse_than_best={

@@ -78,7 +78,8 @@ class Inference:
     """What the differences of a family allow to say. All arrays have the shape (comparisons,).
 
     ``mean`` is over ``n`` queries, of which ``differing`` have a difference that is not 0; ``deviation`` is the
-    standard deviation of the differences; NaN where there are too few queries for it. ``p`` and ``p_corrected`` are in
+    standard deviation of the differences; NaN where there are too few queries for it; ``skewness`` is their third
+    central moment over the third power of the deviation (with n), 0 where that is 0. ``p`` and ``p_corrected`` are in
     [0, 1], and above 0 where they are shares of flips. They, ``low`` and ``high`` are NaN for a comparison with fewer
     than LEAST_DIFFERENCES differences that are not 0, and where a procedure has no such number. ``claims`` is 1 where
     the difference is shown to be above 0, -1 where below, else 0. ``criticals`` is what a studentised difference must
@@ -89,6 +90,7 @@ class Inference:
     differing: npt.NDArray[np.int64]
     mean: Scores
     deviation: Scores
+    skewness: Scores
     p: Scores
     p_corrected: Scores
     low: Scores
@@ -139,8 +141,13 @@ class Sample:
         with np.errstate(invalid="ignore", divide="ignore"):
             self.scaled_mean: Scores = self.values.sum(axis=1) / self.n
             about = np.where(self.known, self.values - self.scaled_mean[:, None], 0.0)
-            self.scaled_deviation: Scores = np.sqrt(np.square(about).sum(axis=1) / (self.n - 1))
+            squares = np.square(about)
+            sums = squares.sum(axis=1)
+            self.scaled_deviation: Scores = np.sqrt(sums / (self.n - 1))
+            squares *= about
+            self.skewness: Scores = squares.sum(axis=1) * np.sqrt(self.n) / sums**1.5
         self.scaled_deviation[self.scaled_deviation <= _ROUNDING] = 0.0
+        self.skewness[self.scaled_deviation == 0] = 0.0
         self.differing = np.count_nonzero(self.values, axis=1).astype(np.int64)
         self.tested = self.differing >= LEAST_DIFFERENCES
 
@@ -184,7 +191,7 @@ class Sample:
             hidden = self.tested & ~shown
             low, high = np.where(hidden, np.minimum(low, 0.0), low), np.where(hidden, np.maximum(high, 0.0), high)
         claims = (low > 0).astype(np.int8) - (high < 0).astype(np.int8)
-        found = (self.mean, self.deviation, p, corrected, low, high, claims, criticals)
+        found = (self.mean, self.deviation, self.skewness, p, corrected, low, high, claims, criticals)
         return Inference(self.n, self.differing, *found, is_exact and bool(self.tested.any()))
 
     def spread(self, given: Scores | None) -> Scores:

@@ -10,7 +10,6 @@ import numpy as np
 from ragtrial.comparison.contest import Pair
 from ragtrial.comparison.samples import Inference
 from ragtrial.errors import listed
-from ragtrial.grading import Scores
 from ragtrial.records import Caution
 
 _QUERIES_PER_SQUARE = 25
@@ -19,18 +18,15 @@ _QUERIES_PER_SQUARE = 25
 _MOST_NAMED = 3
 
 
-def skewed_claims(
-    names: Sequence[str], pairs: Sequence[Pair], differences: Scores, inference: Inference
-) -> Iterator[Caution]:
-    """A caution about the claims whose differences, shape (pairs, queries), NaN where none counts, are too skewed."""
+def skewed_claims(names: Sequence[str], pairs: Sequence[Pair], inference: Inference) -> Iterator[Caution]:
+    """A caution about the claims for ``pairs`` whose differences are too skewed."""
     told = []
     for row in np.flatnonzero(inference.claims).tolist():
-        known = differences[row][~np.isnan(differences[row])]
-        skewness = skewness_of(known)
+        skewness, n = float(inference.skewness[row]), int(inference.n[row])
         needed = math.ceil(_QUERIES_PER_SQUARE * skewness**2)
-        if len(known) < needed:
+        if n < needed:
             pair = f"{names[pairs[row].setting]} against {names[pairs[row].baseline]}"
-            told.append((needed, f"{pair} (skewness {skewness:+.1f}: {len(known):,} queries, {needed:,} would do)"))
+            told.append((needed, f"{pair} (skewness {skewness:+.1f}: {n:,} queries, {needed:,} would do)"))
     if told:
         named = listed([text for _, text in sorted(told, reverse=True)], _MOST_NAMED)
         message = (
@@ -38,10 +34,3 @@ def skewed_claims(
             "Look at these queries (--queries), or ask more."
         )
         yield Caution("skewed-differences", message)
-
-
-def skewness_of(values: Scores) -> float:
-    """The third central moment over the third power of the standard deviation; 0 where all values are equal."""
-    about = values - values.mean()
-    deviation = math.sqrt(np.square(about).mean())
-    return float((about**3).mean() / deviation**3) if deviation > 0 else 0.0
