@@ -16,7 +16,9 @@ from scripts import run_python, run_script
 _BLOCK = re.compile(r"^```(?P<language>sh|python)\n(?P<code>.*?)^```$(\n\n^```text\n(?P<shown>.*?)^```$)?", re.M | re.S)
 
 _NUMBER = re.compile(r"\d\.\d{4}")
-_BEST = re.compile(r"^(Cannot be told from the best|The best) by ndcg@10, all pairs compared: .*smaller-chunks\.$", re.M)
+_BEST = re.compile(
+    r"^(Cannot be told from the best|The best) by ndcg@10, all pairs compared: .*smaller-chunks\.$", re.M
+)
 """The settings are just told apart, or just not: Chroma's graph is another one each time it is built."""
 
 _COSTS = re.compile(r"^costs +.*?\n\n", re.M | re.S)

@@ -52,6 +52,7 @@ class Measuring:
         seed: int,
     ) -> None:
         self._ground = ground
+        self._workspace = ground.workspace
         self._progress = progress
         self._open = opens
         self._ranked = ranked
@@ -71,7 +72,7 @@ class Measuring:
                 latency = measure_latency(lambda one: opened.ranked([one], demand), questions, self._seed)
             write_text(folder / "latency.json", json.dumps(latency))
             asked = latency["n"] if latency else 0
-            self._ground.workspace.rates.note(work_of_latency(setting), asked, time.perf_counter() - start)
+            self._workspace.rates.note(work_of_latency(setting), asked, time.perf_counter() - start)
 
         def read(folder: Path) -> dict[str, Any] | None:
             latency: dict[str, Any] | None = json.loads((folder / "latency.json").read_text())
@@ -89,7 +90,7 @@ class Measuring:
             with stage(self._progress, f"reach ({setting.name})", len(chunks), "vectors"):
                 start = time.perf_counter()
                 unreachable = opened.index().unreachable()
-                self._ground.workspace.rates.note(work_of_audit(setting), len(chunks), time.perf_counter() - start)
+                self._workspace.rates.note(work_of_audit(setting), len(chunks), time.perf_counter() - start)
             write_text(folder / "unreachable.json", json.dumps(unreachable))
 
         def read(folder: Path) -> int:
@@ -115,7 +116,7 @@ class Measuring:
         self._ground.stand(setting)
         name = self._ground.names.rescored(setting, questions, self._unit)
         what = f"exact scores of {setting.name}"
-        return self._ground.workspace.load(
+        return self._workspace.load(
             "rescored", name, what, build, lambda folder: read_array(folder / "scores.npy")
         )
 
@@ -130,12 +131,12 @@ class Measuring:
         """What is kept of a stage that is made with the setting at work; one that cannot be read is made once again."""
 
         def make() -> str:
-            if not self._ground.workspace.has(kind, name()):
+            if not self._workspace.has(kind, name()):
                 # Indexes are locked before the stage is: whoever waits for a stage holds nothing its builder needs.
                 with self._open(setting, is_fresh=kind == "latency") as opened:
-                    if not self._ground.workspace.has(kind, name()):  # another run may have made it meanwhile
-                        self._ground.workspace.stage(kind, name(), f"{kind} of {setting.name}", partial(build, opened))
-            self._ground.workspace.mark(kind, name())
+                    if not self._workspace.has(kind, name()):  # another run may have made it meanwhile
+                        self._workspace.stage(kind, name(), f"{kind} of {setting.name}", partial(build, opened))
+            self._workspace.mark(kind, name())
             return name()
 
-        return self._ground.workspace.read(kind, make, read)
+        return self._workspace.read(kind, make, read)

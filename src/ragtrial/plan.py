@@ -8,7 +8,6 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeVar
 
 from ragtrial import ingredients
 from ragtrial.context_sizes import context_sizes, token_counts
@@ -39,8 +38,6 @@ from ragtrial.storage.upkeep import GROWING
 from ragtrial.storage.workspace import DAMAGE
 from ragtrial.stores import Index
 from ragtrial.work import work_of_rankings
-
-T = TypeVar("T")
 
 
 class Plan:
