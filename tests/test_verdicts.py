@@ -133,6 +133,14 @@ def test_advice_that_cannot_be_given_is_nan() -> None:
     assert queries_for(5.0, np.array([0.3]), np.array([0.05])) == 10
 
 
+def test_the_advice_is_the_same_the_other_way_round() -> None:
+    differences = np.random.default_rng(0).exponential(size=(1, 60)) - 0.9
+    both = infer_by("max-t", [Family(side * differences, np.eye(1)) for side in (1, -1)], Procedure(flips=999))
+    (one,), (other,) = (evidence_of(inference, 0.02) for inference in both)
+    assert one.detectable == pytest.approx(other.detectable)
+    assert one.queries_needed == other.queries_needed
+
+
 @pytest.mark.parametrize(
     ("name", "verdict"), [("max-t", "better"), ("wilcoxon", "better"), ("bootstrap", "better"), ("tukey", "better")]
 )
