@@ -131,6 +131,16 @@ def test_a_damaged_file_of_any_stage_is_made_again_and_that_is_said(
     assert not list(experiment.workspace.rglob(".partial-*"))
 
 
+def test_rankings_of_an_index_that_was_made_again_meanwhile_are_those_of_the_new_one(experiment: Experiment) -> None:
+    for kind in ("rankings", "reach", "latency", "rescored"):
+        shutil.rmtree(experiment.workspace / kind)
+    overwrite(next(path for path in files_of(experiment, "indexes") if path.name == "data_level0.bin"))
+    first = run(experiment)
+    assert [warning.code for warning in first.warnings if warning.code == "repaired"] == ["repaired"]
+    assert len(list((experiment.workspace / "rankings").glob("[!.]*"))) == 2  # its own, and those of exact search
+    assert numbers(run(experiment)) == numbers(first)
+
+
 def test_what_is_damaged_is_named(experiment: Experiment) -> None:
     chunks, lengths = experiment.stage("chunks"), experiment.stage("lengths")
     (chunks / "start.npy").unlink()

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
@@ -602,6 +602,18 @@ with VectorCache(Path(sys.argv[1])) as cache:
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
     with VectorCache(path) as cache:
         assert np.array_equal(cache.read(keys_of(7)), vectors_of(7))
+
+
+def test_a_reader_keeps_no_writer_waiting(tmp_path: Path) -> None:
+    with VectorCache(tmp_path / "v.db") as cache:
+        cache.write(keys_of(1), vectors_of(1))
+        with closing(sqlite3.connect(tmp_path / "v.db", isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            assert reader.execute("SELECT count(*) FROM vectors").fetchone() == (1,)
+            with closing(sqlite3.connect(tmp_path / "v.db", timeout=0)) as writer:
+                writer.execute("DELETE FROM vectors")
+                writer.commit()
+            assert reader.execute("SELECT count(*) FROM vectors").fetchone() == (1,)
 
 
 def test_a_killed_writer_loses_nothing_that_was_committed_and_leaves_no_half_batch(tmp_path: Path) -> None:

@@ -116,6 +116,18 @@ def test_what_the_last_run_did_not_use_is_unused(experiment: Experiment) -> None
     assert experiment.embedded() == embedded
 
 
+def test_what_stands_under_rankings_that_are_there_already_is_used_too(tmp_path: Path) -> None:
+    parts = {"dense": {"kind": "dense"}, "bm25": {"kind": "bm25", "score": False}}
+    wide = {"kind": "expand", "of": "dense", "templates": ["{query} at home"]}
+    retrievers = {**parts, "both": {"kind": "fusion", "of": ["dense", "bm25"]}, "wide": wide}
+    experiment = write_experiment(tmp_path / "fused", retrievers=retrievers)
+    run(experiment)
+    run(experiment)  # finds the rankings of the refiners, and asks their parts for nothing
+    kinds = {entry.kind for entry in Upkeep(experiment.workspace).entries()}
+    assert {"rankings", "terms", "bm25"} <= kinds
+    assert Upkeep(experiment.workspace).prune(unused=True) == []
+
+
 def test_what_a_run_needed_that_did_not_finish_is_not_unused(experiment: Experiment) -> None:
     experiment.trouble("raise", after=len(experiment.embedded()) + 6)
     with pytest.raises(Exception, match="out of quota"):
