@@ -8,7 +8,7 @@ import pytest
 
 from ragtrial import Report, load_report
 from ragtrial.report_parts import MeanPart
-from ragtrial.views.table import audit_table, fact_table, metric_table, named_metrics, score_table
+from ragtrial.views.table import audit_table, fact_table, fitted_scores, metric_table, named_metrics, score_table
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +30,16 @@ def test_a_narrow_table_keeps_the_primary_metric_and_n_and_fits(report: Report, 
     rows = score_table(report, width)
     assert (rows[0][1], rows[0][-1]) == ("ndcg@10", "n")
     assert sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) - 2 <= width
+
+
+def test_what_a_narrow_table_leaves_out_is_named(report: Report) -> None:
+    whole, nothing = fitted_scores(report, width=200)
+    assert nothing == []
+    for width in range(20, 200, 5):
+        table, told = fitted_scores(report, width)
+        lacking = [name for name in whole[0] if name not in table[0]]
+        line = f"Too wide for {width} columns: {', '.join(lacking)} (ragtrial show --metrics all)."
+        assert told == ([line] if lacking else [])
 
 
 def test_metrics_that_are_asked_for_are_shown_whatever_the_width(report: Report) -> None:

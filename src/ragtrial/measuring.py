@@ -116,9 +116,7 @@ class Measuring:
         self._ground.stand(setting)
         name = self._ground.names.rescored(setting, questions, self._unit)
         what = f"exact scores of {setting.name}"
-        return self._workspace.load(
-            "rescored", name, what, build, lambda folder: read_array(folder / "scores.npy")
-        )
+        return self._workspace.load("rescored", name, what, build, lambda folder: read_array(folder / "scores.npy"))
 
     def _searched(
         self,

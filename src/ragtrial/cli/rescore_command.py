@@ -48,7 +48,10 @@ def command(
         progress=terminal.progress(),
     )
     terminal.say(table.header_line(made) + "\n")
-    terminal.table(table.score_table(made, terminal.width))
+    scores, lacking = table.fitted_scores(made, terminal.width)
+    terminal.table(scores)
+    for line in lacking:
+        terminal.say(line)
     terminal.table(table.budget_table(made, made.settings, terminal.width), after="\n")
     terminal.warn([Caution(warning.code, warning.message) for warning in made.warnings])
     terminal.say(f"\nreport: {made.folder / 'report.json'}")

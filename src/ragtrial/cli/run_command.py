@@ -113,10 +113,13 @@ def _allow_open_files() -> None:
 def _say(terminal: Terminal, report: Report, findings: Findings | None, comparison: Comparison | None) -> None:
     from ragtrial.records import Caution
     from ragtrial.views.comparison import best_line
-    from ragtrial.views.table import audit_table, budget_table, cost_table, header_line, score_table
+    from ragtrial.views.table import audit_table, budget_table, cost_table, fitted_scores, header_line
 
     terminal.say(header_line(report) + "\n")
-    terminal.table(score_table(report, terminal.width))
+    scores, lacking = fitted_scores(report, terminal.width)
+    terminal.table(scores)
+    for line in lacking:
+        terminal.say(line)
     terminal.table(budget_table(report, report.settings, terminal.width), after="\n")
     if len(report.settings) > 1:
         terminal.table(cost_table(report.ranked_settings()), after="\n")

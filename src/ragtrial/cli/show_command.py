@@ -108,7 +108,12 @@ def _say_scores(
     if metrics == "all":
         terminal.table(table.metric_table(report, chosen))
     else:
-        terminal.table(table.score_table(report, terminal.width, chosen, names))
+        scores, lacking = table.score_table(report, terminal.width, chosen, names), list[str]()
+        if names is None:
+            scores, lacking = table.fitted_scores(report, terminal.width, chosen)
+        terminal.table(scores)
+        for line in lacking:
+            terminal.say(line)
         terminal.table(table.budget_table(report, chosen, terminal.width), after="\n")
         terminal.table(table.context_table(chosen), after="\n")
     if costs:

@@ -54,6 +54,16 @@ def score_table(
     return rows
 
 
+def fitted_scores(
+    report: Report, width: int, settings: Sequence[SettingPart] | None = None
+) -> tuple[list[list[str]], list[str]]:
+    """``score_table``, and a line that names what it left out and how to see that."""
+    table = score_table(report, width, settings)
+    lacking = [name for name in usual_metrics(report) if name not in table[0]]
+    told = f"Too wide for {width} columns: {', '.join(lacking)} (ragtrial show --metrics all)."
+    return table, [told] if lacking else []
+
+
 def narrowed(table: list[list[str]], width: int, spare: Sequence[Sequence[str]]) -> tuple[list[list[str]], list[str]]:
     """The table without as many groups of the columns called so, in their order, as fit no ``width``; and their names.
 
