@@ -96,7 +96,7 @@ def test_every_file_that_is_not_utf8_is_named_after_the_good_ones_were_read(tmp_
     assert next(documents).id == "b.txt"
     with pytest.raises(CorpusError) as caught:
         next(documents)
-    hint = "save the file as UTF-8 (iconv -f LATIN1 -t UTF-8)."
+    hint = "save the file as UTF-8 (iconv -f CP1252 -t UTF-8)."
     assert str(caught.value) == (
         f"{tmp_path}/a.txt:2: byte 0xe9 is not UTF-8; {hint}\n{tmp_path}/c.md:1: byte 0xff is not UTF-8; {hint}"
         + way_on(tmp_path)
@@ -185,7 +185,7 @@ def test_ids_that_stand_twice_are_refused_with_both_lines(tmp_path: Path) -> Non
         (
             b'{"_id": "caf\xe9"}',
             ":2",
-            "byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8).",
+            "byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8).",
         ),
     ],
 )
