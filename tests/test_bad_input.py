@@ -225,6 +225,16 @@ def test_a_corpus_with_files_that_are_not_utf_8_names_all_of_them(tmp_path: Path
     )
 
 
+def test_a_folder_in_the_corpus_that_is_a_link_is_told(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "documents" / "more").symlink_to(tmp_path / "more", target_is_directory=True)
+    made = ragtrial(capsys, "run", "experiment.yaml")
+    assert made.code == 0
+    told = "1 folder of the corpus is a link and is not entered; put the documents themselves there."
+    assert told in made.out + made.err
+
+
 def test_a_corpus_file_with_rows_that_are_wrong(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, config=CONFIG.replace("corpus: documents", "corpus: corpus.jsonl"))
     corpus = tmp_path / "corpus.jsonl"
