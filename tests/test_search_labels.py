@@ -309,3 +309,37 @@ def test_a_document_with_judged_passages_gets_its_new_grade_by_the_highest_of_th
     found = labels()[0]["relevant_docs"]
     assert [one.get("relevance") for one in found if one["doc"] == "returns.md"] == after
     assert ragtrial(capsys, "validate", "experiment.yaml", "-q").code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "labelled", "told"),
+    [
+        (["--id", "q1"], LABELS, "query 'q1' is there already."),
+        ([], {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "returns.md"}, {"doc": "gone.md"}]}]},
+         "query '1' judges 'gone.md', which is not in the corpus"),
+    ],
+    ids=["a name that is taken", "labels that do not fit"],
+)  # fmt: skip
+def test_nobody_is_asked_for_grades_that_could_not_be_written(
+    tmp_path: Path, options: list[str], labelled: dict[str, Any], told: str
+) -> None:
+    small_experiment(tmp_path, labels=labelled)
+    with in_terminal("search", "experiment.yaml", TEXT, "--label", *options) as typed:
+        typed.await_text(told)
+        assert typed.ended() == 2
+
+
+def test_a_text_that_cannot_be_quoted_is_left_out_and_the_other_grades_are_kept(tmp_path: Path) -> None:
+    labelled = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "b", "quote": "two days"}]}]}
+    config = CONFIG.replace("corpus: documents", "corpus: corpus.jsonl").replace(
+        'kind: dense, top_k: 3', 'kind: bm25, top_k: 3')  # fmt: skip
+    small_experiment(tmp_path, config=config, labels=labelled)
+    write_rows(tmp_path / "corpus.jsonl", [{"_id": "a", "title": "Parcels", "text": ""},
+                                           {"_id": "b", "text": "Parcels take two days to arrive in the north."}])  # fmt: skip
+    with in_terminal("search", "experiment.yaml", "parcels", "--label") as typed:
+        typed.type(("1 of 2, 0 graded:", "3"))
+        typed.await_text("this text is empty, and the labels name passages; leave it out.")
+        typed.type(("1 of 2, 0 graded:", " "), ("2 of 2, 0 graded:", "2"))
+        typed.await_text("1 judgment written")
+        assert typed.ended() == 0
+    assert [label["doc"] for label in labels()[1]["relevant_docs"]] == ["b"]
