@@ -334,8 +334,8 @@ def test_a_text_that_cannot_be_quoted_is_left_out_and_the_other_grades_are_kept(
     config = CONFIG.replace("corpus: documents", "corpus: corpus.jsonl").replace(
         'kind: dense, top_k: 3', 'kind: bm25, top_k: 3')  # fmt: skip
     small_experiment(tmp_path, config=config, labels=labelled)
-    write_rows(tmp_path / "corpus.jsonl", [{"_id": "a", "title": "Parcels", "text": ""},
-                                           {"_id": "b", "text": "Parcels take two days to arrive in the north."}])  # fmt: skip
+    rows = [{"_id": "a", "title": "Parcels", "text": ""}, {"_id": "b", "text": "Parcels take two days to arrive."}]
+    write_rows(tmp_path / "corpus.jsonl", rows)
     with in_terminal("search", "experiment.yaml", "parcels", "--label") as typed:
         typed.type(("1 of 2, 0 graded:", "3"))
         typed.await_text("this text is empty, and the labels name passages; leave it out.")
