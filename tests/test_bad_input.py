@@ -50,7 +50,7 @@ def test_a_config_that_is_not_utf_8_is_refused(tmp_path: Path, capsys: Capture) 
     small_experiment(tmp_path, config="# Versuch\nexperiment: M\u00fcnchen\n".encode("latin-1"))
     assert_refused(
         ragtrial(capsys, "run", "experiment.yaml"),
-        "experiment.yaml:2: byte 0xfc is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8).",
+        "experiment.yaml:2: byte 0xfc is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8).",
     )
 
 
@@ -216,13 +216,23 @@ def test_a_corpus_without_documents_is_refused(tmp_path: Path, capsys: Capture) 
 def test_a_corpus_with_files_that_are_not_utf_8_names_all_of_them(tmp_path: Path, capsys: Capture) -> None:
     bad = {"a.md": b"one\ncaf\xe9\n", "deep/b.txt": b"\xff\xfex\x00"}
     small_experiment(tmp_path, documents={**DOCUMENTS, **bad})
-    told = "is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8)."
+    told = "is not UTF-8; save the file as UTF-8 (iconv -f {} -t UTF-8)."
     assert_refused(
         ragtrial(capsys, "run", "experiment.yaml", "-q"),
-        f"{tmp_path / 'documents' / 'a.md'}:2: byte 0xe9 {told}",
-        f"{tmp_path / 'documents' / 'deep' / 'b.txt'}:1: byte 0xff {told}",
+        f"{tmp_path / 'documents' / 'a.md'}:2: byte 0xe9 {told.format('CP1252')}",
+        f"{tmp_path / 'documents' / 'deep' / 'b.txt'}:1: byte 0xff {told.format('UTF-16')}",
         f"{tmp_path / 'documents'}: `dataset.on_error: skip` leaves out what cannot be read, and names it.",
     )
+
+
+def test_a_folder_in_the_corpus_that_is_a_link_is_told(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "documents" / "more").symlink_to(tmp_path / "more", target_is_directory=True)
+    made = ragtrial(capsys, "run", "experiment.yaml")
+    assert made.code == 0
+    told = "1 folder of the corpus is a link and is not entered; put the documents themselves there."
+    assert told in made.out + made.err
 
 
 def test_a_corpus_file_with_rows_that_are_wrong(tmp_path: Path, capsys: Capture) -> None:

@@ -411,7 +411,7 @@ def test_a_file_in_another_encoding_is_refused_with_the_line(tmp_path: Path) -> 
     with pytest.raises(ConfigError) as caught:
         load_config("config.yaml")
     assert str(caught.value) == (
-        "config.yaml:2: byte 0xfc is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8)."
+        "config.yaml:2: byte 0xfc is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8)."
     )
 
 

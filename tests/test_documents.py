@@ -11,7 +11,7 @@ import pytest
 
 from corpora import write_files, write_rows
 from ragtrial.dataset.documents import corpus_files, corpus_fingerprint, passed_over, read_documents
-from ragtrial.errors import CorpusError
+from ragtrial.errors import CorpusError, Fault
 from ragtrial.records import Document
 
 
@@ -37,6 +37,30 @@ def test_hidden_files_other_kinds_and_folders_with_a_suffix_are_passed_over(tmp_
         {"a.txt": "A", ".hidden.txt": "x", ".git/b.txt": "x", "sub/.cache/c.md": "x", "d.rst": "x", "e.md/f.py": "x"},
     )
     assert [document.id for document in read_documents(tmp_path)] == ["a.txt"]
+
+
+def test_links_to_files_are_read_and_links_to_nothing_are_named(tmp_path: Path) -> None:
+    corpus = write_files(tmp_path / "corpus", {"a.txt": "A"})
+    (corpus / "b.txt").symlink_to(corpus / "a.txt")
+    (corpus / "gone.md").symlink_to(tmp_path / "nowhere.md")
+    documents = read_documents(corpus)
+    assert [next(documents).id, next(documents).id] == ["a.txt", "b.txt"]
+    with pytest.raises(CorpusError) as caught:
+        next(documents)
+    told = f"{corpus}/gone.md: is a link to {tmp_path}/nowhere.md, which is not there; mend the link, or remove it."
+    assert str(caught.value) == told + way_on(corpus)
+    skipped: list[Fault] = []
+    assert len(list(read_documents(corpus, skipped))) == 2
+    assert [fault.message for fault in skipped] == [told.partition(": ")[2]]
+
+
+def test_linked_folders_are_not_entered_and_are_counted(tmp_path: Path) -> None:
+    write_files(tmp_path / "elsewhere", {"b.txt": "B"})
+    corpus = write_files(tmp_path / "corpus", {"a.txt": "A"})
+    (corpus / "more").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    (corpus / "round.md").symlink_to(corpus, target_is_directory=True)
+    assert [document.id for document in read_documents(corpus)] == ["a.txt"]
+    assert passed_over(corpus) == {"linked folder": 2}
 
 
 def test_the_corpus_itself_may_stand_in_a_hidden_folder(tmp_path: Path) -> None:
@@ -96,7 +120,7 @@ def test_every_file_that_is_not_utf8_is_named_after_the_good_ones_were_read(tmp_
     assert next(documents).id == "b.txt"
     with pytest.raises(CorpusError) as caught:
         next(documents)
-    hint = "save the file as UTF-8 (iconv -f LATIN1 -t UTF-8)."
+    hint = "save the file as UTF-8 (iconv -f CP1252 -t UTF-8)."
     assert str(caught.value) == (
         f"{tmp_path}/a.txt:2: byte 0xe9 is not UTF-8; {hint}\n{tmp_path}/c.md:1: byte 0xff is not UTF-8; {hint}"
         + way_on(tmp_path)
@@ -185,7 +209,7 @@ def test_ids_that_stand_twice_are_refused_with_both_lines(tmp_path: Path) -> Non
         (
             b'{"_id": "caf\xe9"}',
             ":2",
-            "byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8).",
+            "byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8).",
         ),
     ],
 )

@@ -217,5 +217,5 @@ def test_files_that_are_cut_or_no_text_are_refused(tmp_path: Path) -> None:
         messages += told(caught, tmp_path)
     assert messages == [
         "a.json.gz: ends in the middle of its gzip data; it was cut off, fetch it again.",
-        "b.json:2: byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8).",
+        "b.json:2: byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8).",
     ]

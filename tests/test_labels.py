@@ -160,7 +160,7 @@ def test_a_missing_file_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
         ('{"queries": 1' + "0" * 5000 + "}", ": has a number too long to be read."),
         (
             b'{"queries": [\n\n{"id": "caf\xe9"}]}',
-            ":3: byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8).",
+            ":3: byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8).",
         ),
         ('{"queries": [], "queries": [{"id": 1}]}', ":1:17: key 'queries' stands twice in one object."),
         ("[]", ":1:1: the file is a list; it must be a mapping of keys to values."),

@@ -106,6 +106,15 @@ def test_an_unknown_document_is_refused_with_the_nearest_id(library: Library) ->
     ]
 
 
+def test_white_space_that_makes_an_id_unknown_is_shown(library: Library) -> None:
+    """Cells of spreadsheets end in spaces: the message must not name, and suggest, what looks like the same id."""
+    wanted = labels(Judgment("hub/reset.md "), Judgment("hub/  reset.md"), Judgment("faq.md"))
+    assert faults_of(wanted, library)[:2] == [
+        "query 'q1' judges 'hub/reset.md ', which is not in the corpus (3 documents). Did you mean 'hub/reset.md'?",
+        "query 'q1' judges 'hub/  reset.md', which is not in the corpus (3 documents). Did you mean 'hub/reset.md'?",
+    ]
+
+
 def test_of_a_hundred_unknown_documents_twenty_are_named_and_the_rest_counted(library: Library) -> None:
     wanted = labels(Judgment("faq.md"), *(Judgment(f"faq{number}.md") for number in range(100)))
     faults = faults_of(wanted, library)

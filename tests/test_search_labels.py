@@ -243,3 +243,103 @@ def test_an_interrupted_search_says_that_no_grade_of_it_is_kept(tmp_path: Path) 
         typed.await_text("stopped: nothing was written, and no grade of this search is kept.")
         assert typed.ended() == 130
     assert labels() == LABELS["queries"]
+
+
+@pytest.mark.parametrize(
+    ("label", "given", "after"),
+    [
+        pytest.param({"quote": "thirty days", "relevance": 1}, ["--grade", "1=3", "--quote", "1=thirty  days"],
+                     [{"quote": "thirty days", "relevance": 3}], id="a quote without characters"),
+        pytest.param({"quote": "THIRTY days", "start": 34, "end": 45}, ["--grade", "1=2", "--quote", "1=thirty days"],
+                     [{"quote": "THIRTY days", "start": 34, "end": 45, "relevance": 2}], id="a quote in other case"),
+        pytest.param({"start": 34, "end": 45}, ["--grade", "1=2", "--quote", "1=thirty days"],
+                     [{"start": 34, "end": 45, "relevance": 2}], id="characters without a quote"),
+    ],
+)  # fmt: skip
+def test_a_passage_that_is_judged_already_gets_the_new_grade(
+    tmp_path: Path, capsys: Capture, label: dict[str, Any], given: list[str], after: list[dict[str, Any]]
+) -> None:
+    text = "Return any item within thirty days"
+    query = {"id": "q", "text": text, "relevant_docs": [{"doc": "returns.md", **label}]}
+    small_experiment(tmp_path, labels={"queries": [query]})
+    assert order(capsys, text)[0] == "returns.md"
+    made = ragtrial(capsys, "search", "experiment.yaml", text, *given)
+    assert made.code == 0, made.err
+    assert labels()[0]["relevant_docs"] == [{"doc": "returns.md", **one} for one in after]
+
+
+@pytest.mark.parametrize(("old", "new"), [(0, 2), (3, 1), (2, 2)])
+def test_a_document_that_is_judged_as_a_whole_gets_the_grade_of_its_passage(
+    tmp_path: Path, capsys: Capture, old: int, new: int
+) -> None:
+    """Else labels that quote here and name documents there refuse the grade, and all others of the search with it."""
+    text = "Return any item within thirty days"
+    rows = [{"doc": "returns.md", "relevance": old}, {"doc": "shipping.txt", "quote": "two days"},
+            {"doc": "warranty.md", "quote": "six months"}]  # fmt: skip
+    small_experiment(tmp_path, labels={"queries": [{"id": "q", "text": text, "relevant_docs": rows}]})
+    config = (tmp_path / "experiment.yaml").read_text(encoding="utf-8")
+    (tmp_path / "experiment.yaml").write_text(config.replace("latency", "evaluators: {unit: span}\nlatency"))
+    documents = order(capsys, text)
+    place = documents.index("returns.md") + 1
+    made = ragtrial(capsys, "search", "experiment.yaml", text, "--grade", f"{place}={new}")
+    assert made.code == 0, made.err
+    quote = "# Returns\n\nReturn any item within thirty days."
+    assert labels()[0]["relevant_docs"] == [
+        {"doc": "returns.md", "relevance": new},
+        *rows[1:],
+        {"doc": "returns.md", "relevance": new, "quote": quote, "start": 0, "end": len(quote)},
+    ]
+    assert ragtrial(capsys, "validate", "experiment.yaml", "-q").code == 0
+
+
+@pytest.mark.parametrize(
+    ("new", "after"), [(3, [3, 1]), (4, [4, 1]), (2, [2, 1]), (1, [1, 1]), (0, [0, 0])], ids=lambda one: str(one)
+)
+def test_a_document_with_judged_passages_gets_its_new_grade_by_the_highest_of_them(
+    tmp_path: Path, capsys: Capture, new: int, after: list[int]
+) -> None:
+    text = "Return any item within thirty days"
+    quoted = [{"doc": "returns.md", "quote": "thirty days", "relevance": 3},
+              {"doc": "returns.md", "quote": "any item", "relevance": 1}]  # fmt: skip
+    rows = [*quoted, *({"doc": name} for name in ("warranty.md", "shipping.txt"))]
+    small_experiment(tmp_path, labels={"queries": [{"id": "q", "text": text, "relevant_docs": rows}]})
+    place = order(capsys, text).index("returns.md") + 1
+    made = ragtrial(capsys, "search", "experiment.yaml", text, "--grade", f"{place}={new}")
+    assert made.code == 0, made.err
+    found = labels()[0]["relevant_docs"]
+    assert [one.get("relevance") for one in found if one["doc"] == "returns.md"] == after
+    assert ragtrial(capsys, "validate", "experiment.yaml", "-q").code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "labelled", "told"),
+    [
+        (["--id", "q1"], LABELS, "query 'q1' is there already."),
+        ([], {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "returns.md"}, {"doc": "gone.md"}]}]},
+         "query '1' judges 'gone.md', which is not in the corpus"),
+    ],
+    ids=["a name that is taken", "labels that do not fit"],
+)  # fmt: skip
+def test_nobody_is_asked_for_grades_that_could_not_be_written(
+    tmp_path: Path, options: list[str], labelled: dict[str, Any], told: str
+) -> None:
+    small_experiment(tmp_path, labels=labelled)
+    with in_terminal("search", "experiment.yaml", TEXT, "--label", *options) as typed:
+        typed.await_text(told)
+        assert typed.ended() == 2
+
+
+def test_a_text_that_cannot_be_quoted_is_left_out_and_the_other_grades_are_kept(tmp_path: Path) -> None:
+    labelled = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "b", "quote": "two days"}]}]}
+    config = CONFIG.replace("corpus: documents", "corpus: corpus.jsonl").replace(
+        'kind: dense, top_k: 3', 'kind: bm25, top_k: 3')  # fmt: skip
+    small_experiment(tmp_path, config=config, labels=labelled)
+    rows = [{"_id": "a", "title": "Parcels", "text": ""}, {"_id": "b", "text": "Parcels take two days to arrive."}]
+    write_rows(tmp_path / "corpus.jsonl", rows)
+    with in_terminal("search", "experiment.yaml", "parcels", "--label") as typed:
+        typed.type(("1 of 2, 0 graded:", "3"))
+        typed.await_text("this text is empty, and the labels name passages; leave it out.")
+        typed.type(("1 of 2, 0 graded:", " "), ("2 of 2, 0 graded:", "2"))
+        typed.await_text("1 judgment written")
+        assert typed.ended() == 0
+    assert [label["doc"] for label in labels()[1]["relevant_docs"]] == ["b"]

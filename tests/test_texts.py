@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import re
 import unicodedata
 from pathlib import Path
 
@@ -74,7 +75,6 @@ def test_a_byte_order_mark_is_dropped_at_the_start_alone() -> None:
     ("content", "message"),
     [
         (b"one\ntwo\ncaf\xe9 three\n", "notes.txt:3: byte 0xe9 is not UTF-8"),
-        (b"\xff\xfea\x00", "notes.txt:1: byte 0xff is not UTF-8"),
         (b"a\r\nb\r\n\xc3", "notes.txt:3: byte 0xc3 is not UTF-8"),
         (b"\xed\xa0\x80", "notes.txt:1: byte 0xed is not UTF-8"),
     ],
@@ -82,7 +82,21 @@ def test_a_byte_order_mark_is_dropped_at_the_start_alone() -> None:
 def test_a_byte_that_is_not_utf8_is_refused_with_its_line(content: bytes, message: str) -> None:
     with pytest.raises(CorpusError) as caught:
         decoded(content, "notes.txt", CorpusError)
-    assert str(caught.value) == message + "; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8)."
+    assert str(caught.value) == message + "; save the file as UTF-8 (iconv -f CP1252 -t UTF-8)."
+
+
+@pytest.mark.parametrize(
+    ("written_as", "named"), [("utf-16-le", "UTF-16"), ("utf-16-be", "UTF-16"), ("cp1252", "CP1252")]
+)
+def test_what_the_message_says_to_do_gives_the_text_that_was_written(written_as: str, named: str) -> None:
+    """Euro signs and curly quotes of Windows are not in Latin 1, and UTF-16 read as such has a null at every letter."""
+    text = "“café”, 5 €\n"
+    content = (("\ufeff" if named == "UTF-16" else "") + text).encode(written_as)
+    with pytest.raises(CorpusError) as caught:
+        decoded(content, "notes.txt", CorpusError)
+    (told,) = re.findall(r"iconv -f (\S+) -t UTF-8", str(caught.value))
+    assert told == named
+    assert content.decode(told) == text
 
 
 def test_a_gzipped_file_is_unpacked_by_its_name(tmp_path: Path) -> None:

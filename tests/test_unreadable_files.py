@@ -17,7 +17,7 @@ from small_experiment import CONFIG, DOCUMENTS, LABELS, ragtrial, small_experime
 
 Capture = pytest.CaptureFixture[str]
 
-UTF_8 = "save the file as UTF-8 (iconv -f LATIN1 -t UTF-8)."
+UTF_8 = "save the file as UTF-8 (iconv -f CP1252 -t UTF-8)."
 LEAVES_OUT = "`dataset.on_error: skip` leaves out what cannot be read, and names it."
 BAD: dict[str, str | bytes] = {
     "bad/broken.pdf": pdf(["one", "two"])[:-600],

@@ -16,7 +16,7 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.loading import check
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
 from ragtrial.dataset.dataset import Dataset, corpus_of, load_dataset
-from ragtrial.dataset.documents import passed_over
+from ragtrial.dataset.documents import LINKED_FOLDER, passed_over
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 from ragtrial.environment import without_secrets
 from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, listed
@@ -144,6 +144,10 @@ class RetrievalEvaluator:
 
     def _document_cautions(self) -> Iterator[Caution]:
         kinds = passed_over(self.dataset.corpus)
+        links = kinds.pop(LINKED_FOLDER, 0)
+        if links:
+            are = "folder of the corpus is a link and is" if links == 1 else "folders of the corpus are links and are"
+            yield Caution("passed-over", f"{links} {are} not entered; put the documents themselves there.")
         if kinds:
             shown = listed(f"{count} {kind}" for kind, count in kinds.most_common())
             yield Caution("passed-over", f"{kinds.total()} files of the corpus are of no kind that is read: {shown}.")

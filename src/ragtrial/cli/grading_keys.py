@@ -10,7 +10,8 @@ import click
 from ragtrial.cli.terminal import Terminal
 from ragtrial.drilldown import FoundText
 from ragtrial.errors import InputError
-from ragtrial.labelling.answers import has_passage
+from ragtrial.labelling.answers import NO_TEXT, has_passage
+from ragtrial.labelling.changes import Form
 from ragtrial.views.query import answer_text
 
 _GRADES = "(3 answers fully, 1 helps, 0 is wrong)"
@@ -75,9 +76,12 @@ def ask(terminal: Terminal, asked: Asked, help_line: str) -> None:
             click.echo(str(error), err=True)
 
 
-def ask_grades(terminal: Terminal, hits: Sequence[FoundText]) -> tuple[dict[int, int], dict[int, str]]:
-    """The grades and the passages that a person gives to ``hits``, by their numbers; those that are left have none."""
-    asked = _Hits(hits)
+def ask_grades(terminal: Terminal, hits: Sequence[FoundText], form: Form) -> tuple[dict[int, int], dict[int, str]]:
+    """The grades and the passages that a person gives to ``hits``, by their numbers; those that are left have none.
+
+    ``form`` is what labels of them name.
+    """
+    asked = _Hits(hits, form)
     ask(terminal, asked, keys(f"0-9 grade {_GRADES}", "drop all"))
     return asked.grades, {number: passage for number, passage in asked.quotes.items() if number in asked.grades}
 
@@ -92,8 +96,8 @@ def _key(prompt: str) -> str:
 class _Hits:
     """Hits of a search, and what they were given."""
 
-    def __init__(self, hits: Sequence[FoundText]) -> None:
-        self._hits = hits
+    def __init__(self, hits: Sequence[FoundText], form: Form) -> None:
+        self._hits, self._form = hits, form
         self._place = 0
         self.grades: dict[int, int] = {}
         self.quotes: dict[int, str] = {}
@@ -105,6 +109,8 @@ class _Hits:
         return f"{self._place + 1} of {len(self._hits)}, {len(self.grades)} graded"
 
     def grade(self, grade: int) -> None:
+        if self._form != "document" and not (self._hits[self._place].text or "").strip():
+            raise InputError(NO_TEXT)
         self.grades[self._hits[self._place].rank] = grade
         self._place += 1
 

@@ -90,8 +90,9 @@ def _label(
     if grades or not hits:
         terminal.say(found_text("found", hits, terminal.width))
     else:
+        sheet.refuse(name, tags, terminal.progress())
         try:
-            graded, passages = ask_grades(terminal, hits)
+            graded, passages = ask_grades(terminal, hits, sheet.form)
         except (KeyboardInterrupt, click.Abort) as error:
             if isinstance(error.__cause__, EOFError):
                 raise

@@ -26,6 +26,7 @@ OnError = Literal["stop", "skip"]
 """What becomes of a corpus with files or rows that cannot be read: an error, or they are left out."""
 
 SUFFIXES = {".md", ".markdown", ".txt", ".html", ".htm", ".pdf"}
+LINKED_FOLDER = "linked folder"
 _MOST_FAULTS = 20
 _FIRST_HEADING = re.compile(r"^#[ \t]+(\S.*)$", re.MULTILINE)
 _NO_PROSE = re.compile(r"\A---\n.*?\n---$|^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
@@ -49,7 +50,7 @@ def corpus_files(corpus: Path) -> list[Path]:
         path
         for path in corpus.rglob("*")
         if path.suffix.lower() in SUFFIXES
-        and path.is_file()
+        and (path.is_file() or _leads_nowhere(path))
         and not any(part.startswith(".") for part in path.relative_to(corpus).parts)
     ]
     if not files:
@@ -60,12 +61,25 @@ def corpus_files(corpus: Path) -> list[Path]:
 
 
 def passed_over(corpus: Path) -> Counter[str]:
-    """How many files of a folder are not read, by the end of their names; hidden ones are not counted."""
+    """How many files of a folder are not read, by the end of their names; hidden ones are not counted.
+
+    A link to a folder is not entered, since it may lead back to where it stands; it counts as LINKED_FOLDER.
+    """
     if not corpus.is_dir():
         return Counter()
-    paths = (path for path in corpus.rglob("*") if path.suffix.lower() not in SUFFIXES and path.is_file())
-    visible = (path for path in paths if not any(part.startswith(".") for part in path.relative_to(corpus).parts))
-    return Counter(path.suffix.lower() or path.name for path in visible)
+    visible = (
+        path for path in corpus.rglob("*")
+        if not any(part.startswith(".") for part in path.relative_to(corpus).parts)
+    )  # fmt: skip
+    return Counter(
+        LINKED_FOLDER if path.is_dir() else path.suffix.lower() or path.name
+        for path in visible
+        if (path.is_symlink() if path.is_dir() else path.is_file() and path.suffix.lower() not in SUFFIXES)
+    )
+
+
+def _leads_nowhere(path: Path) -> bool:
+    return path.is_symlink() and not path.exists()
 
 
 def corpus_fingerprint(corpus: Path, on_error: OnError = "stop", digest: Digest = file_digest) -> str:
@@ -172,6 +186,9 @@ def _file_documents(corpus: Path, faults: list[Fault]) -> Iterator[Document]:
 def _file_document(path: Path, name: str) -> Document:
     if not is_unicode(name):
         raise CorpusError(Fault(str(path), message="has a name that is not UTF-8; rename it."))
+    if _leads_nowhere(path):
+        message = f"is a link to {path.readlink()}, which is not there; mend the link, or remove it."
+        raise CorpusError(Fault(str(path), message=message))
     if _is_pdf(path):
         pdf = read_pdf(path)
         return Document(name, pdf.text, pdf.title, pdf.pages)

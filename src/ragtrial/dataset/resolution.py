@@ -17,6 +17,7 @@ _FEW = 2  # one label that does not fit is a slip, not the labels of another dat
 _MOST_FAULTS = 20
 _MOST_NEAREST = 5  # nobody reads a hundred
 _MOST_PLACES = 3
+_LONGEST_ID = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ class _ById:
         if position is None:
             near = did_you_mean(judgment.doc, self._library.positions) if self._noticed.is_early else ""
             self._noticed.fault(
-                f"query {query!r} judges {short(judgment.doc)!r}, which is not in the corpus "
+                f"query {query!r} judges {_named(judgment.doc)}, which is not in the corpus "
                 f"({len(self._library):,} documents).{near}"
             )
             return []
@@ -259,6 +260,11 @@ class _ByContent:
             Judgment(doc, judgment.relevance, quote, tuple(spans))
             for doc, spans in zip(docs, found.values(), strict=True)
         ]
+
+
+def _named(doc: str) -> str:
+    """An id as it is written, white space at its ends and all; a long one, a passage perhaps, in short."""
+    return repr(doc if len(doc) <= _LONGEST_ID else short(doc))
 
 
 def _how_at(spans: Iterable[Span], quote: str, text: str) -> How | None:

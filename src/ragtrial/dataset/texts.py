@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 from ragtrial.errors import Fault, InputError, did_you_mean
 
 _MOST_LOOKED_AT = 10_000
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -42,11 +44,9 @@ def decoded(content: bytes, file: Path | str, error: type[InputError]) -> str:
     except UnicodeDecodeError as failure:
         line = content.count(b"\n", 0, failure.start) + 1
         bad = content[failure.start]
-        raise error(
-            Fault(
-                str(file), line, 0, f"byte 0x{bad:02x} is not UTF-8; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8)."
-            )
-        ) from None
+        likely = "UTF-16" if content.startswith(_UTF_16) else "CP1252"
+        message = f"byte 0x{bad:02x} is not UTF-8; save the file as UTF-8 (iconv -f {likely} -t UTF-8)."
+        raise error(Fault(str(file), line, 0, message)) from None
 
 
 def read_bytes(path: Path, error: type[InputError]) -> bytes:

@@ -7,7 +7,6 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.beir import beir_labels
@@ -18,15 +17,16 @@ from ragtrial.drilldown import FoundText
 from ragtrial.errors import Fault, InputError, LabelsError
 from ragtrial.grading import Unit
 from ragtrial.ground import ground_of
-from ragtrial.labelling.changes import Change, Grade, NewQuery
+from ragtrial.labelling.changes import Change, Form, Grade, NewQuery
 from ragtrial.labelling.label_edits import Done
 from ragtrial.labelling.overlay import read_overlay, write_overlay
+from ragtrial.labelling.regrading import beside
 from ragtrial.labelling.write_back import LabelsConflictError, read_labels_text, write_back
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import PromptQueries, Query
 
-Form = Literal["document", "quote", "content"]
-"""What a label names: a document, a passage of it, or the passage alone (match: content)."""
+NO_TEXT = "this text is empty, and the labels name passages; leave it out."
+"""Why an answer cannot be graded."""
 
 _WORDS = 6
 _MOST_KEY = 9
@@ -129,12 +129,27 @@ class AnswerSheet:
             faults.append("no hit was graded.")
         if faults:
             raise InputError(*faults)
-        if self.query is not None and (name not in (None, self.query.id) or tags):
-            raise InputError(f"the text is that of query {self.query.id!r}; it has an id, and its tags stay its own.")
+        self._refuse_name(name, tags)
         query = self.query.id if self.query else name or new_id(self.text, {one.id for one in self._labels.queries})
         new: list[Change] = [] if self.query else [NewQuery(query, self.text, tuple(tags))]
-        return [*new, *(judged(self.form, query, by_number[number], grade, quotes.get(number))
-                        for number, grade in sorted(grades.items()))]  # fmt: skip
+        made = [judged(self.form, query, by_number[number], grade, quotes.get(number))
+                for number, grade in sorted(grades.items())]  # fmt: skip
+        return [*new, *beside(self.query.relevant_docs if self.query else (), made, self.form)]
+
+    def refuse(self, name: str | None = None, tags: Sequence[str] = (), progress: Progress | None = None) -> None:
+        """Raise InputError for what would refuse whatever is graded, so that nobody grades in vain.
+
+        That is a name that the query cannot have, and labels that do not fit the documents.
+        """
+        self._refuse_name(name, tags)
+        if self._base is not None and self._base.labels is not None:
+            self._check(progress or Silent())(self._base.labels)
+
+    def _refuse_name(self, name: str | None, tags: Sequence[str]) -> None:
+        if self.query is not None and (name not in (None, self.query.id) or tags):
+            raise InputError(f"the text is that of query {self.query.id!r}; it has an id, and its tags stay its own.")
+        if self._base is not None and self.query is None and any(name == one.id for one in self._labels.queries):
+            raise LabelsError(Fault(str(self._base.file), message=f"query {name!r} is there already."))
 
     def write(self, changes: Sequence[Change], who: str, progress: Progress | None = None) -> Added:
         """Write ``changes`` into the labels, or the overlay, if they fit the documents. Raises LabelsError."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+Form = Literal["document", "quote", "content"]
+"""What a label names: a document, a passage of it, or the passage alone (match: content)."""
 
 _PLACE = ("quote", "start", "end")
 

@@ -10,7 +10,8 @@ from typing import Literal
 from ragtrial.config import ExperimentConfig, load_config
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
 from ragtrial.errors import Fault, InputError, LabelsError, listed
-from ragtrial.labelling.answers import Form, form_of
+from ragtrial.labelling.answers import form_of
+from ragtrial.labelling.changes import Form
 from ragtrial.labelling.overlay import read_overlay
 from ragtrial.labelling.worklist import WorkItem, speaks_of
 from ragtrial.records import PromptQueries

@@ -11,7 +11,7 @@ from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.contest import Contest
 from ragtrial.comparison.joint_hits import JudgedLists
 from ragtrial.errors import InputError, LabelsError, listed
-from ragtrial.labelling.answers import Form
+from ragtrial.labelling.changes import Form
 from ragtrial.labelling.item_texts import ItemText, questions_of, texts_of
 from ragtrial.labelling.label_target import LabelTarget, label_target, refuse_others
 from ragtrial.labelling.pooling import Choice, Pool, PooledHit, Settled

@@ -15,7 +15,7 @@ from ragtrial.drilldown import FoundText
 from ragtrial.errors import Fault, InputError, LabelsError
 from ragtrial.labelling.agreement import Agreement, agreement
 from ragtrial.labelling.answering import Answers, Passage
-from ragtrial.labelling.answers import has_passage, judged
+from ragtrial.labelling.answers import NO_TEXT, has_passage, judged
 from ragtrial.labelling.changes import Grade
 from ragtrial.labelling.history import whoever
 from ragtrial.labelling.item_texts import GAP
@@ -134,7 +134,7 @@ class Session:
             raise InputError(f"the grade {grade} is not among 0 to {self.highest}; --highest {grade} would allow it.")
         row = self.worklist.items[item]
         if self.worklist.form != "document" and not row.text.strip():
-            raise InputError("this text is empty, and the labels name passages; leave it out.")
+            raise InputError(NO_TEXT)
         self._do("grade", item=item, query=row.query, doc=row.doc, grade=grade)
 
     def skip(self) -> None:

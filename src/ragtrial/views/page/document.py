@@ -91,7 +91,9 @@ def _body(contest: Contest, comparison: Analysis, title: str) -> Iterable[str]:
     yield f'<p class="soft">{_text(comparison.procedure.sentence)}</p>'
     for warning in [*comparison.warnings, *(comparison.slices.warnings if comparison.slices else ())]:
         yield f'<p class="warning">{_text(warning.message)}</p>'
-    yield _table(_means(contest), "Means of all metrics that are shown, and over how many queries")
+    yield _table(
+        _means(contest), "Means of all metrics that are shown, and over how many queries: n, or the number in brackets"
+    )
     yield "<noscript><p>Plots and single queries need JavaScript, which is off here; the tables above do not.</p>"
     yield "</noscript></section>"
     yield _plots("differences", "Differences")
@@ -162,8 +164,12 @@ def _means(contest: Contest) -> list[list[str]]:
     rows = [["setting", *contest.metrics, "n"]]
     for contender in contest.contenders:
         means = [contender.setting.scores[name] for name in contest.metrics]
-        cells = ["-" if mean.mean is None else f"{mean.mean:.4f}" for mean in means]
-        rows.append([contender.name, *cells, f"{means[0].n:,}"])
+        n = means[0].n
+        cells = [
+            "-" if mean.mean is None else f"{mean.mean:.4f}" + (f" ({mean.n:,})" if mean.n != n else "")
+            for mean in means
+        ]
+        rows.append([contender.name, *cells, f"{n:,}"])
     return rows
 
 
