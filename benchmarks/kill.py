@@ -1,6 +1,6 @@
 """Kills runs at random moments of every stage, runs the same command again, and checks what was promised of that.
 
-    python benchmarks/kill.py [--kills 60] [--seed 0] [--documents 1500] [--json PATH]
+    python benchmarks/kill.py [--kills 60] [--seed 0] [--documents 1500] [--queries 15] [--json PATH]
 
 Every kill is a SIGKILL to a run of every kind of retriever and refiner in an empty workspace, beside the report of an
 earlier run. An unkilled run is the control: it tells how long each stage takes and which numbers are right. After each
@@ -205,9 +205,9 @@ def half_made(folder: Path, *, deep: bool = True) -> Iterator[str]:
 class Control:
     """An unkilled run: its numbers, and how long each stage takes."""
 
-    def __init__(self, folder: Path, documents: int) -> None:
+    def __init__(self, folder: Path, documents: int, queries: int) -> None:
         self.folder = folder
-        os.waitpid(forked(partial(write_experiment, folder, documents)), 0)
+        os.waitpid(forked(partial(write_experiment, folder, documents, queries)), 0)
         begins = self._timed()
         self.seconds = {
             stage: end - begin for (stage, begin), end in zip(begins.items(), [*begins.values()][1:], strict=False)
@@ -469,6 +469,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--documents", type=int, default=1_500)
+    parser.add_argument("--queries", type=int, default=15)
     parser.add_argument("--json", type=Path, help="write every kill to this file")
     parser.add_argument("--keep", action="store_true", help="keep the folders of kills after which something was wrong")
     options = parser.parse_args()
@@ -478,7 +479,7 @@ def main() -> int:
     kills: list[Kill] = []
     start = time.monotonic()
     work = Path(tempfile.mkdtemp(prefix="ragtrial-kill-"))
-    control = Control(work / "control", options.documents)
+    control = Control(work / "control", options.documents, options.queries)
     print(f"{len(control.texts):,} chunks to embed; one run takes {sum(control.seconds.values()):.1f} s and the start")
     missed = 0
     for number in range(options.kills):

@@ -86,18 +86,17 @@ CONFIG: dict[str, Any] = {
 """Another top_k, so that the exact setting's rankings are not those that the index is compared with."""
 
 SHARED = ("prompt_queries.json", "config.json", "embedding.py", "finding.py", "made.trec")
-QUERIES = 15
 HNSW: Any = {"hnsw": {"space": "cosine", "batch_size": 100, "sync_threshold": 100, "ef_search": 1_000}}
 """The collection has its graph on the disk, and is searched as far as that goes: each time it finds the same."""
 
 
-def write_experiment(folder: Path, documents: int) -> None:
+def write_experiment(folder: Path, documents: int, questions: int) -> None:
     """Short documents of random words, the seed being fixed; queries are words of one document each."""
     words = [f"word{number}" for number in range(2_000)]
     drawn = random.Random(0)
     texts = [" ".join(drawn.choices(words, k=drawn.randint(15, 50))) + "." for _ in range(documents)]
     queries, made = [], ""
-    for number in range(QUERIES):
+    for number in range(questions):
         document = drawn.randrange(documents)
         text = " ".join(drawn.sample(texts[document].rstrip(".").split(), 6))
         queries.append({"id": f"q{number}", "text": text, "relevant_docs": [{"doc": f"{document}.txt"}]})

@@ -30,7 +30,7 @@ def kills(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any
     benchmark, made = root / "benchmarks" / "kill.py", tmp_path_factory.mktemp("kills") / "kills.json"
     if not benchmark.exists():
         pytest.skip("the benchmarks are not part of this distribution")
-    options = ["--kills", str(len(STAGES)), "--documents", "200", "--json", str(made)]
+    options = ["--kills", str(len(STAGES)), "--documents", "120", "--queries", "8", "--json", str(made)]
     subprocess.run([sys.executable, str(benchmark), *options], capture_output=True, check=False, timeout=10 * LONGEST)
     found: dict[str, Any] = json.loads(made.read_text(encoding="utf-8"))
     return {kill["stage"]: kill for kill in found["kills"]}
