@@ -234,6 +234,18 @@ def test_a_narrow_terminal_gets_as_many_other_metrics_as_it_has_room_for() -> No
     assert descriptive_table(made, others, rows, 1) == [row[:2] for row in widest]
 
 
+def test_differences_over_other_queries_than_the_rows_say_over_how_many() -> None:
+    made = package.compare(report_of(VALUES), baseline="old")
+    row = made.comparisons[0]
+    fewer = [
+        row.model_copy(update={"metric": metric, "n": n, "difference": difference})
+        for metric, n, difference in (("rr@3", row.n, 0.25), ("rbo@3", 5, -0.125), ("err@3", 0, None))
+    ]
+    both = made.model_copy(update={"comparisons": [row, *fewer]})
+    _, cells = descriptive_table(both, ["rr@3", "rbo@3", "err@3"], [row], None)
+    assert cells[-3:] == ["+0.2500", "-0.1250 (5)", "-"]
+
+
 def test_metrics_that_were_asked_for_are_shown_however_wide_they_are(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

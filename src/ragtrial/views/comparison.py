@@ -150,7 +150,8 @@ def descriptive_table(
 ) -> list[list[str]]:
     """A header and, for each pair in ``rows``, its differences by other metrics, about which nothing is claimed.
 
-    As many of the metrics as ``width`` allows; None: all.
+    As many of the metrics as ``width`` allows; None: all. Behind one over another number of queries than the row's is
+    that number.
     """
     if not metrics:
         return []
@@ -158,8 +159,10 @@ def descriptive_table(
     layout = _layout(rows)
     table = [["differences, descriptive", *(["against"] if layout == "pairs" else []), *metrics]]
     for part in rows:
-        others = [known[part.setting, part.baseline, metric].difference for metric in metrics]
-        table.append([*_named(part, layout), *map(signed, others)])
+        others = [known[part.setting, part.baseline, metric] for metric in metrics]
+        counts = [f" ({one.n:,})" if one.n != part.n and one.difference is not None else "" for one in others]
+        cells = [signed(one.difference) + count for one, count in zip(others, counts, strict=True)]
+        table.append([*_named(part, layout), *cells])
     return table if width is None else narrowed(table, width, [[metric] for metric in reversed(metrics[1:])])[0]
 
 
