@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ragtrial.cli.report_output import say_scores
 from ragtrial.cli.terminal import Terminal, common_options
 
 
@@ -48,10 +49,7 @@ def command(
         progress=terminal.progress(),
     )
     terminal.say(table.header_line(made) + "\n")
-    scores, lacking = table.fitted_scores(made, terminal.width)
-    terminal.table(scores)
-    for line in lacking:
-        terminal.say(line)
+    say_scores(terminal, made)
     terminal.table(table.budget_table(made, made.settings, terminal.width), after="\n")
     terminal.warn([Caution(warning.code, warning.message) for warning in made.warnings])
     terminal.say(f"\nreport: {made.folder / 'report.json'}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragtrial.cli.gating import Asked, as_json, gate_options, tell
+from ragtrial.cli.report_output import say_scores
 from ragtrial.cli.terminal import Terminal, common_options, override_option, visible, write
 
 if TYPE_CHECKING:
@@ -113,13 +114,10 @@ def _allow_open_files() -> None:
 def _say(terminal: Terminal, report: Report, findings: Findings | None, comparison: Comparison | None) -> None:
     from ragtrial.records import Caution
     from ragtrial.views.comparison import best_line
-    from ragtrial.views.table import audit_table, budget_table, cost_table, fitted_scores, header_line
+    from ragtrial.views.table import audit_table, budget_table, cost_table, header_line
 
     terminal.say(header_line(report) + "\n")
-    scores, lacking = fitted_scores(report, terminal.width)
-    terminal.table(scores)
-    for line in lacking:
-        terminal.say(line)
+    say_scores(terminal, report)
     terminal.table(budget_table(report, report.settings, terminal.width), after="\n")
     if len(report.settings) > 1:
         terminal.table(cost_table(report.ranked_settings()), after="\n")

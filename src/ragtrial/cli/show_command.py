@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ragtrial.cli.report_output import say_scores
 from ragtrial.cli.terminal import Terminal, common_options
 
 if TYPE_CHECKING:
@@ -108,12 +109,7 @@ def _say_scores(
     if metrics == "all":
         terminal.table(table.metric_table(report, chosen))
     else:
-        scores, lacking = table.score_table(report, terminal.width, chosen, names), list[str]()
-        if names is None:
-            scores, lacking = table.fitted_scores(report, terminal.width, chosen)
-        terminal.table(scores)
-        for line in lacking:
-            terminal.say(line)
+        say_scores(terminal, report, chosen, names)
         terminal.table(table.budget_table(report, chosen, terminal.width), after="\n")
         terminal.table(table.context_table(chosen), after="\n")
     if costs:

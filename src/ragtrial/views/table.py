@@ -55,11 +55,11 @@ def score_table(
 
 
 def fitted_scores(
-    report: Report, width: int, settings: Sequence[SettingPart] | None = None
+    report: Report, width: int, settings: Sequence[SettingPart] | None = None, metrics: Sequence[str] | None = None
 ) -> tuple[list[list[str]], list[str]]:
     """``score_table``, and a line that names what it left out and how to see that."""
-    table = score_table(report, width, settings)
-    lacking = [name for name in usual_metrics(report) if name not in table[0]]
+    table = score_table(report, width, settings, metrics)
+    lacking = [name for name in usual_metrics(report) if metrics is None and name not in table[0]]
     told = f"Too wide for {width} columns: {', '.join(lacking)} (ragtrial show --metrics all)."
     return table, [told] if lacking else []
 
