@@ -22,6 +22,7 @@ from hypothesis.extra import numpy as arrays
 
 from corpora import write_files
 from limits import full_disk
+from killed_databases import kill_in_transaction
 from ragtrial.storage.arrays import map_file, read_array, write_array, write_rows
 from ragtrial.storage.digests import FileDigests
 from ragtrial.storage.fingerprints import file_digest
@@ -118,6 +119,18 @@ def test_a_database_may_change_its_bytes_and_grow_as_long_as_it_is_whole(tmp_pat
     path.write_bytes(b"")
     with pytest.raises(DamagedError, match=r"^some\.sqlite3 has 0 bytes and had "):
         check_sizes(tmp_path)
+
+
+def test_a_database_whose_process_was_killed_while_it_wrote_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "some.sqlite3"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE rows (value TEXT)")
+        database.commit()
+    seal(tmp_path, "database")
+    kill_in_transaction(path)
+    check_bytes(tmp_path)
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("rows",)]
 
 
 # --- remembered hashes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,8 @@ import pytest
 from chroma_databases import Item, chroma_server, free_port, word_counts, write_collection
 from corpora import library_of
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
-from ragtrial import RetrievalEvaluator
+from killed_databases import kill_in_transaction
+from ragtrial import RetrievalEvaluator, run_experiment
 from ragtrial.collection import CollectionOptions, held_collection
 from ragtrial.collection.agreement import compare
 from ragtrial.collection.copying import copied
@@ -175,6 +177,19 @@ def test_a_folder_that_is_written_to_is_not_copied(tmp_path: Path) -> None:
             copied(folder, "docs")
     finally:
         done.set()
+
+
+def test_a_folder_whose_program_was_killed_while_it_wrote_is_searched_and_left_as_it_is(
+    tmp_path: Path, database: Path
+) -> None:
+    folder = Path(shutil.copytree(database, tmp_path / "db"))
+    kill_in_transaction(folder / "chroma.sqlite3")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert folder / "chroma.sqlite3-journal" in before
+    made = [experiment(tmp_path / name, {"path": str(path)}) for name, path in (("1", database), ("2", folder))]
+    wanted, found = (run_experiment(one.config()).settings[0].queries for one in made)
+    assert found == wanted
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 def test_a_server_that_does_not_answer_is_told_with_what_was_tried(tmp_path: Path) -> None:

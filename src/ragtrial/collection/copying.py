@@ -16,6 +16,7 @@ from pathlib import Path
 from ragtrial.errors import InputError, StoreError
 
 DATABASE = "chroma.sqlite3"
+_JOURNAL = f"{DATABASE}-journal"
 _TRIES = 3
 Stamp = tuple[tuple[str, int, int], ...]
 """Names, sizes and times of files: equal while nobody writes to them."""
@@ -62,16 +63,31 @@ def copied(folder: Path, name: str) -> Path:
 
 
 def _copy(folder: Path, target: Path, name: str) -> None:
-    (target / DATABASE).unlink(missing_ok=True)
-    with (
-        closing(sqlite3.connect(f"{(folder / DATABASE).absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as source,
-        closing(sqlite3.connect(target / DATABASE)) as made,
-    ):
-        source.backup(made)
+    _copy_database(folder, target)
+    with closing(sqlite3.connect(target / DATABASE)) as made:
         segments = _segments(made, name)
     for segment in folder.iterdir():
         if segment.is_dir() and (segments is None or segment.name in segments):
             shutil.copytree(segment, target / segment.name, dirs_exist_ok=True)
+
+
+def _copy_database(folder: Path, target: Path) -> None:
+    for name in (DATABASE, _JOURNAL):
+        (target / name).unlink(missing_ok=True)
+    database = f"{(folder / DATABASE).absolute().as_uri()}?mode=ro"
+    with (
+        closing(sqlite3.connect(database, uri=True, timeout=10)) as source,
+        closing(sqlite3.connect(target / DATABASE)) as made,
+    ):
+        try:
+            source.backup(made)
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
+                raise
+    # Whoever wrote to it last was killed: what is half-done is taken back, in the copy.
+    for name in (DATABASE, _JOURNAL):
+        shutil.copyfile(folder / name, target / name)
 
 
 def _segments(database: sqlite3.Connection, name: str) -> set[str] | None:

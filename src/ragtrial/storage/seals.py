@@ -100,8 +100,9 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _check_database(path: Path) -> None:
+    # For writing, if that may be: a process that was killed in a transaction leaves a journal to be rolled back.
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as database:
             (said,) = database.execute("PRAGMA integrity_check(1)").fetchone()
     except sqlite3.Error as error:
         raise DamagedError(f"{path.name}: {error}") from error
