@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from corpora import write_files
-from limits import full_disk
 from killed_databases import kill_in_transaction
+from limits import full_disk
 from ragtrial.storage.arrays import map_file, read_array, write_array, write_rows
 from ragtrial.storage.digests import FileDigests
 from ragtrial.storage.fingerprints import file_digest

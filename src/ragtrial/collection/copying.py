@@ -75,19 +75,18 @@ def _copy_database(folder: Path, target: Path) -> None:
     for name in (DATABASE, _JOURNAL):
         (target / name).unlink(missing_ok=True)
     database = f"{(folder / DATABASE).absolute().as_uri()}?mode=ro"
-    with (
-        closing(sqlite3.connect(database, uri=True, timeout=10)) as source,
-        closing(sqlite3.connect(target / DATABASE)) as made,
-    ):
-        try:
+    try:
+        with (
+            closing(sqlite3.connect(database, uri=True, timeout=10)) as source,
+            closing(sqlite3.connect(target / DATABASE)) as made,
+        ):
             source.backup(made)
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
-                raise
-    # Whoever wrote to it last was killed: what is half-done is taken back, in the copy.
-    for name in (DATABASE, _JOURNAL):
-        shutil.copyfile(folder / name, target / name)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
+            raise
+        # Whoever wrote to it last was killed: what is half-done is taken back, in the copy.
+        for name in (DATABASE, _JOURNAL):
+            shutil.copyfile(folder / name, target / name)
 
 
 def _segments(database: sqlite3.Connection, name: str) -> set[str] | None:
