@@ -7,14 +7,12 @@ earlier run. An unkilled run is the control: it tells how long each stage takes 
 kill the same command runs to its end, and is compared with the control. Prints a table, and each promise that was not
 kept with what was seen; the exit code is then 1.
 
-Runs are forked from this process, which has imported the libraries and uses none of them: a run takes as long as its
-work. The cross-encoder is a tiny one of the real class; its tokenizer is that of the extra `offline-model`.
+The cross-encoder is a tiny one of the real class; its tokenizer is that of the extra `offline-model`.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
 import hashlib
 import json
 import os
@@ -24,12 +22,10 @@ import signal
 import sqlite3
 import sys
 import tempfile
-import threading
 import time
-import traceback
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -38,33 +34,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from killed_experiment import SHARED, write_experiment
+from killed_runs import PARTIAL, STAGES, Run, apart, forked, half_made, import_libraries
 
 if TYPE_CHECKING:
     from chromadb.api.client import Client
-
-PARTIAL = ".partial-"
-
-STAGES: dict[str, str] = {
-    "documents": "workspace/documents/",
-    "chunks": "documents",
-    "embeddings": "chunks",
-    "index": "embeddings",
-    "retrieval": "index",
-    "latency": "retrieval (approximate)",
-    "audit": "latency (approximate)",
-    "exact setting": "reach (approximate)",
-    "words": "latency (exact)",
-    "mine": "latency (words)",
-    "made": "latency (mine)",
-    "theirs": "retrieval (made)",
-    "fused": "latency (theirs)",
-    "wordings": "latency (fused)",
-    "unlike": "latency (wordings)",
-    "whole": "latency (unlike)",
-    "reranked": "latency (whole)",
-    "report": "results/killed/",
-}
-"""Each stage, in order, and what shows that it begins: the line of the one before it, or a half-made folder there."""
 
 
 @dataclass
@@ -83,123 +56,6 @@ class Kill:
     intact: bool = False
     unreachable: int = 0
     failures: list[str] = field(default_factory=list)
-
-
-def forked(work: Callable[[], object], out: int = 1, err: int = 2) -> int:
-    """A process that does this ``work`` and ends; its id. Called before this process has threads of its own."""
-    sys.stdout.flush()
-    process = os.fork()
-    if process:
-        return process
-    code = 1
-    try:
-        os.dup2(out, 1)
-        os.dup2(err, 2)
-        sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
-        work()
-        code = 0
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 1
-    except BaseException:  # noqa: BLE001  # whatever it is, this copy of the process goes no further
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def import_libraries() -> None:
-    """What runs would import one by one, and each time look through for garbage."""
-    import bm25s  # noqa: F401
-    import chromadb.api.rust  # noqa: F401
-    import numpy.ma  # noqa: F401
-    import sentence_transformers  # noqa: F401
-    import transformers.models.bert.modeling_bert  # noqa: F401
-
-    import ragtrial.cli.run_gates
-    import ragtrial.experiment
-    import ragtrial.views.comparison  # noqa: F401
-
-    gc.freeze()
-
-
-def apart(work: Callable[[], Iterator[str]]) -> list[str]:
-    """What ``work`` yields in a process of its own, and what it says on stderr if it fails."""
-    read, write = os.pipe()
-    process = forked(lambda: print("\n".join(work())), write, write)
-    os.close(write)
-    with os.fdopen(read, encoding="utf-8") as told:
-        lines = [line.rstrip("\n") for line in told]
-    os.waitpid(process, 0)
-    return [line for line in lines if line]
-
-
-def run_command(config: Path) -> None:
-    from ragtrial.__main__ import main as ragtrial
-
-    sys.argv = ["ragtrial", "run", str(config)]
-    ragtrial()
-
-
-class Run:
-    """The command in a process of its own, watched from outside: the process is the run itself."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.lines: list[str] = []
-        self._code: int | None = None
-        read, write = os.pipe()
-        with (folder / "stdout.txt").open("w") as out:
-            self._process = forked(partial(run_command, folder / "config.json"), out.fileno(), write)
-        os.close(write)
-        self._reader = threading.Thread(target=self._read, args=(read,), daemon=True)
-        self._reader.start()
-
-    def _read(self, pipe: int) -> None:
-        with os.fdopen(pipe, encoding="utf-8", errors="replace") as told:
-            for line in told:
-                self.lines.append(line.rstrip("\n"))
-
-    @property
-    def is_over(self) -> bool:
-        if self._code is None:
-            process, status = os.waitpid(self._process, os.WNOHANG)
-            self._code = os.waitstatus_to_exitcode(status) if process else None
-        return self._code is not None
-
-    def begun(self, stage: str) -> bool:
-        """Whether ``stage`` has begun."""
-        sign = STAGES[stage]
-        if sign.endswith("/"):
-            return any(True for _ in half_made(self.folder / sign, deep=False))
-        return any(line.startswith(f"{sign}: ") for line in self.lines)
-
-    def wait_for(self, stage: str) -> bool:
-        """Wait until ``stage`` begins; False if the run ends before."""
-        while not self.begun(stage):
-            if self.is_over:
-                return False
-            time.sleep(0.0005)
-        return True
-
-    def end(self, number: int | None = None) -> int:
-        """Wait for the end, which a signal brings; the exit code."""
-        if number is not None and not self.is_over:
-            os.kill(self._process, number)
-        while not self.is_over:
-            time.sleep(0.002)
-        self._reader.join()
-        assert self._code is not None
-        return self._code
-
-
-def half_made(folder: Path, *, deep: bool = True) -> Iterator[str]:
-    """What stands half-made in ``folder``, in all folders below it if ``deep``."""
-    if not folder.is_dir():
-        return
-    for path in folder.rglob(f"{PARTIAL}*") if deep else folder.iterdir():
-        if path.name.startswith(PARTIAL):
-            yield path.relative_to(folder).as_posix()
 
 
 class Control:
@@ -248,6 +104,10 @@ class Control:
 def reports(folder: Path) -> list[Path]:
     """The finished reports below ``folder``, by time."""
     return sorted(path for path in (folder / "results" / "killed").iterdir() if path.is_dir() and path.name[0] != ".")
+
+
+def latest_of(folder: Path) -> str:
+    return (folder / "results" / "killed" / "latest").read_text().strip()
 
 
 def report_of(folder: Path) -> Any:
@@ -371,11 +231,13 @@ def kill(control: Control, number: int, stage: str, drawn: random.Random, folder
     code = run.end(signal.SIGKILL)
     if code != -signal.SIGKILL:
         return None
-    _examine_killed(made, control, folder)
+    made.half_made = list(half_made(folder))
     cached, finished, answered = cached_keys(folder), finished_stages(folder), answered_questions(folder)
     asked = asked_questions(folder)
     before, calls = reports(folder), len(calls_of(folder))
     old = {report.name: files_of(report) for report in before}
+    if latest_of(folder) not in old:
+        made.failures.append(f"after the kill latest is {latest_of(folder)!r}")
     made.cached = len(cached)
 
     again = Run(folder)
@@ -405,24 +267,23 @@ def kill(control: Control, number: int, stage: str, drawn: random.Random, folder
     lost = [
         f"changed: {name}" for name, files in old.items() if files_of(folder / "results" / "killed" / name) != files
     ]
-    latest = (folder / "results" / "killed" / "latest").read_text().strip()
-    if new and latest != new[-1].name:
-        lost.append(f"latest is {latest}, not {new[-1].name}")
+    if new:
+        lost += _half_reports(old, new[-1], control)
+        if latest_of(folder) != new[-1].name:
+            lost.append(f"latest is {latest_of(folder)}, not {new[-1].name}")
     made.intact = not lost and not made.failures
     made.failures += [*kept, *equal, *(f"left: {name}" for name in left), *lost]
     return made
 
 
-def _examine_killed(made: Kill, control: Control, folder: Path) -> None:
-    """What must hold while nothing was run again: reports are whole or not there, and ``latest`` names one."""
-    made.half_made = list(half_made(folder))
-    names = set(files_of(control.report_folder))
-    for report in reports(folder):
-        if set(files_of(report)) != names:
-            made.failures.append(f"after the kill {report.name} has {sorted(files_of(report))}")
-    latest = (folder / "results" / "killed" / "latest").read_text().strip()
-    if latest not in {report.name for report in reports(folder)}:
-        made.failures.append(f"after the kill latest is {latest!r}")
+def _half_reports(old: Mapping[str, Mapping[str, bytes]], new: Path, control: Control) -> Iterator[str]:
+    """The reports that stood there after the kill and were not whole: a ``new`` one of the same config is."""
+    for name, files in old.items():
+        if name == control.report_folder.name:
+            if files != files_of(control.report_folder):
+                yield f"after the kill the earlier report {name} is not what it was"
+        elif files.keys() != files_of(new).keys():
+            yield f"after the kill {name} has {sorted(files)}"
 
 
 def _embedded_again(calls: Sequence[Sequence[str]], cached: set[bytes], control: Control) -> Iterator[str]:
