@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from chromadb.api.client import Client
 
 
+_MOST_ATTEMPTS = 10
+
+
 @dataclass
 class Kill:
     """A run that was killed, and what the next one made of it. ``failures`` are the promises that were not kept."""
@@ -221,9 +224,9 @@ def comparison_faults(report: Any, control: Any) -> Iterator[str]:
             yield f"{name} of exact search is {exact}, not {expected}"
 
 
-def kill(control: Control, number: int, stage: str, drawn: random.Random, folder: Path) -> Kill | None:
-    """One kill at a random moment of ``stage``, and the run after it; None if the run was quicker than the kill."""
-    made = Kill(number, stage, drawn.uniform(0, control.seconds[stage]))
+def kill(control: Control, number: int, stage: str, after: float, folder: Path) -> Kill | None:
+    """One kill, ``after`` seconds of ``stage``, and the run after it; None if the run was quicker than the kill."""
+    made = Kill(number, stage, after)
     control.copy(folder, reranks=stage in ("reranked", "report"))
     run = Run(folder)
     if run.wait_for(stage):
@@ -345,9 +348,11 @@ def main() -> int:
     missed = 0
     for number in range(options.kills):
         stage = list(STAGES)[number % len(STAGES)]
-        for attempt in range(5):
+        for attempt in range(_MOST_ATTEMPTS):
             folder = work / f"kill-{number}-{attempt}"
-            made = kill(control, number, stage, drawn, folder)
+            # The control may have been slower, on a machine that had more to do: each time sooner.
+            after = drawn.uniform(0, control.seconds[stage]) / 2**attempt
+            made = kill(control, number, stage, after, folder)
             if made is not None:
                 kills.append(made)
                 for failure in made.failures:
