@@ -21,11 +21,10 @@ from ragtrial.records import Question
 from ragtrial.retrievers import Candidates, Facts, OpenRetriever
 from ragtrial.storage.arrays import read_arrays, write_arrays
 
-RANKINGS_FORMAT = 2
+RANKINGS_FORMAT = 3
 """How rankings are written: part of what they go by, so that none is read that was written otherwise."""
 
-_FILE = "rankings.npys"
-_FACTS = "facts.json"
+_FILE = "rankings.npys"  # the first array is of the bytes of a JSON object: one file takes less time than two
 
 
 @dataclass(frozen=True)
@@ -111,9 +110,9 @@ class Ranked:
         candidates, retrieved = self.candidates, self.retrieved
         of_candidates = candidates.skipped, candidates.rankings.codes, candidates.rankings.scores
         ranked, others = retrieved.rankings, (retrieved.units, retrieved.places, retrieved.seen)
-        write_arrays(folder / _FILE, [*of_candidates, ranked.codes, ranked.scores, *others])
         kept = {"units": candidates.units.name, "facts": dict(candidates.facts), "stages": sorted(self.stages)}
-        (folder / _FACTS).write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
+        in_words = np.frombuffer(json.dumps(kept).encode(), np.uint8)
+        write_arrays(folder / _FILE, [in_words, *of_candidates, ranked.codes, ranked.scores, *others])
         if candidates.units.name not in known:
             (folder / "units").mkdir()
             candidates.units.write(folder / "units")
@@ -121,10 +120,10 @@ class Ranked:
     @classmethod
     def load(cls, folder: Path, library: Library, known: Mapping[str, Chunks]) -> Self:
         """What was saved in ``folder``."""
-        kept = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
+        in_words, skipped, codes, scores, ranked, ranked_scores, *of_retrieved = read_arrays(folder / _FILE)
+        kept = json.loads(in_words.tobytes())
         name = str(kept["units"])
         units = known[name] if name in known else Chunks(library, folder / "units", name)
-        skipped, codes, scores, ranked, ranked_scores, *of_retrieved = read_arrays(folder / _FILE)
         retrieved = Retrieved(Rankings(ranked, ranked_scores), *of_retrieved)
         candidates = Candidates(units, Rankings(codes, scores), skipped, kept["facts"])
         return cls(candidates, retrieved, _stages(kept))
@@ -132,7 +131,8 @@ class Ranked:
 
 def stages_kept(folder: Path) -> frozenset[tuple[str, str]]:
     """The ``stages`` of rankings that were saved."""
-    return _stages(json.loads((folder / _FACTS).read_text(encoding="utf-8")))
+    (in_words,) = islice(read_arrays(folder / _FILE), 1)
+    return _stages(json.loads(in_words.tobytes()))
 
 
 def _stages(kept: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
@@ -142,7 +142,7 @@ def _stages(kept: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
 def skipped_in(folder: Path) -> int:
     """How many questions were skipped in the rankings of ``folder``; 0 where these cannot be read."""
     try:
-        return sum(int(np.count_nonzero(skipped)) for skipped in islice(read_arrays(folder / _FILE), 1))
+        return sum(int(np.count_nonzero(skipped)) for skipped in islice(read_arrays(folder / _FILE), 1, 2))
     except (OSError, ValueError):
         return 0
 
