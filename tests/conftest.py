@@ -6,7 +6,6 @@ import compileall
 import importlib
 import logging
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,13 +110,12 @@ def shared_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _logger_as_it_was() -> Iterator[None]:
-    """A command run in this process sets up the package's logger; the next test finds it as it was."""
+def _logger_as_in_a_new_process() -> None:
+    """A command run in this process sets up the package's logger, by a fixture for many tests after it, too."""
     logger = logging.getLogger("ragtrial")
-    before = logger.handlers[:], logger.level, logger.propagate
-    yield
-    logger.handlers[:], logger.propagate = before[0], before[2]
-    logger.setLevel(before[1])
+    logger.handlers.clear()
+    logger.setLevel(logging.NOTSET)
+    logger.propagate = True
 
 
 @pytest.fixture(scope="session")

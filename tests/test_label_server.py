@@ -191,6 +191,24 @@ def test_answers_come_into_the_labels_and_the_end_says_how_it_went(page: LabelPa
         ask_until_gone(page)
 
 
+def test_what_comes_after_the_end_is_told_so_and_changes_nothing(page: LabelPage) -> None:
+    body = json.dumps({"revision": 0, "grade": 2}).encode()
+    address = page.url.partition(str(page.port))[2]
+    with socket.create_connection(("127.0.0.1", page.port), timeout=30) as late:
+        late.sendall(
+            f"POST {address}grade HTTP/1.0\r\nHost: 127.0.0.1:{page.port}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n".encode()
+        )
+        assert ask(page, "finish", "POST", {"revision": 0}).status == 200
+        with pytest.raises(OSError):  # noqa: PT011 - it listens no longer, or has gone: the system's words
+            ask_until_gone(page)
+        late.sendall(body)
+        answer = late.makefile("rb").read()
+    assert answer.split()[1] == b"410"
+    assert answer.endswith(b'{"error": "this page has ended; the same command goes on."}')
+    assert not page.session.answers.given
+
+
 def test_labels_that_cannot_be_written_leave_the_page_there(page: LabelPage, tmp_path: Path) -> None:
     state = ask(page, "skip", "POST", {"revision": 0}).json["state"]
     state = ask(page, "grade", "POST", {"revision": state["revision"], "grade": 2}).json["state"]

@@ -68,6 +68,7 @@ class LabelPage:
         self._assets = assets
         self._token = secrets.token_urlsafe(24)
         self._lock = threading.Lock()
+        self._is_over = False
         try:
             self._server = _Server((HOME, port or 0), self._reply)
         except OSError as error:
@@ -80,8 +81,9 @@ class LabelPage:
         try:
             self._server.serve_forever(poll_interval=0.1)
         finally:
+            with self._lock:
+                self._is_over = True
             self._server.server_close()
-            self._lock.acquire()  # noqa: SIM115, RUF100 - for good: what is still being asked comes too late
 
     def close(self) -> None:
         """Let go of the port; it need not have been served."""
@@ -99,7 +101,7 @@ class LabelPage:
         if name in self._assets or name == "state":
             if request.command != "GET":
                 return _error(405, f"{request.command} is not for this; GET is.")
-            return _Reply(200, self._assets[name]) if name in self._assets else _json(200, {"state": self._state()})
+            return _Reply(200, self._assets[name]) if name in self._assets else self._state()
         if name not in _ACTIONS:
             return _error(404, "there is nothing of that name here.")
         if request.command != "POST":
@@ -127,6 +129,8 @@ class LabelPage:
         if isinstance(body, _Reply):
             return body
         with self._lock:
+            if self._is_over:
+                return _too_late()
             if body.get("revision") != self.session.answers.revision:
                 message = (
                     "This worklist was answered elsewhere meanwhile, in another tab perhaps. Nothing was changed; this "
@@ -141,9 +145,9 @@ class LabelPage:
                 return _json(422, {"error": str(error), "state": self._shown()})
             return _json(200, {"state": self._shown(), "lines": lines}, is_last=name == "finish")
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> _Reply:
         with self._lock:
-            return self._shown()
+            return _too_late() if self._is_over else _json(200, {"state": self._shown()})
 
     def _shown(self) -> dict[str, Any]:
         session, answers, item = self.session, self.session.answers, self.session.item
@@ -221,6 +225,10 @@ def _json(status: int, value: Mapping[str, Any], *, is_last: bool = False) -> _R
 
 def _error(status: int, message: str) -> _Reply:
     return _json(status, {"error": message})
+
+
+def _too_late() -> _Reply:
+    return _error(410, "this page has ended; the same command goes on.")
 
 
 class _Server(ThreadingHTTPServer):
