@@ -225,14 +225,16 @@ def test_a_corpus_with_files_that_are_not_utf_8_names_all_of_them(tmp_path: Path
     )
 
 
-def test_a_folder_in_the_corpus_that_is_a_link_is_told(tmp_path: Path, capsys: Capture) -> None:
-    small_experiment(tmp_path)
+@pytest.mark.parametrize("command", ["run", "validate"])
+def test_what_of_the_corpus_is_not_read_is_told_and_no_fault(tmp_path: Path, capsys: Capture, command: str) -> None:
+    small_experiment(tmp_path, documents={**DOCUMENTS, "old.doc": "x"})
     (tmp_path / "more").mkdir()
     (tmp_path / "documents" / "more").symlink_to(tmp_path / "more", target_is_directory=True)
-    made = ragtrial(capsys, "run", "experiment.yaml")
+    made = ragtrial(capsys, command, "experiment.yaml", "--strict")
     assert made.code == 0
-    told = "1 folder of the corpus is a link and is not entered; put the documents themselves there."
-    assert told in made.out + made.err
+    told = made.out + made.err
+    assert "1 folder of the corpus is a link and is not entered; put the documents themselves there." in told
+    assert "1 file of the corpus is of no kind that is read: 1 .doc." in told
 
 
 def test_a_corpus_file_with_rows_that_are_wrong(tmp_path: Path, capsys: Capture) -> None:

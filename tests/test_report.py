@@ -281,7 +281,7 @@ def test_rankings_shorter_than_top_k_are_counted_and_said(written: Written) -> N
     assert not any(query["short"] for query in written.report["settings"][0]["queries"])
     messages = [warning["message"] for warning in written.report["warnings"]]
     assert "there are only 31 documents, fewer than the 40 that are scored (top_k)." in messages
-    assert "1 documents have no text; they are kept, and cannot be found by it." in messages
+    assert "1 document has no text; it is kept, and cannot be found by it." in messages
     assert len(messages) == len(set(messages))
 
 

@@ -127,7 +127,8 @@ class RetrievalEvaluator:
             *self._limit_cautions(),
             *self.setting_cautions,
             *repaired,
-            *self._document_cautions(),
+            *self.files_left_out,
+            *self.ground.library.notes,
             *self.dataset.notes,
             *self.resolved.cautions,
             *self._span_cautions(),
@@ -142,16 +143,19 @@ class RetrievalEvaluator:
         if run < labelled:
             yield Caution("limit", f"only the first {run} of {labelled} queries were run.")
 
-    def _document_cautions(self) -> Iterator[Caution]:
+    @property
+    def files_left_out(self) -> list[Caution]:
+        """What stands in the corpus and is not read: never an error, since nobody may have meant it to be."""
         kinds = passed_over(self.dataset.corpus)
-        links = kinds.pop(LINKED_FOLDER, 0)
+        links, total, told = kinds.pop(LINKED_FOLDER, 0), kinds.total(), []
         if links:
             are = "folder of the corpus is a link and is" if links == 1 else "folders of the corpus are links and are"
-            yield Caution("passed-over", f"{links} {are} not entered; put the documents themselves there.")
+            told.append(f"{links} {are} not entered; put the documents themselves there.")
         if kinds:
+            are = "file of the corpus is" if total == 1 else "files of the corpus are"
             shown = listed(f"{count} {kind}" for kind, count in kinds.most_common())
-            yield Caution("passed-over", f"{kinds.total()} files of the corpus are of no kind that is read: {shown}.")
-        yield from self.ground.library.notes
+            told.append(f"{total} {are} of no kind that is read: {shown}.")
+        return [Caution("passed-over", message) for message in told]
 
     def prepare(self) -> None:
         """Find everything that the config names, before any work is done: models, functions, documents, labels.

@@ -111,11 +111,11 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
     yield from skipped_cautions(setting.name, scored.rankings.skipped)
     short = int(((scored.graded.lengths < scored.top_k) & ~scored.rankings.skipped).sum())
     chunks = scored.rankings.chunks
-    units, there = ("documents", len(chunks.library)) if scored.graded.unit == "document" else ("chunks", len(chunks))
+    unit, there = ("document", len(chunks.library)) if scored.graded.unit == "document" else ("chunk", len(chunks))
     if there < scored.top_k and setting.has_chunks:
-        of = "" if units == "documents" else f"{setting.name}: "
-        message = f"{of}there are only {there} {units}, fewer than the {scored.top_k} that are scored (top_k)."
-        yield Caution(f"few-{units}", message)
+        of = "" if unit == "document" else f"{setting.name}: "
+        are = f"is only 1 {unit}" if there == 1 else f"are only {there} {unit}s"
+        yield Caution(f"few-{unit}s", f"{of}there {are}, fewer than the {scored.top_k} that are scored (top_k).")
     elif scored.graded.lengths.size and not scored.graded.lengths.any() and not scored.rankings.skipped.any():
         message = f"found nothing, for none of the {len(scored.graded):,} queries; look at what it searches."
         yield Caution("nothing-found", f"{setting.name}: {message}")
@@ -123,12 +123,13 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
         yield Caution(
             "short",
             f"{setting.name}: {short} of {len(scored.graded):,} queries have fewer than {scored.top_k} "
-            f"{units}; the places that are missing count as not relevant.{_more_candidates(setting, scored.top_k)}",
+            f"{unit}s; the places that are missing count as not relevant.{_more_candidates(setting, scored.top_k)}",
         )
     yield from budget_cautions(setting.name, scored.budget)
     empty = scored.rankings.chunks.library.empty
     if empty:
-        yield Caution("empty-documents", f"{empty} documents have no text; they are kept, and cannot be found by it.")
+        said = "1 document has no text; it is kept" if empty == 1 else f"{empty} documents have no text; they are kept"
+        yield Caution("empty-documents", f"{said}, and cannot be found by it.")
 
 
 def skipped_cautions(name: str, skipped: Bools) -> Iterator[Caution]:

@@ -48,6 +48,7 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     cuts = _cuts(evaluator, cautions)
     if strict and cautions:
         raise InputError(*(Fault(config, message=caution.message) for caution in cautions))
+    cautions += evaluator.files_left_out
     _say(terminal, config, evaluator, cuts)
     terminal.warn(cautions)
     terminal.say_json(_as_json(evaluator, cuts, cautions))
