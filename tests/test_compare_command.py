@@ -135,11 +135,6 @@ def test_shared_queries_are_compared_where_the_command_is_asked_for_them(small: 
     write_folder(other, small / "other", {}, [], "")
     assert compare(capsys, "small", "other").code == 2
     assert compare(capsys, "small", "other", "--common", "--json").json["queries"] == 11
-    for about in ((), ("--query", "q2")):
-        assert (
-            "compared over the 11 queries that are the same"
-            in compare(capsys, "small", "other", "--common", *about).err
-        )
 
 
 def test_a_setting_that_is_not_there_is_named_once(small: Path, capsys: Capture) -> None:

@@ -93,7 +93,9 @@ def test_a_run_and_its_markdown_say_of_a_verdict_what_compare_says_of_it(place: 
         (line,) = [line for line in compared.out.splitlines() if line.startswith(told)]
         assert line in done.out.splitlines()
         for file in ("gates.md", "gates.xml", "compared.md"):
-            assert line in html.unescape(Path(file).read_text(encoding="utf-8")).splitlines()
+            assert f"\n{line}" in html.unescape(Path(file).read_text(encoding="utf-8"))
+    shown = ragtrial(capsys, "compare", "latest", "latest", "--query", "q1")
+    assert "it was given 2 times, and counts once." in shown.err
 
 
 def test_what_is_wrong_is_told_at_once_and_nothing_is_run(place: Path, capsys: Capture) -> None:
