@@ -375,8 +375,12 @@ def test_show_says_which_file_of_a_report_is_damaged(
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [("{", "is damaged, or not a report: Invalid JSON: EOF while parsing an object at line 1 column 1."),
-     ('{"schema_version": 1}', "is damaged, or not a report: experiment: Field required."),
+    [("{", "is damaged, or not a report: Invalid JSON: EOF while parsing an object at line 1 column 1. "
+      "Make it again with the command that wrote it."),
+     ('{"schema_version": 1}', "is damaged, or not a report: experiment: Field required. "
+      "Make it again with the command that wrote it."),
+     ('{"schema_version": 0}', "has schema version 0; this ragtrial reads 1. "
+      "Make it again with the command that wrote it."),
      ('{"schema_version": 99}', "has schema version 99; this ragtrial reads up to 1. Update it.")],
 )  # fmt: skip
 def test_a_report_that_cannot_be_read_is_told_and_hides_no_other(

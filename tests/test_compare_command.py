@@ -98,6 +98,7 @@ def test_python_says_what_the_command_says(small: Path, capsys: Capture) -> None
     [
         (["--margin", "nan"], "margin is nan; it must be a number from 0 on."),
         (["--margin", "inf"], "margin is inf; it must be a number from 0 on."),
+        (["--margin", "2"], "ndcg@3 lies between 0 and 1; a margin of 2 says nothing. Did you mean 0.02?"),
         (["--confidence", "nan"], "confidence is nan; it must be from 0.5 to 0.9999."),
         (["--confidence", "0.4"], "0.4 is not in the range 0.5<=x<=0.9999"),
         (["--flips", "10"], "10 is not in the range x>=100"),
@@ -105,6 +106,8 @@ def test_python_says_what_the_command_says(small: Path, capsys: Capture) -> None
         (["--confidence", "0.9999", "--flips", "100"], "100 flips never show a difference with confidence 0.9999; "
          "take 9,999 or more."),
         (["--baseline", "old", "--all-pairs"], "--baseline and --all-pairs say two things; give one of them."),
+        (["--query", "q1", "--slices", "--costs"],
+         "--query shows one query alone; leave it out for --slices, --costs, or add --json."),
         (["--procedure", "tuckey"], "no procedure is called 'tuckey'. Did you mean 'tukey'?"),
         (["--baseline", "z"], "'z'"),
         (["--metric", "nope"], "'nope'"),
@@ -140,7 +143,8 @@ def test_a_setting_that_is_not_there_is_named_once(small: Path, capsys: Capture)
 
 
 @pytest.mark.parametrize(
-    "number", [{"seed": -1}, {"margin": float("nan")}, {"flips": 100, "confidence": 0.9999}, {"confidence": 1.0}]
+    "number",
+    [{"seed": -1}, {"margin": float("nan")}, {"margin": 1}, {"flips": 100, "confidence": 0.9999}, {"confidence": 1.0}],
 )
 def test_python_refuses_the_same_numbers(small: Path, number: dict[str, float]) -> None:
     with pytest.raises(package.errors.InputError):
@@ -219,6 +223,31 @@ def test_a_narrow_terminal_gets_verdicts_for_sentences(
     assert told in lines
     monkeypatch.setenv("COLUMNS", "200")
     assert "too few differences: " not in compare(capsys, "small", "--baseline", "old").out
+
+
+def test_a_narrow_terminal_says_how_much_no_worse_allows() -> None:
+    made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="new", margin=0.9)
+    assert [row[-1] for row in fitted_verdicts(made, made.comparisons[:1], 70)[0]][1:] == [
+        "(baseline)", "worse within the margin",
+    ]  # fmt: skip
+    assert "no worse, or within the margin: that is 0.9." in fitted_verdicts(made, made.comparisons[:1], 70)[1]
+    assert "no worse, or" not in " ".join(fitted_verdicts(made, made.comparisons[:1], 200)[1])
+
+
+def test_no_number_of_queries_is_asked_for_to_find_a_margin_of_0() -> None:
+    made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="old", margin=0)
+    table, (line,) = fitted_verdicts(made, made.comparisons[:1], 200)
+    assert table[0][-3:] == ["n", "detectable", "verdict"]
+    assert {len(row) for row in table} == {len(table[0])}
+    assert line == "detectable: a true difference of this size would be found 4 times of 5 with these n queries."
+
+
+def test_columns_are_explained_only_where_a_row_has_something_in_them() -> None:
+    made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="old")
+    (row,) = [one for one in made.comparisons if one.metric == made.primary_metric]
+    untested = row.model_copy(update={"ci": None, "detectable": None, "queries_needed": None})
+    other = row.model_copy(update={"metric": "recall@10", "family": "descriptive", "verdict": None})
+    assert fitted_verdicts(made.model_copy(update={"comparisons": [untested, other]}), [untested], 200)[1] == []
 
 
 def test_a_narrow_terminal_gets_as_many_other_metrics_as_it_has_room_for() -> None:

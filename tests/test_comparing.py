@@ -183,6 +183,19 @@ def test_the_sentence_of_the_procedure_says_what_was_drawn_and_how_sure_it_is() 
     assert made.procedure.sentence.endswith("All 4,096 flips; with probability 99.9% the interval holds.")
 
 
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [
+        ("bootstrap", " without p. 999 resamples, seed 3. Level 0.1. It is "),
+        ("tukey", " of their means. 999 random deals, seed 3. Level 0.1. It assumes "),
+        ("wilcoxon", " without intervals. Level 0.1. It tests "),
+    ],
+)
+def test_procedures_that_flip_nothing_say_what_they_drew_and_at_which_level(way: str, said: str) -> None:
+    contest = contest_between({"a": np.zeros(12), "b": np.linspace(0.1, 0.3, 12)})
+    assert said in compare_settings(contest, Aim(procedure=Procedure(0.1, 999, 3), way=way)).procedure.sentence
+
+
 def test_where_nothing_is_tested_the_procedure_says_so() -> None:
     sentence = compared({"a": [1.0], "b": [0.5]}).procedure.sentence
     assert sentence == "Nothing was tested: in no comparison do 10 queries differ."

@@ -70,6 +70,12 @@ def test_the_page_begins_with_the_outcome_and_a_short_table() -> None:
     assert shown.count("<details>") == shown.count("</details>") == 2
 
 
+def test_pairs_over_no_query_stand_last() -> None:
+    parts = part("none", None, None, n=0), part("worse", -0.1, (-0.2, -0.05)), part("better", 0.1, (0.05, 0.2))
+    short, *_ = cells(markdown_text(findings(comparison=comparison(*parts))))
+    assert [row[0] for row in short[2:]] == ["better", "worse", "none"]
+
+
 def test_warnings_of_the_comparison_are_told() -> None:
     made = everything()
     assert made.comparison is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 from pathlib import Path
@@ -80,6 +81,21 @@ def test_gates_that_pass_are_exit_code_0_and_one_line(place: Path, capsys: Captu
     done = run(capsys, "--baseline", "bad", "--fail-if", "ndcg@3 worse than baseline", "--fail-if", "good: MRR@3 < 1")
     assert (done.code, done.out.splitlines()[-1]) == (0, "2 gates: 2 passed")
     assert "gate " not in done.err
+
+
+def test_a_run_and_its_markdown_say_of_a_verdict_what_compare_says_of_it(place: Path, capsys: Capture) -> None:
+    experiment(place, good=0, bad=2)
+    done = run(capsys, "--baseline", "good", "--markdown", "gates.md", "--junit", "gates.xml")
+    compared = ragtrial(capsys, "compare", "latest", "--baseline", "good", "--markdown", "compared.md")
+    luck = "good has 1.0000 on the queries that it was chosen by; the best setting, chosen on other queries, may"
+    open_hits = "bad against good: 24 hits nobody judged: with other grades the difference could be from "
+    for told in (luck, open_hits):
+        (line,) = [line for line in compared.out.splitlines() if line.startswith(told)]
+        assert line in done.out.splitlines()
+        for file in ("gates.md", "gates.xml", "compared.md"):
+            assert f"\n{line}" in html.unescape(Path(file).read_text(encoding="utf-8"))
+    shown = ragtrial(capsys, "compare", "latest", "latest", "--query", "q1")
+    assert "it was given 2 times, and counts once." in shown.err
 
 
 def test_what_is_wrong_is_told_at_once_and_nothing_is_run(place: Path, capsys: Capture) -> None:

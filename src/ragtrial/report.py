@@ -223,12 +223,17 @@ def load_report(reference: str | Path, directory: str | Path = "results", *, hit
         raise ReportError(Fault(str(path), message=_damage(error))) from None
 
 
+_AGAIN = "Make it again with the command that wrote it."
+
+
 def _damage(error: ValidationError) -> str:
     first = error.errors()[0]
     place = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
         return f"has {place}, which this ragtrial does not know. A newer one wrote it, or a hand; update ragtrial."
-    return f"is damaged, or not a report: {place}{': ' if place else ''}{first['msg']}."
+    if place == "schema_version" and first["type"] != "missing":
+        return f"has schema version {first['input']!r}; this ragtrial reads {SCHEMA_VERSION}. {_AGAIN}"
+    return f"is damaged, or not a report: {place}{': ' if place else ''}{first['msg']}. {_AGAIN}"
 
 
 _HITS = re.compile(rb'"hits"\s*+:\s*+\[(?=\s*+\{\s*+"doc")')

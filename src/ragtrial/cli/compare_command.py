@@ -58,6 +58,10 @@ def command(
 
     if compared.baseline is not None and all_pairs:
         raise click.UsageError("--baseline and --all-pairs say two things; give one of them.")
+    beside = {"--slices": slices, "--axes": axes, "--costs": costs, "--queries": queries, "--unjudged": unjudged}
+    unshown = [option for option, is_asked in beside.items() if is_asked]
+    if query is not None and unshown and not terminal.as_json:
+        raise click.UsageError(f"--query shows one query alone; leave it out for {', '.join(unshown)}, or add --json.")
     named = None if metrics in (None, "all") else list(spellings(str(metrics)))
     contest = compared.contest(named, settings=settings, all_pairs=all_pairs)
     checks = gating.checks_of_contest(asked, contest, contest.baseline, terminal)

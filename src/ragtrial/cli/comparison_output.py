@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ragtrial.cli.terminal import Terminal, visible
 from ragtrial.comparison.analysis import Analysis, Wanted
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.records import Caution
+from ragtrial.report_parts import WarningPart
 from ragtrial.views import comparison as view
 from ragtrial.views import effects, moves, slices, tradeoffs
 
@@ -19,6 +22,7 @@ def say_analysis(
     """
     if made.query is not None:
         terminal.say(moves.side_text(made.query, terminal.width))
+        _warn(terminal, made.warnings)
         return
     rows = close_comparisons(made, everything=everything)
     terminal.say(visible(view.heading(made)) + "\n")
@@ -26,8 +30,7 @@ def say_analysis(
     terminal.table(table, texts=(0, len(table[0]) - 1))
     terminal.say()
     lines = [view.left_out_line(made, rows), view.best_line(made)]
-    lines += [f"{made.selection.sentence}."] if made.selection else []
-    lines += view.unjudged_lines(made.unjudged)
+    lines += view.looked_into_lines(made)
     for line in filter(None, [*lines, *about_columns, made.procedure.sentence]):
         terminal.say(visible(line))
     others = [name for name in made.metrics if name != made.primary_metric]
@@ -45,6 +48,10 @@ def say_analysis(
         *(made.slices.warnings if made.slices else ()),
         *(made.costs.warnings if made.costs else ()),
     ]
+    _warn(terminal, warnings)
+
+
+def _warn(terminal: Terminal, warnings: Sequence[WarningPart]) -> None:
     terminal.warn([Caution(warning.code, warning.message) for warning in warnings])
 
 

@@ -55,10 +55,11 @@ class AskedContest:
         """How ``contest`` is compared, by default as always. Raises ComparisonError for a number out of range."""
         from ragtrial.comparison.comparing import Aim
         from ragtrial.comparison.procedures import DEFAULT
-        from ragtrial.comparison.request import checked_procedure
+        from ragtrial.comparison.request import check_margin, checked_procedure
         from ragtrial.comparison.samples import Procedure
 
         procedure = checked_procedure(self.margin, self.confidence, flips or Procedure().flips, seed)
+        check_margin(self.margin, contest.primary)
         return Aim(contest.baseline, self.margin, procedure, way or DEFAULT)
 
 

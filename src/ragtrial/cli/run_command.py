@@ -138,14 +138,14 @@ def _say(terminal: Terminal, report: Report, findings: Findings | None, comparis
 def _say_comparison(terminal: Terminal, comparison: Comparison) -> None:
     from ragtrial.comparison.comparing import close_comparisons
     from ragtrial.records import Caution
-    from ragtrial.views.comparison import fitted_verdicts, heading
+    from ragtrial.views.comparison import fitted_verdicts, heading, looked_into_lines
 
     rows = close_comparisons(comparison)
     table, about_columns = fitted_verdicts(comparison, rows, terminal.width)
     terminal.say(f"\n{heading(comparison)}\n")
     terminal.table(table, texts=(0, len(table[0]) - 1))
     terminal.say()
-    for line in [*about_columns, comparison.procedure.sentence]:
+    for line in [*looked_into_lines(comparison), *about_columns, comparison.procedure.sentence]:
         terminal.say(visible(line))
     terminal.warn([Caution(warning.code, warning.message) for warning in comparison.warnings])
 

@@ -48,7 +48,8 @@ class RunChecks:
 
     def findings(self, report: Report) -> Findings:
         """What came of it. Raises RunError if the run, which is written, cannot be compared with the baseline."""
-        from ragtrial.comparison.comparing import Aim, compare_settings
+        from ragtrial.comparison.analysis import Wanted, analyse
+        from ragtrial.comparison.comparing import Aim
 
         settings = {setting.name: setting for setting in report.settings}
         name = self.baseline.name if self.baseline else None
@@ -58,12 +59,12 @@ class RunChecks:
         if not wanted:
             return judged(self.checks, settings, report)
         try:
-            contest = _contest(report, self.baseline)
+            contest, aim = _contest(report, self.baseline), Aim(name)
+            made = analyse(contest, aim, Wanted())
         except InputError as error:
             told = (f"{fault.message} The report is written: {report.folder / 'report.json'}" for fault in error.faults)
             raise RunError(*told) from error
-        aim = Aim(name)
-        return judged(self.checks, settings, report, Compared(contest, aim, compare_settings(contest, aim)))
+        return judged(self.checks, settings, report, Compared(contest, aim, made))
 
 
 def prepared(

@@ -197,7 +197,8 @@ def _procedure_part(contest: Contest, aim: Aim, parts: Sequence[ComparisonPart])
 def _procedure_sentence(aim: Aim, comparisons: int, queries: int) -> str:
     card, procedure = PROCEDURES[aim.way], aim.procedure
     if aim.way not in FLIPPED:
-        return f"{aim.way}: {card.sentence} {card.caveat}"
+        drawn = f" {procedure.flips:,} {card.draws}, seed {procedure.seed}." if card.draws else ""
+        return f"{aim.way}: {card.sentence}{drawn} Level {procedure.level:g}. {card.caveat}"
     exact = takes_all(queries, procedure)
     drawn = f"All {2**queries:,} flips" if exact else f"{procedure.flips:,} random flips, seed {procedure.seed}"
     together = "the interval holds" if comparisons == 1 else f"all {comparisons:,} intervals of a metric hold together"

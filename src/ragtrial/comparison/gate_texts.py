@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ragtrial.comparison.gates import COSTS, AgainstBaseline, Bound, Gate, Relation
+from ragtrial.comparison.verdicts import too_wide
 from ragtrial.errors import Fault, GateError, MetricError, did_you_mean, listed
 from ragtrial.metrics import parse_metric
 
@@ -176,6 +177,8 @@ class _Reader:
         definition = parse_metric(name).definition
         if isinstance(condition, AgainstBaseline) and definition.aggregate == "geometric":
             self._say(f"{name} is a geometric mean over queries, which is not compared query by query; give a limit.")
+        if isinstance(condition, AgainstBaseline) and (told := too_wide(condition.margin or 0.0, name)):
+            self._say(told)
         highest = definition.highest if definition.aggregate != "sum" else None
         if isinstance(condition, Bound) and not 0 <= condition.limit <= (math.inf if highest is None else highest):
             allowed = "is at least 0" if highest is None else f"lies between 0 and {highest:g}"

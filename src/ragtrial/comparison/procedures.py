@@ -19,7 +19,8 @@ class ProcedureCard:
     """What a reader must know of a procedure; ``infers`` is the procedure itself.
 
     ``is_simultaneous``: its level is that of any wrong claim among all comparisons of a metric, not of each.
-    ``needs_all``: a query that does not count for one setting is left out for all.
+    ``needs_all``: a query that does not count for one setting is left out for all. ``draws``: what it draws at random
+    as often as flips are asked for, where that is no flips; nothing where it draws none.
     """
 
     name: str
@@ -29,6 +30,7 @@ class ProcedureCard:
     infers: Way
     is_simultaneous: bool = True
     needs_all: bool = False
+    draws: str = ""
 
 
 DEFAULT = "max-t"
@@ -69,6 +71,7 @@ PROCEDURES = {
             "Efron 1987; Sakai 2006",
             infer_bootstrap,
             is_simultaneous=False,
+            draws="resamples",
         ),
         ProcedureCard(
             "wilcoxon",
@@ -93,6 +96,7 @@ PROCEDURES = {
             "Carterette 2012",
             infer_ranges,
             needs_all=True,
+            draws="random deals",
         ),
     )
 }

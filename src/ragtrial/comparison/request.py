@@ -12,6 +12,7 @@ from ragtrial.comparison.contest import contest_of
 from ragtrial.comparison.procedures import DEFAULT
 from ragtrial.comparison.reading import Reference
 from ragtrial.comparison.samples import Procedure
+from ragtrial.comparison.verdicts import too_wide
 from ragtrial.errors import ComparisonError
 
 
@@ -53,6 +54,7 @@ def compare(
         common=common,
         directory=directory,
     )
+    check_margin(margin, contest.primary)
     return compare_settings(contest, Aim(contest.baseline, margin, flipping, procedure))
 
 
@@ -69,6 +71,12 @@ def checked_procedure(margin: float, confidence: float, flips: int, seed: int) -
             f"{flips:,} flips never show a difference with confidence {confidence:g}; take {least:,} or more."
         )
     return Procedure(level, flips, seed)
+
+
+def check_margin(margin: float, metric: str) -> None:
+    """Raises ComparisonError for a margin beyond which no difference in ``metric`` could be: all would be within it."""
+    if told := too_wide(margin, metric):
+        raise ComparisonError(told)
 
 
 def _check(name: str, value: float, fits: bool, expected: str) -> None:  # noqa: FBT001

@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from ragtrial.comparison.comparison_parts import Verdict
 from ragtrial.comparison.samples import LEAST_DIFFERENCES, Inference
+from ragtrial.errors import MetricError
 from ragtrial.grading import Scores
+from ragtrial.metrics import parse_metric
 
 POWER = 0.8
 """How likely a difference should be found: 4 times out of 5."""
@@ -115,6 +117,19 @@ def _advice(evidence: Evidence, margin: float) -> str:
     if evidence.queries_needed is None or evidence.queries_needed <= evidence.n:
         return found
     return f"{found}, with {evidence.queries_needed:,} one of {margin:g}"
+
+
+def too_wide(margin: float, metric: str) -> str:
+    """Why no difference in ``metric`` could be beyond ``margin``, in words; nothing where one could or nobody knows."""
+    try:
+        definition = parse_metric(metric).definition
+    except MetricError:  # of another version, or a plug-in
+        return ""
+    highest = None if definition.aggregate == "sum" else definition.highest
+    if highest is None or margin < highest:
+        return ""
+    near = f" Did you mean {margin / 100:g}?" if highest == 1 and margin < 100 else ""
+    return f"{metric} lies between 0 and {highest:g}; a margin of {margin:g} says nothing.{near}"
 
 
 def rounded(difference: float) -> str:

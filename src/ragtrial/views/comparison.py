@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from ragtrial.comparison.analysis import Analysis
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.figures import probability, signed
 from ragtrial.comparison.samples import LEAST_DIFFERENCES
@@ -46,7 +47,8 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], *, in_
     table = [[*first, "mean", "difference", interval, "p", *counts, "verdict"]]
     for part in rows:
         before = [] if layout == "one" else [_score(part.mean_baseline)]
-        table.append([*_named(part, layout), *before, *_cells(part), _verdict(part, in_brief=in_brief)])
+        cells = _cells(part)[: len(counts) + 4]
+        table.append([*_named(part, layout), *before, *cells, _verdict(part, in_brief=in_brief)])
     if layout == "one":
         mean = _score(rows[0].mean_baseline) if len({part.mean_baseline for part in rows}) == 1 else ""
         place = 1 + sum((part.difference or 0.0) > 0 for part in rows)
@@ -68,14 +70,18 @@ def fitted_verdicts(
     table, lacking = narrowed(verdict_table(comparison, rows, in_brief=True), width, spare)
     few = {part.sentence for part in rows if part.verdict == "too few differences"}
     of_many = f"in fewer than {LEAST_DIFFERENCES} queries; no interval is given"
-    lines = [f"too few differences: {few.pop() if len(few) == 1 else of_many}."] if few else []
+    margin = comparison.procedure.margin
+    bounded = any(part.verdict in ("no worse", "worse within the margin") for part in rows)
+    lines = [f"no worse, or within the margin: that is {margin:g}."] if bounded else []
+    lines += [f"too few differences: {few.pop() if len(few) == 1 else of_many}."] if few else []
     lines += [f"Too wide for {width} columns: {', '.join(lacking)} (--json has all)."] if lacking else []
     return table, [*lines, *([] if lacking else filter(None, [_advice_line(comparison)]))]
 
 
 def _advised(comparison: Comparison) -> list[str]:
-    """The columns that say what queries can show."""
-    return ["detectable", f"n for {comparison.procedure.margin:g}"]
+    """The columns that say what queries can show. No number of them finds a margin of 0."""
+    margin = comparison.procedure.margin
+    return ["detectable", f"n for {margin:g}"] if margin else ["detectable"]
 
 
 def _layout(rows: Sequence[ComparisonPart]) -> Literal["one", "names", "pairs"]:
@@ -109,13 +115,16 @@ def left_out_line(comparison: Comparison, shown: Sequence[ComparisonPart]) -> st
 
 def _advice_line(comparison: Comparison) -> str:
     """What the columns about queries mean; nothing where they are empty."""
-    if all(part.detectable is None and part.queries_needed is None for part in comparison.comparisons):
+    rows = [part for part in comparison.comparisons if part.metric == comparison.primary_metric]
+    if all(part.detectable is None and part.queries_needed is None for part in rows):
         return ""
     margin = comparison.procedure.margin
-    return (
-        "detectable: a true difference of this size would be found 4 times of 5 with these n queries; "
-        f"n for {margin:g}: how many queries would find one of {margin:g}, the margin, as often (enough: n would)."
-    )
+    said = "detectable: a true difference of this size would be found 4 times of 5 with these n queries"
+    if margin:
+        said += (
+            f"; n for {margin:g}: how many queries would find one of {margin:g}, the margin, as often (enough: n would)"
+        )
+    return f"{said}."
 
 
 def unjudged_lines(parts: Sequence[UnjudgedPart]) -> list[str]:
@@ -126,6 +135,14 @@ def unjudged_lines(parts: Sequence[UnjudgedPart]) -> list[str]:
         verdicts = "1 more verdict hangs" if rest == 1 else f"{rest:,} more verdicts hang"
         lines[MOST_UNJUDGED:] = [f"{verdicts} on hits nobody judged (--json shows all)."]
     return lines
+
+
+def looked_into_lines(comparison: Comparison) -> list[str]:
+    """What the winner may be expected to score, and which verdicts hang on unjudged hits; none if not looked into."""
+    if not isinstance(comparison, Analysis):
+        return []
+    expected = [f"{comparison.selection.sentence}."] if comparison.selection else []
+    return [*expected, *unjudged_lines(comparison.unjudged)]
 
 
 def best_line(comparison: Comparison) -> str:

@@ -11,7 +11,7 @@ from ragtrial.comparison.figures import signed
 from ragtrial.comparison.findings import Findings
 from ragtrial.comparison.verdicts import percent
 from ragtrial.report_parts import MeanPart
-from ragtrial.views.comparison import best_line, left_out_line
+from ragtrial.views.comparison import best_line, left_out_line, looked_into_lines
 from ragtrial.views.gates import expected_told, gate_line, metric_names, summary
 
 _HARMLESS = re.compile(r"[^`|\\\s](?:[^`|\\]*[^`|\\\s])?")
@@ -36,6 +36,7 @@ def _sections(findings: Findings) -> Iterator[str]:
         yield _table(list(_comparison_rows(findings, findings.comparison, parts)))
         said = [left_out_line(findings.comparison, parts), best_line(findings.comparison)] if parts else []
         yield _escaped(" ".join(line for line in said if line)) if said else "There is nothing to compare."
+        yield from map(_escaped, looked_into_lines(findings.comparison))
     lists = [_gate_items(findings), _expected_items(findings), _failures(findings), _warnings(findings)]
     yield from filter(None, map(_list, lists))
     yield from _details(findings)
@@ -70,7 +71,7 @@ def _comparison_rows(
         baseline, means = parts[0].baseline, {part.mean_baseline for part in parts}
         cells = [code(baseline), _score(parts[0].mean_baseline) if len(means) == 1 else "", "", "", "(baseline)"]
         yield [*cells, *([_gates_of(findings, baseline)] if gates else [])]
-    for part in sorted(parts, key=lambda part: -(part.difference or 0.0)):
+    for part in parts:
         names = [code(part.setting), *([] if shared else [code(part.baseline)])]
         numbers = [_score(part.mean), signed(part.difference, ""), _interval(part)]
         yield [*names, *numbers, _escaped(part.sentence), *([_gates_of(findings, part.setting)] if gates else [])]

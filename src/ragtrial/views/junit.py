@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ragtrial.comparison.figures import signed
 from ragtrial.comparison.findings import Findings
+from ragtrial.views.comparison import looked_into_lines
 from ragtrial.views.gates import expected_told, finding_lines, gate_line
 
 _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -66,6 +67,7 @@ def _suites(findings: Findings) -> Iterable[_Suite]:
     told_of = [f"{_difference(part.difference, part.ci)}: {part.sentence}" for part in primary]
     warnings = findings.comparison.warnings if findings.comparison else []
     told_of_all = [f"{pair}{found}" for pair, found in zip(pairs, told_of, strict=True)]
+    told_of_all += looked_into_lines(findings.comparison) if findings.comparison else []
     yield _Suite(
         "comparison", list(map(_Case, pairs)), [*told_of_all, *(f"warning: {one.message}" for one in warnings)]
     )
