@@ -195,7 +195,7 @@ def test_validate_needs_no_model_and_says_what_it_could_not_check(tmp_path: Path
     assert made.json["settings"] == [{"name": "dense", "chunks": None, "passages": None, "passages_cut": None}]
     (warning,) = made.json["warnings"]
     assert warning["code"] == "model-not-here"
-    assert warning["message"].startswith("dense: chunks were not checked. the model 'no/model' cannot be found.")
+    assert warning["message"].startswith("dense: chunks were not checked: the model 'no/model' cannot be found.")
 
 
 def test_validate_calls_no_function_of_the_users(tmp_path: Path, capsys: Capture) -> None:

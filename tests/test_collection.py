@@ -261,7 +261,7 @@ def test_a_query_has_conditions_of_its_own_beside_those_of_the_config(
     facts = report.settings[0].facts
     assert (facts["queries_with_conditions"], facts["queries_without_items"]) == (3, 1)
     told = [warning.message for warning in report.warnings if warning.code == "conditions-without-items"]
-    assert told == ["prod: of 1 queries, where and where_document let no item of the collection through."]
+    assert told == ["prod: for 1 query, where and where_document let no item of the collection through."]
 
 
 def test_other_conditions_of_a_query_are_another_ranking(tmp_path: Path, server: Mapping[str, Any]) -> None:

@@ -86,7 +86,7 @@ def test_equal_questions_are_asked_once(place: Workplace) -> None:
     assert place.found("assert queries == ['x', 'y']; return [['a'], ['b']]", "x", "y", "x") == [["a"], ["b"], ["a"]]
 
 
-LISTS = "it must return a list with one list of hits for each of the 1 questions."
+LISTS = "it must return a list with one list of hits for the one question."
 HERE = "my_search:search, query 'How?': "
 SHAPE = (
     "a hit is an id, an (id, score) pair, a mapping with `doc` or `id`, or a document of LangChain, LlamaIndex or "
@@ -105,8 +105,9 @@ UNKNOWN = "is not the id of a document (4 documents)."
     [
         ("return None", f"my_search:search returned NoneType; {LISTS}"),
         ("return {'How?': ['a']}", f"my_search:search returned dict; {LISTS}"),
-        ("return ['a', 'b']", f"my_search:search returned a list of str, 'a'; {LISTS}"),
-        ("return [['a'], ['b']]", f"my_search:search returned 2 lists for 1 questions; {LISTS}"),
+        ("return ['a', 'b']", f"my_search:search returned a list of str, 'a', for query 'How?'; {LISTS}"),
+        ("return [None]", f"my_search:search returned a list of NoneType, None, for query 'How?'; {LISTS}"),
+        ("return [['a'], ['b']]", f"my_search:search returned 2 lists for 1 question; {LISTS}"),
         ("raise KeyError('token')", "my_search:search raised KeyError for query 'How?': 'token'"),
         ("raise ValueError", "my_search:search raised ValueError for query 'How?': it said nothing"),
         (
@@ -120,7 +121,7 @@ UNKNOWN = "is not the id of a document (4 documents)."
         ("return [[{'name': 'a'}]]", f"{HERE}hit 1 has no 'doc' or 'id'; it has the keys ['name']."),
         ("return [[('a', float('nan'))]]", f"{HERE}hit 1 has the score nan; {SCORE}"),
         ("return [['b', ('a', float('inf'))]]", f"{HERE}hit 2 has the score inf; {SCORE}"),
-        ("return [[('a', 1e39)]]", f"{HERE}hit 1 has the score 1e+39; {SCORE}"),
+        ("return [[('a', 1e39)]]", f"{HERE}hit 1 has the score 1e+39; scores are kept as float32, up to 3.4e+38."),
         ("return [[('a', '0.5')]]", f"{HERE}hit 1 has the score '0.5'; {SCORE}"),
         ("return [[('a', True)]]", f"{HERE}hit 1 has the score True; {SCORE}"),
         ("return [['a', './a']]", f"{HERE}'./a' {UNKNOWN}"),
@@ -158,6 +159,15 @@ def test_what_is_no_answer_is_refused_with_what_came_and_what_is_expected(
     with pytest.raises(RetrieverError) as error:
         place.found(body, "How?")
     assert str(error.value) == fault
+
+
+def test_the_query_is_named_whose_list_is_none(place: Workplace) -> None:
+    with pytest.raises(RetrieverError) as error:
+        place.found("return [['a'], None, ['b']]", "x", "y", "z")
+    assert str(error.value) == (
+        "my_search:search returned a list of NoneType, None, for query 'y'; it must return a list with one list of "
+        "hits for each of the 3 questions."
+    )
 
 
 def test_a_failed_batch_names_how_many_queries_it_had_and_the_first_and_last(place: Workplace) -> None:

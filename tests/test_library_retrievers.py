@@ -251,7 +251,9 @@ def test_one_document_in_the_place_of_a_list_is_refused(place: Workplace) -> Non
         "from langchain_core.documents import Document\n"
         "class search:\n    def invoke(self, query):\n        return Document(page_content='x', id='rye.md')\n"
     )
-    with pytest.raises(RetrieverError, match=r"^my_search:search returned Document; it must return a list of doc"):
+    with pytest.raises(
+        RetrieverError, match=r"^my_search:search returned Document for query 'x'; it must return a list of doc"
+    ):
         place.search("x")
 
 
@@ -311,7 +313,7 @@ def test_a_pipeline_of_haystack_is_asked_wherever_it_waits_for_a_text(place: Wor
             "hay:dense: its run() takes query_embedding, filters, top_k, scale_score, return_embedding, not `query`; "
             "put it into a Pipeline that is asked a text.",
         ),
-        ("hay:two", {}, "hay:two returned ['one', 'other']; it must return one list under 'documents'."),
+        ("hay:two", {}, "hay:two returned ['one', 'other'] for query 'x'; it must return one list under 'documents'."),
     ],
 )
 def test_what_of_haystack_cannot_be_asked_a_text_says_so(

@@ -15,6 +15,7 @@ import pytest
 
 from experiments import Experiment, python, write_experiment
 from ragtrial.amounts import estimated_chunks
+from ragtrial.errors import InputError
 from ragtrial.experiment import run_experiment
 from ragtrial.hub import RetrievalEvaluator
 from ragtrial.ingredients import changes, told
@@ -193,6 +194,26 @@ def test_of_several_like_it_a_stage_is_compared_with_one_that_no_setting_uses_an
     run_experiment(experiment.config())
     plan = plan_of(experiment, "chunker.size=120")
     assert whys(plan)["chunks", "recursive 120/0"] == "chunker.size changed from 90 to 120"
+
+
+def test_a_file_of_rankings_that_changed_is_told_rather_than_the_path_of_another(tmp_path: Path) -> None:
+    retrievers = {"filed": {"kind": "run_file", "path": "first.trec", "top_k": 3}}
+    experiment = write_experiment(tmp_path, retrievers=retrievers)
+    query = json.loads((experiment.folder / "prompt_queries.json").read_text())["queries"][0]["id"]
+    for name, score in (("first", 1), ("second", 2)):
+        (experiment.folder / f"{name}.trec").write_text(f"{query} Q0 bread/rye.md 1 {score} x\n")
+    run_experiment(experiment.config())
+    second = experiment.folder / "second.trec"
+    run_experiment(experiment.config(f"retrievers.filed.path={second}"))
+    (experiment.folder / "first.trec").write_text(f"{query} Q0 bread/rye.md 1 3 x\n")
+    assert whys(plan_of(experiment))["rankings", "filed (run_file)"] == "retriever files changed"
+
+
+def test_a_plan_says_where_what_it_cannot_find_is_named(tmp_path: Path) -> None:
+    retrievers = {"mine": {"kind": "custom", "function": "nowhere:search", "top_k": 3}}
+    experiment = write_experiment(tmp_path, retrievers=retrievers)
+    with pytest.raises(InputError, match=r"^\S+:\d+:\d+: setting 'mine': there is no module 'nowhere': "):
+        plan_of(experiment)
 
 
 def test_texts_that_the_cache_has_are_not_to_do_and_a_text_that_two_stages_need_is_embedded_once(

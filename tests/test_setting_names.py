@@ -43,6 +43,7 @@ def test_a_name_is_the_retriever_its_own_options_and_then_what_else_reaches_it()
         ("context.title", [True, False], ["title-true", "title-false"]),
         ("context.prefixes", [None, "a/b.jsonl"], ["prefixes-none", "prefixes-b.jsonl"]),
         ("retrievers.dense.weights", [[1, 1], [2, 1], []], ["weights-1-1", "weights-2-1", "weights-empty"]),
+        ("retrievers.dense.where", [{"n": {"$gt": 0}}, {"a": "b"}], ["where-n-gt0", "where-a-b"]),
         ("store.space", ["ip", "cosine"], ["space-ip", "space-cosine"]),
         ("embedder.query_prefix", ["query: ", "", "?"], ["query_prefix-query", None, None]),
         (MODEL, ["sentence-transformers/all-MiniLM-L6-v2", "./models/bge/"], ["all-MiniLM-L6-v2", "bge"]),

@@ -205,6 +205,16 @@ def test_included_and_excluded_combinations_and_a_sample(tmp_path: Path) -> None
             "or each has its own.",
         ),
         (
+            {"matrix": {"chunker.size": [60]}, "exclude": [{"chunker.size": 60}], "include": [{}]},
+            '"exclude"',
+            "sweep.exclude drops every combination of the matrix; leave both out to run what include has.",
+        ),
+        (
+            {"matrix": {"chunker.kind": ["recursive", "sentence"]}},
+            '"sentence"',
+            "chunker.unit is tokens, but the custom embedder has no tokenizer to count them;",
+        ),
+        (
             {"matrix": {"chunker.sise": [60]}},
             '"chunker.sise"',
             "sweep.matrix.chunker.sise names no option: there is no 'sise' in chunker, which is of kind recursive. "
@@ -218,7 +228,7 @@ def test_included_and_excluded_combinations_and_a_sample(tmp_path: Path) -> None
             "put {retrievers.hybrid.rank_constant} into it.",
         ),
     ],
-    ids=["too many", "reaches nothing", "no option", "names clash"],
+    ids=["too many", "reaches nothing", "drops all", "another kind", "no option", "names clash"],
 )
 def test_a_sweep_that_is_wrong_is_refused_with_its_place(
     tmp_path: Path, capsys: Capture, sweep: dict[str, Any], at: str, message: str

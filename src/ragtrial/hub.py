@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -184,19 +185,16 @@ class RetrievalEvaluator:
 
         Raises InputError that says which setting it is, ModelNotFoundError as it is.
         """
-        try:
+        with _told_of(setting, unless_fetched=not loads_models):
             setting.retriever.check(self.plan.materials(setting, loads_models=loads_models), self.questions)
-        except InputError as error:
-            if isinstance(error, ModelNotFoundError) and error.may_be_fetched and not loads_models:
-                raise
-            place = setting.config.fault_at(("retrievers", setting.entry), "")
-            told = [fault.message.removeprefix(f"{setting.name}: ") for fault in error.faults]
-            raise InputError(
-                *(
-                    fault if fault.file else replace(place, message=f"setting {setting.entry!r}: {said}")
-                    for fault, said in zip(error.faults, told, strict=True)
-                )
-            ) from error
+
+    def find_inputs(self) -> None:
+        """Find the files and collections that retrievers read. Raises InputError for all that are not there."""
+        _all_of(partial(self._find_inputs_of, setting) for setting in self.used)
+
+    def _find_inputs_of(self, setting: Setting) -> None:
+        with _told_of(setting, unless_fetched=True):
+            setting.retriever.inputs(self.ground.names.digest)
 
     @property
     def used(self) -> list[Setting]:
@@ -313,6 +311,27 @@ class RetrievalEvaluator:
         rows = [[documents.setdefault(hit.doc, len(documents)) for hit in row] for row in hits]
         unique = collapse(from_rows(rows), np.arange(len(documents), dtype=np.int32)).rankings
         return grade(unique, list(documents), queries, depth, options.relevance_threshold)
+
+
+@contextmanager
+def _told_of(setting: Setting, *, unless_fetched: bool) -> Iterator[None]:
+    """An InputError inside says which setting it is, and where that stands, if it names no file itself.
+
+    ``unless_fetched``: a ModelNotFoundError of what could still be fetched stays as it is.
+    """
+    try:
+        yield
+    except InputError as error:
+        if isinstance(error, ModelNotFoundError) and error.may_be_fetched and unless_fetched:
+            raise
+        place = setting.config.fault_at(("retrievers", setting.entry), "")
+        told = [fault.message.removeprefix(f"{setting.name}: ") for fault in error.faults]
+        raise InputError(
+            *(
+                fault if fault.file else replace(place, message=f"setting {setting.entry!r}: {said}")
+                for fault, said in zip(error.faults, told, strict=True)
+            )
+        ) from error
 
 
 def _all_of(steps: Iterable[Callable[[], object]]) -> None:

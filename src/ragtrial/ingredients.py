@@ -84,7 +84,8 @@ def _rankings(names: Names, setting: Setting, questions: Sequence[Question], uni
     identity, fields = retriever.identity(), type(retriever).model_fields
     found = _flat(RETRIEVER[:-1], {name: value for name, value in identity.items() if name in fields})
     code = {name: value for name, value in identity.items() if name not in fields}
-    found["retriever code"] = fingerprint([code, retriever.inputs(names.digest)])
+    found["retriever code"] = fingerprint(code)
+    found[f"retriever {retriever.inputs_are}"] = fingerprint(retriever.inputs(names.digest))
     found["questions"] = names.asked_name(setting, questions)
     found["evaluators.unit"] = unit
     if setting.has_index:

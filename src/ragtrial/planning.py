@@ -97,6 +97,7 @@ def plan_work(evaluator: RetrievalEvaluator) -> WorkPlan:
 
     Raises InputError for what the config names and is not there.
     """
+    evaluator.find_inputs()
     root = evaluator.ground.workspace.root
     nodes = tuple(_Planner(evaluator).nodes())
     names = tuple(setting.name for setting in evaluator.settings)
@@ -284,7 +285,8 @@ class _Planner:
     def _compared(self, stage: _Stage, entry: str) -> str:
         """What differs from the finished stage of the same kind that differs least.
 
-        Of several rather from one that these settings do not use any more, then from the newest.
+        Of several rather from one that these settings do not use any more, then from one whose contents differ least,
+        then from the newest.
         """
         if self._workspace.was_marked(stage.folder, stage.name()):
             return "an earlier run asked for it; it is gone, or was not finished"
@@ -293,8 +295,10 @@ class _Planner:
         if not known:
             return "nothing like it was made yet"
 
-        def nearness(one: tuple[str, Seal]) -> tuple[int, bool]:
-            return len(ingredients.changes(one[1].made_of, now)), (stage.folder, one[0]) in self._used
+        def nearness(one: tuple[str, Seal]) -> tuple[int, bool, int]:
+            before = one[1].made_of
+            differing = sum(before.get(name) != now.get(name) for name in {**before, **now})
+            return len(ingredients.changes(before, now)), (stage.folder, one[0]) in self._used, differing
 
         known.sort(key=lambda one: one[1].made, reverse=True)
         before = min(known, key=nearness)[1].made_of

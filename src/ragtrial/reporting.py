@@ -117,7 +117,7 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
         are = f"is only 1 {unit}" if there == 1 else f"are only {there} {unit}s"
         yield Caution(f"few-{unit}s", f"{of}there {are}, fewer than the {scored.top_k} that are scored (top_k).")
     elif scored.graded.lengths.size and not scored.graded.lengths.any() and not scored.rankings.skipped.any():
-        message = f"found nothing, for none of the {len(scored.graded):,} queries; look at what it searches."
+        message = f"found nothing for any of the {len(scored.graded):,} queries; look at what it searches."
         yield Caution("nothing-found", f"{setting.name}: {message}")
     elif short:
         yield Caution(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from ragtrial.context import ContextOptions
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.uncovered import uncovered
 from ragtrial.embedders import Embedder
-from ragtrial.errors import ConfigError, RunError, listed
+from ragtrial.errors import ConfigError, InputError, RunError, listed
 from ragtrial.functions import folders_of
 from ragtrial.options import Options
 from ragtrial.records import Caution, Question
@@ -234,7 +234,8 @@ def _cut_alike(made: Sequence[Setting]) -> Iterator[Caution]:
     """That settings differ in how much of a ranking is kept, which no metric at a k that both have can tell."""
     alike: dict[tuple[str, int | None], list[str]] = {}
     for setting in made:
-        alike.setdefault((setting.ranking_key, setting.width(setting.retriever.top_k)), []).append(setting.name)
+        with suppress(InputError):  # what it searches is not there: told with its place when settings are checked
+            alike.setdefault((setting.ranking_key, setting.width(setting.retriever.top_k)), []).append(setting.name)
     several = [names for names in alike.values() if len(names) > 1]
     if several:
         more = len(several) - 1

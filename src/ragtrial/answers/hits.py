@@ -128,6 +128,8 @@ def _score_of(value: object) -> float:
         score = float(value)
         if math.isfinite(score) and abs(score) <= LARGEST_SCORE:
             return score
+        if math.isfinite(score):
+            raise RetrieverError(f"has the score {shown(value)}; scores are kept as float32, up to {LARGEST_SCORE:.1e}")
     raise RetrieverError(f"has the score {shown(value)}; it must be a finite number, or None where there is none")
 
 

@@ -45,15 +45,19 @@ class System(ABC):
         """What is returned for the questions: a list with one list for each."""
 
     def _lists(self, returned: Any, queries: Sequence[str]) -> list[list[Any]]:
-        wanted = f"it must return a list with one list of hits for each of the {len(queries)} questions"
+        asked = f"{len(queries)} questions" if len(queries) > 1 else "1 question"
+        of_all = f"each of the {asked}" if len(queries) > 1 else "the one question"
+        wanted = f"it must return a list with one list of hits for {of_all}"
         if not _is_listed(returned):
             raise RetrieverError(f"{self.name} returned {_kind(returned)}; {wanted}.")
         answers = list(returned)
-        for answer in answers:
+        for position, answer in enumerate(answers):
             if not _is_listed(answer):
-                raise RetrieverError(f"{self.name} returned a list of {_kind(answer)}, {shown(answer)}; {wanted}.")
+                found = f"{self.name} returned a list of {_kind(answer)}, {shown(answer)}"
+                of = _for(queries[position : position + 1])
+                raise RetrieverError(f"{found}{of and f',{of}'}; {wanted}.")
         if len(answers) != len(queries):
-            raise RetrieverError(f"{self.name} returned {len(answers)} lists for {len(queries)} questions; {wanted}.")
+            raise RetrieverError(f"{self.name} returned {len(answers)} lists for {asked}; {wanted}.")
         return [list(answer) for answer in answers]
 
 
@@ -77,24 +81,26 @@ class _Object(System):
         self.takes_number = bool(arguments(1))
 
     def _asked(self, queries: Sequence[str], depth: int) -> Any:
-        return [self._hits(self._method(query, **self._arguments(depth))) for query in queries]
+        return [self._hits(self._method(query, **self._arguments(depth)), query) for query in queries]
 
-    def _hits(self, returned: Any) -> Any:
+    def _hits(self, returned: Any, query: str) -> Any:
         if not _is_listed(returned):
-            raise RetrieverError(f"{self.name} returned {_kind(returned)}; it must return a list of documents.")
+            what = f"{self.name} returned {_kind(returned)}{_for([query])}"
+            raise RetrieverError(f"{what}; it must return a list of documents.")
         return returned
 
 
 class _Component(_Object):
     """A retriever of Haystack, or a pipeline with one at its end."""
 
-    def _hits(self, returned: Any) -> Any:
+    def _hits(self, returned: Any, query: str) -> Any:
         outputs = returned if isinstance(returned, Mapping) else {}
         found = [outputs["documents"]] if "documents" in outputs else []
         found += [one["documents"] for one in outputs.values() if isinstance(one, Mapping) and "documents" in one]
         if len(found) != 1 or not _is_listed(found[0]):
             seen = shown(list(outputs)) if outputs else _kind(returned)
-            raise RetrieverError(f"{self.name} returned {seen}; it must return one list under 'documents'.")
+            what = f"{self.name} returned {seen}{_for([query])}"
+            raise RetrieverError(f"{what}; it must return one list under 'documents'.")
         return found[0]
 
 

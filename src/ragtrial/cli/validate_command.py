@@ -71,7 +71,7 @@ def _check(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> None:
             if not error.may_be_fetched:
                 wrong |= dict.fromkeys(error.faults)
             else:
-                cautions.append(Caution("model-not-here", f"{setting.name}: {left}. {error}"))
+                cautions.append(Caution("model-not-here", f"{setting.name}: {left}: {error}"))
         except InputError as error:
             wrong |= dict.fromkeys(error.faults)
     if wrong:

@@ -203,8 +203,10 @@ def _combination_faults(sweep: SweepOptions, config: Mapping[str, Any]) -> Itera
         if not has_dropped:
             where: KeyPath = ("sweep", "exclude", number)
             yield where, f"{dotted(where)} drops nothing: no combination of the matrix has all of its values."
-    if is_small and not kept and not sweep.include:
-        yield ("sweep", "exclude"), "sweep.exclude drops every combination of the matrix; there is nothing to run."
+    named = {key for entry in sweep.include for key in entry}
+    if sweep.matrix and is_small and not kept and named.isdisjoint(key for axis in sweep.axes() for key in axis.keys):
+        rest = "leave both out to run what include has" if sweep.include else "there is nothing to run"
+        yield ("sweep", "exclude"), f"sweep.exclude drops every combination of the matrix; {rest}."
     # Of a matrix that is drawn from, a combination may be included that is to be tried whatever is drawn.
     first: dict[object, KeyPath] = dict.fromkeys(kept, ("sweep", "matrix")) if sweep.sample is None else {}
     for number, one in enumerate(included(sweep)):

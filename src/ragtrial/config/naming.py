@@ -220,7 +220,7 @@ def _mapping_shown(value: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
     for key, one in value.items():
         differs = any(identity_of(_value(other, key)) != identity_of([one]) for other in alike)
         if key != "kind" and (is_whole or differs):
-            label = _shown(one, is_whole=is_whole)
+            label = _shown(one, is_whole=is_whole or isinstance(one, Mapping))
             parts.append(label if key in _SPEAKS_FOR_ITSELF else key + _glued(label, one))
     return _UNSAFE.sub("-", "-".join(parts)).strip(_SEPARATORS) or "empty"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -38,6 +38,8 @@ class Rerank(Refiner):
     """
 
     named_by = ("model",)
+
+    inputs_are: ClassVar[str] = "model"
 
     kind: Literal["rerank"] = "rerank"
     """In the order of a cross-encoder's scores."""

@@ -125,6 +125,9 @@ class Ranker(Options):
     ranking_version: ClassVar[int] = 1
     """Part of the rankings' fingerprint: raise it whenever the same options would rank otherwise."""
 
+    inputs_are: ClassVar[str] = "files"
+    """What ``inputs`` come from, in a word or two: a plan tells that they changed."""
+
     has_latency: ClassVar[bool] = True
     """Whether it answers a question on its own, so that this can be measured."""
 

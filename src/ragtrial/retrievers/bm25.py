@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
@@ -71,6 +71,8 @@ class Bm25Retriever(ChunkRetriever):
     Pyserini have k1 0.9 and b 0.4, tuned for short passages.) ``method`` has the formulas of Kamphuis et al. 2020,
     table 1; of robertson no weight is below 0. Source: Lu 2024, BM25S.
     """
+
+    inputs_are: ClassVar[str] = "stop words or libraries"
 
     kind: Literal["bm25"] = "bm25"
     """The chunks that share most words with the question: BM25, by bm25s."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, JsonValue
@@ -35,6 +35,8 @@ _ENOUGH = 5
 @RETRIEVERS.register("custom")
 class CustomRetriever(Retriever):
     """Your own code: a Python function, or a retriever of LangChain, LlamaIndex or Haystack."""
+
+    inputs_are: ClassVar[str] = "function"
 
     kind: Literal["custom"] = "custom"
     """Your own code: a Python function, or a retriever of LangChain, LlamaIndex or Haystack."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -23,6 +23,8 @@ _OF_COLLECTIONS = ("collection", "where", "where_document")
 @RETRIEVERS.register("dense")
 class DenseRetriever(VectorRetriever):
     """The chunks whose vectors are nearest to the query's."""
+
+    inputs_are: ClassVar[str] = "collection"
 
     kind: Literal["dense"] = "dense"
     """The chunks whose vectors are nearest to the query's."""

@@ -81,7 +81,8 @@ def cautions_of(setting: str, facts: Facts) -> Iterator[Caution]:
     if empty:
         yield Caution(
             "conditions-without-items",
-            f"{setting}: of {empty} queries, where and where_document let no item of the collection through.",
+            f"{setting}: for {empty} {'query' if empty == 1 else 'queries'}, where and where_document let no item of "
+            "the collection through.",
         )
 
 
