@@ -187,6 +187,27 @@ def test_parts_whose_rankings_nobody_needs_are_not_planned(finished: Experiment)
     assert ("rankings", "bm25 (bm25)") in {(node.kind, node.what) for node in other.nodes}
 
 
+def test_as_many_rankings_are_planned_as_a_run_makes(tmp_path: Path) -> None:
+    """Those of a part that is asked other wordings are others; those in batches of another size are not."""
+    batches = {"kind": "custom", "function": "embedding:embed", "batch_size": 2}
+    retrievers = {
+        "bm25": {"kind": "bm25", "top_k": 3},
+        "worded": {"kind": "expand", "of": "bm25", "templates": ["{query} oven"], "top_k": 3},
+        "dense": {"kind": "dense", "top_k": 3},
+        "batches": {"kind": "dense", "top_k": 3, "embedder": batches},
+    }
+    experiment = write_experiment(tmp_path, retrievers=retrievers)
+    planned = [node for node in plan_of(experiment).to_do if node.kind == "rankings"]
+    assert [(node.what, node.amount.to_do, node.settings) for node in planned] == [
+        ("bm25 (bm25)", 4, ("bm25",)),
+        ("bm25 (bm25)", 8, ("worded",)),
+        ("worded (expand)", 4, ("worded",)),
+        ("dense (dense)", 4, ("dense", "batches")),
+    ]
+    run_experiment(experiment.config())
+    assert len([stage for stage in stages(experiment) if stage[0] == "rankings"]) == len(planned)
+
+
 def test_of_several_like_it_a_stage_is_compared_with_one_that_no_setting_uses_any_more(tmp_path: Path) -> None:
     small = {"kind": "recursive", "size": 40, "overlap": 0, "unit": "characters"}
     retrievers = {"dense": {"kind": "dense", "top_k": 3}, "small": {"kind": "dense", "top_k": 3, "chunker": small}}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -188,11 +189,18 @@ class _Planner:
         estimate = partial(self._amounts.rankings, setting, questions, demand)
         what = f"{setting.name} ({setting.retriever.kind})"
         why = self._not_deep_enough(base, demand) if base and found is None else ""
-        key = _key(search)
+        key = self._ranking_key(setting, questions, search)
         node = self._put("rankings", key, owner, what, [stage], parents, estimate, why, setting.entry)
         if found and skipped and node.is_cached:
             node = self._nodes["rankings", key] = _asked_again(node, found, skipped, estimate())
         return node
+
+    def _ranking_key(self, setting: Setting, questions: Sequence[Question], search: Search) -> str:
+        """Equal for rankings that are made once for all: options like batch_size make no others."""
+        key, width = search
+        with suppress(UnmadeError):
+            key = fingerprint(self._names.base(setting, builds=False))
+        return fingerprint([key, width, self._names.asked_name(setting, questions)])
 
     def _ranking_name(self, setting: Setting, questions: Sequence[Question], wanted: Demand) -> str:
         search = search_for(setting, wanted)
@@ -228,11 +236,8 @@ class _Planner:
                 _Stage("rescored", partial(self._names.rescored, setting, questions, plan.unit)),
             ]
             parents = [*self._stand(setting, setting.name), ranking]
-            parents += [
-                self._nodes[key]
-                for key in [("rankings", _key(search_for(twin, own_demand(twin))))]
-                if key in self._nodes
-            ]
+            exact = "rankings", self._ranking_key(twin, questions, search_for(twin, own_demand(twin)))
+            parents += [self._nodes[exact]] if exact in self._nodes else []
             why = "not compared with exact search yet"
             estimate = partial(self._amounts.audit, setting)
             self._put("audit", key, setting.name, setting.name, stages, parents, estimate, why)
@@ -307,11 +312,6 @@ class _Planner:
             return "another version of ragtrial made the last one"
         more = f", and {len(differing) - 1} more" if differing[1:] else ""
         return ingredients.told(differing[0], before, now, entry) + more
-
-
-def _key(search: Search) -> str:
-    key, width = search
-    return key if width is None else f"{key} {width}"
 
 
 def _asked_again(node: Node, name: str, skipped: int, whole: Estimate) -> Node:
