@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -155,12 +157,24 @@ def test_of_few_pairs_all_are_close_largest_difference_first_and_unknown_ones_la
     assert [part.difference is None for part in close] == [False, True, True]
 
 
-def test_everything_is_ranked_as_well() -> None:
-    made = compared(shifted(0, 0.3, -0.2, 0.1, 0.2, 0.15, 0.05))
-    rows = close_comparisons(made, everything=True)
-    assert len(rows) == 21 > len(close_comparisons(made))
-    differences = [part.difference or 0.0 for part in rows]
-    assert differences == sorted(differences, reverse=True)
+@pytest.mark.parametrize("everything", [True, False])
+def test_pairs_of_the_best_come_first_then_those_of_the_next(*, everything: bool) -> None:
+    made = compared(shifted(*(0, 0.3, -0.2, 0.1), *((0.2, 0.15, 0.05) if everything else ())))
+    rows = close_comparisons(made, everything=everything)
+    ranked = list("befdgac" if everything else "bdac")
+    assert [(part.baseline, part.setting) for part in rows] == list(combinations(ranked, 2))
+
+
+def test_pairs_of_one_setting_stay_together_though_its_mean_differs_over_fewer_queries() -> None:
+    scores = shifted(0, 0.1, 0.05, -0.3)
+    scores["a"] = [*np.asarray(scores["a"][:20]) - 0.1, *np.asarray(scores["a"][20:]) + 0.5]
+    scores["d"] = [*scores["d"][:20], *[None] * 20]
+    assert [part.baseline for part in close_comparisons(compared(scores))] == ["a", "a", "a", "b", "b", "c"]
+
+
+def test_against_a_baseline_all_are_ranked_by_their_difference() -> None:
+    made = compared(shifted(0, 0.3, -0.2, 0.1, 0.2, 0.15, 0.05), baseline="d")
+    assert [part.setting for part in close_comparisons(made)] == list("befgac")
 
 
 def test_all_numbers_of_a_comparison_are_over_the_queries_that_its_procedure_takes() -> None:

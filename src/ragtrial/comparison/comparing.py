@@ -85,12 +85,18 @@ _NOTHING_TESTED = f"Nothing was tested: in no comparison do {LEAST_DIFFERENCES} 
 def close_comparisons(comparison: Comparison, *, everything: bool = False) -> Sequence[ComparisonPart]:
     """By the primary metric, largest difference first: all against a baseline, or of many pairs those with the best.
 
-    The best is the baseline of all of them. Over no queries there is no difference: these come last. ``everything``
-    means all, however many.
+    The best is the baseline of all of them; of few pairs its own come first, then those of the next. Over no queries
+    there is no difference: these come last. ``everything`` means all, however many.
     """
     rows = [part for part in comparison.comparisons if part.metric == comparison.primary_metric]
     rows.sort(key=lambda part: math.inf if part.difference is None else -part.difference)
-    if everything or comparison.procedure.baseline or len(rows) <= MOST_PAIRS:
+    if comparison.procedure.baseline:
+        return rows
+    highest: dict[str, float] = {}
+    for part in rows:  # over other queries a setting has another mean
+        highest[part.baseline] = max(highest.get(part.baseline, -math.inf), part.mean_baseline or 0.0)
+    rows.sort(key=lambda part: math.inf if part.difference is None else -highest[part.baseline])
+    if everything or len(rows) <= MOST_PAIRS:
         return rows
     (best,) = {part.baseline for part in rows} - {part.setting for part in rows}
     return [part for part in rows if part.baseline == best]
