@@ -336,7 +336,13 @@ def test_the_tables_mark_what_is_shown_and_what_contradicts() -> None:
         part("1", "other", 0.25, (-0.1, 0.6), slicing="relevant documents"),
     ]
     made = SlicesPart(metric=METRIC, least_differences=10, slicings=["tag"], comparisons=parts, warnings=[])
-    assert slice_overview(made, 100) == [
+    assert slice_overview(made, 70) == [
+        ["queries by", "slice", "queries", "new", "other"],
+        ["tag", "x", "12", "+0.1000 ±0.0900*", "+0.0000         "],
+        ["", "y", "12", "-0.2000 ±0.1000!", "+0.0000 ±0.1000 "],
+        ["relevant documents", "1", "12", "-", "+0.2500 ±0.3500 "],
+    ]
+    assert slice_overview(made, 69) == [
         ["queries by", "slice", "queries", "new", "other"],
         ["tag", "x", "12", "+0.1000*", "+0.0000 "],
         ["", "y", "12", "-0.2000!", "+0.0000 "],
@@ -351,8 +357,8 @@ def test_the_tables_mark_what_is_shown_and_what_contradicts() -> None:
     assert slice_table(made, "new")[3][2:7] == ["0", "0.5000", "-", "-", "-"]
     alone = made.model_copy(update={"comparisons": parts[:3]})
     assert slice_overview(alone, 100) == slice_table(alone, "new"), "of one setting there is room for all of it"
-    assert slice_overview(alone, 50) == [row[:4] for row in slice_overview(made, 100)]
+    assert slice_overview(alone, 50) == [row[:4] for row in slice_overview(made, 69)]
     assert slice_heading(made) == (
-        "Differences in ndcg@10 from old, by kind of query. * the interval leaves out 0; ! and contradicts that of all "
-        "queries"
+        "Differences in ndcg@10 from old, by kind of query. ± half of the interval; * it leaves out 0; ! and "
+        "contradicts that of all queries"
     )

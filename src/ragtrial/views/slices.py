@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ragtrial.comparison.figures import signed
 from ragtrial.comparison.slice_parts import SlicePart, SlicesPart
 
@@ -13,7 +15,7 @@ def slice_heading(slices: SlicesPart) -> str:
     baselines = list(dict.fromkeys(part.baseline for part in slices.comparisons))
     shared = baselines[0] if len(baselines) == 1 else "the baseline of each"
     return (
-        f"Differences in {slices.metric} from {shared}, by kind of query. * the interval leaves out 0; "
+        f"Differences in {slices.metric} from {shared}, by kind of query. ± half of the interval; * it leaves out 0; "
         "! and contradicts that of all queries"
     )
 
@@ -21,26 +23,31 @@ def slice_heading(slices: SlicesPart) -> str:
 def slice_overview(slices: SlicesPart, width: int) -> list[list[str]]:
     """A header and one row per slice, with the differences of as many settings as ``width`` allows, as they come.
 
-    A * stands behind a difference whose interval leaves out 0, a ! where it contradicts the whole. Of one setting there
-    are means, intervals and counts as well, if ``width`` allows. Nothing if there is no slice.
+    Behind them stands half of the interval, if there is room for that of all, a * where it leaves out 0, and a ! where
+    it contradicts the whole. Of one setting there are means and counts as well, if ``width`` allows. Nothing if there
+    is no slice.
     """
-    known = {(part.slicing, part.name, part.setting): part for part in slices.comparisons}
     settings = list(dict.fromkeys(part.setting for part in slices.comparisons))
-    sizes = {(part.slicing, part.name): part.queries for part in slices.comparisons}
     if not settings:
         return []
-    if len(settings) == 1 and _width(whole := slice_table(slices, settings[0])) <= width:
-        return whole
-    while True:
-        rows = [["queries by", "slice", "queries", *settings]]
-        before = ""
-        for (slicing, name), queries in sizes.items():
-            cells = [_marked(known[slicing, name, setting]) for setting in settings]
-            rows.append(["" if slicing == before else slicing, name, f"{queries:,}", *cells])
-            before = slicing
-        if len(settings) == 1 or _width(rows) <= width:
-            return rows
+    whole = slice_table(slices, settings[0]) if len(settings) == 1 else _differences(slices, settings, intervals=True)
+    while _width(whole) > width:
+        whole = _differences(slices, settings)
+        if len(settings) == 1:
+            break
         settings.pop()
+    return whole
+
+
+def _differences(slices: SlicesPart, settings: Sequence[str], *, intervals: bool = False) -> list[list[str]]:
+    known = {(part.slicing, part.name, part.setting): part for part in slices.comparisons}
+    sizes = {(part.slicing, part.name): part.queries for part in slices.comparisons}
+    rows, before = [["queries by", "slice", "queries", *settings]], ""
+    for (slicing, name), queries in sizes.items():
+        cells = [_marked(known[slicing, name, setting], interval=intervals) for setting in settings]
+        rows.append(["" if slicing == before else slicing, name, f"{queries:,}", *cells])
+        before = slicing
+    return rows
 
 
 def slice_table(slices: SlicesPart, setting: str) -> list[list[str]]:
@@ -61,11 +68,14 @@ def slice_table(slices: SlicesPart, setting: str) -> list[list[str]]:
     return rows
 
 
-def _marked(part: SlicePart) -> str:
+def _marked(part: SlicePart, *, interval: bool = False) -> str:
     if part.difference is None:
         return "-"
-    is_told = part.ci is not None and (part.ci[0] > 0 or part.ci[1] < 0)
-    return f"{signed(part.difference)}{'!' if part.contradicts else '*' if is_told else ' '}"
+    if part.ci is None:
+        return f"{signed(part.difference)}{' ' * (9 if interval else 1)}"
+    half = f" ±{(part.ci[1] - part.ci[0]) / 2:.4f}" if interval else ""
+    is_told = part.ci[0] > 0 or part.ci[1] < 0
+    return f"{signed(part.difference)}{half}{'!' if part.contradicts else '*' if is_told else ' '}"
 
 
 def _width(rows: list[list[str]]) -> int:
