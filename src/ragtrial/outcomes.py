@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.health import VectorHealth
 from ragtrial.judgments import Bools
 from ragtrial.rankings import Floats
+from ragtrial.records import Caution
 from ragtrial.retrievers import Candidates, Facts
 from ragtrial.searching import Retrieved
 from ragtrial.setting import Setting
@@ -118,3 +119,16 @@ class BuiltIndex:
     folder: Path
     id: str
     description: dict[str, Any]
+
+
+def same_rankings(made: Sequence[SettingRankings]) -> Iterator[Caution]:
+    """That settings differ in nothing that changes a ranking: a sweep over ``batch_size``, say."""
+    alike: dict[str, list[str]] = {}
+    for one in made:
+        alike.setdefault(one.fingerprint, []).append(one.setting.name)
+    for names in alike.values():
+        if len(names) > 1:
+            message = (
+                f"{' and '.join(names)} find the same: what they differ in changes the time that it takes at most."
+            )
+            yield Caution("same-rankings", message)

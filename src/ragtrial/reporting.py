@@ -23,7 +23,7 @@ from ragtrial.judgments import Bools
 from ragtrial.kept_parts import part_file, part_rows
 from ragtrial.metric_parts import metric_parts
 from ragtrial.options import Options
-from ragtrial.outcomes import FoundByPart
+from ragtrial.outcomes import FoundByPart, same_rankings
 from ragtrial.rankings import PADDING
 from ragtrial.records import Caution, PromptQueries
 from ragtrial.report import HITS_SHOWN, SCHEMA_VERSION, Report
@@ -69,6 +69,7 @@ def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -
     queries = query_parts(run.labels)
     primary, options = str(run.metrics.primary), config.evaluators
     cautions = [*run.cautions, *(caution for one in scored for caution in setting_cautions(one, primary))]
+    cautions += same_rankings([one.rankings for one in scored])
     return Report(
         schema_version=SCHEMA_VERSION,
         experiment=config.experiment,
