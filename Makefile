@@ -17,9 +17,8 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.demo
 	HF_HUB_OFFLINE=1 $(BIN)/ragtrial run configs/quickstart.yaml
 
-# Three at a time on two cores: while some wait for processes, or for a disk, others work.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
