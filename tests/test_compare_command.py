@@ -15,7 +15,14 @@ from ragtrial.comparison.analysis import Wanted, analyse
 from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.report import write_folder
-from ragtrial.views.comparison import best_line, descriptive_table, fitted_verdicts, unjudged_lines, verdict_table
+from ragtrial.views.comparison import (
+    best_line,
+    descriptive_table,
+    fitted_differences,
+    fitted_verdicts,
+    unjudged_lines,
+    verdict_table,
+)
 from ragtrial.views.table import table_width
 from scored_runs import scored_report
 from small_experiment import Outcome, ragtrial
@@ -255,12 +262,18 @@ def test_a_narrow_terminal_gets_as_many_other_metrics_as_it_has_room_for() -> No
     rows, others = decisive.comparisons, ["recall@3", "rr@3", "judged@3"]
     beside = [row.model_copy(update={"metric": metric}) for metric in others for row in rows]
     made = decisive.model_copy(update={"comparisons": [*rows, *beside]})
-    widest = descriptive_table(made, others, rows, 200)
+    widest = descriptive_table(made, others, rows)
     assert widest[0][1:] == others
     width = table_width(widest)
-    assert descriptive_table(made, others, rows, width) == widest
-    assert descriptive_table(made, others, rows, width - 1) == [row[:-1] for row in widest]
-    assert descriptive_table(made, others, rows, 1) == [row[:2] for row in widest]
+    assert fitted_differences(made, others, rows, width) == (widest, [])
+    assert fitted_differences(made, others, rows, width - 1) == (
+        [row[:-1] for row in widest],
+        [f"Too wide for {width - 1} columns: judged@3 (--metrics all)."],
+    )
+    assert fitted_differences(made, others, rows, 1) == (
+        [row[:2] for row in widest],
+        ["Too wide for 1 columns: rr@3, judged@3 (--metrics all)."],
+    )
 
 
 def test_differences_over_other_queries_than_the_rows_say_over_how_many() -> None:
@@ -271,7 +284,7 @@ def test_differences_over_other_queries_than_the_rows_say_over_how_many() -> Non
         for metric, n, difference in (("rr@3", row.n, 0.25), ("rbo@3", 5, -0.125), ("err@3", 0, None))
     ]
     both = made.model_copy(update={"comparisons": [row, *fewer]})
-    _, cells = descriptive_table(both, ["rr@3", "rbo@3", "err@3"], [row], None)
+    _, cells = descriptive_table(both, ["rr@3", "rbo@3", "err@3"], [row])
     assert cells[-3:] == ["+0.2500", "-0.1250 (5)", "-"]
 
 

@@ -34,8 +34,12 @@ def say_analysis(
     for line in filter(None, [*lines, *about_columns, made.procedure.sentence]):
         terminal.say(visible(line))
     others = [name for name in made.metrics if name != made.primary_metric]
-    width = None if every_metric else terminal.width
-    terminal.table(view.descriptive_table(made, others, rows, width), after="\n")
+    differences, lacking = view.fitted_differences(made, others, rows, terminal.width)
+    if every_metric:
+        differences, lacking = view.descriptive_table(made, others, rows), []
+    terminal.table(differences, after="\n")
+    for line in lacking:
+        terminal.say(line)
     if wanted.unjudged:
         terminal.table(moves.unjudged_table(made.unjudged), texts=(0, 1), after="\n")
         for line in moves.unjudged_reasons(made.unjudged):

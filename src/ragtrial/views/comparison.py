@@ -162,13 +162,22 @@ def best_line(comparison: Comparison) -> str:
     return f"Cannot be told from the best {by}: {', '.join(names)}."
 
 
+def fitted_differences(
+    comparison: Comparison, metrics: Sequence[str], rows: Sequence[ComparisonPart], width: int
+) -> tuple[list[list[str]], list[str]]:
+    """``descriptive_table`` with as many of the metrics as ``width`` allows, and a line that names the others."""
+    table = descriptive_table(comparison, metrics, rows)
+    table, lacking = narrowed(table, width, [[metric] for metric in reversed(metrics[1:])])
+    told = f"Too wide for {width} columns: {', '.join(reversed(lacking))} (--metrics all)."
+    return table, [told] if lacking else []
+
+
 def descriptive_table(
-    comparison: Comparison, metrics: Sequence[str], rows: Sequence[ComparisonPart], width: int | None
+    comparison: Comparison, metrics: Sequence[str], rows: Sequence[ComparisonPart]
 ) -> list[list[str]]:
     """A header and, for each pair in ``rows``, its differences by other metrics, about which nothing is claimed.
 
-    As many of the metrics as ``width`` allows; None: all. Behind one over another number of queries than the row's is
-    that number.
+    Behind one over another number of queries than the row's is that number.
     """
     if not metrics:
         return []
@@ -180,7 +189,7 @@ def descriptive_table(
         counts = [f" ({one.n:,})" if one.n != part.n and one.difference is not None else "" for one in others]
         cells = [signed(one.difference) + count for one, count in zip(others, counts, strict=True)]
         table.append([*_named(part, layout), *cells])
-    return table if width is None else narrowed(table, width, [[metric] for metric in reversed(metrics[1:])])[0]
+    return table
 
 
 def _cells(part: ComparisonPart) -> list[str]:
