@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import compileall
-import importlib
 import logging
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,22 +71,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
     if building.compiler() and building.sources() and not building.is_current():
         building.build()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
-    """Every second worker imports all files from the last to the first, before it collects them like the others.
-
-    Each worker needs every file, with its assertions rewritten, and the libraries that they load, compiled. Two that
-    import in one order do all of it twice, at the same moments; so each finds half of it done by the other.
-    """
-    number = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
-    tests = Path(__file__).parent
-    is_whole = [Path(session.config.rootpath, place) for place in session.config.args] == [tests]
-    if number.isdigit() and int(number) % 2 and is_whole:
-        for file in sorted(tests.glob("test_*.py"), reverse=True):
-            with suppress(Exception, pytest.skip.Exception):  # collecting the file will tell
-                importlib.import_module(file.stem)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

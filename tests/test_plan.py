@@ -421,6 +421,10 @@ def test_settings_that_find_the_same_at_another_speed_are_told(tmp_path: Path) -
     assert [warning.message for warning in report.warnings if warning.code == "same-rankings"] == [
         "small and large find the same: what they differ in changes the time that it takes at most."
     ]
+    more = {f"by-{size}": {"kind": "dense", "top_k": 3, "embedder": embedder(batch_size=size)} for size in range(2, 9)}
+    report = run(write_experiment(tmp_path / "more", retrievers=more))
+    (told,) = [warning.message for warning in report.warnings if warning.code == "same-rankings"]
+    assert told.startswith("by-2, by-3, by-4, by-5, by-6, and 2 more find the same: ")
 
 
 def test_what_a_setting_does_not_say_comes_from_the_config(tmp_path: Path) -> None:

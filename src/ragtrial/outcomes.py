@@ -10,6 +10,7 @@ from typing import Any
 
 from ragtrial.context_sizes import ContextSizes
 from ragtrial.dataset.chunks import Chunks
+from ragtrial.errors import listed
 from ragtrial.health import VectorHealth
 from ragtrial.judgments import Bools
 from ragtrial.rankings import Floats
@@ -128,7 +129,6 @@ def same_rankings(made: Sequence[SettingRankings]) -> Iterator[Caution]:
         alike.setdefault(one.fingerprint, []).append(one.setting.name)
     for names in alike.values():
         if len(names) > 1:
-            message = (
-                f"{' and '.join(names)} find the same: what they differ in changes the time that it takes at most."
-            )
+            which = " and ".join(names) if len(names) == 2 else listed(names, 5)
+            message = f"{which} find the same: what they differ in changes the time that it takes at most."
             yield Caution("same-rankings", message)
