@@ -13,8 +13,7 @@ from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.strict_yaml import YamlText, parse_yaml
 from ragtrial.config.sweep import SweepOptions
 from ragtrial.errors import ConfigError
-from ragtrial.options import Options
-from ragtrial.validation import validate
+from ragtrial.options import Options, validate
 
 BASE = """\
 experiment: first

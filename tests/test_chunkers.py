@@ -19,10 +19,10 @@ from ragtrial.embedders.base import Encode
 from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.errors import ConfigError, Fault
 from ragtrial.functions import FunctionReference
+from ragtrial.options import validate
 from ragtrial.records import Span
 from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.tokenizers import Tokenizer, Words
-from ragtrial.validation import validate
 from text_strategies import document_texts, sentences, words
 
 KINDS = CHUNKERS.names()

@@ -15,7 +15,7 @@ from ragtrial.chunkers import CHUNKERS, Ruler
 from ragtrial.chunkers.cluster import ClusterChunker, segmented
 from ragtrial.chunkers.embedding import directions
 from ragtrial.errors import ConfigError, Fault
-from ragtrial.validation import validate
+from ragtrial.options import validate
 
 Rows = npt.NDArray[np.float64]
 

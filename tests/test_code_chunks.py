@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ragtrial.chunkers import CHUNKERS, Ruler
 from ragtrial.chunkers.code import CodeChunker, Language
 from ragtrial.errors import ConfigError, Fault, ModelNotFoundError
-from ragtrial.validation import validate
+from ragtrial.options import validate
 
 PYTHON = '''\
 """Täsks."""

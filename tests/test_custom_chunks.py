@@ -15,7 +15,7 @@ from ragtrial.errors import ChunkerError, ConfigError, Fault, LabelsError, Model
 from ragtrial.experiment import run_experiment
 from ragtrial.functions import FunctionReference
 from ragtrial.inspection import cut_settings
-from ragtrial.validation import validate
+from ragtrial.options import validate
 from small_experiment import ragtrial
 from text_strategies import words
 

@@ -12,7 +12,6 @@ from ragtrial.cli.outcome import run as command
 from ragtrial.errors import RunError
 from ragtrial.experiment import run_experiment
 from ragtrial.hub import RetrievalEvaluator
-from ragtrial.planning import plan_work
 from ragtrial.rescoring.rescore import rescore
 
 SEARCH = """
@@ -131,7 +130,7 @@ def test_a_plan_says_that_skipped_questions_will_be_asked_again(tmp_path: Path) 
     (tmp_path / "trouble").write_text("raise")
     both = ("retrievers.both={kind: fusion, of: [mine, dense]}",)
     run_experiment(made.config(*both))
-    planned = plan_work(RetrievalEvaluator(made.config(*both)))
+    planned = RetrievalEvaluator(made.config(*both)).dry_run()
     why = "1 question that was skipped will be asked again"
     assert [(node.what, node.why, node.amount.to_do) for node in planned.to_do] == [
         ("mine (custom)", why, 1),
@@ -139,7 +138,7 @@ def test_a_plan_says_that_skipped_questions_will_be_asked_again(tmp_path: Path) 
     ]
     (tmp_path / "trouble").unlink()
     run_experiment(made.config(*both))
-    assert plan_work(RetrievalEvaluator(made.config(*both))).to_do == []
+    assert RetrievalEvaluator(made.config(*both)).dry_run().to_do == []
 
 
 def test_a_secret_among_the_options_is_in_no_report_and_in_nothing_that_is_kept(

@@ -10,8 +10,8 @@ import pytest
 from corpora import write_files, write_rows
 from ragtrial.dataset.dataset import Dataset, DatasetOptions, load_dataset
 from ragtrial.errors import ConfigError, Fault, LabelsError
+from ragtrial.options import dotted, validate
 from ragtrial.records import Judgment, PromptQueries, Query
-from ragtrial.validation import dotted, validate
 
 
 def options(**written: object) -> DatasetOptions:

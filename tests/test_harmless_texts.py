@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial.drilldown import FoundText
+from ragtrial.records import FoundText
 from ragtrial.views.query import answer_text
 from small_experiment import LABELS, ragtrial, small_experiment
 

@@ -19,7 +19,7 @@ from ragtrial.errors import InputError
 from ragtrial.experiment import run_experiment
 from ragtrial.hub import RetrievalEvaluator
 from ragtrial.ingredients import changes, told
-from ragtrial.planning import Node, WorkPlan, plan_work
+from ragtrial.planning import Node, WorkPlan
 from ragtrial.report_parts import ContextPart, CostsPart, LatencyPart, SettingPart
 from ragtrial.setting import settings_of
 from ragtrial.views.plan import disk_warning, plan_json, plan_lines, total_lines
@@ -37,7 +37,7 @@ TREE = {
 
 
 def plan_of(experiment: Experiment, *overrides: str) -> WorkPlan:
-    return plan_work(RetrievalEvaluator(experiment.config(*overrides)))
+    return RetrievalEvaluator(experiment.config(*overrides)).dry_run()
 
 
 def stages(experiment: Experiment) -> set[tuple[str, str]]:

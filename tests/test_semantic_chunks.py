@@ -16,8 +16,8 @@ from ragtrial.chunkers import CHUNKERS, Ruler
 from ragtrial.chunkers.semantic import SemanticChunker
 from ragtrial.chunkers.sentences import sentences
 from ragtrial.errors import ConfigError, Fault
+from ragtrial.options import validate
 from ragtrial.rankings import Floats
-from ragtrial.validation import validate
 
 ANGLES = [0.0, 0.1, 0.15, 1.2, 1.25, 1.3, 2.8, 2.85, 2.9]
 TEXT = " ".join(f"Sentence {number} is here." for number in range(len(ANGLES)))

@@ -18,9 +18,8 @@ from ragtrial.config.naming import SettingNames
 from ragtrial.config.strict_yaml import parse_yaml
 from ragtrial.config.sweep import RangeAxis, Share, SweepOptions
 from ragtrial.errors import ConfigError
-from ragtrial.options import LocatedText
+from ragtrial.options import LocatedText, validate
 from ragtrial.setting import setting_of
-from ragtrial.validation import validate
 from sweeps import BASE, FOLDER, LINES, MODEL, OVERLAP, SIZE, TOP_K, read, sweep_of, values, written
 
 

@@ -10,7 +10,8 @@ import pytest
 from experiments import QUERIES, write_experiment
 from ragtrial.errors import ReportError
 from ragtrial.experiment import run_experiment
-from ragtrial.report import Report, load_report, of_tag
+from ragtrial.report import Report, load_report
+from ragtrial.report_subsets import of_tag
 from small_experiment import ragtrial
 
 Capture = pytest.CaptureFixture[str]

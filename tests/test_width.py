@@ -24,7 +24,6 @@ from ragtrial import RetrievalEvaluator, load_config, run_experiment
 from ragtrial.collection import CollectionOptions
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.demands import demands
-from ragtrial.planning import plan_work
 from ragtrial.rankings import PADDING, Floats, deeper, from_rows
 from ragtrial.records import Question
 from ragtrial.report import read_lines
@@ -243,10 +242,10 @@ def test_the_plan_has_a_search_of_each_width_and_is_right_about_what_is_there(
 ) -> None:
     shutil.copytree(indexed.workspace, tmp_path / "workspace")
     config = indexed.config().model_copy(update={"workspace": str(tmp_path / "workspace")})
-    before = [node for node in plan_work(RetrievalEvaluator(config)).nodes if node.what == "dense (dense)"]
+    before = [node for node in RetrievalEvaluator(config).dry_run().nodes if node.what == "dense (dense)"]
     assert [node.is_cached for node in before] == [False, False]
     run_experiment(config)
-    assert plan_work(RetrievalEvaluator(config)).to_do == []
+    assert RetrievalEvaluator(config).dry_run().to_do == []
 
 
 def test_a_collection_that_is_there_already_is_searched_by_its_own_width(tmp_path: Path) -> None:

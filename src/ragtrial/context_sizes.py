@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.judgments import Bools
-from ragtrial.rankings import PADDING, Codes, Counts
+from ragtrial.rankings import PADDING, Bools, Codes, Counts
 from ragtrial.tokenizers import Tokenizer
 
 

@@ -10,30 +10,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from ragtrial.embedders import AnyEmbedder, Embedder
 from ragtrial.errors import Fault, InputError, RagtrialError, ReportError, did_you_mean, listed
-from ragtrial.grading import Unit
-from ragtrial.records import highest_grades
+from ragtrial.records import FoundText, Unit, highest_grades
 from ragtrial.report import Report, read_rows
 from ragtrial.report_parts import PassagePart, QueryPart, SettingPart
-
-
-@dataclass(frozen=True)
-class FoundText:
-    """A hit with its text. ``grade`` is None where the document, or the chunk, is not judged.
-
-    ``start``, ``end`` and ``text`` are None in a run that was made elsewhere: its texts are not known, nor, where it
-    has ranks alone, the ``score``. ``pages`` are the first and the last page of the text, counted from 1; None where
-    the document has no pages.
-    """
-
-    rank: int
-    doc: str
-    title: str
-    start: int | None
-    end: int | None
-    score: float | None
-    text: str | None
-    grade: int | None = None
-    pages: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

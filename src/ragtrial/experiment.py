@@ -12,19 +12,19 @@ from pathlib import Path
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.dataset import corpus_of
-from ragtrial.drilldown import FoundText
 from ragtrial.environment import without_secrets
-from ragtrial.errors import ConfigError, Fault, RagtrialError, RunError, did_you_mean, listed
+from ragtrial.errors import Fault, RagtrialError, RunError
 from ragtrial.ground import ground_of
 from ragtrial.hub import RetrievalEvaluator
 from ragtrial.judging import Scored
 from ragtrial.plan import Plan
 from ragtrial.progress import Progress, Silent
+from ragtrial.records import FoundText
 from ragtrial.report import Report, new_run_id, write_report
 from ragtrial.report_parts import FailurePart
 from ragtrial.reporting import Run, build_report, part_rankings, ranking_rows, text_rows
 from ragtrial.schedule import Task, make_side_by_side, tasks_of
-from ragtrial.setting import Setting, failing_as, settings_of
+from ragtrial.setting import Setting, chosen_settings, failing_as
 
 logger = logging.getLogger(__name__)
 
@@ -83,15 +83,6 @@ def search_settings(
     ground = ground_of(config, corpus_of(config.dataset), progress)
     plan = Plan(ground, settings, progress, unit=config.evaluators.unit)
     return {setting.name: plan.search(setting, text) for setting in settings}
-
-
-def chosen_settings(config: ExperimentConfig, only: str | None) -> list[Setting]:
-    """The settings of ``config``, or ``only`` the one of that name. Raises ConfigError if there is none."""
-    settings = {setting.name: setting for setting in settings_of(config)[0]}
-    if only is not None and only not in settings:
-        near = did_you_mean(only, settings)
-        raise ConfigError(f"there is no setting {only!r}.{near} Known: {listed(settings)}.")
-    return list(settings.values()) if only is None else [settings[only]]
 
 
 @dataclass(frozen=True)

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ragtrial.errors import CutoffError
-from ragtrial.judgments import Bools, Grades, Judgments, RunHits
+from ragtrial.judgments import Grades, Judgments, RunHits
 from ragtrial.matching.columns import match_codes
 from ragtrial.overlaps import Overlaps
-from ragtrial.rankings import PADDING, Counts, Rankings
-from ragtrial.records import Query, highest_grades
+from ragtrial.rankings import PADDING, Bools, Counts, Rankings
+from ragtrial.records import Query, Unit, highest_grades
 
 Scores = npt.NDArray[np.float64]
 """One value per query, shape (queries,)."""
 
-Unit = Literal["document", "span"]
 _LONGEST = 2**31 - 1
 
 

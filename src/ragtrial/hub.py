@@ -26,6 +26,7 @@ from ragtrial.ground import Ground, ground_of
 from ragtrial.judging import Judge, Scored, evaluated, grade_given_chunks
 from ragtrial.outcomes import SettingRankings
 from ragtrial.plan import Plan
+from ragtrial.planning import WorkPlan, plan_work
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, collapse, from_rows
 from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQueries, Query, QueryResult, Question
@@ -187,6 +188,12 @@ class RetrievalEvaluator:
         """
         with _told_of(setting, unless_fetched=not loads_models):
             setting.retriever.check(self.plan.materials(setting, loads_models=loads_models), self.questions)
+
+    def dry_run(self) -> WorkPlan:
+        """What a run would do: what is cached, what is to do, and why. Raises InputError for inputs not found."""
+        self.find_inputs()
+        questions = [query.question for query in self.dataset.labels.queries]
+        return plan_work(self.config.experiment, self.settings, self.plan, questions)
 
     def find_inputs(self) -> None:
         """Find the files and collections that retrievers read. Raises InputError for all that are not there."""

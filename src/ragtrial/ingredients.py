@@ -11,9 +11,8 @@ from functools import wraps
 from typing import Any, ParamSpec
 
 from ragtrial.environment import without_secrets
-from ragtrial.grading import Unit
 from ragtrial.names import Names
-from ragtrial.records import Question
+from ragtrial.records import Question, Unit
 from ragtrial.setting import Setting
 from ragtrial.storage.fingerprints import fingerprint
 

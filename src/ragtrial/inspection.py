@@ -12,12 +12,11 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.context import IndexedTexts
 from ragtrial.dataset.dataset import corpus_of
 from ragtrial.errors import InputError, PrefixesError, did_you_mean
-from ragtrial.experiment import chosen_settings
 from ragtrial.ground import Ground, ground_of
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import Counts
 from ragtrial.records import Caution
-from ragtrial.setting import Setting, cutting, too_long_cautions, uncovered_cautions
+from ragtrial.setting import Setting, chosen_settings, cutting, too_long_cautions, uncovered_cautions
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,9 @@ from ragtrial.dataset.library import Library
 from ragtrial.errors import LabelsError
 from ragtrial.evaluators import EVALUATORS, Evaluation
 from ragtrial.grading import DocumentLabels, GradedRankings, grade_codes, grade_spans
-from ragtrial.judgments import Bools
 from ragtrial.outcomes import SettingRankings
 from ragtrial.overlaps import Overlaps
-from ragtrial.rankings import PADDING, Counts, Rankings, collapse, from_rows
+from ragtrial.rankings import PADDING, Bools, Counts, Rankings, collapse, from_rows
 from ragtrial.records import Hit, Query
 from ragtrial.report_parts import AuditPart
 from ragtrial.searching import Retrieved

@@ -10,10 +10,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.rankings import Counts
+from ragtrial.rankings import Bools, Counts
 
 Grades = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
 
 Order = Literal["score", "trec", "rank", "file"]
 """How a run is put in order: by score, descending, equal ones as they came; the same with equal ones by document id,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.grading import Unit
 from ragtrial.rankings import PADDING, Rankings, collapse
+from ragtrial.records import Unit
 from ragtrial.storage.fingerprints import fingerprint
 
 FOLDER = "parts"

@@ -12,14 +12,13 @@ from typing import Any, Protocol, TypeVar
 
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.demands import exact_twin, own_demand
-from ragtrial.grading import Unit
 from ragtrial.ground import Ground
 from ragtrial.latency import measure_latency
 from ragtrial.opened import Opened
 from ragtrial.outcomes import Audited
 from ragtrial.progress import Progress, stage
 from ragtrial.rankings import Floats
-from ragtrial.records import Question
+from ragtrial.records import Question, Unit
 from ragtrial.searching import Demand, Ranked
 from ragtrial.setting import Setting
 from ragtrial.storage.arrays import read_array, write_array

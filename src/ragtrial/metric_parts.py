@@ -5,8 +5,8 @@ from __future__ import annotations
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.models import EvaluatorOptions
 from ragtrial.evaluators import NoRelevant
-from ragtrial.grading import Unit
 from ragtrial.metrics import Metric
+from ragtrial.records import Unit
 from ragtrial.report_parts import MetricPart
 
 _COUNTED = {

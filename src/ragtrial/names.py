@@ -13,9 +13,8 @@ from ragtrial.context.texts import name_of_texts
 from ragtrial.embedders import Embedder
 from ragtrial.embedders.cached import CachedEmbedder
 from ragtrial.errors import ModelNotFoundError, did_you_mean
-from ragtrial.grading import Unit
 from ragtrial.options import TOKENIZERS
-from ragtrial.records import Question
+from ragtrial.records import Question, Unit
 from ragtrial.refiners import Refiner
 from ragtrial.searching import RANKINGS_FORMAT, Demand
 from ragtrial.setting import Setting

@@ -7,11 +7,10 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 
 from ragtrial.errors import StoreError
-from ragtrial.grading import Unit
 from ragtrial.ground import Ground
 from ragtrial.materials import SettingMaterials
 from ragtrial.progress import Progress
-from ragtrial.records import Question
+from ragtrial.records import Question, Unit
 from ragtrial.refiners import Refiner
 from ragtrial.retrievers import Candidates, Retriever
 from ragtrial.searching import Demand, Ranked, ranked_from, retrieve

@@ -1,14 +1,48 @@
-"""The base of everything that a config can say: strict, frozen, with descriptions that editors show."""
+"""What files may say: options with descriptions, and from pydantic's errors to faults that a person can act on."""
 
 from __future__ import annotations
 
+import json
 import os
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, Union
+from typing import Annotated, Any, ClassVar, Self, TypeVar, Union
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from ragtrial.errors import Fault, InputError, did_you_mean, listed
 from ragtrial.registry import Registry
+
+_LIMITS = {
+    "greater_than_equal": ("ge", "at least"),
+    "greater_than": ("gt", "above"),
+    "less_than_equal": ("le", "at most"),
+    "less_than": ("lt", "below"),
+}
+
+_SHORT = 30
+
+_PATTERNS = {
+    "^[A-Za-z0-9][A-Za-z0-9_-]*$": "made of letters, digits, - and _, a letter or digit first",
+    "^[0-9a-f]{16}$": "16 hexadecimal digits, letters small",
+}
+
+M = TypeVar("M", bound=BaseModel)
+FieldPath = tuple[str | int, ...]
+
+_EXPECTED = {
+    "string_type": "a text (put it in quotes)",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping of names to values",
+    "model_type": "a mapping of keys to values",
+    "model_attributes_type": "a mapping of keys to values",
+}
 
 
 class Options(BaseModel):
@@ -95,3 +129,198 @@ def union_of(members: Registry[Any]) -> Any:
     """The type of a config value that is any member of a family, told apart by its ``kind``."""
     classes = tuple(member for _, member in members.members())
     return Annotated[Union[classes], Field(discriminator="kind")] if len(classes) > 1 else classes[0]  # noqa: UP007
+
+
+def validate(model: type[M], value: object, error: type[InputError], fault_at: Callable[[FieldPath, str], Fault]) -> M:
+    """``value`` as a ``model``, or ``error`` with every fault, each placed by ``fault_at(path, message)``."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as failure:
+        faults = []
+        details = [(_in_value(detail["loc"], value, detail["type"]), detail) for detail in failure.errors()]
+        expected: dict[FieldPath, dict[str, None]] = {}  # a union expects several types at one place
+        for path, detail in details:
+            if detail["type"] in _EXPECTED:
+                expected.setdefault(path, {})[_EXPECTED[detail["type"]]] = None
+        for path, detail in details:
+            message = _sentence(model, path, detail, " or ".join(expected.get(path, ())))
+            if message:
+                faults.append(fault_at(path, message))
+        in_order = sorted(dict.fromkeys(faults), key=lambda fault: (fault.file, fault.line, fault.column))
+        raise error(*in_order) from None
+
+
+def dotted(path: FieldPath) -> str:
+    """``retrievers.dense.top_k``, ``queries[3].text``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def shown(value: object) -> str:
+    """A value as it is shown in a message: short, and as YAML and JSON spell it."""
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _in_value(loc: tuple[str | int, ...], value: object, kind: str) -> FieldPath:
+    """``loc`` without the parts that pydantic adds (a union's tag, ``[key]``); a missing key is kept."""
+    path: list[str | int] = []
+    for index, part in enumerate(loc):
+        if isinstance(value, Mapping):
+            if part in value:
+                value = value[part]
+                path.append(part)
+            elif kind == "missing" and index == len(loc) - 1:
+                path.append(part)
+        elif isinstance(value, list | tuple) and isinstance(part, int) and part < len(value):
+            value = value[part]
+            path.append(part)
+    return tuple(path)
+
+
+def _sentence(model: type[BaseModel], path: FieldPath, detail: Mapping[str, Any], expected: str) -> str:
+    kind, found, context = detail["type"], detail["input"], detail.get("ctx", {})
+    name = dotted(path) or "the file"
+    if kind == "extra_forbidden":
+        return _unknown_key(path, _keys_allowed(model, detail["loc"][:-1])) + _elsewhere(model, path)
+    if kind == "missing":
+        return f"{name} is missing; it must be given."
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        return _kind_sentence(model, name, detail)
+    if kind == "literal_error":
+        return _choice(name, found, context["expected"].replace(" or ", ", "))
+    if kind in _EXPECTED:
+        _, field = _field_at(model, detail["loc"])
+        optional = found is None and (field is None or not field.is_required())
+        like = _like(kind, found, _field_at(model, detail["loc"])[0])
+        return f"{name} is {shown(found)}; it must be {expected}{like}.{_LEAVE_OUT if optional else ''}"
+    if kind in _LIMITS:
+        key, words = _LIMITS[kind]
+        return f"{name} is {shown(found)}; it must be {words} {context[key]}{_default_of(model, detail['loc'])}."
+    if kind == "string_pattern_mismatch":
+        rule = _PATTERNS.get(context["pattern"], f"as the pattern {context['pattern']} says")
+        if detail["loc"][-1] == "[key]":
+            return f"{dotted(path[:-1])} has the name {shown(found)}; a name must be {rule}."
+        return f"{name} is {shown(found)}; it must be {rule}."
+    if kind == "too_short":
+        return f"{name} has {context['actual_length']} entries; it must have at least {context['min_length']}."
+    said = str(context["error"]) if kind == "value_error" else f"{detail['msg']} (found {shown(found)})."
+    return f"{name}: {said}" if path else said
+
+
+_LEAVE_OUT = " Leave the key out for its default."
+
+
+def _unknown_key(path: FieldPath, allowed: Sequence[str]) -> str:
+    last = str(path[-1])
+    inside = f" in {dotted(path[:-1])}" if path[:-1] else ""
+    return f"unknown key {last!r}{inside}.{did_you_mean(last, allowed)} Allowed here: {listed(allowed, 40)}."
+
+
+def _elsewhere(model: type[BaseModel], path: FieldPath) -> str:
+    """Where a key belongs that stands at the top and is one of a section; nothing where no section has it."""
+    if len(path) != 1:
+        return ""
+    for section, field in model.model_fields.items():
+        inside = _models_in(field.annotation)
+        named = inside or _models_in(_element(field.annotation))
+        if any(path[0] in one.model_fields for one in named):
+            return f" It belongs inside {section}{'' if inside else '.NAME'}."
+    return ""
+
+
+def _like(kind: str, found: object, annotation: Any) -> str:
+    """An example of what is expected, where the value that was found makes one."""
+    if kind == "list_type" and isinstance(found, str | int | float) and len(shown(found)) <= _SHORT:
+        element = _element(annotation)
+        holds_mappings = _models_in(element) or typing.get_origin(element) in (dict, Mapping)
+        return "" if holds_mappings else f", like {json.dumps([found], ensure_ascii=False)}"
+    tags = [str(_tag_of(one)) for one in _models_in(annotation)] if kind.startswith("model") else []
+    return f", like {{kind: {tags[0]}}}" if len(tags) > 1 else ""
+
+
+def _kind_sentence(model: type[BaseModel], name: str, detail: Mapping[str, Any]) -> str:
+    found = detail["input"]
+    tags = [str(_tag_of(one)) for one in _models_in(_field_at(model, detail["loc"])[0])]
+    if not isinstance(found, Mapping):
+        like = found if found in tags else tags[0]
+        return f"{name} is {shown(found)}; it must be a mapping of keys to values, like {{kind: {like}}}."
+    if "kind" not in found:
+        near = [key for key in found if did_you_mean(str(key), ["kind"])]
+        meant = f" There is {near[0]!r}: did you mean 'kind'?" if near else ""
+        return f"{name}.kind is missing; it must be one of: {listed(tags, 40)}.{meant}"
+    return _choice(f"{name}.kind", found["kind"], ", ".join(tags))
+
+
+def _choice(name: str, found: object, expected: str) -> str:
+    valid = [part.strip().strip("'") for part in expected.split(",")]
+    near = did_you_mean(str(found), valid)
+    return f"{name} is {shown(found)}; it must be one of: {listed(valid, 40)}.{near}"
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if typing.get_origin(annotation) in (Annotated, typing.Union, types.UnionType):
+        arguments = typing.get_args(annotation)
+        return [found for argument in arguments for found in _models_in(argument)]
+    return []
+
+
+def _tag_of(model: type[BaseModel]) -> str | None:
+    field = model.model_fields.get("kind")
+    values = typing.get_args(field.annotation) if field else ()
+    return str(values[0]) if values else None
+
+
+def _field_at(model: type[BaseModel], loc: tuple[str | int, ...]) -> tuple[Any, Any]:
+    """The annotation and the field that pydantic's ``loc`` leads to, from ``model`` down."""
+    annotation: Any = model
+    field: Any = None
+    for part in loc:
+        models = _models_in(annotation)
+        if models:
+            tagged = [candidate for candidate in models if len(models) > 1 and _tag_of(candidate) == part]
+            if tagged:
+                annotation = tagged[0]
+            elif str(part) in models[0].model_fields:
+                field = models[0].model_fields[str(part)]
+                annotation = field.annotation
+                for extra in field.metadata:
+                    annotation = Annotated[annotation, extra]
+            continue
+        annotation = _element(annotation)
+    return annotation, field
+
+
+def _element(annotation: Any) -> Any:
+    """What a mapping or a list of this annotation holds."""
+    while typing.get_origin(annotation) is Annotated:
+        annotation = typing.get_args(annotation)[0]
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return next((_element(one) for one in typing.get_args(annotation) if typing.get_args(one)), None)
+    arguments = [argument for argument in typing.get_args(annotation) if argument is not Ellipsis]
+    return arguments[-1] if arguments else None
+
+
+def _keys_allowed(model: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
+    annotation, _ = _field_at(model, loc)
+    models = _models_in(annotation)
+    return list(models[0].model_fields) if models else []
+
+
+def _default_of(model: type[BaseModel], loc: tuple[str | int, ...]) -> str:
+    _, field = _field_at(model, loc)
+    if field is None or field.is_required() or not isinstance(field.default, int | float | str):
+        return ""
+    return f" (default {field.default})"

@@ -12,8 +12,7 @@ from ragtrial.context_sizes import ContextSizes
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import listed
 from ragtrial.health import VectorHealth
-from ragtrial.judgments import Bools
-from ragtrial.rankings import Floats
+from ragtrial.rankings import Bools, Floats
 from ragtrial.records import Caution
 from ragtrial.retrievers import Candidates, Facts
 from ragtrial.searching import Retrieved

@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.judgments import Bools, Grades
+from ragtrial.judgments import Grades
 from ragtrial.matching.covering import cover
-from ragtrial.rankings import PADDING, Codes, Counts
+from ragtrial.rankings import PADDING, Bools, Codes, Counts
 from ragtrial.spans import ChunkSpans, Meetings, Passages
 
 Shares = npt.NDArray[np.float64]

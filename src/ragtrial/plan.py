@@ -14,10 +14,8 @@ from ragtrial.context_sizes import context_sizes, token_counts
 from ragtrial.costs import costs_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.demands import AUDITED_BELOW, Search, demand_of_parts, demands, own_demand, search_for
-from ragtrial.drilldown import FoundText
 from ragtrial.embedders import Embedder
 from ragtrial.errors import RunError, without_frames
-from ragtrial.grading import Unit
 from ragtrial.ground import Ground
 from ragtrial.materials import ModellessMaterials, SettingMaterials
 from ragtrial.measuring import Measuring
@@ -27,7 +25,7 @@ from ragtrial.outcomes import SettingRankings
 from ragtrial.part_findings import found_by_parts
 from ragtrial.progress import Progress, stage, timed
 from ragtrial.rankings import Counts
-from ragtrial.records import Question
+from ragtrial.records import FoundText, Question, Unit
 from ragtrial.retrievers import Candidates
 from ragtrial.searching import Demand, Ranked, found_texts, stages_kept
 from ragtrial.setting import Setting, failing_as

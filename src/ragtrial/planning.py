@@ -17,8 +17,8 @@ from ragtrial import ingredients
 from ragtrial.amounts import Amount, Amounts, Estimate
 from ragtrial.chunkers.base import SizedChunker
 from ragtrial.demands import AUDITED_BELOW, Search, demand_of_parts, exact_twin, own_demand, search_for
-from ragtrial.hub import RetrievalEvaluator
 from ragtrial.names import UnmadeError, at_depth
+from ragtrial.plan import Plan
 from ragtrial.records import Question
 from ragtrial.searching import Demand, skipped_in
 from ragtrial.setting import Setting
@@ -93,16 +93,12 @@ class WorkPlan:
         return all(node.disk is not None for node in self.nodes)
 
 
-def plan_work(evaluator: RetrievalEvaluator) -> WorkPlan:
-    """What ``run`` would do for the settings of ``evaluator``.
-
-    Raises InputError for what the config names and is not there.
-    """
-    evaluator.find_inputs()
-    root = evaluator.ground.workspace.root
-    nodes = tuple(_Planner(evaluator).nodes())
-    names = tuple(setting.name for setting in evaluator.settings)
-    return WorkPlan(evaluator.config.experiment, names, nodes, str(root), shutil.disk_usage(root).free)
+def plan_work(experiment: str, settings: Sequence[Setting], plan: Plan, questions: Sequence[Question]) -> WorkPlan:
+    """What a run of ``plan`` would do for ``settings``, all of whose inputs are there."""
+    root = plan.ground.workspace.root
+    nodes = tuple(_Planner(settings, plan, questions).nodes())
+    names = tuple(setting.name for setting in settings)
+    return WorkPlan(experiment, names, nodes, str(root), shutil.disk_usage(root).free)
 
 
 @dataclass(frozen=True)
@@ -117,13 +113,13 @@ class _Stage:
 class _Planner:
     """Draws the graph, setting by setting; a piece of work that is there already gets another setting."""
 
-    def __init__(self, evaluator: RetrievalEvaluator) -> None:
-        self._settings = evaluator.settings
-        self._plan = evaluator.plan
-        self._ground, self._names = evaluator.ground, evaluator.ground.names
-        self._workspace = evaluator.ground.workspace
-        self._amounts = Amounts(evaluator.ground)
-        self._questions = [query.question for query in evaluator.dataset.labels.queries]
+    def __init__(self, settings: Sequence[Setting], plan: Plan, questions: Sequence[Question]) -> None:
+        self._settings = settings
+        self._plan = plan
+        self._ground, self._names = plan.ground, plan.ground.names
+        self._workspace = plan.ground.workspace
+        self._amounts = Amounts(plan.ground)
+        self._questions = questions
         self._nodes: dict[tuple[str, str], Node] = {}
         self._uncompared: dict[tuple[str, str], tuple[_Stage, str]] = {}
         """Of what nothing else explains why it is to do: the first stage that lacks, and the retriever's entry."""

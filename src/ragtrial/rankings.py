@@ -15,6 +15,7 @@ import numpy.typing as npt
 Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
 Counts = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 PADDING = -1
 """The code where a row has ended."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 MOST_GRADE = 1_000_000
 """Grades lie between minus this and this; beyond is a slip of the pen."""
+
+Unit = Literal["document", "span"]
+"""What is found and scored: whole documents, or labelled passages in them."""
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -158,3 +161,23 @@ class ExperimentResults:
     results: tuple[QueryResult, ...]
     parameters: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
     evaluations: Mapping[str, Mean] = field(default_factory=lambda: _EMPTY)
+
+
+@dataclass(frozen=True)
+class FoundText:
+    """A hit with its text. ``grade`` is None where the document, or the chunk, is not judged.
+
+    ``start``, ``end`` and ``text`` are None in a run that was made elsewhere: its texts are not known, nor, where it
+    has ranks alone, the ``score``. ``pages`` are the first and the last page of the text, counted from 1; None where
+    the document has no pages.
+    """
+
+    rank: int
+    doc: str
+    title: str
+    start: int | None
+    end: int | None
+    score: float | None
+    text: str | None
+    grade: int | None = None
+    pages: tuple[int, int] | None = None

@@ -13,18 +13,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from pydantic import PrivateAttr, ValidationError
 
 from ragtrial.errors import Fault, ReportError, RunError, did_you_mean
-from ragtrial.grading import Unit
-from ragtrial.metrics import parse_metric
-from ragtrial.metrics.base import summary
+from ragtrial.records import Unit
 from ragtrial.report_folders import find_report
 from ragtrial.report_parts import (
     DatasetPart,
     FailurePart,
-    MeanPart,
     MetricPart,
     Part,
     QueryPart,
@@ -99,41 +95,6 @@ class Report(Part):
             return mean is None, -(mean or 0.0), setting.name
 
         return sorted(self.settings, key=key)
-
-
-def of_tag(report: Report, tag: str) -> Report:
-    """The report of the queries with ``tag`` alone: their scores, and the means over them.
-
-    What was measured over all queries is left out: context, budget, audit, latency and costs. Raises ReportError for
-    a tag that no query has.
-    """
-    chosen = {query.id for query in report.queries if tag in query.tags}
-    if not chosen:
-        known = sorted({name for query in report.queries for name in query.tags})
-        there = f"They have: {', '.join(known)}." if known else "None has a tag."
-        raise ReportError(f"no query of run {report.run_id} has the tag {tag!r}.{did_you_mean(tag, known)} {there}")
-    settings = []
-    for setting in report.settings:
-        left_out: dict[str, Any] = {"context": [], "budget": None, "audit": None, "latency": None, "costs": None}
-        settings.append(over_queries(setting, chosen).model_copy(update=left_out))
-    asked = [query for query in report.queries if query.id in chosen]
-    dataset = report.dataset.model_copy(update={"queries": len(asked)})
-    return report.model_copy(update={"queries": asked, "settings": settings, "dataset": dataset})
-
-
-def over_queries(setting: SettingPart, chosen: Collection[str]) -> SettingPart:
-    """The setting with its scores of the queries with these ids alone, and the means over them."""
-    queries = [query for query in setting.queries if query.id in chosen]
-    if len(queries) == len(setting.queries):
-        return setting
-    scores = {name: _mean(name, [query.evaluations.get(name) for query in queries]) for name in setting.scores}
-    return setting.model_copy(update={"queries": queries, "scores": scores})
-
-
-def _mean(metric: str, values: list[float | None]) -> MeanPart:
-    counted = [value for value in values if value is not None]
-    made = summary(np.array(counted), parse_metric(metric).definition.aggregate) if counted else None
-    return MeanPart(mean=made, n=len(counted))
 
 
 def report_schema() -> dict[str, Any]:

@@ -16,16 +16,15 @@ from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.context_sizes import ContextSizes
 from ragtrial.environment import environment
 from ragtrial.evaluators import Evaluation
-from ragtrial.grading import GradedRankings, Unit
+from ragtrial.grading import GradedRankings
 from ragtrial.health import health_cautions
 from ragtrial.judging import Scored, WithinBudget
-from ragtrial.judgments import Bools
 from ragtrial.kept_parts import part_file, part_rows
 from ragtrial.metric_parts import metric_parts
 from ragtrial.options import Options
 from ragtrial.outcomes import FoundByPart, same_rankings
-from ragtrial.rankings import PADDING
-from ragtrial.records import Caution, PromptQueries
+from ragtrial.rankings import PADDING, Bools
+from ragtrial.records import Caution, PromptQueries, Unit
 from ragtrial.report import HITS_SHOWN, SCHEMA_VERSION, Report
 from ragtrial.report_parts import (
     BudgetPart,

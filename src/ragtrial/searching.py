@@ -13,11 +13,8 @@ import numpy as np
 
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
-from ragtrial.drilldown import FoundText
-from ragtrial.grading import Unit
-from ragtrial.judgments import Bools
-from ragtrial.rankings import PADDING, Codes, Collapsed, Counts, Rankings, collapse, deeper, unfilled
-from ragtrial.records import Question
+from ragtrial.rankings import PADDING, Bools, Codes, Collapsed, Counts, Rankings, collapse, deeper, unfilled
+from ragtrial.records import FoundText, Question, Unit
 from ragtrial.retrievers import Candidates, Facts, OpenRetriever
 from ragtrial.storage.arrays import read_arrays, write_arrays
 

@@ -19,16 +19,15 @@ from ragtrial.context import ContextOptions
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.uncovered import uncovered
 from ragtrial.embedders import Embedder
-from ragtrial.errors import ConfigError, InputError, RunError, listed
+from ragtrial.errors import ConfigError, InputError, RunError, did_you_mean, listed
 from ragtrial.functions import folders_of
-from ragtrial.options import Options
+from ragtrial.options import Options, dotted
 from ragtrial.records import Caution, Question
 from ragtrial.refiners import Refiner
 from ragtrial.retrievers import Ranker
 from ragtrial.retrievers.base import REACHING
 from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.stores import Store
-from ragtrial.validation import dotted
 
 _NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 
@@ -333,3 +332,12 @@ def uncovered_cautions(setting: Setting, chunks: Chunks) -> Iterator[Caution]:
             f"{setting.name}: {found.uncovered:,} of {found.characters:,} characters ({found.share:.1%}, without white "
             f"space) are in no chunk and cannot be found; they are in {documents}, {found.documents[0]!r} first.",
         )
+
+
+def chosen_settings(config: ExperimentConfig, only: str | None) -> list[Setting]:
+    """The settings of ``config``, or ``only`` the one of that name. Raises ConfigError if there is none."""
+    settings = {setting.name: setting for setting in settings_of(config)[0]}
+    if only is not None and only not in settings:
+        near = did_you_mean(only, settings)
+        raise ConfigError(f"there is no setting {only!r}.{near} Known: {listed(settings)}.")
+    return list(settings.values()) if only is None else [settings[only]]

@@ -8,8 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.judgments import Bools
-from ragtrial.rankings import Codes, Counts
+from ragtrial.rankings import Bools, Codes, Counts
 
 
 @dataclass(frozen=True, eq=False)

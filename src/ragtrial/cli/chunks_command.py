@@ -41,9 +41,9 @@ def command(
     """
     from ragtrial.config import load_config
     from ragtrial.errors import InputError
-    from ragtrial.experiment import chosen_settings
     from ragtrial.formats.output import check_folder
     from ragtrial.inspection import cut_settings
+    from ragtrial.setting import chosen_settings
     from ragtrial.views.chunks import chunk_texts, count_line, no_chunks_line, size_table
 
     if target is not None:

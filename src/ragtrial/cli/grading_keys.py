@@ -8,10 +8,10 @@ from typing import Protocol
 import click
 
 from ragtrial.cli.terminal import Terminal
-from ragtrial.drilldown import FoundText
 from ragtrial.errors import InputError
 from ragtrial.labelling.answers import NO_TEXT, has_passage
 from ragtrial.labelling.changes import Form
+from ragtrial.records import FoundText
 from ragtrial.views.query import answer_text
 
 _GRADES = "(3 answers fully, 1 helps, 0 is wrong)"

@@ -140,7 +140,7 @@ class _Items:
         self.grade, self.skip, self.quote, self.undo = session.grade, session.skip, session.quote, session.undo
 
     def shown(self, width: int) -> str | None:
-        from ragtrial.drilldown import FoundText
+        from ragtrial.records import FoundText
         from ragtrial.views.query import answer_text
 
         item, passage = self._session.item, self._session.answers.passage

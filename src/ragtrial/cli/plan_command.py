@@ -26,14 +26,13 @@ def command(
     leave_hub_alone()
     from ragtrial.config import load_config
     from ragtrial.hub import RetrievalEvaluator
-    from ragtrial.planning import plan_work
     from ragtrial.records import Caution
     from ragtrial.views.plan import disk_warning, plan_json, plan_lines, total_lines
     from ragtrial.views.table import counted
 
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
     evaluator = RetrievalEvaluator(experiment, progress=terminal.progress(), limit=limit, audit=audit)
-    plan = plan_work(evaluator)
+    plan = evaluator.dry_run()
     evaluator.ground.workspace.digests.save()
     stages = counted(len(plan.nodes), "stage")
     terminal.say(f"{plan.experiment}: {counted(len(plan.settings), 'setting')}, {stages} in {plan.workspace}\n")

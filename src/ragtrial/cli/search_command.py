@@ -11,8 +11,8 @@ import click
 from ragtrial.cli.terminal import Stopped, Terminal, common_options, override_option
 
 if TYPE_CHECKING:
-    from ragtrial.drilldown import FoundText
     from ragtrial.labelling.answers import Added, AnswerSheet
+    from ragtrial.records import FoundText
 
 
 @click.command("search", short_help="Show what settings return for TEXT, and grade it.")

@@ -45,7 +45,8 @@ def command(
 ) -> int:
     """Show a REPORT: a folder, a run id, or `latest`."""
     from ragtrial.records import Caution
-    from ragtrial.report import load_report, of_tag
+    from ragtrial.report import load_report
+    from ragtrial.report_subsets import of_tag
     from ragtrial.views import table
 
     if prompt and query is None:

@@ -15,9 +15,8 @@ import numpy as np
 
 from ragtrial.comparison.joint_hits import BLOCK, NOWHERE, JointHits, blocks, places_in_row
 from ragtrial.grading import Scores
-from ragtrial.judgments import Bools
 from ragtrial.metrics.base import ratio
-from ragtrial.rankings import Counts
+from ragtrial.rankings import Bools, Counts
 
 MOST_TRIED = 12
 """Of more open hits among the first k not all choices are tried."""

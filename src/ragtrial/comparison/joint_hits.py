@@ -12,10 +12,10 @@ import numpy as np
 from ragtrial.comparison.contest import Contest
 from ragtrial.drilldown import grade_of_chunk
 from ragtrial.errors import Fault, ReportError
-from ragtrial.grading import Scores, Unit
-from ragtrial.judgments import Bools, Grades
-from ragtrial.rankings import PADDING, Codes, Counts
-from ragtrial.records import highest_grades
+from ragtrial.grading import Scores
+from ragtrial.judgments import Grades
+from ragtrial.rankings import PADDING, Bools, Codes, Counts
+from ragtrial.records import Unit, highest_grades
 from ragtrial.report import Report, read_rows
 
 Place = tuple[str, int, int]

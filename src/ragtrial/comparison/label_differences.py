@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ragtrial.comparison.reading import Entry
-from ragtrial.grading import Unit
-from ragtrial.records import highest_grades
+from ragtrial.records import Unit, highest_grades
 from ragtrial.report_parts import JudgmentPart, QueryPart
 
 _MOST_DOCUMENTS = 2

@@ -9,8 +9,8 @@ import numpy as np
 from ragtrial.comparison.contest import Contest, Pair
 from ragtrial.comparison.joint_hits import JudgedLists, threshold_of
 from ragtrial.comparison.samples import unrounded
-from ragtrial.judgments import Bools
 from ragtrial.metrics import parse_metric
+from ragtrial.rankings import Bools
 from ragtrial.report import HITS_SHOWN
 from ragtrial.report_parts import HitPart, Part
 

@@ -10,11 +10,10 @@ import numpy as np
 
 from ragtrial.comparison.joint_hits import threshold_of
 from ragtrial.drilldown import QueryRanking
-from ragtrial.grading import Unit
 from ragtrial.metrics import Metric, parse_metric
 from ragtrial.metrics.graded import discount
 from ragtrial.ranges.base import gains
-from ragtrial.records import highest_grades
+from ragtrial.records import Unit, highest_grades
 from ragtrial.report import Report
 from ragtrial.report_parts import QueryPart
 

@@ -12,7 +12,7 @@ from ragtrial.comparison.contest import Contest
 from ragtrial.comparison.slice_parts import SlicingName
 from ragtrial.errors import ReportError
 from ragtrial.grading import Scores
-from ragtrial.judgments import Bools
+from ragtrial.rankings import Bools
 from ragtrial.records import highest_grades
 from ragtrial.report import Report, read_lines
 from ragtrial.report_parts import JudgmentPart, QueryPart

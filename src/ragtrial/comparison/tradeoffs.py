@@ -9,8 +9,8 @@ import numpy as np
 
 from ragtrial.comparison.contest import Contest
 from ragtrial.grading import Scores
-from ragtrial.judgments import Bools
 from ragtrial.metrics import parse_metric
+from ragtrial.rankings import Bools
 from ragtrial.report_parts import Part, SettingPart, WarningPart
 
 CostName = Literal["latency", "context", "index"]

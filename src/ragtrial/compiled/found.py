@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.judgments import Bools, Order
-from ragtrial.rankings import Counts
+from ragtrial.judgments import Order
+from ragtrial.rankings import Bools, Counts
 
 Bytes = npt.NDArray[np.uint8]
 Ranks = npt.NDArray[np.int32]

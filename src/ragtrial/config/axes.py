@@ -23,7 +23,7 @@ from ragtrial.config.naming import template_faults
 from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.config.sweep import Axis, RangeAxis, ShareAxis, SweepOptions
 from ragtrial.errors import did_you_mean, listed
-from ragtrial.validation import dotted, shown
+from ragtrial.options import dotted, shown
 
 PlacedFault = tuple[KeyPath, str]
 

@@ -14,7 +14,7 @@ from ragtrial.config.merging import merged, merged_values
 from ragtrial.config.strict_yaml import KeyPath, YamlText
 from ragtrial.config.sweep import Axis, Share, ShareAxis, SweepOptions
 from ragtrial.errors import ConfigError, Fault
-from ragtrial.validation import shown
+from ragtrial.options import shown
 
 MOST_COMBINATIONS = 100_000
 """A matrix with more is never built; it can only be sampled from."""

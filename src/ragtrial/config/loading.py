@@ -17,8 +17,7 @@ from ragtrial.config.variants import all_configs, check_variants
 from ragtrial.dataset.texts import read_text
 from ragtrial.embedders import Embedder
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
-from ragtrial.options import at_home
-from ragtrial.validation import dotted, shown, validate
+from ragtrial.options import at_home, dotted, shown, validate
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentConfig:

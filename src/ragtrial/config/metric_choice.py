@@ -10,10 +10,10 @@ from ragtrial.config.models import ExperimentConfig, FamilyOptions, scored
 from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.config.variants import all_configs
 from ragtrial.errors import MetricError
-from ragtrial.grading import Unit
 from ragtrial.metrics import METRICS, Metric, parse_metric
 from ragtrial.metrics.base import Family
-from ragtrial.validation import dotted
+from ragtrial.options import dotted
+from ragtrial.records import Unit
 
 _STANDARD_CUTOFFS = {"order_unaware": (1, 3, 5, 10), "order_aware": (10,), "graded": (5, 10)}
 _STANDARD: dict[str, tuple[str, ...]] = {

@@ -11,8 +11,8 @@ from ragtrial.config.combinations import described, identity_of
 from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.config.sweep import RangeAxis, ShareAxis, SweepOptions
 from ragtrial.errors import did_you_mean, listed
+from ragtrial.options import shown
 from ragtrial.storage.fingerprints import fingerprint
-from ragtrial.validation import shown
 
 LONGEST_NAME = 100
 

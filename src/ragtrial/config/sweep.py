@@ -26,8 +26,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 
 from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.errors import listed
-from ragtrial.options import Options
-from ragtrial.validation import shown
+from ragtrial.options import Options, shown
 
 _SHAPES = "an axis is a list of values, {range: [start, stop, step]}, or {share: 0.2, of: chunker.size}"
 

@@ -11,7 +11,7 @@ from ragtrial.config.combinations import combinations, with_values
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.strict_yaml import KeyPath, YamlText
 from ragtrial.errors import ConfigError, Fault
-from ragtrial.validation import validate
+from ragtrial.options import validate
 
 PlacedFault = tuple[KeyPath, str]
 

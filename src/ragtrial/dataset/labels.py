@@ -11,9 +11,8 @@ from pydantic import Field, JsonValue
 from ragtrial.dataset.json_places import fault_in, json_value
 from ragtrial.dataset.texts import is_unicode, normalised, read_text
 from ragtrial.errors import LabelsError
-from ragtrial.options import Options
+from ragtrial.options import Options, dotted, validate
 from ragtrial.records import MOST_GRADE, Judgment, PromptQueries, Query, Span
-from ragtrial.validation import dotted, validate
 
 NAMES = ("prompt_queries.json", "prompts_queries.json")
 """The file's name, and the older spelling that is accepted in its place."""

@@ -10,7 +10,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.documents import json_rows
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, PrefixesError
-from ragtrial.validation import shown
+from ragtrial.options import shown
 
 _MOST_FAULTS = 20
 

@@ -13,9 +13,7 @@ from ragtrial.dataset.beir import beir_labels
 from ragtrial.dataset.dataset import corpus_of
 from ragtrial.dataset.resolution import resolve
 from ragtrial.dataset.texts import normalised
-from ragtrial.drilldown import FoundText
 from ragtrial.errors import Fault, InputError, LabelsError
-from ragtrial.grading import Unit
 from ragtrial.ground import ground_of
 from ragtrial.labelling.changes import Change, Form, Grade, NewQuery
 from ragtrial.labelling.label_edits import Done
@@ -23,7 +21,7 @@ from ragtrial.labelling.overlay import read_overlay, write_overlay
 from ragtrial.labelling.regrading import beside
 from ragtrial.labelling.write_back import LabelsConflictError, read_labels_text, write_back
 from ragtrial.progress import Progress, Silent
-from ragtrial.records import PromptQueries, Query
+from ragtrial.records import FoundText, PromptQueries, Query, Unit
 
 NO_TEXT = "this text is empty, and the labels name passages; leave it out."
 """Why an answer cannot be graded."""

@@ -15,8 +15,8 @@ from ragtrial.dataset.json_places import Place, json_value, places
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import Fault, LabelsError, listed
 from ragtrial.labelling import foreign
+from ragtrial.options import dotted, shown
 from ragtrial.records import MOST_GRADE
-from ragtrial.validation import dotted, shown
 
 MOST_FAULTS = 20
 _LOOKED_AT = 20  # rows

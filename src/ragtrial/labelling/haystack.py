@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ragtrial.labelling import foreign
 from ragtrial.labelling.content import Content, Row
 from ragtrial.labelling.foreign import Answer, ForeignLabels, Question
-from ragtrial.validation import shown
+from ragtrial.options import shown
 
 _QUESTIONS = ("question", "questions", "query", "queries", "text")
 _DOCUMENTS = ("ground_truth_documents", "ground_truth_contexts", "expected_documents", "relevant_documents")

@@ -7,7 +7,7 @@ from typing import Any
 
 from ragtrial.labelling.content import Content, Row
 from ragtrial.labelling.foreign import Answer, ForeignLabels, Question
-from ragtrial.validation import shown
+from ragtrial.options import shown
 
 
 def looks_right(content: Content) -> bool:

@@ -16,10 +16,9 @@ from ragtrial.comparison.joint_hits import NOWHERE, JointHits, JudgedLists, is_p
 from ragtrial.comparison.unjudged import hangs_on
 from ragtrial.errors import ComparisonError, InputError, listed
 from ragtrial.grading import Scores
-from ragtrial.judgments import Bools
 from ragtrial.labelling.stakes import Stakes, chances, levels_of, most_left
 from ragtrial.metrics import Metric, parse_metric
-from ragtrial.rankings import PADDING, Codes, Counts
+from ragtrial.rankings import PADDING, Bools, Codes, Counts
 
 _LEAST = 1e-12
 """A label that narrows a range by less narrows nothing but rounding."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from ragtrial.config import load_config
-from ragtrial.drilldown import FoundText
 from ragtrial.errors import Fault, InputError, LabelsError
 from ragtrial.labelling.agreement import Agreement, agreement
 from ragtrial.labelling.answering import Answers, Passage
@@ -25,6 +24,7 @@ from ragtrial.labelling.work_labels import WorkLabels
 from ragtrial.labelling.worklist import WorkItem, Worklist, read_worklist
 from ragtrial.labelling.write_back import LabelsConflictError
 from ragtrial.progress import Progress, Silent
+from ragtrial.records import FoundText
 
 T = TypeVar("T")
 

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.errors import MetricError
-from ragtrial.grading import GradedRankings, Scores, Unit
-from ragtrial.judgments import Bools
+from ragtrial.grading import GradedRankings, Scores
+from ragtrial.rankings import Bools
+from ragtrial.records import Unit
 from ragtrial.registry import Registry
 
 Family = Literal["order_unaware", "order_aware", "graded"]

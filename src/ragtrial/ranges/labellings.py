@@ -26,10 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.grading import GradedRankings, Scores
-from ragtrial.judgments import Bools
 from ragtrial.metrics.base import ratio
 from ragtrial.metrics.graded import discount
-from ragtrial.rankings import Counts
+from ragtrial.rankings import Bools, Counts
 
 Floats2d = npt.NDArray[np.float64]
 

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.grading import GradedRankings, Scores
-from ragtrial.judgments import Bools
 from ragtrial.metrics import Metric
 from ragtrial.ranges.base import Bounds, values
 from ragtrial.ranges.preferences import PREFERENCES, worth
+from ragtrial.rankings import Bools
 
 
 def _as_it_is(graded: GradedRankings) -> GradedRankings:

@@ -17,12 +17,11 @@ from typing import cast
 import numpy as np
 
 from ragtrial.grading import GradedRankings, Scores
-from ragtrial.judgments import Bools
 from ragtrial.metrics import Metric
 from ragtrial.metrics.base import ratio
 from ragtrial.ranges.base import Bounds, gains, values, with_threshold
 from ragtrial.ranges.labellings import extreme_ap, extreme_ndcg
-from ragtrial.rankings import Counts
+from ragtrial.rankings import Bools, Counts
 
 Ends = tuple[Scores | float, Scores]
 """The least and the most."""

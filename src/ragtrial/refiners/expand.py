@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.judgments import Bools
-from ragtrial.rankings import PADDING, Counts, Rankings
+from ragtrial.rankings import PADDING, Bools, Counts, Rankings
 from ragtrial.records import Caution, Question
 from ragtrial.refiners.base import REFINERS, OpenRefiner
 from ragtrial.refiners.fusing import Order, order_of

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.judgments import Bools
-from ragtrial.rankings import PADDING, Codes, Counts, Rankings, collapse, unfilled
+from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, collapse, unfilled
 
 Method = Literal["rrf", "combsum", "combmnz", "weighted"]
 Normalisation = Literal["min_max", "z_score", "rank", "dbsf", "none"]

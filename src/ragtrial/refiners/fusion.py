@@ -12,8 +12,7 @@ from pydantic import AfterValidator, Field
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.places import Places
-from ragtrial.judgments import Bools
-from ragtrial.rankings import PADDING, Codes, Collapsed, Rankings, collapse
+from ragtrial.rankings import PADDING, Bools, Codes, Collapsed, Rankings, collapse
 from ragtrial.records import Question
 from ragtrial.refiners.base import REFINERS, OpenRefiner
 from ragtrial.refiners.fusing import Fused, Fusing, Order, order_of

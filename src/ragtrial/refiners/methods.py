@@ -9,8 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from ragtrial.errors import RunError, listed
-from ragtrial.judgments import Bools
-from ragtrial.rankings import PADDING, Rankings
+from ragtrial.rankings import PADDING, Bools, Rankings
 from ragtrial.refiners.base import Refiner
 from ragtrial.refiners.fusing import Fused, Fusing, Method, Normalisation, Order, fuse, without_scores
 from ragtrial.retrievers.base import Facts

@@ -13,8 +13,7 @@ from pydantic import Field
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.embedders import AnyEmbedder
 from ragtrial.embedders.base import normalized
-from ragtrial.judgments import Bools
-from ragtrial.rankings import PADDING, Codes, Floats, unfilled
+from ragtrial.rankings import PADDING, Bools, Codes, Floats, unfilled
 from ragtrial.records import Question
 from ragtrial.refiners.base import REFINERS, OpenRefiner, Refiner
 from ragtrial.retrievers.base import Candidates, Materials

@@ -13,8 +13,7 @@ from pydantic import Field, model_validator
 from ragtrial.chunkers import AnyChunker
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.places import Places
-from ragtrial.judgments import Bools
-from ragtrial.rankings import PADDING, Codes, Counts, Rankings, collapse
+from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, collapse
 from ragtrial.records import Caution, Question
 from ragtrial.refiners.base import REFINERS, OpenRefiner, Refiner
 from ragtrial.refiners.surrounding import holding, neighbourhoods

@@ -15,10 +15,9 @@ from ragtrial.context import IndexedTexts
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.embedders.model_files import find_model, model_fingerprint
 from ragtrial.errors import ConfigError, RunError
-from ragtrial.judgments import Bools
 from ragtrial.options import ModelName
 from ragtrial.progress import Silent, stage
-from ragtrial.rankings import PADDING, Codes, Counts, Floats, Rankings, unfilled
+from ragtrial.rankings import PADDING, Bools, Codes, Counts, Floats, Rankings, unfilled
 from ragtrial.records import Caution, Question
 from ragtrial.refiners.base import REFINERS, OpenRefiner, Refiner
 from ragtrial.refiners.cross_encoder import Precision, declared_length, load, most_length, wrong_kind

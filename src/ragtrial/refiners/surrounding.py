@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.judgments import Bools
-from ragtrial.rankings import PADDING, Counts
+from ragtrial.rankings import PADDING, Bools, Counts
 
 
 def holding(parents: Chunks, units: Chunks, codes: Counts) -> Counts:

@@ -13,8 +13,7 @@ from ragtrial.context_sizes import ContextSizes, sizes_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.errors import Fault, ReportError
-from ragtrial.judgments import Bools
-from ragtrial.rankings import PADDING, Counts, Rankings, from_rows
+from ragtrial.rankings import PADDING, Bools, Counts, Rankings, from_rows
 from ragtrial.report import Report, read_lines
 from ragtrial.report_parts import QueryScores, SettingPart
 from ragtrial.spans import ChunkSpans

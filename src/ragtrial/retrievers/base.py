@@ -17,10 +17,9 @@ from ragtrial.context import ContextOptions, IndexedTexts
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.embedders import AnyEmbedder
-from ragtrial.judgments import Bools
 from ragtrial.options import Options
 from ragtrial.progress import Progress
-from ragtrial.rankings import Floats, Rankings
+from ragtrial.rankings import Bools, Floats, Rankings
 from ragtrial.records import Caution, Question
 from ragtrial.registry import Registry
 from ragtrial.storage.fingerprints import Digest

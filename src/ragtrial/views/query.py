@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from ragtrial.drilldown import FilledPrompt, FoundText, QueryRanking
+from ragtrial.drilldown import FilledPrompt, QueryRanking
+from ragtrial.records import FoundText
 from ragtrial.report import Report
 from ragtrial.report_parts import JudgmentPart, PassagePart
 from ragtrial.views.plain import plain

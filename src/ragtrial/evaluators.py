@@ -1,4 +1,4 @@
-"""What the three evaluators share: running their metrics, and deciding whose values enter the mean."""
+"""Services around the formulas: which metrics, over which queries. They own every mean and every count."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import numpy as np
 
 from ragtrial.errors import MetricError
 from ragtrial.grading import GradedRankings, Scores
-from ragtrial.judgments import Bools
 from ragtrial.metrics import Metric
 from ragtrial.metrics.base import Family, summary
+from ragtrial.metrics.graded import GradedMetrics
+from ragtrial.metrics.order_aware import OrderAwareMetrics
+from ragtrial.metrics.order_unaware import OrderUnawareMetrics
+from ragtrial.rankings import Bools
 from ragtrial.records import Mean
 
 NoRelevant = Literal["skip", "zero"]
@@ -81,3 +84,27 @@ class Evaluator:
         if self.no_relevant == "skip" or definition.needs == "order" or not definition.is_known(graded):
             return metric.eligible(graded)
         return np.ones(len(graded), dtype=np.bool_)
+
+
+class OrderUnawareEvaluator(Evaluator):
+    """The service around ``OrderUnawareMetrics``.: what was found, not where."""
+
+    family = "order_unaware"
+    metrics_class = OrderUnawareMetrics
+
+
+class OrderAwareEvaluator(Evaluator):
+    """The service around ``OrderAwareMetrics``.: where it was found."""
+
+    family = "order_aware"
+    metrics_class = OrderAwareMetrics
+
+
+class GradedEvaluator(Evaluator):
+    """The service around ``GradedMetrics``.: how good what was found is."""
+
+    family = "graded"
+    metrics_class = GradedMetrics
+
+
+EVALUATORS: tuple[type[Evaluator], ...] = (OrderUnawareEvaluator, OrderAwareEvaluator, GradedEvaluator)
