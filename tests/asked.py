@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from corpora import library_of
+from ragtrial.cache.fingerprints import file_digest
 from ragtrial.context import IndexedTexts
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
@@ -19,7 +20,6 @@ from ragtrial.rankings import PADDING, Floats
 from ragtrial.records import Question
 from ragtrial.retrievers import Candidates
 from ragtrial.retrievers.custom import CustomRetriever
-from ragtrial.storage.fingerprints import file_digest
 from ragtrial.stores import Index
 
 T = TypeVar("T")

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from corpora import write_rows
+from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.cache.workspace import Workspace
 from ragtrial.context import IndexedTexts
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
@@ -16,8 +18,6 @@ from ragtrial.rankings import Floats
 from ragtrial.records import Question
 from ragtrial.retrievers.base import Candidates, OpenRetriever
 from ragtrial.retrievers.bm25 import Bm25Retriever
-from ragtrial.storage.fingerprints import fingerprint
-from ragtrial.storage.workspace import Workspace
 from ragtrial.stores import Index
 
 T = TypeVar("T")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import Experiment, write_experiment
+from ragtrial.cache.workspace import Workspace
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import RunError
 from ragtrial.ground import Ground
@@ -18,7 +19,6 @@ from ragtrial.records import Question
 from ragtrial.refiners import Refiner
 from ragtrial.retrievers import Candidates
 from ragtrial.setting import setting_of
-from ragtrial.storage.workspace import Workspace
 from ragtrial.stores import Index
 
 Place = tuple[str, int, int]

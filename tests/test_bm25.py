@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from bm25_shelf import Shelf, asked, ids, opened, scores, shelf
 from experiments import write_experiment
+from ragtrial.cache.fingerprints import file_digest
+from ragtrial.cache.workspace import Workspace
 from ragtrial.config.loading import load_config
 from ragtrial.dataset.beir import load_beir_labels
 from ragtrial.dataset.chunks import Chunks
@@ -24,8 +26,6 @@ from ragtrial.errors import ConfigError, CorpusError, RunError
 from ragtrial.experiment import run_experiment
 from ragtrial.rankings import PADDING
 from ragtrial.retrievers.bm25 import Bm25Retriever
-from ragtrial.storage.fingerprints import file_digest
-from ragtrial.storage.workspace import Workspace
 from ragtrial.terms.analysis import Analyzer
 from ragtrial.terms.index import TermIndex, Weighting
 from ragtrial.terms.lists import TermLists

@@ -23,12 +23,12 @@ from hypothesis.extra import numpy as arrays
 from corpora import write_files
 from killed_databases import kill_in_transaction
 from limits import full_disk
-from ragtrial.storage.arrays import map_file, read_array, write_array, write_rows
-from ragtrial.storage.digests import FileDigests
-from ragtrial.storage.fingerprints import file_digest
-from ragtrial.storage.presence import Presence
-from ragtrial.storage.seals import SEAL, DamagedError, check_bytes, check_sizes, read_seal, seal
-from ragtrial.storage.usage import Usage
+from ragtrial.cache.arrays import map_file, read_array, write_array, write_rows
+from ragtrial.cache.digests import FileDigests
+from ragtrial.cache.fingerprints import file_digest
+from ragtrial.cache.presence import Presence
+from ragtrial.cache.seals import SEAL, DamagedError, check_bytes, check_sizes, read_seal, seal
+from ragtrial.cache.usage import Usage
 
 # --- seals
 
@@ -150,7 +150,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead = 0
         real = time.time_ns
-        monkeypatch.setattr("ragtrial.storage.digests.time.time_ns", lambda: real() + self.ahead)
+        monkeypatch.setattr("ragtrial.cache.digests.time.time_ns", lambda: real() + self.ahead)
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(path.name)
         return file_digest(path)
 
-    monkeypatch.setattr("ragtrial.storage.digests.file_digest", digest)
+    monkeypatch.setattr("ragtrial.cache.digests.file_digest", digest)
     return names
 
 

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import Experiment, write_experiment
+from ragtrial.cache.vectors import VectorCache, text_keys
 from ragtrial.embedders.cached import CachedEmbedder, TextList
 from ragtrial.embedders.custom import CustomEmbedder
 from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.errors import EmbedderError
 from ragtrial.functions import FunctionReference
 from ragtrial.rankings import Floats
-from ragtrial.storage.vectors import VectorCache, text_keys
 from tiny_models import DIMENSION
 
 WORDS = ["bread", "soup", "oven", "rye", "leek", "butter", "stock", "onion"]

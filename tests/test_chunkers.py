@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.chunkers import CHUNKERS, Chunker, EmbeddingChunker, Ruler, SizedChunker
 from ragtrial.chunkers.sentences import sentences as sentences_of
 from ragtrial.dataset.texts import normalised
@@ -21,7 +22,6 @@ from ragtrial.errors import ConfigError, Fault
 from ragtrial.functions import FunctionReference
 from ragtrial.options import validate
 from ragtrial.records import Span
-from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.tokenizers import Tokenizer, Words
 from text_strategies import document_texts, sentences, words
 

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from corpora import write_files
 from experiments import python, write_experiment
+from ragtrial.cache.fingerprints import file_digest, fingerprint
 from ragtrial.embedders import EMBEDDERS, Embedder
 from ragtrial.embedders.base import normalized
 from ragtrial.embedders.cached import CachedEmbedder
@@ -22,7 +23,6 @@ from ragtrial.embedders.custom import CustomEmbedder
 from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.errors import EmbedderError, ModelNotFoundError
 from ragtrial.functions import FunctionReference
-from ragtrial.storage.fingerprints import file_digest, fingerprint
 from tiny_models import MOST_TOKENS, edit_json, write_tiny_model
 
 if TYPE_CHECKING:
@@ -358,7 +358,7 @@ def test_a_path_comes_before_all_else(tiny_model: Path, tmp_path: Path) -> None:
 def test_minilm_has_the_same_fingerprint_by_name_and_by_folder(minilm_embedder: CachedEmbedder, tmp_path: Path) -> None:
     code = (
         "from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder as Embedder\n"
-        "from ragtrial.storage.fingerprints import fingerprint\n"
+        "from ragtrial.cache.fingerprints import fingerprint\n"
         "print(fingerprint(Embedder().fingerprint_parts()))"
     )
     assert python(code, HF_HOME=str(tmp_path)).stdout.strip() == minilm_embedder.fingerprint

@@ -11,6 +11,7 @@ import pytest
 
 from experiments import QUERIES, RUN, Experiment, write_experiment
 from forked import forked
+from ragtrial.cache.workspace import Workspace
 from ragtrial.chunkers import Ruler
 from ragtrial.chunkers.cluster import ClusterChunker
 from ragtrial.chunkers.semantic import SemanticChunker
@@ -21,7 +22,6 @@ from ragtrial.ground import Ground, workspace_folder
 from ragtrial.hub import RetrievalEvaluator
 from ragtrial.progress import Silent
 from ragtrial.setting import settings_of
-from ragtrial.storage.workspace import Workspace
 from small_experiment import ragtrial
 
 SEMANTIC = {"kind": "semantic", "threshold": "percentile", "amount": 50}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments import Experiment, write_experiment
+from ragtrial.cache.workspace import Workspace
 from ragtrial.context import IndexedTexts
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.dataset import corpus_of
@@ -17,7 +18,6 @@ from ragtrial.experiment import run_experiment
 from ragtrial.ground import Ground, workspace_folder
 from ragtrial.progress import Silent
 from ragtrial.setting import settings_of
-from ragtrial.storage.workspace import Workspace
 from ragtrial.tokenizers import Tokenizer
 from small_experiment import Outcome, ragtrial
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from experiments import write_experiment
+from ragtrial.cache.workspace import Workspace
 from ragtrial.dataset.passages import Sought, locate_all
 from ragtrial.ground import Ground
 from ragtrial.progress import Silent
-from ragtrial.storage.workspace import Workspace
 
 SOUGHT = [
     Sought("Blend"),

@@ -17,6 +17,7 @@ import pytest
 
 from experiments import DOCUMENTS, QUERIES, RUN, STAGES, Experiment, python, write_experiment
 from forked import forked
+from ragtrial.cache.workspace import Workspace
 from ragtrial.context import IndexedTexts
 from ragtrial.dataset.dataset import corpus_of
 from ragtrial.dataset.documents import OnError
@@ -32,7 +33,6 @@ from ragtrial.records import Question
 from ragtrial.report import Report, load_report
 from ragtrial.report_parts import SettingPart
 from ragtrial.setting import Setting, settings_of
-from ragtrial.storage.workspace import Workspace
 
 EVERYTHING = {"documents", "chunks", "lengths", "embeddings", "indexes", "rankings"}
 """What a setting with exact search has."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial.storage.rates import Rates, this_machine
-from ragtrial.storage.seals import DamagedError, read_seal, seal
+from ragtrial.cache.rates import Rates, this_machine
+from ragtrial.cache.seals import DamagedError, read_seal, seal
 
 
 def note_many(path: Path, work: str) -> None:

@@ -16,6 +16,8 @@ import pytest
 
 from experiments import QUERIES, RUN, STAGES, Experiment, write_experiment
 from forked import forked
+from ragtrial.cache.seals import SEAL, check_bytes
+from ragtrial.cache.workspace import Workspace
 from ragtrial.dataset.dataset import corpus_of
 from ragtrial.experiment import run_experiment
 from ragtrial.ground import Ground, workspace_folder
@@ -25,8 +27,6 @@ from ragtrial.progress import Silent
 from ragtrial.records import Question
 from ragtrial.report import Report
 from ragtrial.setting import settings_of
-from ragtrial.storage.seals import SEAL, check_bytes
-from ragtrial.storage.workspace import Workspace
 
 QUESTIONS = [query["text"] for query in QUERIES]
 
@@ -123,7 +123,7 @@ def test_a_damaged_file_of_any_stage_is_made_again_and_that_is_said(
         assert len(said) == 1, path
         assert said[0].startswith(f"{folder} is damaged (")
         assert said[0].endswith("); it is made again.")
-        assert caplog.record_tuples == [("ragtrial.storage.workspace", logging.WARNING, said[0])]
+        assert caplog.record_tuples == [("ragtrial.cache.workspace", logging.WARNING, said[0])]
         assert numbers(report) == numbers(finished[1]), path
         again = run(experiment)
         assert not [warning for warning in again.warnings if warning.code == "repaired"], path

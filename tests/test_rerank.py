@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtrial import run_experiment
+from ragtrial.cache.upkeep import Upkeep
+from ragtrial.cache.vectors import VectorCache
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, ModelNotFoundError, RunError
 from ragtrial.progress import Silent
 from ragtrial.refiners.pair_scores import Pairs
 from ragtrial.retrievers import Candidates
-from ragtrial.storage.upkeep import Upkeep
-from ragtrial.storage.vectors import VectorCache
 from refining import Bench, candidates, places_of, rows_of, write_bench
 from tiny_models import MOST_TOKENS, edit_json, write_tiny_cross_encoder
 
@@ -256,7 +256,7 @@ def test_a_model_that_was_trained_on_in_its_folder_scores_anew(own_bench: Bench,
 def test_what_changes_scores_is_in_the_fingerprint_and_what_does_not_is_not(
     bench: Bench, own_bench: Bench, minilm_folder: Path, tmp_path: Path
 ) -> None:
-    from ragtrial.storage.fingerprints import file_digest, fingerprint
+    from ragtrial.cache.fingerprints import file_digest, fingerprint
 
     def name(used: Bench, *overrides: str) -> str:
         refiner = used.refiner(*(f"retrievers.refined.{one}" for one in overrides))

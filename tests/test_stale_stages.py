@@ -14,6 +14,8 @@ import pytest
 
 from corpora import library_of
 from experiments import Experiment, write_experiment
+from ragtrial.cache.seals import SEAL
+from ragtrial.cache.upkeep import Upkeep
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.experiment import run_experiment
 from ragtrial.rankings import PADDING, from_rows
@@ -21,8 +23,6 @@ from ragtrial.records import Question
 from ragtrial.report import Report
 from ragtrial.retrievers import Candidates
 from ragtrial.searching import Demand, retrieve
-from ragtrial.storage.seals import SEAL
-from ragtrial.storage.upkeep import Upkeep
 from test_custom_runs import SEARCH, asked
 from tiny_models import write_tiny_cross_encoder
 

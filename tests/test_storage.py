@@ -25,11 +25,11 @@ from hypothesis import strategies as st
 
 from corpora import write_files
 from limits import full_disk
+from ragtrial.cache.atomic import new_folder, write_bytes, write_text
+from ragtrial.cache.fingerprints import file_digest, files_digest, fingerprint, text_key
+from ragtrial.cache.vectors import Keys, VectorCache, text_keys
+from ragtrial.cache.workspace import Workspace, check_layout
 from ragtrial.errors import WorkspaceError
-from ragtrial.storage.atomic import new_folder, write_bytes, write_text
-from ragtrial.storage.fingerprints import file_digest, files_digest, fingerprint, text_key
-from ragtrial.storage.vectors import Keys, VectorCache, text_keys
-from ragtrial.storage.workspace import Workspace, check_layout
 from text_strategies import any_texts
 
 PATIENCE = 60
@@ -345,7 +345,7 @@ class _Told(logging.Handler):
 
 
 def _build_when_the_other_waits(root: Path, ready: Barrier, waiting: Event) -> None:
-    logging.getLogger("ragtrial.storage.workspace").addHandler(_Told(waiting))
+    logging.getLogger("ragtrial.cache.workspace").addHandler(_Told(waiting))
     workspace = Workspace(root)
 
     def build(folder: Path) -> None:
@@ -373,7 +373,7 @@ def test_a_wait_for_a_lock_is_logged_and_ends_when_it_is_free(
     workspace: Workspace, caplog: pytest.LogCaptureFixture
 ) -> None:
     waiting, order = threading.Event(), []
-    logging.getLogger("ragtrial.storage.workspace").addHandler(handler := _Told(waiting))
+    logging.getLogger("ragtrial.cache.workspace").addHandler(handler := _Told(waiting))
 
     def wait() -> None:
         with workspace.lock("chunks-a", "the chunks (small)"):
@@ -387,12 +387,12 @@ def test_a_wait_for_a_lock_is_logged_and_ends_when_it_is_free(
             order.append("first")
         waiter.join(PATIENCE)
     finally:
-        logging.getLogger("ragtrial.storage.workspace").removeHandler(handler)
+        logging.getLogger("ragtrial.cache.workspace").removeHandler(handler)
     assert order == ["first", "second"]
     lock = workspace.root / "locks" / f"{fingerprint('chunks-a')}.lock"
     assert caplog.record_tuples == [
         (
-            "ragtrial.storage.workspace",
+            "ragtrial.cache.workspace",
             logging.WARNING,
             f"waiting for another run that works on the chunks (small) (lock {lock})",
         )

@@ -18,12 +18,12 @@ from commands import Ended
 from corpora import write_files
 from experiments import Experiment, write_experiment
 from forked import forked_command
+from ragtrial.cache.upkeep import Entry, Upkeep
+from ragtrial.cache.workspace import Workspace
 from ragtrial.cli.outcome import run as command_line
 from ragtrial.errors import InputError, WorkspaceError
 from ragtrial.experiment import run_experiment
 from ragtrial.report import Report
-from ragtrial.storage.upkeep import Entry, Upkeep
-from ragtrial.storage.workspace import Workspace
 
 Capture = pytest.CaptureFixture[str]
 DAY = 86_400

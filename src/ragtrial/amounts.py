@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ragtrial.cache.arrays import read_array
+from ragtrial.cache.vectors import Keys
+from ragtrial.cache.workspace import DAMAGE
 from ragtrial.chunkers.base import SizedChunker
 from ragtrial.context import IndexedTexts
 from ragtrial.dataset.chunks import Chunks
@@ -17,9 +20,6 @@ from ragtrial.rankings import Counts
 from ragtrial.records import Question
 from ragtrial.searching import Demand
 from ragtrial.setting import Setting
-from ragtrial.storage.arrays import read_array
-from ragtrial.storage.vectors import Keys
-from ragtrial.storage.workspace import DAMAGE
 from ragtrial.work import (
     work_of_audit,
     work_of_chunks,

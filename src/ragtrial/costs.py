@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ragtrial.cache.seals import DamagedError
 from ragtrial.ground import Ground
 from ragtrial.outcomes import Costs
 from ragtrial.setting import Setting
-from ragtrial.storage.seals import DamagedError
 from ragtrial.work import work_of_embedding
 
 

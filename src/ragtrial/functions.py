@@ -15,9 +15,9 @@ from typing import Annotated, Any, NoReturn, cast
 
 from pydantic import BaseModel, BeforeValidator, PlainSerializer, WithJsonSchema
 
+from ragtrial.cache.fingerprints import file_digest, fingerprint
 from ragtrial.errors import ModelNotFoundError, did_you_mean
 from ragtrial.options import LocatedText
-from ragtrial.storage.fingerprints import file_digest, fingerprint
 
 
 @dataclass(frozen=True)

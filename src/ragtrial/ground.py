@@ -15,6 +15,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ragtrial import ingredients
+from ragtrial.cache.arrays import read_array, write_array, write_rows
+from ragtrial.cache.atomic import write_text
+from ragtrial.cache.fingerprints import file_digest, fingerprint
+from ragtrial.cache.seals import MadeOf
+from ragtrial.cache.usage import user
+from ragtrial.cache.workspace import Workspace
 from ragtrial.chunkers.cutting import cut
 from ragtrial.config import ExperimentConfig
 from ragtrial.context import IndexedTexts, Surroundings
@@ -34,12 +40,6 @@ from ragtrial.progress import Progress, stage
 from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Caution, Span
 from ragtrial.setting import Setting
-from ragtrial.storage.arrays import read_array, write_array, write_rows
-from ragtrial.storage.atomic import write_text
-from ragtrial.storage.fingerprints import file_digest, fingerprint
-from ragtrial.storage.seals import MadeOf
-from ragtrial.storage.usage import user
-from ragtrial.storage.workspace import Workspace
 from ragtrial.stores import Vectors
 from ragtrial.work import work_of_chunks, work_of_embedding, work_of_index
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ragtrial.cache.atomic import write_text
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.loading import check
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
@@ -33,7 +34,6 @@ from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQuerie
 from ragtrial.reporting import setting_parameters
 from ragtrial.setting import Setting, settings_of, too_long_cautions, uncovered_cautions, unheeded
 from ragtrial.span_labels import whole_cautions
-from ragtrial.storage.atomic import write_text
 
 
 class RetrievalEvaluator:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec
 
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.environment import without_secrets
 from ragtrial.names import Names
 from ragtrial.records import Question, Unit
 from ragtrial.setting import Setting
-from ragtrial.storage.fingerprints import fingerprint
 
 P = ParamSpec("P")
 

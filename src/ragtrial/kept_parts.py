@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.rankings import PADDING, Rankings, collapse
 from ragtrial.records import Unit
-from ragtrial.storage.fingerprints import fingerprint
 
 FOLDER = "parts"
 """Below rankings/."""

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.context import IndexedTexts
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ModelNotFoundError
@@ -14,7 +15,6 @@ from ragtrial.ground import Ground
 from ragtrial.progress import Progress
 from ragtrial.rankings import Floats
 from ragtrial.setting import Setting
-from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.stores import Index
 
 T = TypeVar("T")

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from ragtrial.cache.arrays import read_array, write_array
+from ragtrial.cache.atomic import write_text
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.demands import exact_twin, own_demand
 from ragtrial.ground import Ground
@@ -21,8 +23,6 @@ from ragtrial.rankings import Floats
 from ragtrial.records import Question, Unit
 from ragtrial.searching import Demand, Ranked
 from ragtrial.setting import Setting
-from ragtrial.storage.arrays import read_array, write_array
-from ragtrial.storage.atomic import write_text
 from ragtrial.stores.exact import ExactStore
 from ragtrial.work import work_of_audit, work_of_latency
 

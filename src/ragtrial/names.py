@@ -8,6 +8,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.cache.workspace import DAMAGE, Workspace
 from ragtrial.context import Surroundings
 from ragtrial.context.texts import name_of_texts
 from ragtrial.embedders import Embedder
@@ -18,8 +20,6 @@ from ragtrial.records import Question, Unit
 from ragtrial.refiners import Refiner
 from ragtrial.searching import RANKINGS_FORMAT, Demand
 from ragtrial.setting import Setting
-from ragtrial.storage.fingerprints import fingerprint
-from ragtrial.storage.workspace import DAMAGE, Workspace
 from ragtrial.tokenizers import Tokenizer, UnitCounter, Words
 
 

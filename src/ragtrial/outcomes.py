@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ragtrial.cache.arrays import read_array
 from ragtrial.context_sizes import ContextSizes
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import listed
@@ -17,7 +18,6 @@ from ragtrial.records import Caution
 from ragtrial.retrievers import Candidates, Facts
 from ragtrial.searching import Retrieved
 from ragtrial.setting import Setting
-from ragtrial.storage.arrays import read_array
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,11 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from ragtrial import ingredients
+from ragtrial.cache.arrays import array_digest, read_array, write_array
+from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.cache.seals import check_bytes
+from ragtrial.cache.upkeep import GROWING
+from ragtrial.cache.workspace import DAMAGE
 from ragtrial.context_sizes import context_sizes, token_counts
 from ragtrial.costs import costs_of
 from ragtrial.dataset.chunks import Chunks
@@ -29,11 +34,6 @@ from ragtrial.records import FoundText, Question, Unit
 from ragtrial.retrievers import Candidates
 from ragtrial.searching import Demand, Ranked, found_texts, stages_kept
 from ragtrial.setting import Setting, failing_as
-from ragtrial.storage.arrays import array_digest, read_array, write_array
-from ragtrial.storage.fingerprints import fingerprint
-from ragtrial.storage.seals import check_bytes
-from ragtrial.storage.upkeep import GROWING
-from ragtrial.storage.workspace import DAMAGE
 from ragtrial.stores import Index
 from ragtrial.work import work_of_rankings
 

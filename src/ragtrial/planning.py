@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 from ragtrial import ingredients
 from ragtrial.amounts import Amount, Amounts, Estimate
+from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.cache.seals import Seal
 from ragtrial.chunkers.base import SizedChunker
 from ragtrial.demands import AUDITED_BELOW, Search, demand_of_parts, exact_twin, own_demand, search_for
 from ragtrial.names import UnmadeError, at_depth
@@ -22,8 +24,6 @@ from ragtrial.plan import Plan
 from ragtrial.records import Question
 from ragtrial.searching import Demand, skipped_in
 from ragtrial.setting import Setting
-from ragtrial.storage.fingerprints import fingerprint
-from ragtrial.storage.seals import Seal
 
 Kind = Literal["documents", "chunks", "context", "embeddings", "index", "rankings", "latency", "audit"]
 

@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 from pydantic import PrivateAttr, ValidationError
 
+from ragtrial.cache.atomic import new_folder, write_text
+from ragtrial.cache.presence import only_writer
 from ragtrial.errors import Fault, ReportError, RunError, did_you_mean
 from ragtrial.records import Unit
 from ragtrial.report_folders import find_report
@@ -27,8 +29,6 @@ from ragtrial.report_parts import (
     SettingPart,
     WarningPart,
 )
-from ragtrial.storage.atomic import new_folder, write_text
-from ragtrial.storage.presence import only_writer
 
 SCHEMA_VERSION = 1
 HITS_SHOWN = 20

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ragtrial.audit import audit_cautions
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.context_sizes import ContextSizes
@@ -47,7 +48,6 @@ from ragtrial.report_parts import (
 )
 from ragtrial.retrievers.base import REACHING, Facts
 from ragtrial.setting import Setting, too_long_cautions, uncovered_cautions
-from ragtrial.storage.fingerprints import fingerprint
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.demands import demand_of_parts, own_demand, search_for
 from ragtrial.plan import Plan
 from ragtrial.records import Question
 from ragtrial.searching import Demand
 from ragtrial.setting import Setting
-from ragtrial.storage.fingerprints import fingerprint
 
 _NOBODY: Mapping[Setting, Setting] = MappingProxyType({})
 

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.cache.presence import only_writer
 from ragtrial.environment import environment, without_secrets
 from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.formats.content import is_read_once, name_of
@@ -29,8 +31,6 @@ from ragtrial.report_parts import (
 )
 from ragtrial.scoring import RunScores, Scoring
 from ragtrial.sources import Given, distinct, load_judgments, loaded_runs
-from ragtrial.storage.fingerprints import fingerprint
-from ragtrial.storage.presence import only_writer
 
 
 def write_score_report(

@@ -9,6 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.chunkers import Chunker
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.models import effective, scored
@@ -26,7 +27,6 @@ from ragtrial.records import Caution, Question
 from ragtrial.refiners import Refiner
 from ragtrial.retrievers import Ranker
 from ragtrial.retrievers.base import REACHING
-from ragtrial.storage.fingerprints import fingerprint
 from ragtrial.stores import Store
 
 _NO_VALUES: Mapping[str, Any] = MappingProxyType({})

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ragtrial.cache.fingerprints import file_digest
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.rankings import Counts
-from ragtrial.storage.fingerprints import file_digest
 
 if TYPE_CHECKING:
     import tokenizers

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ragtrial.answers.hits import shown
+from ragtrial.cache.fingerprints import Digest
 from ragtrial.dataset.passages import short
 from ragtrial.errors import ModelNotFoundError, RetrieverError, RunError
 from ragtrial.functions import FunctionReference, function_sources, import_object
-from ragtrial.storage.fingerprints import Digest
 
 _METHODS = {"retrieve": "LlamaIndex", "invoke": "LangChain", "run": "Haystack"}
 _MEANT = (

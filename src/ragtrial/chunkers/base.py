@@ -10,10 +10,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.options import Options, TokenizerName
 from ragtrial.records import Span
 from ragtrial.registry import Registry
-from ragtrial.storage.fingerprints import Digest, file_digest
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.chunkers.base import CHUNKERS, Ruler, SizedChunker
 from ragtrial.chunkers.outline import Measure, Outline, chunks_of
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.records import Span
-from ragtrial.storage.fingerprints import Digest, file_digest
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser

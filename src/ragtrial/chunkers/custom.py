@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.chunkers.base import CHUNKERS, Chunker, Ruler, trimmed
 from ragtrial.errors import ChunkerError, ModelNotFoundError
 from ragtrial.functions import FunctionName, function_sources, import_function
 from ragtrial.records import Span
-from ragtrial.storage.fingerprints import Digest, file_digest
 
 
 @CHUNKERS.register("custom")

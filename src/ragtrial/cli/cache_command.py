@@ -13,7 +13,7 @@ import click
 from ragtrial.cli.terminal import Terminal, common_options
 
 if TYPE_CHECKING:
-    from ragtrial.storage.upkeep import Entry, Upkeep
+    from ragtrial.cache.upkeep import Entry, Upkeep
 
 _SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
 
@@ -103,9 +103,9 @@ def verify(terminal: Terminal, where: str | None) -> int:
 
 
 def _upkeep(where: str | None) -> Upkeep:
+    from ragtrial.cache.upkeep import Upkeep
     from ragtrial.errors import InputError
     from ragtrial.options import at_home
-    from ragtrial.storage.upkeep import Upkeep
 
     root = at_home(where or os.environ.get("RAGTRIAL_WORKSPACE") or ".ragtrial")
     if root.is_file():

@@ -62,9 +62,9 @@ _DOCUMENTS = {
 @common_options
 def command(terminal: Terminal, folder: str) -> int:
     """Write a config, labels and three documents to start from into FOLDER. Nothing is overwritten."""
+    from ragtrial.cache.atomic import write_text
     from ragtrial.config.schema import config_schema
     from ragtrial.errors import Fault, InputError
-    from ragtrial.storage.atomic import write_text
 
     root = Path(folder)
     files = {

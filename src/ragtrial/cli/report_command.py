@@ -31,8 +31,8 @@ def command(
     output: str | None,
 ) -> int:
     """Write one HTML page about one or more reports: verdicts, plots, and every query with what was found."""
+    from ragtrial.cache.atomic import write_bytes
     from ragtrial.errors import Fault, InputError, PlotError
-    from ragtrial.storage.atomic import write_bytes
     from ragtrial.views.plots.drawing import check_plot
 
     target = output or (f"{plot}.svg" if plot else "report.html")

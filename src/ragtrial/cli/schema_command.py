@@ -22,10 +22,10 @@ def command(terminal: Terminal, what: str, output: str | None) -> int:
     Editors complete and check a config that begins with
     `# yaml-language-server: $schema=PATH/config.schema.json`.
     """
+    from ragtrial.cache.atomic import write_text
     from ragtrial.config.schema import config_schema, labels_schema
     from ragtrial.errors import Fault, InputError
     from ragtrial.report import report_schema
-    from ragtrial.storage.atomic import write_text
 
     schema = {"config": config_schema, "labels": labels_schema, "report": report_schema}[what]()
     text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

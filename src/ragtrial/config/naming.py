@@ -7,12 +7,12 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.config.combinations import described, identity_of
 from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.config.sweep import RangeAxis, ShareAxis, SweepOptions
 from ragtrial.errors import did_you_mean, listed
 from ragtrial.options import shown
-from ragtrial.storage.fingerprints import fingerprint
 
 LONGEST_NAME = 100
 

@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from ragtrial.cache.arrays import read_array, write_array
+from ragtrial.cache.fingerprints import files_digest
 from ragtrial.chunkers.headings import Headings
 from ragtrial.chunkers.sentences import sentences
 from ragtrial.context.options import ContextOptions
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.rankings import Counts
 from ragtrial.records import Span
-from ragtrial.storage.arrays import read_array, write_array
-from ragtrial.storage.fingerprints import files_digest
 
 SEPARATOR = " > "
 _COLUMNS = ("start.npy", "end.npy", "leads.npy", "offsets.npy")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.context.surroundings import Surroundings
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.records import Span
-from ragtrial.storage.fingerprints import fingerprint
 
 
 class IndexedTexts:

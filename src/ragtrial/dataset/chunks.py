@@ -12,10 +12,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ragtrial.cache.arrays import read_array, write_array
 from ragtrial.dataset.library import Library
 from ragtrial.rankings import Codes
 from ragtrial.records import Span
-from ragtrial.storage.arrays import read_array, write_array
 
 ID_BYTES = 12
 _COLUMNS = ("document", "start", "end", "id")

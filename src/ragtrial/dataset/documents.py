@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.dataset.markup import page_text
 from ragtrial.dataset.pdf import pdf_reader, read_pdf
 from ragtrial.dataset.texts import decoded, is_unicode, near_names, normalised, read_text
 from ragtrial.errors import CorpusError, Fault
 from ragtrial.records import Caution, Document
-from ragtrial.storage.fingerprints import Digest, file_digest, fingerprint
 
 READER_VERSION = 2
 """Part of the documents' fingerprint: raise it whenever the same bytes would be read, or kept, as something else."""

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
+from ragtrial.cache.arrays import read_array, write_array
 from ragtrial.dataset.documents import OnError, left_out, read_documents
 from ragtrial.dataset.pdf import empty_pages
 from ragtrial.errors import Fault
 from ragtrial.rankings import Counts
 from ragtrial.records import Caution, Document
-from ragtrial.storage.arrays import read_array, write_array
 
 _DIGEST_BYTES = 16
 

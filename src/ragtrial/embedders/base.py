@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.errors import EmbedderError
 from ragtrial.options import Options
 from ragtrial.rankings import Floats
 from ragtrial.registry import Registry
-from ragtrial.storage.fingerprints import Digest, file_digest
 from ragtrial.tokenizers import Tokenizer
 
 Encode = Callable[[Sequence[str]], npt.NDArray[Any]]

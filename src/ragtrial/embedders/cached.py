@@ -12,11 +12,11 @@ from typing import Protocol
 
 import numpy as np
 
+from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
+from ragtrial.cache.vectors import Keys, VectorCache, text_keys
 from ragtrial.embedders.base import Embedder, Encode, checked, normalized
 from ragtrial.errors import EmbedderError
 from ragtrial.rankings import Counts, Floats
-from ragtrial.storage.fingerprints import Digest, file_digest, fingerprint
-from ragtrial.storage.vectors import Keys, VectorCache, text_keys
 
 _MOST_BATCHES = 16  # batches whose texts are read at once, so that a document is not opened for each chunk of it
 _MOST_TEXT = 2_000_000  # tokens or characters of text that are held at once, but at least a batch

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.embedders.base import EMBEDDERS, Embedder, Encode, checked
 from ragtrial.embedders.model_files import find_model
 from ragtrial.errors import EmbedderError, ModelNotFoundError
 from ragtrial.functions import FunctionName, function_sources, import_function
 from ragtrial.options import ModelName
 from ragtrial.rankings import Floats
-from ragtrial.storage.fingerprints import Digest, file_digest
 from ragtrial.tokenizers import Tokenizer
 
 

@@ -10,8 +10,8 @@ import threading
 from functools import cache
 from pathlib import Path
 
+from ragtrial.cache.fingerprints import Digest, file_digest, files_digest
 from ragtrial.errors import ModelNotFoundError
-from ragtrial.storage.fingerprints import Digest, file_digest, files_digest
 
 logger = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy.typing as npt
 from pydantic import Field
 
+from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.embedders.base import EMBEDDERS, Embedder, Encode
 from ragtrial.embedders.model_files import find_model, model_fingerprint
 from ragtrial.errors import EmbedderError
 from ragtrial.options import ModelName
-from ragtrial.storage.fingerprints import Digest, file_digest
 from ragtrial.tokenizers import Tokenizer
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
 
+from ragtrial.cache.atomic import new_file
 from ragtrial.errors import Fault, InputError, RunError
-from ragtrial.storage.atomic import new_file
 
 Target = str | Path
 

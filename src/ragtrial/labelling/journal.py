@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+from ragtrial.cache.presence import hold_alone
 from ragtrial.dataset.texts import decoded, read_bytes
 from ragtrial.errors import Fault, InputError, RunError
-from ragtrial.storage.presence import hold_alone
 
 _VERSION = 1
 

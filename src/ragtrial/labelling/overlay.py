@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ragtrial.cache.atomic import write_bytes
+from ragtrial.cache.presence import only_writer
 from ragtrial.dataset.beir import few, graded_rows
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import Fault, LabelsError, RunError
@@ -14,8 +16,6 @@ from ragtrial.labelling.history import note
 from ragtrial.labelling.label_edits import Done
 from ragtrial.labelling.write_back import MEANWHILE, LabelsConflictError, differences, told
 from ragtrial.records import MOST_GRADE
-from ragtrial.storage.atomic import write_bytes
-from ragtrial.storage.presence import only_writer
 
 HEADER = "query-id\tcorpus-id\tscore"
 

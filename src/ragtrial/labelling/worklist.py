@@ -10,13 +10,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ragtrial.cache.atomic import write_text
 from ragtrial.dataset.json_places import fault_in, json_value
 from ragtrial.dataset.texts import is_unicode, normalised, read_text
 from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.options import FieldPath as KeyPath
 from ragtrial.options import Options, dotted, validate
 from ragtrial.records import MOST_GRADE, Judgment
-from ragtrial.storage.atomic import write_text
 
 VERSION = 1
 _MARK = "ragtrial_worklist"

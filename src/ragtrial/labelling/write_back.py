@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ragtrial.cache.atomic import write_bytes
+from ragtrial.cache.presence import only_writer
 from ragtrial.dataset.labels import labels_file, prompt_queries
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.texts import decoded, read_bytes
@@ -17,8 +19,6 @@ from ragtrial.labelling.changes import Change, NewQuery, place_of, query_of
 from ragtrial.labelling.history import note
 from ragtrial.labelling.label_edits import EMPTY, Done, edited
 from ragtrial.records import PromptQueries
-from ragtrial.storage.atomic import write_bytes
-from ragtrial.storage.presence import only_writer
 
 _MARK = "\ufeff"
 _MOST_SHOWN = 5

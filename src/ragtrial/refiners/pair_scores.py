@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ragtrial.cache.fingerprints import DIGEST_BYTES
+from ragtrial.cache.vectors import Keys, VectorCache, text_keys
 from ragtrial.rankings import Counts, Floats
 from ragtrial.refiners.cross_encoder import Pair, Score
-from ragtrial.storage.fingerprints import DIGEST_BYTES
-from ragtrial.storage.vectors import Keys, VectorCache, text_keys
 from ragtrial.tokenizers import Tokenizer
 
 _MOST_TEXTS = 1_024  # whose tokens are held at once

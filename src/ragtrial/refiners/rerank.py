@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from ragtrial.cache.fingerprints import Digest, fingerprint
 from ragtrial.context import IndexedTexts
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.embedders.model_files import find_model, model_fingerprint
@@ -23,7 +24,6 @@ from ragtrial.refiners.base import REFINERS, OpenRefiner, Refiner
 from ragtrial.refiners.cross_encoder import Precision, declared_length, load, most_length, wrong_kind
 from ragtrial.refiners.pair_scores import Pairs, PairScores
 from ragtrial.retrievers.base import Candidates, Facts, Materials
-from ragtrial.storage.fingerprints import Digest, fingerprint
 from ragtrial.tokenizers import Tokenizer
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ragtrial.cache.presence import only_writer
 from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.kept_parts import FOLDER
 from ragtrial.report import Report, read_lines, write_folder, write_report
-from ragtrial.storage.presence import only_writer
 
 
 def check_new(target: str | Path) -> Path:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Protocol, TypeVar
 import numpy as np
 from pydantic import AfterValidator, Field
 
+from ragtrial.cache.fingerprints import Digest
 from ragtrial.chunkers import AnyChunker
 from ragtrial.context import ContextOptions, IndexedTexts
 from ragtrial.dataset.chunks import Chunks
@@ -22,7 +23,6 @@ from ragtrial.progress import Progress
 from ragtrial.rankings import Bools, Floats, Rankings
 from ragtrial.records import Caution, Question
 from ragtrial.registry import Registry
-from ragtrial.storage.fingerprints import Digest
 from ragtrial.stores import AnyStore, Index, Store
 
 T = TypeVar("T")

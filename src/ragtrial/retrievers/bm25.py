@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
+from ragtrial.cache.fingerprints import Digest
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, CorpusError, RunError, did_you_mean
 from ragtrial.options import located
@@ -19,7 +20,6 @@ from ragtrial.progress import stage
 from ragtrial.rankings import Counts
 from ragtrial.records import Caution, Question
 from ragtrial.retrievers.base import RETRIEVERS, Candidates, ChunkRetriever, Facts, Materials, OpenRetriever
-from ragtrial.storage.fingerprints import Digest
 from ragtrial.terms import analysis, index
 from ragtrial.terms.analysis import NO_STEMMER, Analyzer, stemmers
 from ragtrial.terms.index import TermIndex, Weighting

@@ -17,6 +17,7 @@ from ragtrial.answers.asking import Asking
 from ragtrial.answers.journal import Journal
 from ragtrial.answers.placing import Answer
 from ragtrial.answers.systems import System, check_system, open_system, system_sources
+from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import Places
 from ragtrial.environment import without_secrets
@@ -25,7 +26,6 @@ from ragtrial.functions import FunctionName
 from ragtrial.rankings import Rankings, from_rows
 from ragtrial.records import Caution, Question
 from ragtrial.retrievers.base import RETRIEVERS, Candidates, Fact, Facts, Materials, OpenRetriever, Retriever
-from ragtrial.storage.fingerprints import Digest, file_digest, fingerprint
 
 _MOST_FAULTS = 5
 _ENOUGH = 5

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
+from ragtrial.cache.fingerprints import Digest
 from ragtrial.collection import CollectionOptions, held_collection
 from ragtrial.collection.items import both
 from ragtrial.records import Caution, Question
 from ragtrial.retrievers.base import RETRIEVERS, Candidates, Facts, Materials, OpenRetriever, VectorRetriever
 from ragtrial.retrievers.existing import OpenCollection, cautions_of, check_collection
-from ragtrial.storage.fingerprints import Digest
 from ragtrial.stores import Store
 
 _BUILDING = ("chunker", "context", "store")

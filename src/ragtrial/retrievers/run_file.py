@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from ragtrial.cache.fingerprints import Digest
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import Places
@@ -22,7 +23,6 @@ from ragtrial.records import Caution, PromptQueries, Query, Question
 from ragtrial.report_folders import find_report
 from ragtrial.retrievers.base import RETRIEVERS, Candidates, Facts, Materials, OpenRetriever, Retriever
 from ragtrial.sources import best_first, run_named
-from ragtrial.storage.fingerprints import Digest
 
 _MOST_FAULTS = 10
 _LARGEST = float(np.finfo(np.float32).max)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ragtrial.cache.arrays import read_array, write_array
 from ragtrial.rankings import Codes, Counts, Floats, Rankings, unfilled
-from ragtrial.storage.arrays import read_array, write_array
 from ragtrial.terms.lists import TermLists
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ragtrial.cache.arrays import map_file, read_array, write_array
 from ragtrial.rankings import Codes, Counts
-from ragtrial.storage.arrays import map_file, read_array, write_array
 from ragtrial.terms.analysis import Analyzer
 
 _FLUSHED_AT = 2**20  # terms that are held while texts are read

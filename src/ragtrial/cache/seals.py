@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ragtrial.storage.fingerprints import file_digest
+from ragtrial.cache.fingerprints import file_digest
 
 SEAL = "stage.json"
 _OPENED_FOR_WRITING = ".sqlite3"

@@ -15,9 +15,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ragtrial.cache.fingerprints import DIGEST_BYTES, text_key
 from ragtrial.errors import WorkspaceError
 from ragtrial.rankings import Floats
-from ragtrial.storage.fingerprints import DIGEST_BYTES, text_key
 
 Keys = npt.NDArray[np.uint8]
 """Hashes of texts, shape (texts, 16)."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from ragtrial.storage.atomic import remove_partial
+from ragtrial.cache.atomic import remove_partial
 
 fcntl: ModuleType | None
 try:

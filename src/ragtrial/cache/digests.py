@@ -8,9 +8,9 @@ import os
 import time
 from pathlib import Path
 
-from ragtrial.storage.atomic import write_text
-from ragtrial.storage.fingerprints import file_digest
-from ragtrial.storage.presence import only_writer
+from ragtrial.cache.atomic import write_text
+from ragtrial.cache.fingerprints import file_digest
+from ragtrial.cache.presence import only_writer
 
 _SETTLED_NS = 2_000_000_000
 """How long a file must have been left alone: a change within the clock's grain would show in nothing but its bytes."""

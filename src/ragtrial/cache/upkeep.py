@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from ragtrial.cache.atomic import TEMPORARY_PREFIX, remove_folder
+from ragtrial.cache.presence import Presence
+from ragtrial.cache.seals import DamagedError, Seal, check_bytes, read_seal
+from ragtrial.cache.usage import Usage, Use
+from ragtrial.cache.vectors import VectorCache
+from ragtrial.cache.workspace import check_layout
 from ragtrial.errors import InputError, WorkspaceError
-from ragtrial.storage.atomic import TEMPORARY_PREFIX, remove_folder
-from ragtrial.storage.presence import Presence
-from ragtrial.storage.seals import DamagedError, Seal, check_bytes, read_seal
-from ragtrial.storage.usage import Usage, Use
-from ragtrial.storage.vectors import VectorCache
-from ragtrial.storage.workspace import check_layout
 
 _STAGE = re.compile(r"[0-9a-f]{32}(-[0-9]+-[0-9]+)?")
 _LEFT_BEHIND = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]{32}-.+")

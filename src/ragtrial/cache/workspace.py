@@ -12,14 +12,14 @@ from tokenize import TokenError
 from typing import TypeVar
 from zipfile import BadZipFile
 
+from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, write_text
+from ragtrial.cache.digests import FileDigests
+from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.cache.presence import Presence, only_writer
+from ragtrial.cache.rates import Rates
+from ragtrial.cache.seals import DamagedError, MadeOf, Seal, check_bytes, check_sizes, seal
+from ragtrial.cache.usage import Usage
 from ragtrial.errors import WorkspaceError, listed
-from ragtrial.storage.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, write_text
-from ragtrial.storage.digests import FileDigests
-from ragtrial.storage.fingerprints import fingerprint
-from ragtrial.storage.presence import Presence, only_writer
-from ragtrial.storage.rates import Rates
-from ragtrial.storage.seals import DamagedError, MadeOf, Seal, check_bytes, check_sizes, seal
-from ragtrial.storage.usage import Usage
 
 LAYOUT = "2"
 """The version of the folder's layout; a workspace of another version is refused, not guessed at."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragtrial.storage.fingerprints import fingerprint
+from ragtrial.cache.fingerprints import fingerprint
 
 _BEGAN, _FINISHED = "began", "finished"
 _FROM = "@"

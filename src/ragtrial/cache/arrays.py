@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ragtrial.cache.fingerprints import DIGEST_BYTES
 from ragtrial.rankings import Floats
-from ragtrial.storage.fingerprints import DIGEST_BYTES
 
 MAPPED_ABOVE = 64 * 1024
 """Bytes. An array of no more is read."""

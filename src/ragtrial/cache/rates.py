@@ -13,9 +13,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from ragtrial.storage.atomic import write_text
-from ragtrial.storage.fingerprints import fingerprint
-from ragtrial.storage.presence import only_writer
+from ragtrial.cache.atomic import write_text
+from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.cache.presence import only_writer
 
 _FADING = 0.5
 """What is left of all that was noted before when something is: what the machine does now counts most."""
