@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 import ragtrial.compiled.library as doors
+from ragtrial.dataset.spans import ChunkSpans, Passages
 from ragtrial.errors import RagtrialError
 from ragtrial.judgments import Names, Qrels, Run
 from ragtrial.matching.columns import match, match_codes
 from ragtrial.matching.covering import cover, plain_cover
 from ragtrial.matching.text import read_qrels, read_run
 from ragtrial.rankings import from_rows
-from ragtrial.spans import ChunkSpans, Passages
 
 QRELS = Qrels.of([(f"q{number}", [(f"d{at}", at) for at in range(number)], False) for number in range(5)])
 PIECES = [

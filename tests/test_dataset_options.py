@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from corpora import write_files, write_rows
-from ragtrial.dataset.dataset import Dataset, DatasetOptions, load_dataset
+from ragtrial.dataset.datasets import Dataset, DatasetOptions, load_dataset
 from ragtrial.errors import ConfigError, Fault, LabelsError
 from ragtrial.options import dotted, validate
 from ragtrial.records import Judgment, PromptQueries, Query

@@ -15,7 +15,7 @@ from ragtrial.cache.workspace import Workspace
 from ragtrial.chunkers import Ruler
 from ragtrial.chunkers.cluster import ClusterChunker
 from ragtrial.chunkers.semantic import SemanticChunker
-from ragtrial.dataset.dataset import corpus_of
+from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import RunError
 from ragtrial.experiment import run_experiment
 from ragtrial.ground import Ground, workspace_folder

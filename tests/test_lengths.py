@@ -12,7 +12,7 @@ from experiments import Experiment, write_experiment
 from ragtrial.cache.workspace import Workspace
 from ragtrial.context import IndexedTexts
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.dataset.dataset import corpus_of
+from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.experiment import run_experiment
 from ragtrial.ground import Ground, workspace_folder

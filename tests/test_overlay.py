@@ -10,7 +10,7 @@ import pytest
 from corpora import write_files, write_rows
 from ragtrial import load_config
 from ragtrial.dataset.beir import BeirLabels, beir_labels
-from ragtrial.dataset.dataset import load_dataset
+from ragtrial.dataset.datasets import load_dataset
 from ragtrial.errors import ConfigError, LabelsError
 from ragtrial.experiment import run_experiment
 from ragtrial.labelling.changes import Grade

@@ -19,7 +19,7 @@ from experiments import DOCUMENTS, QUERIES, RUN, STAGES, Experiment, python, wri
 from forked import forked
 from ragtrial.cache.workspace import Workspace
 from ragtrial.context import IndexedTexts
-from ragtrial.dataset.dataset import corpus_of
+from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.documents import OnError
 from ragtrial.dataset.library import Library
 from ragtrial.errors import EmbedderError, ModelNotFoundError, RunError

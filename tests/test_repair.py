@@ -18,7 +18,7 @@ from experiments import QUERIES, RUN, STAGES, Experiment, write_experiment
 from forked import forked
 from ragtrial.cache.seals import SEAL, check_bytes
 from ragtrial.cache.workspace import Workspace
-from ragtrial.dataset.dataset import corpus_of
+from ragtrial.dataset.datasets import corpus_of
 from ragtrial.experiment import run_experiment
 from ragtrial.ground import Ground, workspace_folder
 from ragtrial.outcomes import SettingRankings

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ragtrial.config import ExperimentConfig
-from ragtrial.dataset.dataset import corpus_of
+from ragtrial.dataset.datasets import corpus_of
 from ragtrial.environment import without_secrets
 from ragtrial.errors import Fault, RagtrialError, RunError
 from ragtrial.ground import ground_of

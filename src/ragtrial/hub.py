@@ -17,7 +17,7 @@ from ragtrial.cache.atomic import write_text
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.loading import check
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
-from ragtrial.dataset.dataset import Dataset, corpus_of, load_dataset
+from ragtrial.dataset.datasets import Dataset, corpus_of, load_dataset
 from ragtrial.dataset.documents import LINKED_FOLDER, passed_over
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 from ragtrial.environment import without_secrets

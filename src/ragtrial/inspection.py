@@ -10,7 +10,7 @@ import numpy as np
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.context import IndexedTexts
-from ragtrial.dataset.dataset import corpus_of
+from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import InputError, PrefixesError, did_you_mean
 from ragtrial.ground import Ground, ground_of
 from ragtrial.progress import Progress, Silent

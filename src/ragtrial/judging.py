@@ -13,6 +13,7 @@ from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.models import EvaluatorOptions
 from ragtrial.context_sizes import ContextSizes
 from ragtrial.dataset.library import Library
+from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import LabelsError
 from ragtrial.evaluators import EVALUATORS, Evaluation
 from ragtrial.grading import DocumentLabels, GradedRankings, grade_codes, grade_spans
@@ -23,7 +24,6 @@ from ragtrial.records import Hit, Query
 from ragtrial.report_parts import AuditPart
 from ragtrial.searching import Retrieved
 from ragtrial.span_labels import SpanLabels, span_labels
-from ragtrial.spans import ChunkSpans
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from ragtrial.dataset.spans import ChunkSpans, Meetings, Passages
 from ragtrial.judgments import Grades
 from ragtrial.matching.covering import cover
 from ragtrial.rankings import PADDING, Bools, Codes, Counts
-from ragtrial.spans import ChunkSpans, Meetings, Passages
 
 Shares = npt.NDArray[np.float64]
 

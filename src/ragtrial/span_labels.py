@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragtrial.dataset.library import Library
+from ragtrial.dataset.spans import Passages
 from ragtrial.judgments import Judgments
 from ragtrial.records import Caution, Query, Span
-from ragtrial.spans import Passages
 
 
 @dataclass(frozen=True, eq=False)

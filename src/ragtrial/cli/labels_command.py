@@ -150,7 +150,7 @@ def _documents(terminal: Terminal, corpus: str | None, config: str | None) -> It
     """The documents of a config through its workspace, those of a folder for once."""
     if config is not None:
         from ragtrial.config import load_config
-        from ragtrial.dataset.dataset import corpus_of
+        from ragtrial.dataset.datasets import corpus_of
         from ragtrial.ground import ground_of
 
         loaded = load_config(config)

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from ragtrial.compiled.calls import at, the_library
 from ragtrial.compiled.library import CCoverage, CMeetings
+from ragtrial.dataset.spans import ChunkSpans, Passages
 from ragtrial.rankings import Codes, Counts
-from ragtrial.spans import ChunkSpans, Passages
 
 _FIRST_ROOM = 4
 """Meetings of a passage that there is room for at first."""

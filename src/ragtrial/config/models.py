@@ -12,7 +12,7 @@ from ragtrial.chunkers.recursive import RecursiveChunker
 from ragtrial.config.strict_yaml import KeyPath, YamlText
 from ragtrial.config.sweep import SweepOptions
 from ragtrial.context import ContextOptions
-from ragtrial.dataset.dataset import DatasetOptions
+from ragtrial.dataset.datasets import DatasetOptions
 from ragtrial.embedders import AnyEmbedder
 from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.errors import Fault, MetricError

@@ -10,7 +10,7 @@ from typing import Any
 from ragtrial.comparison.contest import Contest
 from ragtrial.comparison.joint_hits import Place
 from ragtrial.config import load_config
-from ragtrial.dataset.dataset import corpus_of, load_dataset
+from ragtrial.dataset.datasets import corpus_of, load_dataset
 from ragtrial.dataset.library import Library
 from ragtrial.errors import CorpusError, Fault, InputError, ReportError, listed
 from ragtrial.ground import ground_of

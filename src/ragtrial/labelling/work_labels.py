@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.beir import beir_labels
-from ragtrial.dataset.dataset import corpus_of
+from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.labels import labels_file
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import Locate, short

@@ -7,9 +7,9 @@ from bisect import bisect_left
 import numpy as np
 
 from ragtrial.compiled import available
+from ragtrial.dataset.spans import ChunkSpans, Meetings, Passages
 from ragtrial.matching.columns import in_two
 from ragtrial.rankings import Codes
-from ragtrial.spans import ChunkSpans, Meetings, Passages
 
 
 def cover(codes: Codes, chunks: ChunkSpans, passages: Passages) -> Meetings:

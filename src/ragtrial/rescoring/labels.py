@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from ragtrial.config import load_config
-from ragtrial.dataset.dataset import load_dataset
+from ragtrial.dataset.datasets import load_dataset
 from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.errors import Fault, LabelsError, did_you_mean, listed
 from ragtrial.formats.guessing import guess

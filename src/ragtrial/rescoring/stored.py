@@ -12,11 +12,11 @@ import numpy as np
 from ragtrial.context_sizes import ContextSizes, sizes_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
+from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import Fault, ReportError
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings, from_rows
 from ragtrial.report import Report, read_lines
 from ragtrial.report_parts import QueryScores, SettingPart
-from ragtrial.spans import ChunkSpans
 from ragtrial.tokenizers import Tokenizer
 
 _COLUMNS = ("docs", "chunks", "starts", "ends", "scores")
