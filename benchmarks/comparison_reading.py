@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from ragtrial.metrics import parse_metric
-from ragtrial.report import Report, load_report, write_report
-from ragtrial.report_parts import (
+from ragtrial.report.model import Report, load_report, write_report
+from ragtrial.report.schema import (
     DatasetPart,
     HitPart,
     JudgmentPart,

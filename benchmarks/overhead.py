@@ -56,9 +56,9 @@ from pathlib import Path
 from typing import Any
 
 from ragtrial import RetrievalEvaluator, load_config, opened, plan
-from ragtrial.environment import environment
 from ragtrial.rankings import Floats, Rankings
 from ragtrial.records import Question
+from ragtrial.report.environment import environment
 from ragtrial.retrievers import Candidates, OpenRetriever, Ranker
 from ragtrial.retrievers.base import Materials
 from ragtrial.retrievers.bm25 import Bm25Retriever

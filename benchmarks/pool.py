@@ -32,7 +32,7 @@ from ragtrial import load_report
 from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.contest import Contest, Pair, contest_of
 from ragtrial.labelling.pooling import Pool, PooledHit
-from ragtrial.report import Report
+from ragtrial.report.model import Report
 from ragtrial.rescoring.rescore import rescore
 
 Grades = dict[str, dict[str, int]]

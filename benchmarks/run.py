@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrial.embedders.model_files import find_model
-from ragtrial.environment import environment
+from ragtrial.report.environment import environment
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 CONFIG = """\

@@ -11,8 +11,8 @@ from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial.experiment import run_experiment
 from ragtrial.metric_parts import metric_part
 from ragtrial.metrics import parse_metric
-from ragtrial.report import Report
-from ragtrial.report_parts import (
+from ragtrial.report.model import Report
+from ragtrial.report.schema import (
     DatasetPart,
     HitPart,
     JudgmentPart,

@@ -9,7 +9,7 @@ from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, Pro
 from ragtrial.comparison.findings import Findings
 from ragtrial.comparison.gate_texts import Subject, parse_gates
 from ragtrial.comparison.gates import Evidence, GateOutcome, judge_gates
-from ragtrial.report_parts import CostsPart, LatencyPart, MeanPart, SettingPart
+from ragtrial.report.schema import CostsPart, LatencyPart, MeanPart, SettingPart
 
 METRICS = ("ndcg@10", "recall@10", "rr@10", "dcg@10", "rbp(p=0.8)@10")
 HOSTILE = ("=1+1|a`b\\|c", "<script>alert('x')</script>", "a\x07b\x1b[31m\ud800\nc", "**@someone** [l](u) ]]>&amp; _x_")

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.comparison.contest import Contender, Contest
-from ragtrial.report import Report, write_folder
-from ragtrial.report_parts import DatasetPart, MetricPart, QueryPart, QueryScores, SettingPart
+from ragtrial.report.model import Report, write_folder
+from ragtrial.report.schema import DatasetPart, MetricPart, QueryPart, QueryScores, SettingPart
 
 METRIC = "ndcg@10"
 

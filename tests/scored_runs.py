@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ragtrial.cli.outcome import run
-from ragtrial.report import Report, load_report
+from ragtrial.report.model import Report, load_report
 
 Ranking = str
 """Documents with spaces between, best first."""

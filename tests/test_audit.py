@@ -15,8 +15,8 @@ from ragtrial.evaluators import Evaluation
 from ragtrial.experiment import run_experiment
 from ragtrial.metrics import parse_metric
 from ragtrial.rankings import from_rows
-from ragtrial.report import Report, read_lines
-from ragtrial.report_parts import AuditPart
+from ragtrial.report.model import Report, read_lines
+from ragtrial.report.schema import AuditPart
 
 NAN = float("nan")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ragtrial.cli.group import COMMANDS
-from ragtrial.report import load_report
+from ragtrial.report.model import load_report
 from small_experiment import BROKEN, CONFIG, HASHING, LABELS, Outcome, ragtrial, small_experiment
 
 Capture = pytest.CaptureFixture[str]

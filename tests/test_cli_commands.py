@@ -11,7 +11,7 @@ import pytest
 from ragtrial.embedders import EMBEDDERS
 from ragtrial.metrics import METRICS
 from ragtrial.refiners import REFINERS
-from ragtrial.report import load_report
+from ragtrial.report.model import load_report
 from small_experiment import BROKEN, CONFIG, LABELS, ragtrial, small_experiment
 
 Capture = pytest.CaptureFixture[str]

@@ -16,7 +16,7 @@ from experiments import DOCUMENTS, QUERIES, Experiment, python, write_experiment
 from ragtrial import RetrievalEvaluator, run_experiment
 from ragtrial.collection import CollectionOptions, held_collection
 from ragtrial.records import Question
-from ragtrial.report import Report
+from ragtrial.report.model import Report
 from ragtrial.retrievers import Candidates
 from ragtrial.retrievers.existing import grouped
 

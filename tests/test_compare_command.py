@@ -14,7 +14,7 @@ from hand_made import contest_between
 from ragtrial.comparison.analysis import Wanted, analyse
 from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.comparison_parts import ComparisonPart
-from ragtrial.report import write_folder
+from ragtrial.report.model import write_folder
 from ragtrial.views.comparison import (
     best_line,
     descriptive_table,

@@ -14,7 +14,7 @@ from ragtrial.config import load_config
 from ragtrial.config.schema import config_schema, labels_schema
 from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.errors import InputError
-from ragtrial.report import report_schema
+from ragtrial.report.model import report_schema
 from small_experiment import CONFIG, LABELS, ragtrial, small_experiment
 
 SCHEMAS = {"config": config_schema, "labels": labels_schema, "report": report_schema}

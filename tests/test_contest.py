@@ -14,7 +14,7 @@ from contests import metric_of, report_of, run_into
 from ragtrial import compare, load_report
 from ragtrial.comparison.contest import Contest, contest_of
 from ragtrial.errors import ComparisonError, InputError, MetricError, ReportError
-from ragtrial.report_parts import FailurePart
+from ragtrial.report.schema import FailurePart
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from ragtrial import load_report
 from ragtrial.comparison.comparing import Aim, compare_settings
 from ragtrial.comparison.contest import Contest, contest_of
 from ragtrial.errors import ComparisonError
-from ragtrial.report import Report
-from ragtrial.report_parts import JudgmentPart, QueryPart, SpanPart
+from ragtrial.report.model import Report
+from ragtrial.report.schema import JudgmentPart, QueryPart, SpanPart
 from small_experiment import ragtrial
 
 VALUES = {"a": [0.5, 0.25, 0.125, 1.0]}

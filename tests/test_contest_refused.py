@@ -7,8 +7,8 @@ import pytest
 from contests import RUN, report_of, setting_of
 from ragtrial.comparison.contest import contest_of
 from ragtrial.errors import ComparisonError
-from ragtrial.report import Report
-from ragtrial.report_parts import FailurePart
+from ragtrial.report.model import Report
+from ragtrial.report.schema import FailurePart
 
 
 def test_what_no_report_may_be_is_refused_all_at_once() -> None:

@@ -21,7 +21,7 @@ from ragtrial.errors import EmbedderError, LabelsError, PrefixesError
 from ragtrial.experiment import run_experiment
 from ragtrial.hub import RetrievalEvaluator
 from ragtrial.inspection import cut_settings, distinct_rows
-from ragtrial.report import Report
+from ragtrial.report.model import Report
 from ragtrial.setting import settings_of
 
 KINDS = ("documents", "chunks", "surroundings", "lengths", "embeddings", "indexes", "rankings")

@@ -19,7 +19,7 @@ from ragtrial.comparison.effects import EffectPart, EffectsPart, InteractionPart
 from ragtrial.comparison.flips import Family, Procedure, infer
 from ragtrial.config.loading import load_config
 from ragtrial.experiment import run_experiment
-from ragtrial.report_parts import SettingPart
+from ragtrial.report.schema import SettingPart
 from ragtrial.views.effects import MOST_ROWS, effect_table, interaction_table, left_out_line
 from small_experiment import CONFIG, small_experiment
 

@@ -12,8 +12,8 @@ import pytest
 from ragtrial import Report, RetrievalEvaluator, load_config, run_experiment
 from ragtrial.config import ExperimentConfig
 from ragtrial.records import Mean
-from ragtrial.report import read_lines
-from ragtrial.report_parts import SettingPart
+from ragtrial.report.model import read_lines
+from ragtrial.report.schema import SettingPart
 
 Load = Callable[..., ExperimentConfig]
 

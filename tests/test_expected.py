@@ -12,7 +12,7 @@ from gate_scenarios import HOSTILE, METRICS, findings, setting
 from ragtrial.comparison.expected import ExpectedOutcome, ExpectedScore, judge_expected
 from ragtrial.config.expected_file import read_expected
 from ragtrial.errors import ConfigError, GateError
-from ragtrial.report_parts import MeanPart, SettingPart
+from ragtrial.report.schema import MeanPart, SettingPart
 from ragtrial.views.expected import expected_text
 from ragtrial.views.gates import expected_line, gate_lines
 

@@ -12,7 +12,7 @@ import pytest
 
 from commands import Command, commands_of
 from experiments import Experiment, write_experiment
-from ragtrial.report import Report, load_report
+from ragtrial.report.model import Report, load_report
 from small_experiment import Outcome, ragtrial
 
 Capture = pytest.CaptureFixture[str]

@@ -19,7 +19,7 @@ from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.expected import ExpectedScore, judge_expected
 from ragtrial.comparison.findings import Findings
 from ragtrial.formats.score_tables import write_table
-from ragtrial.report_parts import FailurePart, WarningPart
+from ragtrial.report.schema import FailurePart, WarningPart
 from ragtrial.views.comparison_csv import csv_columns
 from ragtrial.views.comparison_markdown import code, markdown_text
 

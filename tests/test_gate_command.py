@@ -18,7 +18,7 @@ from ragtrial.cli.terminal import Terminal
 from ragtrial.comparison.comparing import Aim, compare_settings
 from ragtrial.comparison.contest import contest_of
 from ragtrial.errors import GateError, InputError
-from ragtrial.report import load_report
+from ragtrial.report.model import load_report
 from small_experiment import Outcome, ragtrial
 
 Capture = pytest.CaptureFixture[str]

@@ -10,7 +10,7 @@ from gate_scenarios import METRICS, comparison, findings, judged, part, setting
 from ragtrial.comparison.gate_texts import Subject, parse_gates
 from ragtrial.comparison.gates import AgainstBaseline, Bound, Evidence, Gate, GateOutcome, compared_metrics, judge_gates
 from ragtrial.errors import Fault, GateError
-from ragtrial.report_parts import FailurePart
+from ragtrial.report.schema import FailurePart
 from ragtrial.views.gates import gate_line, gate_lines, summary
 
 SUBJECT = Subject(("dense", "hybrid", "main:dense", "run (k1=0.9): a"), METRICS, baseline="dense")

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from ragtrial import Report, load_report
-from ragtrial.report_parts import SettingPart
+from ragtrial.report.schema import SettingPart
 from scripts import run_python, run_script
 
 GUIDES = ("chunk-size", "hybrid", "langchain", "top-k")

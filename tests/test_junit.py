@@ -12,7 +12,7 @@ from lxml import etree
 from gate_scenarios import HOSTILE, comparison, findings, judged, part, setting
 from ragtrial.comparison.expected import ExpectedScore, judge_expected
 from ragtrial.comparison.findings import Findings
-from ragtrial.report_parts import FailurePart
+from ragtrial.report.schema import FailurePart
 from ragtrial.views.junit import junit_text
 
 SCHEMA = """

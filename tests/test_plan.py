@@ -30,8 +30,8 @@ from ragtrial.plan import Plan
 from ragtrial.progress import Silent
 from ragtrial.rankings import PADDING
 from ragtrial.records import Question
-from ragtrial.report import Report, load_report
-from ragtrial.report_parts import SettingPart
+from ragtrial.report.model import Report, load_report
+from ragtrial.report.schema import SettingPart
 from ragtrial.setting import Setting, settings_of
 
 EVERYTHING = {"documents", "chunks", "lengths", "embeddings", "indexes", "rankings"}

@@ -21,7 +21,7 @@ from ragtrial.labelling import item_texts, pooling
 from ragtrial.labelling.pool import Repeats, parse_repeats
 from ragtrial.labelling.pooling import Choice, Pool
 from ragtrial.labelling.worklist import Worklist, read_worklist
-from ragtrial.report import Report, read_lines
+from ragtrial.report.model import Report, read_lines
 from scored_runs import scored_report
 from small_experiment import ragtrial
 

@@ -14,7 +14,7 @@ import pytest
 
 from ragtrial.config import load_config
 from ragtrial.experiment import run_experiment
-from ragtrial.report import Report
+from ragtrial.report.model import Report
 
 SETTINGS = """\
 experiment: sample

@@ -25,7 +25,7 @@ from ragtrial.outcomes import SettingRankings
 from ragtrial.plan import Plan
 from ragtrial.progress import Silent
 from ragtrial.records import Question
-from ragtrial.report import Report
+from ragtrial.report.model import Report
 from ragtrial.setting import settings_of
 
 QUESTIONS = [query["text"] for query in QUERIES]

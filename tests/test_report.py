@@ -21,7 +21,7 @@ from golden_report import GOLDEN, PROMPT, fixed_report
 from ragtrial.dataset.documents import read_documents
 from ragtrial.errors import ReportError, RunError
 from ragtrial.experiment import run_experiment
-from ragtrial.report import Report, load_report, read_lines, report_schema, write_report
+from ragtrial.report.model import Report, load_report, read_lines, report_schema, write_report
 
 RECIPES = {
     **DOCUMENTS,

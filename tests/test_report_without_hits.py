@@ -14,8 +14,8 @@ from contests import HIT, report_of
 from ragtrial import load_report
 from ragtrial.comparison.contest import contest_of
 from ragtrial.errors import ReportError
-from ragtrial.report import Report, write_folder
-from ragtrial.report_parts import HitPart
+from ragtrial.report.model import Report, write_folder
+from ragtrial.report.schema import HitPart
 
 TEXTS = st.text(st.sampled_from('"\\[]{}:, \nhits\u2028é🙂'), max_size=12)
 

@@ -15,7 +15,7 @@ from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from ragtrial.errors import CutoffError, InputError, LabelsError
 from ragtrial.experiment import run_experiment
 from ragtrial.progress import Silent
-from ragtrial.report import Report, load_report, read_lines
+from ragtrial.report.model import Report, load_report, read_lines
 from ragtrial.rescoring.documents import DocumentsNotFoundError
 from ragtrial.rescoring.rescore import rescore
 from small_experiment import ragtrial

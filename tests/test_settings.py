@@ -14,7 +14,7 @@ from ragtrial.config.loading import check_config
 from ragtrial.errors import ConfigError
 from ragtrial.hub import RetrievalEvaluator
 from ragtrial.records import Question
-from ragtrial.report import Report, load_report
+from ragtrial.report.model import Report, load_report
 from ragtrial.setting import cutting, setting_of, settings_of, shallow
 from small_experiment import Outcome, ragtrial
 

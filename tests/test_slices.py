@@ -18,7 +18,7 @@ from ragtrial.comparison.slice_parts import SlicePart, SlicesPart
 from ragtrial.comparison.slices import compare_slices
 from ragtrial.comparison.slicing import slices_of
 from ragtrial.errors import ReportError
-from ragtrial.report_parts import QueryPart
+from ragtrial.report.schema import QueryPart
 from ragtrial.views.slices import slice_heading, slice_overview, slice_table
 
 

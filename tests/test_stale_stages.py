@@ -20,7 +20,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.experiment import run_experiment
 from ragtrial.rankings import PADDING, from_rows
 from ragtrial.records import Question
-from ragtrial.report import Report
+from ragtrial.report.model import Report
 from ragtrial.retrievers import Candidates
 from ragtrial.searching import Demand, retrieve
 from test_custom_runs import SEARCH, asked

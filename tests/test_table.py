@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragtrial import Report, load_report
-from ragtrial.report_parts import MeanPart
+from ragtrial.report.schema import MeanPart
 from ragtrial.views.table import audit_table, fact_table, fitted_scores, metric_table, named_metrics, score_table
 
 

@@ -10,7 +10,7 @@ import pytest
 from experiments import QUERIES, write_experiment
 from ragtrial.errors import ReportError
 from ragtrial.experiment import run_experiment
-from ragtrial.report import Report, load_report
+from ragtrial.report.model import Report, load_report
 from ragtrial.report_subsets import of_tag
 from small_experiment import ragtrial
 

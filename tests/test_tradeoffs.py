@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hand_made import METRIC, contest_over, report_of, setting_of
 from ragtrial.comparison.tradeoffs import TradeoffsPart, pareto, weigh_costs
-from ragtrial.report_parts import SettingPart
+from ragtrial.report.schema import SettingPart
 from ragtrial.views.tradeoffs import tradeoff_table
 
 

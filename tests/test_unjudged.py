@@ -21,7 +21,7 @@ from ragtrial.comparison.joint_bounds import MOST, NOT_KNOWN, as_judged
 from ragtrial.comparison.unjudged import UnjudgedPart, hangs_on, unjudged_parts
 from ragtrial.experiment import run_experiment
 from ragtrial.metrics import METRICS, Metric, parse_metric
-from ragtrial.report import Report
+from ragtrial.report.model import Report
 from ragtrial.views.moves import unjudged_reasons, unjudged_table
 from scenarios import OF_DOCUMENTS
 from scored_runs import scored_report

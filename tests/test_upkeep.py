@@ -23,7 +23,7 @@ from ragtrial.cache.workspace import Workspace
 from ragtrial.cli.outcome import run as command_line
 from ragtrial.errors import InputError, WorkspaceError
 from ragtrial.experiment import run_experiment
-from ragtrial.report import Report
+from ragtrial.report.model import Report
 
 Capture = pytest.CaptureFixture[str]
 DAY = 86_400

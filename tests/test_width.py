@@ -26,7 +26,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.demands import demands
 from ragtrial.rankings import PADDING, Floats, deeper, from_rows
 from ragtrial.records import Question
-from ragtrial.report import read_lines
+from ragtrial.report.model import read_lines
 from ragtrial.retrievers import Candidates
 from ragtrial.retrievers.dense import DenseRetriever
 from ragtrial.searching import Demand, Ranked, retrieve

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ragtrial.experiment import run_experiment
     from ragtrial.hub import RetrievalEvaluator
     from ragtrial.records import ExperimentResults, Hit, Judgment, PromptQueries, Query, QueryResult
-    from ragtrial.report import Report, load_report
+    from ragtrial.report.model import Report, load_report
     from ragtrial.scoring import score
 
 __all__ = [
@@ -52,7 +52,7 @@ _MODULES = {
     "ragtrial.experiment": ("run_experiment",),
     "ragtrial.hub": ("RetrievalEvaluator",),
     "ragtrial.records": ("ExperimentResults", "Hit", "Judgment", "PromptQueries", "Query", "QueryResult"),
-    "ragtrial.report": ("Report", "load_report"),
+    "ragtrial.report.model": ("Report", "load_report"),
     "ragtrial.scoring": ("score",),
 }
 _RETIRED = {"ExperimentConfig": "ragtrial.config"}

@@ -11,7 +11,7 @@ from ragtrial.evaluators import Evaluation
 from ragtrial.outcomes import Audited
 from ragtrial.rankings import PADDING, Floats, Rankings
 from ragtrial.records import Caution
-from ragtrial.report_parts import AuditPart
+from ragtrial.report.schema import AuditPart
 from ragtrial.searching import Retrieved
 
 _MOVED = 0.005

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 from ragtrial.embedders import AnyEmbedder, Embedder
 from ragtrial.errors import Fault, InputError, RagtrialError, ReportError, did_you_mean, listed
 from ragtrial.records import FoundText, Unit, highest_grades
-from ragtrial.report import Report, read_rows
-from ragtrial.report_parts import PassagePart, QueryPart, SettingPart
+from ragtrial.report.model import Report, read_rows
+from ragtrial.report.schema import PassagePart, QueryPart, SettingPart
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.datasets import corpus_of
-from ragtrial.environment import without_secrets
 from ragtrial.errors import Fault, RagtrialError, RunError
 from ragtrial.ground import ground_of
 from ragtrial.hub import RetrievalEvaluator
@@ -20,8 +19,9 @@ from ragtrial.judging import Scored
 from ragtrial.plan import Plan
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import FoundText
-from ragtrial.report import Report, new_run_id, write_report
-from ragtrial.report_parts import FailurePart
+from ragtrial.report.environment import without_secrets
+from ragtrial.report.model import Report, new_run_id, write_report
+from ragtrial.report.schema import FailurePart
 from ragtrial.reporting import Run, build_report, part_rankings, ranking_rows, text_rows
 from ragtrial.schedule import Task, make_side_by_side, tasks_of
 from ragtrial.setting import Setting, chosen_settings, failing_as

@@ -20,7 +20,6 @@ from ragtrial.config.metric_choice import MetricChoice, choose_metrics
 from ragtrial.dataset.datasets import Dataset, corpus_of, load_dataset
 from ragtrial.dataset.documents import LINKED_FOLDER, passed_over
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
-from ragtrial.environment import without_secrets
 from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, listed
 from ragtrial.grading import GradedRankings, grade
 from ragtrial.ground import Ground, ground_of
@@ -31,6 +30,7 @@ from ragtrial.planning import WorkPlan, plan_work
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, collapse, from_rows
 from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQueries, Query, QueryResult, Question
+from ragtrial.report.environment import without_secrets
 from ragtrial.reporting import setting_parameters
 from ragtrial.setting import Setting, settings_of, too_long_cautions, uncovered_cautions, unheeded
 from ragtrial.span_labels import whole_cautions

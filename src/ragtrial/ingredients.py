@@ -11,9 +11,9 @@ from functools import wraps
 from typing import Any, ParamSpec
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.environment import without_secrets
 from ragtrial.names import Names
 from ragtrial.records import Question, Unit
+from ragtrial.report.environment import without_secrets
 from ragtrial.setting import Setting
 
 P = ParamSpec("P")

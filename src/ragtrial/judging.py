@@ -21,7 +21,7 @@ from ragtrial.outcomes import SettingRankings
 from ragtrial.overlaps import Overlaps
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings, collapse, from_rows
 from ragtrial.records import Hit, Query
-from ragtrial.report_parts import AuditPart
+from ragtrial.report.schema import AuditPart
 from ragtrial.searching import Retrieved
 from ragtrial.span_labels import SpanLabels, span_labels
 

@@ -7,7 +7,7 @@ from ragtrial.config.models import EvaluatorOptions
 from ragtrial.evaluators import NoRelevant
 from ragtrial.metrics import Metric
 from ragtrial.records import Unit
-from ragtrial.report_parts import MetricPart
+from ragtrial.report.schema import MetricPart
 
 _COUNTED = {
     "relevant": "queries with at least one relevant document",

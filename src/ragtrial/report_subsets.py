@@ -10,8 +10,8 @@ import numpy as np
 from ragtrial.errors import ReportError, did_you_mean
 from ragtrial.metrics import parse_metric
 from ragtrial.metrics.base import summary
-from ragtrial.report import Report
-from ragtrial.report_parts import MeanPart, SettingPart
+from ragtrial.report.model import Report
+from ragtrial.report.schema import MeanPart, SettingPart
 
 
 def of_tag(report: Report, tag: str) -> Report:

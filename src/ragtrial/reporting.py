@@ -15,7 +15,6 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.context_sizes import ContextSizes
-from ragtrial.environment import environment
 from ragtrial.evaluators import Evaluation
 from ragtrial.grading import GradedRankings
 from ragtrial.health import health_cautions
@@ -26,8 +25,9 @@ from ragtrial.options import Options
 from ragtrial.outcomes import FoundByPart, same_rankings
 from ragtrial.rankings import PADDING, Bools
 from ragtrial.records import Caution, PromptQueries, Unit
-from ragtrial.report import HITS_SHOWN, SCHEMA_VERSION, Report
-from ragtrial.report_parts import (
+from ragtrial.report.environment import environment
+from ragtrial.report.model import HITS_SHOWN, SCHEMA_VERSION, Report
+from ragtrial.report.schema import (
     BudgetPart,
     ContextPart,
     CostsPart,

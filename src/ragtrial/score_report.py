@@ -12,14 +12,14 @@ from typing import Any
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.presence import only_writer
-from ragtrial.environment import environment, without_secrets
 from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.formats.content import is_read_once, name_of
 from ragtrial.judgments import Qrels, Run
 from ragtrial.matching.loading import in_order
 from ragtrial.metric_parts import metric_part
-from ragtrial.report import HITS_SHOWN, SCHEMA_VERSION, Report, new_run_id, write_folder
-from ragtrial.report_parts import (
+from ragtrial.report.environment import environment, without_secrets
+from ragtrial.report.model import HITS_SHOWN, SCHEMA_VERSION, Report, new_run_id, write_folder
+from ragtrial.report.schema import (
     DatasetPart,
     HitPart,
     JudgmentPart,

@@ -8,7 +8,7 @@ from ragtrial.cli.terminal import Terminal, visible
 from ragtrial.comparison.analysis import Analysis, Wanted
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.records import Caution
-from ragtrial.report_parts import WarningPart
+from ragtrial.report.schema import WarningPart
 from ragtrial.views import comparison as view
 from ragtrial.views import effects, moves, slices, tradeoffs
 

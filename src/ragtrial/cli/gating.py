@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ragtrial.comparison.findings import Findings
     from ragtrial.comparison.gate_texts import Subject
     from ragtrial.comparison.gates import Gate
-    from ragtrial.report import Report
-    from ragtrial.report_parts import FailurePart, SettingPart
+    from ragtrial.report.model import Report
+    from ragtrial.report.schema import FailurePart, SettingPart
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")

@@ -57,8 +57,8 @@ def _metrics() -> list[tuple[str, str]]:
 
 def _runs(directory: Path) -> list[tuple[str, str]]:
     from ragtrial.errors import ReportError
-    from ragtrial.report import load_report
-    from ragtrial.report_folders import list_reports
+    from ragtrial.report.find import list_reports
+    from ragtrial.report.model import load_report
     from ragtrial.views.table import summary_line
 
     rows = []

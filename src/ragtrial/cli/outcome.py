@@ -19,8 +19,8 @@ import click
 from ragtrial import __version__
 from ragtrial.cli.group import group
 from ragtrial.cli.terminal import Stopped, write, write_json
-from ragtrial.environment import without_secrets
 from ragtrial.errors import Fault, RagtrialError
+from ragtrial.report.environment import without_secrets
 
 _MISUSED = 2
 _INTERRUPTED = 130

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ragtrial.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from ragtrial.report import Report
-    from ragtrial.report_parts import SettingPart
+    from ragtrial.report.model import Report
+    from ragtrial.report.schema import SettingPart
 
 
 def say_scores(

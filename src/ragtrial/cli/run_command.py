@@ -16,7 +16,7 @@ from ragtrial.cli.terminal import Terminal, common_options, override_option, vis
 if TYPE_CHECKING:
     from ragtrial.comparison.comparison_parts import Comparison
     from ragtrial.comparison.findings import Findings
-    from ragtrial.report import Report
+    from ragtrial.report.model import Report
 
 
 _OPEN_FILES = 65_536

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ragtrial.comparison.findings import Findings
     from ragtrial.config import ExperimentConfig
     from ragtrial.hub import RetrievalEvaluator
-    from ragtrial.report import Report
+    from ragtrial.report.model import Report
 
 _MOST_QUERIES = 3
 
@@ -112,7 +112,7 @@ def _metric_faults(earlier: Report, checks: Checks) -> list[Fault]:
 
 
 def _found(text: str, names: Iterable[str], config: ExperimentConfig) -> Baseline:
-    from ragtrial.report import load_report
+    from ragtrial.report.model import load_report
 
     if text in names:
         return Baseline(text, text)

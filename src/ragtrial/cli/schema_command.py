@@ -25,7 +25,7 @@ def command(terminal: Terminal, what: str, output: str | None) -> int:
     from ragtrial.cache.atomic import write_text
     from ragtrial.config.schema import config_schema, labels_schema
     from ragtrial.errors import Fault, InputError
-    from ragtrial.report import report_schema
+    from ragtrial.report.model import report_schema
 
     schema = {"config": config_schema, "labels": labels_schema, "report": report_schema}[what]()
     text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -13,8 +13,8 @@ from ragtrial.cli.report_output import say_scores
 from ragtrial.cli.terminal import Terminal, common_options
 
 if TYPE_CHECKING:
-    from ragtrial.report import Report
-    from ragtrial.report_parts import SettingPart
+    from ragtrial.report.model import Report
+    from ragtrial.report.schema import SettingPart
 
 
 @click.command("show")
@@ -45,7 +45,7 @@ def command(
 ) -> int:
     """Show a REPORT: a folder, a run id, or `latest`."""
     from ragtrial.records import Caution
-    from ragtrial.report import load_report
+    from ragtrial.report.model import load_report
     from ragtrial.report_subsets import of_tag
     from ragtrial.views import table
 

@@ -12,8 +12,8 @@ from ragtrial.comparison.reading import Entry
 from ragtrial.errors import ComparisonError, MetricError, did_you_mean, listed
 from ragtrial.metrics import Metric, parse_metric
 from ragtrial.records import Caution
-from ragtrial.report import Report
-from ragtrial.report_parts import QueryPart
+from ragtrial.report.model import Report
+from ragtrial.report.schema import QueryPart
 
 _THRESHOLD = re.compile(r"\(relevant: (grade -?\d+ and above)\)")
 _MOST_NAMED = 3

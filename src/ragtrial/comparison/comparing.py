@@ -17,7 +17,7 @@ from ragtrial.comparison.skewed import skewed_claims
 from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, verdict_of
 from ragtrial.grading import Scores
 from ragtrial.metrics import parse_metric
-from ragtrial.report_parts import WarningPart
+from ragtrial.report.schema import WarningPart
 
 MOST_PAIRS = 15
 """Of more pairs only those with the best setting are looked at closely."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ragtrial.report_parts import Part, WarningPart
+from ragtrial.report.schema import Part, WarningPart
 
 FamilyKind = Literal["primary", "descriptive"]
 Verdict = Literal[

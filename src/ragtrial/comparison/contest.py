@@ -17,8 +17,8 @@ from ragtrial.comparison.samples import unrounded
 from ragtrial.errors import ComparisonError, did_you_mean, listed
 from ragtrial.grading import Scores
 from ragtrial.records import Caution
-from ragtrial.report import Report, load_report
-from ragtrial.report_parts import QueryPart, SettingPart
+from ragtrial.report.model import Report, load_report
+from ragtrial.report.schema import QueryPart, SettingPart
 from ragtrial.report_subsets import over_queries
 
 

@@ -13,7 +13,7 @@ from ragtrial.comparison.contest import Contest
 from ragtrial.comparison.flips import Family, Inference, Procedure, infer
 from ragtrial.comparison.matched import Pair, Parameter, design_of
 from ragtrial.grading import Scores
-from ragtrial.report_parts import Part
+from ragtrial.report.schema import Part
 
 _ROUNDING = 1e-12
 """Weighted sums of values that cancel out are off by less than this, relative to the largest value."""

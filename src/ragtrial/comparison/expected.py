@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ragtrial.report_parts import Part, SettingPart
+from ragtrial.report.schema import Part, SettingPart
 
 TOLERANCE = 0.001
 NEARLY = 0.01

@@ -10,7 +10,7 @@ from functools import cached_property
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.expected import ExpectedOutcome
 from ragtrial.comparison.gates import GateOutcome
-from ragtrial.report_parts import FailurePart, SettingPart
+from ragtrial.report.schema import FailurePart, SettingPart
 
 FAILED = 1
 INCOMPLETE = 4

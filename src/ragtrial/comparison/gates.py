@@ -10,7 +10,7 @@ from typing import Literal
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.procedures import PROCEDURES
 from ragtrial.comparison.verdicts import percent
-from ragtrial.report_parts import Part, SettingPart
+from ragtrial.report.schema import Part, SettingPart
 
 Relation = Literal["<", "<=", ">", ">="]
 Outcome = Literal["passed", "failed", "not checked"]

@@ -16,7 +16,7 @@ from ragtrial.grading import Scores
 from ragtrial.judgments import Grades
 from ragtrial.rankings import PADDING, Bools, Codes, Counts
 from ragtrial.records import Unit, highest_grades
-from ragtrial.report import Report, read_rows
+from ragtrial.report.model import Report, read_rows
 
 Place = tuple[str, int, int]
 """A document, or a stretch of one: its characters from the first to the one behind the last."""

@@ -9,7 +9,7 @@ from itertools import islice
 
 from ragtrial.comparison.reading import Entry
 from ragtrial.records import Unit, highest_grades
-from ragtrial.report_parts import JudgmentPart, QueryPart
+from ragtrial.report.schema import JudgmentPart, QueryPart
 
 _MOST_DOCUMENTS = 2
 _LONGEST_TEXT = 60

@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from ragtrial.comparison.contest import Contender
-from ragtrial.report import Report
-from ragtrial.report_parts import SettingPart
+from ragtrial.report.model import Report
+from ragtrial.report.schema import SettingPart
 
 RETRIEVER = "retriever"
 """The parameter that says which entry of ``retrievers`` a setting is of."""

@@ -11,8 +11,8 @@ from ragtrial.comparison.joint_hits import JudgedLists, threshold_of
 from ragtrial.comparison.samples import unrounded
 from ragtrial.metrics import parse_metric
 from ragtrial.rankings import Bools
-from ragtrial.report import HITS_SHOWN
-from ragtrial.report_parts import HitPart, Part
+from ragtrial.report.model import HITS_SHOWN
+from ragtrial.report.schema import HitPart, Part
 
 Outcome = Literal["won", "tied", "lost"]
 

@@ -9,8 +9,8 @@ from typing import Any
 from ragtrial.comparison.contest import Contender
 from ragtrial.errors import Fault, ReportError
 from ragtrial.kept_parts import part_file
-from ragtrial.report import Report, read_rows
-from ragtrial.report_parts import Part
+from ragtrial.report.model import Report, read_rows
+from ragtrial.report.schema import Part
 
 Key = tuple[str, int | None, int | None]
 """A document, and, where chunks are ranked, the characters of one."""

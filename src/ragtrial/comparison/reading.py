@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ragtrial.errors import ComparisonError, Fault, ReportError, did_you_mean, listed
-from ragtrial.report import Report, load_report
-from ragtrial.report_folders import find_report
-from ragtrial.report_parts import SettingPart
+from ragtrial.report.find import find_report
+from ragtrial.report.model import Report, load_report
+from ragtrial.report.schema import SettingPart
 
 Reference = str | Path | Report
 """A report's folder, id, or ``latest``; a setting of one, ``REPORT:SETTING``; or a report."""

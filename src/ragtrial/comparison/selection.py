@@ -8,7 +8,7 @@ import numpy as np
 
 from ragtrial.comparison.contest import Contest
 from ragtrial.grading import Scores
-from ragtrial.report_parts import Part
+from ragtrial.report.schema import Part
 
 DRAWS = 1000
 LEAST_QUERIES = 10

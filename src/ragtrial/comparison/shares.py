@@ -14,8 +14,8 @@ from ragtrial.metrics import Metric, parse_metric
 from ragtrial.metrics.graded import discount
 from ragtrial.ranges.base import gains
 from ragtrial.records import Unit, highest_grades
-from ragtrial.report import Report
-from ragtrial.report_parts import QueryPart
+from ragtrial.report.model import Report
+from ragtrial.report.schema import QueryPart
 
 _ADDED_UP = ("dcg", "ndcg", "rbp", "precision", "set_precision", "recall", "set_recall", "capped_recall", "f1")
 _CLOSE = 1e-9

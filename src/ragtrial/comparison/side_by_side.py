@@ -11,7 +11,7 @@ from ragtrial.comparison.shares import shares_of
 from ragtrial.drilldown import QueryRanking, load_query
 from ragtrial.errors import ReportError, did_you_mean, listed
 from ragtrial.records import FoundText
-from ragtrial.report_parts import JudgmentPart, Part, PassagePart, QueryPart
+from ragtrial.report.schema import JudgmentPart, Part, PassagePart, QueryPart
 
 Movement = Literal["up", "down", "same", "new", "gone"]
 

@@ -13,7 +13,7 @@ from ragtrial.comparison.flips import LEAST_DIFFERENCES, Family, Inference, Proc
 from ragtrial.comparison.slice_parts import SlicePart, SlicesPart
 from ragtrial.comparison.slicing import QuerySlice, slices_of
 from ragtrial.grading import Scores
-from ragtrial.report_parts import WarningPart
+from ragtrial.report.schema import WarningPart
 
 _COLUMNS_AT_ONCE = 1000
 """Flipped sums are kept for so many columns: of 10,000 flips 80 MB."""

@@ -14,8 +14,8 @@ from ragtrial.errors import ReportError
 from ragtrial.grading import Scores
 from ragtrial.rankings import Bools
 from ragtrial.records import highest_grades
-from ragtrial.report import Report, read_lines
-from ragtrial.report_parts import JudgmentPart, QueryPart
+from ragtrial.report.model import Report, read_lines
+from ragtrial.report.schema import JudgmentPart, QueryPart
 from ragtrial.terms.analysis import Analyzer
 from ragtrial.terms.stop_words import NO_STOP_WORDS, STOP_WORD_LANGUAGES, stop_words_of
 

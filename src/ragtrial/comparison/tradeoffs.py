@@ -11,7 +11,7 @@ from ragtrial.comparison.contest import Contest
 from ragtrial.grading import Scores
 from ragtrial.metrics import parse_metric
 from ragtrial.rankings import Bools
-from ragtrial.report_parts import Part, SettingPart, WarningPart
+from ragtrial.report.schema import Part, SettingPart, WarningPart
 
 CostName = Literal["latency", "context", "index"]
 _COSTS: tuple[CostName, ...] = ("latency", "context", "index")

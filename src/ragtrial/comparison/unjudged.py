@@ -21,7 +21,7 @@ from ragtrial.comparison.joint_hits import JointHits, JudgedLists, is_pooled, th
 from ragtrial.errors import ReportError
 from ragtrial.grading import Scores
 from ragtrial.metrics import Metric, parse_metric
-from ragtrial.report_parts import Part
+from ragtrial.report.schema import Part
 
 _CLOSE = 1e-9
 """How far the differences of two ways to the same scores may be apart."""

@@ -19,7 +19,7 @@ from ragtrial.records import highest_grades
 
 def report_runs(reference: Source, directory: Source, faults: Faults) -> list[Run]:
     """A run for each setting of a report, in its order. Raises ReportError where there is no report."""
-    from ragtrial.report import load_report
+    from ragtrial.report.model import load_report
 
     report = load_report(reference, directory)
     runs = []
@@ -32,7 +32,7 @@ def report_runs(reference: Source, directory: Source, faults: Faults) -> list[Ru
 
 def report_qrels(reference: Source, directory: Source) -> Qrels:
     """The labels that a report was scored by. Raises ReportError where there is no report."""
-    from ragtrial.report import load_report
+    from ragtrial.report.model import load_report
 
     return Qrels.of(
         (query.id, list(highest_grades((one.doc, one.relevance) for one in query.relevant_docs).items()), query.ordered)

@@ -15,7 +15,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.errors import CorpusError, Fault, InputError, ReportError, listed
 from ragtrial.ground import ground_of
 from ragtrial.progress import Progress
-from ragtrial.report import Report, read_rows
+from ragtrial.report.model import Report, read_rows
 from ragtrial.rescoring.documents import documents_of
 from ragtrial.rescoring.scored_runs import is_of_given_runs
 

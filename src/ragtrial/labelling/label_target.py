@@ -15,7 +15,7 @@ from ragtrial.labelling.changes import Form
 from ragtrial.labelling.overlay import read_overlay
 from ragtrial.labelling.worklist import WorkItem, speaks_of
 from ragtrial.records import PromptQueries
-from ragtrial.report import Report
+from ragtrial.report.model import Report
 from ragtrial.rescoring.documents import config_file_of, config_with_documents
 from ragtrial.rescoring.scored_runs import is_of_given_runs
 

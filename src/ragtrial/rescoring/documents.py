@@ -11,7 +11,7 @@ from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import CorpusError, Fault, InputError
 from ragtrial.ground import Ground, documents_fingerprint, ground_of, workspace_folder
 from ragtrial.progress import Progress
-from ragtrial.report import Report
+from ragtrial.report.model import Report
 
 
 class DocumentsNotFoundError(CorpusError):

@@ -14,8 +14,8 @@ from ragtrial.errors import Fault, LabelsError, did_you_mean, listed
 from ragtrial.formats.guessing import guess
 from ragtrial.judgments import Qrels
 from ragtrial.records import Caution, Judgment, PromptQueries, Query, Span
-from ragtrial.report import Report
-from ragtrial.report_parts import QueryPart
+from ragtrial.report.model import Report
+from ragtrial.report.schema import QueryPart
 from ragtrial.sources import Given, load_judgments
 
 

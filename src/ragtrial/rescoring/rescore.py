@@ -18,7 +18,6 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.named import NamedDocuments
 from ragtrial.dataset.passages import locate_all
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
-from ragtrial.environment import environment
 from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, ReportError, listed
 from ragtrial.evaluators import Evaluation
 from ragtrial.grading import DocumentLabels, GradedRankings, grade_codes
@@ -27,8 +26,9 @@ from ragtrial.judging import WithinBudget, evaluated, grade_chunks, within_budge
 from ragtrial.metric_parts import metric_parts
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import Caution, PromptQueries
-from ragtrial.report import Report, new_run_id
-from ragtrial.report_parts import AuditPart, ContextPart, SettingPart, WarningPart
+from ragtrial.report.environment import environment
+from ragtrial.report.model import Report, new_run_id
+from ragtrial.report.schema import AuditPart, ContextPart, SettingPart, WarningPart
 from ragtrial.reporting import (
     budget_cautions,
     budget_part,

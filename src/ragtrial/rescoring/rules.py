@@ -13,7 +13,7 @@ from ragtrial.errors import ConfigError, CutoffError, Fault, InputError, MetricE
 from ragtrial.metrics import Metric, parse_metric
 from ragtrial.metrics.base import Family
 from ragtrial.metrics.spelling import spellings
-from ragtrial.report import Report
+from ragtrial.report.model import Report
 
 _KEY = "evaluators."
 

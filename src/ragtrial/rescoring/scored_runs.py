@@ -10,7 +10,7 @@ from typing import Any
 
 from ragtrial.errors import CutoffError, InputError
 from ragtrial.metrics import Metric, parse_metrics
-from ragtrial.report import Report, new_run_id
+from ragtrial.report.model import Report, new_run_id
 from ragtrial.rescoring.labels import choose_labels
 from ragtrial.score_report import write_score_report
 from ragtrial.scoring import Protocol, score_given

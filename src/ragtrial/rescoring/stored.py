@@ -15,8 +15,8 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import Fault, ReportError
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings, from_rows
-from ragtrial.report import Report, read_lines
-from ragtrial.report_parts import QueryScores, SettingPart
+from ragtrial.report.model import Report, read_lines
+from ragtrial.report.schema import QueryScores, SettingPart
 from ragtrial.tokenizers import Tokenizer
 
 _COLUMNS = ("docs", "chunks", "starts", "ends", "scores")

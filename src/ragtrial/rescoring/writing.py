@@ -10,7 +10,7 @@ from typing import Any
 from ragtrial.cache.presence import only_writer
 from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.kept_parts import FOLDER
-from ragtrial.report import Report, read_lines, write_folder, write_report
+from ragtrial.report.model import Report, read_lines, write_folder, write_report
 
 
 def check_new(target: str | Path) -> Path:

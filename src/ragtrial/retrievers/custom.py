@@ -20,11 +20,11 @@ from ragtrial.answers.systems import System, check_system, open_system, system_s
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import Places
-from ragtrial.environment import without_secrets
 from ragtrial.errors import RetrieverError
 from ragtrial.functions import FunctionName
 from ragtrial.rankings import Rankings, from_rows
 from ragtrial.records import Caution, Question
+from ragtrial.report.environment import without_secrets
 from ragtrial.retrievers.base import RETRIEVERS, Candidates, Fact, Facts, Materials, OpenRetriever, Retriever
 
 _MOST_FAULTS = 5

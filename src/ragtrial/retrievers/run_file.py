@@ -20,7 +20,7 @@ from ragtrial.judgments import Run
 from ragtrial.options import PathText
 from ragtrial.rankings import from_rows
 from ragtrial.records import Caution, PromptQueries, Query, Question
-from ragtrial.report_folders import find_report
+from ragtrial.report.find import find_report
 from ragtrial.retrievers.base import RETRIEVERS, Candidates, Facts, Materials, OpenRetriever, Retriever
 from ragtrial.sources import best_first, run_named
 

@@ -10,7 +10,7 @@ from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.figures import signed
 from ragtrial.comparison.findings import Findings
 from ragtrial.comparison.verdicts import percent
-from ragtrial.report_parts import MeanPart
+from ragtrial.report.schema import MeanPart
 from ragtrial.views.comparison import best_line, left_out_line, looked_into_lines
 from ragtrial.views.gates import expected_told, gate_line, metric_names, summary
 

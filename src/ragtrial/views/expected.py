@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ragtrial.comparison.expected import NEARLY, TOLERANCE, ExpectedScore
-from ragtrial.report_parts import SettingPart
+from ragtrial.report.schema import SettingPart
 
 _DIGITS = 6
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_@.()=+-]*")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from ragtrial.drilldown import FilledPrompt, QueryRanking
 from ragtrial.records import FoundText
-from ragtrial.report import Report
-from ragtrial.report_parts import JudgmentPart, PassagePart
+from ragtrial.report.model import Report
+from ragtrial.report.schema import JudgmentPart, PassagePart
 from ragtrial.views.plain import plain
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ragtrial.errors import ReportError, did_you_mean
 from ragtrial.metrics import parse_metric
-from ragtrial.report import Report
-from ragtrial.report_parts import MeanPart, SettingPart
+from ragtrial.report.model import Report
+from ragtrial.report.schema import MeanPart, SettingPart
 from ragtrial.views.plain import plain
 
 _USUAL = ("ndcg", "recall", "precision", "hit_rate", "rr", "ap", "rbo", "rbp", "judged")

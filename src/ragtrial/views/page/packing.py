@@ -16,8 +16,8 @@ from ragtrial.comparison.contest import Contender, Contest
 from ragtrial.comparison.curves import curves_of
 from ragtrial.comparison.effects import ContrastPart, EffectsPart
 from ragtrial.grading import Scores
-from ragtrial.report import read_lines
-from ragtrial.report_parts import QueryPart
+from ragtrial.report.model import read_lines
+from ragtrial.report.schema import QueryPart
 from ragtrial.views.effects import change_text, interaction_text
 
 TEXT_BYTES = 6_000_000

@@ -19,16 +19,8 @@ from ragtrial.cache.atomic import new_folder, write_text
 from ragtrial.cache.presence import only_writer
 from ragtrial.errors import Fault, ReportError, RunError, did_you_mean
 from ragtrial.records import Unit
-from ragtrial.report_folders import find_report
-from ragtrial.report_parts import (
-    DatasetPart,
-    FailurePart,
-    MetricPart,
-    Part,
-    QueryPart,
-    SettingPart,
-    WarningPart,
-)
+from ragtrial.report.find import find_report
+from ragtrial.report.schema import DatasetPart, FailurePart, MetricPart, Part, QueryPart, SettingPart, WarningPart
 
 SCHEMA_VERSION = 1
 HITS_SHOWN = 20
