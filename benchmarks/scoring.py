@@ -126,9 +126,9 @@ def ragtrial_codes(qrels: str, run: str) -> Callable[[], dict[str, float]]:
 
     from ragtrial.evaluators import Evaluation
     from ragtrial.grading import grade_codes
-    from ragtrial.judgments import Qrels
     from ragtrial.metrics import parse_metrics
     from ragtrial.rankings import from_rows
+    from ragtrial.runs.qrels import Qrels
     from ragtrial.scoring import evaluate
 
     judged, ranked = read_with_pytrec_eval(qrels, run)

@@ -30,10 +30,10 @@ import numpy as np
 from ragtrial.dataset.spans import ChunkSpans, Passages
 from ragtrial.evaluators import EVALUATORS
 from ragtrial.grading import GradedRankings, grade_codes, grade_spans
-from ragtrial.judgments import Judgments
 from ragtrial.metrics import Metric, parse_metric
 from ragtrial.overlaps import Overlaps
 from ragtrial.rankings import Codes, Floats, Rankings
+from ragtrial.runs.qrels import Judgments
 
 METRICS = [
     *(f"{name}@{k}" for name in ("precision", "recall", "f1", "hit_rate") for k in (1, 3, 5, 10)),

@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return
     compileall.compile_dir(ROOT / "src", quiet=2)
-    from ragtrial.compiled import building
+    from ragtrial.runs.compiled import building
 
     if building.compiler() and building.sources() and not building.is_current():
         building.build()

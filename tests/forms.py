@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragtrial.errors import InputError
-from ragtrial.judgments import Qrels, Run
+from ragtrial.runs.qrels import Qrels, Run
 
 Rows = dict[str, list[tuple[str, float | None]]]
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-import ragtrial.compiled.library as doors
+import ragtrial.runs.compiled.binding as doors
 from ragtrial.dataset.spans import ChunkSpans, Passages
 from ragtrial.errors import RagtrialError
-from ragtrial.judgments import Names, Qrels, Run
-from ragtrial.matching.columns import match, match_codes
-from ragtrial.matching.covering import cover, plain_cover
-from ragtrial.matching.text import read_qrels, read_run
+from ragtrial.evaluation.coverage import cover, plain_cover
 from ragtrial.rankings import from_rows
+from ragtrial.runs.qrels import Names, Qrels, Run
+from ragtrial.runs.trec.columns import match, match_codes
+from ragtrial.runs.trec.text_files import read_qrels, read_run
 
 QRELS = Qrels.of([(f"q{number}", [(f"d{at}", at) for at in range(number)], False) for number in range(5)])
 PIECES = [

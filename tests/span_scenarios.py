@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from ragtrial.dataset.spans import ChunkSpans, Passages
 from ragtrial.grading import GradedRankings, grade_spans
-from ragtrial.judgments import Judgments
 from ragtrial.metrics import Metric, parse_metric
 from ragtrial.overlaps import Overlaps
 from ragtrial.rankings import from_rows
+from ragtrial.runs.qrels import Judgments
 from scenarios import FORMULAS
 
 Place = tuple[int, int, int]

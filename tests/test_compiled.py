@@ -21,15 +21,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtrial import compiled
-from ragtrial.compiled import building
-from ragtrial.compiled.found import Found, Reading
-from ragtrial.compiled.library import library, load
 from ragtrial.errors import RagtrialError
-from ragtrial.judgments import Names, Qrels, Run
-from ragtrial.matching.columns import match, match_codes
-from ragtrial.matching.engines import CompiledEngine, PlainEngine
-from ragtrial.matching.text import read_qrels
+from ragtrial.runs import compiled
+from ragtrial.runs.compiled import building
+from ragtrial.runs.compiled.binding import library, load
+from ragtrial.runs.compiled.found import Found, Reading
+from ragtrial.runs.qrels import Names, Qrels, Run
+from ragtrial.runs.trec.columns import match, match_codes
+from ragtrial.runs.trec.engines import CompiledEngine, PlainEngine
+from ragtrial.runs.trec.text_files import read_qrels
 from run_files import columns_of, outcome
 from run_strategies import files, msmarco_rows, qrels_rows, trec_rows
 
@@ -51,7 +51,7 @@ def both(work: Callable[[], Any]) -> tuple[Any, Any]:
     """What ``work`` gives with the compiled code and without."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RAGTRIAL_COMPILED", raising=False)
-        assert compiled.available(), "build it: python -m ragtrial.compiled.building"
+        assert compiled.available(), "build it: python -m ragtrial.runs.compiled.building"
         one = work()
         patch.setenv("RAGTRIAL_COMPILED", "0")
         assert not compiled.available()
@@ -286,7 +286,7 @@ def test_a_library_of_other_sources_is_not_used_and_the_log_says_so(
         assert load(target, tmp_path) is None
     assert caplog.messages == [
         f"{target} was built from other sources than are here; scoring goes on in plain Python, slower, until it is "
-        "built anew: python -m ragtrial.compiled.building"
+        "built anew: python -m ragtrial.runs.compiled.building"
     ]
     assert load(target, tmp_path / "..") is not None, "without sources, as when installed, there is nothing to compare"
 

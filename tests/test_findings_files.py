@@ -18,8 +18,8 @@ from gate_scenarios import HOSTILE, comparison, findings, judged, part, setting
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.expected import ExpectedScore, judge_expected
 from ragtrial.comparison.findings import Findings
-from ragtrial.formats.score_tables import write_table
 from ragtrial.report.schema import FailurePart, WarningPart
+from ragtrial.runs.formats.score_tables import write_table
 from ragtrial.views.comparison_csv import csv_columns
 from ragtrial.views.comparison_markdown import code, markdown_text
 

@@ -13,9 +13,9 @@ import pytest
 from corpora import write_files
 from forms import told
 from ragtrial.errors import InputError, LabelsError, ReportError, RunFileError
-from ragtrial.formats.guessing import FORMS_OF, Form, guess
-from ragtrial.formats.naming import Kind
-from ragtrial.formats.reading import read_qrels, read_runs
+from ragtrial.runs.formats.guessing import FORMS_OF, Form, guess
+from ragtrial.runs.formats.named_forms import Kind
+from ragtrial.runs.formats.reading import read_qrels, read_runs
 
 KNOWN: list[tuple[Kind, str, str, Form]] = [
     ("run", "a.txt", "q1 Q0 d1 1 0.5 tag\nq1 Q0 d2 2 0.4 tag\n", "trec"),

@@ -21,10 +21,10 @@ from pyarrow import parquet
 
 from forms import Rows, qrels_rows, run_rows, told
 from ragtrial.errors import LabelsError, RunFileError
-from ragtrial.formats import tables
-from ragtrial.formats.gathering import taken
-from ragtrial.formats.reading import read_qrels, read_runs
-from ragtrial.judgments import Names
+from ragtrial.runs.formats import tables
+from ragtrial.runs.formats.gathering import taken
+from ragtrial.runs.formats.reading import read_qrels, read_runs
+from ragtrial.runs.qrels import Names
 
 Make = Callable[[Mapping[str, Any]], object]
 
@@ -390,7 +390,7 @@ def test_names_are_taken_in_any_order_any_number_of_times(names: list[str], want
 
 
 def test_more_names_are_taken_than_fit_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragtrial.formats.gathering._BLOCK", 3)
+    monkeypatch.setattr("ragtrial.runs.formats.gathering._BLOCK", 3)
     names = ["", "a", "bc", "def", "\u00e4"]
     places = [4, 3, 2, 1, 0, 0, 2, 4]
     assert list(taken(Names.of(names), np.array(places))) == [names[place] for place in places]

@@ -24,10 +24,10 @@ from pyarrow import parquet
 from forms import qrels_rows
 from limits import full_disk
 from ragtrial.errors import InputError, LabelsError, RunError, RunFileError
-from ragtrial.formats.reading import read_qrels, read_runs
-from ragtrial.formats.score_tables import Column, write_table
-from ragtrial.formats.trec_files import write_trec_qrels, write_trec_run
-from ragtrial.judgments import Names, Qrels, Run
+from ragtrial.runs.formats.reading import read_qrels, read_runs
+from ragtrial.runs.formats.score_tables import Column, write_table
+from ragtrial.runs.formats.trec_files import write_trec_qrels, write_trec_run
+from ragtrial.runs.qrels import Names, Qrels, Run
 
 names = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=4).filter(
     lambda name: not name.startswith("#")

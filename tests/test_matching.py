@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtrial.errors import InputError, LabelsError, RunFileError
-from ragtrial.judgments import Names, Order, Qrels, Run, RunHits
-from ragtrial.matching.columns import match, match_codes
-from ragtrial.matching.text import read_qrels, read_run
+from ragtrial.runs.qrels import Names, Order, Qrels, Run, RunHits
+from ragtrial.runs.trec.columns import match, match_codes
+from ragtrial.runs.trec.text_files import read_qrels, read_run
 from run_files import QRELS, columns_of, hits_of, outcome
 
 ROWS = b"""q1 Q0 d9 1 3.0 t

@@ -15,8 +15,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import ragtrial
-from ragtrial.compiled import building
-from ragtrial.compiled.library import load
+from ragtrial.runs.compiled import building
+from ragtrial.runs.compiled.binding import load
 
 
 @pytest.fixture(scope="module")

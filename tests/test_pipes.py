@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from ragtrial.errors import InputError, LabelsError, RunFileError
-from ragtrial.formats.content import content_of
-from ragtrial.formats.guessing import guess
-from ragtrial.matching.streams import Ahead
-from ragtrial.matching.text import read_qrels
+from ragtrial.runs.formats.guessing import guess
+from ragtrial.runs.formats.sources import content_of
+from ragtrial.runs.trec.streams import Ahead
+from ragtrial.runs.trec.text_files import read_qrels
 from ragtrial.scoring import Scoring, score
 
 QUERIES = {"small": 3, "large": 4000}  # the second beyond what is looked at and what a pipe holds

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial.matching import loading
+from ragtrial.runs.trec import whole_runs as loading
 from small_experiment import ragtrial
 
 Capture = pytest.CaptureFixture[str]

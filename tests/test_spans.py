@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.errors import CutoffError, MetricError
+from ragtrial.evaluation.coverage import cover
 from ragtrial.grading import GradedRankings
-from ragtrial.matching.covering import cover
 from ragtrial.metrics import METRICS, Metric, parse_metric
 from scenarios import OF_SPANS
 from span_scenarios import (

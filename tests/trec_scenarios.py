@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ragtrial.grading import GradedRankings
-from ragtrial.judgments import Judgments
+from ragtrial.runs.qrels import Judgments
 from scenarios import Scenario
 
 Labels = Mapping[str, Mapping[str, int]]

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.errors import CutoffError
-from ragtrial.judgments import Grades, Judgments, RunHits
-from ragtrial.matching.columns import match_codes
 from ragtrial.overlaps import Overlaps
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings
 from ragtrial.records import Query, Unit, highest_grades
+from ragtrial.runs.qrels import Grades, Judgments, RunHits
+from ragtrial.runs.trec.columns import match_codes
 
 Scores = npt.NDArray[np.float64]
 """One value per query, shape (queries,)."""

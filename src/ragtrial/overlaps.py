@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.dataset.spans import ChunkSpans, Meetings, Passages
-from ragtrial.judgments import Grades
-from ragtrial.matching.covering import cover
+from ragtrial.evaluation.coverage import cover
 from ragtrial.rankings import PADDING, Bools, Codes, Counts
+from ragtrial.runs.qrels import Grades
 
 Shares = npt.NDArray[np.float64]
 

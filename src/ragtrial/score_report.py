@@ -13,9 +13,6 @@ from typing import Any
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.presence import only_writer
 from ragtrial.errors import Fault, InputError, RunError
-from ragtrial.formats.content import is_read_once, name_of
-from ragtrial.judgments import Qrels, Run
-from ragtrial.matching.loading import in_order
 from ragtrial.metric_parts import metric_part
 from ragtrial.report.environment import environment, without_secrets
 from ragtrial.report.model import HITS_SHOWN, SCHEMA_VERSION, Report, new_run_id, write_folder
@@ -29,8 +26,11 @@ from ragtrial.report.schema import (
     SettingPart,
     WarningPart,
 )
+from ragtrial.runs.formats.sources import is_read_once, name_of
+from ragtrial.runs.inputs import Given, distinct, load_judgments, loaded_runs
+from ragtrial.runs.qrels import Qrels, Run
+from ragtrial.runs.trec.whole_runs import in_order
 from ragtrial.scoring import RunScores, Scoring
-from ragtrial.sources import Given, distinct, load_judgments, loaded_runs
 
 
 def write_score_report(

@@ -9,16 +9,16 @@ from typing import Any, get_args
 
 import numpy as np
 
-from ragtrial.compiled.found import Duplicates
 from ragtrial.errors import Fault, InputError, RunFileError, did_you_mean
 from ragtrial.evaluators import EVALUATORS, Evaluation, NoRelevant
 from ragtrial.grading import GradedRankings, graded_hits, nothing_retrieved
-from ragtrial.judgments import Order, Qrels, RunHits
 from ragtrial.metrics import Metric, parse_metrics
 from ragtrial.mismatch import MOST_NAMED, Mismatch, document_cautions, mismatch_cautions
 from ragtrial.ranges import Bounds, attainable, bounds, tie_range, ties_that_matter, why_unbounded
 from ragtrial.records import Caution, Mean
-from ragtrial.sources import Given, Handling, JoinedRun, distinct, joined_runs, load_judgments
+from ragtrial.runs.compiled.found import Duplicates
+from ragtrial.runs.inputs import Given, Handling, JoinedRun, distinct, joined_runs, load_judgments
+from ragtrial.runs.qrels import Order, Qrels, RunHits
 
 STANDARD_METRICS = ("ndcg@10", "recall@100", "ap", "rr", "precision@10", "judged@10")
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.spans import Passages
-from ragtrial.judgments import Judgments
 from ragtrial.records import Caution, Query, Span
+from ragtrial.runs.qrels import Judgments
 
 
 @dataclass(frozen=True, eq=False)

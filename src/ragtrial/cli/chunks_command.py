@@ -41,8 +41,8 @@ def command(
     """
     from ragtrial.config import load_config
     from ragtrial.errors import InputError
-    from ragtrial.formats.output import check_folder
     from ragtrial.inspection import cut_settings
+    from ragtrial.runs.formats.output import check_folder
     from ragtrial.setting import chosen_settings
     from ragtrial.views.chunks import chunk_texts, count_line, no_chunks_line, size_table
 
@@ -77,8 +77,8 @@ def command(
 
 def _write(target: str, found: list[CutSetting], most: int | None) -> int:
     """Write the rows of all settings to ``target``; how many there are."""
-    from ragtrial.formats.output import opened
     from ragtrial.inspection import distinct_rows
+    from ragtrial.runs.formats.output import opened
 
     count = 0
     with opened(target) as file:

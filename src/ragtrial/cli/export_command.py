@@ -30,8 +30,8 @@ def command(
     may end in .gz, or be `-` for standard output. Scores are strictly decreasing, so that whoever sorts by them, in
     single precision, too, sees the same order.
     """
-    from ragtrial.formats.trec_files import write_trec_qrels, write_trec_run
-    from ragtrial.sources import Given, chosen_run, load_judgments
+    from ragtrial.runs.formats.trec_files import write_trec_qrels, write_trec_run
+    from ragtrial.runs.inputs import Given, chosen_run, load_judgments
 
     answer: dict[str, str | int] = {"exit_code": 0, "target": target}
     with contextlib.redirect_stdout(terminal.out):

@@ -93,7 +93,7 @@ def check(asked: Asked, subject: Subject, terminal: Terminal) -> Checks:
     """
     from ragtrial.comparison.gate_texts import parse_gates
     from ragtrial.config.expected_file import read_expected
-    from ragtrial.formats.output import check_folder
+    from ragtrial.runs.formats.output import check_folder
 
     to_stdout = [
         *(option for option, target in asked.targets.items() if target == "-"),
@@ -244,8 +244,8 @@ def tell(terminal: Terminal, checks: Checks, findings: Findings) -> None:
 
 def write_files(checks: Checks, findings: Findings) -> None:
     """The files that were asked for, each whole or not at all. Raises RunError if one cannot be written."""
-    from ragtrial.formats.output import opened
-    from ragtrial.formats.score_tables import write_table
+    from ragtrial.runs.formats.output import opened
+    from ragtrial.runs.formats.score_tables import write_table
     from ragtrial.views.comparison_csv import csv_columns
     from ragtrial.views.comparison_markdown import markdown_text
     from ragtrial.views.junit import junit_text

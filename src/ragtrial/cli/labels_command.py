@@ -124,7 +124,7 @@ def _refuse_inexact(
 
 def _check_output(terminal: Terminal, output: str, *, force: bool) -> None:
     from ragtrial.errors import Fault, InputError
-    from ragtrial.formats.output import check_folder
+    from ragtrial.runs.formats.output import check_folder
 
     if output == _STANDARD_OUTPUT:
         if terminal.as_json:
@@ -137,7 +137,7 @@ def _check_output(terminal: Terminal, output: str, *, force: bool) -> None:
 
 def _write(terminal: Terminal, output: str, text: str) -> None:
     """Write the labels; on standard output they are alone, and what is told of them goes to stderr."""
-    from ragtrial.formats.output import opened
+    from ragtrial.runs.formats.output import opened
 
     with contextlib.redirect_stdout(terminal.out), opened(output) as file:
         file.write(text.encode("utf-8"))

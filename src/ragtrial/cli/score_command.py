@@ -45,8 +45,8 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
     """
     from ragtrial.cli.score_output import check_files, tell, write_files
     from ragtrial.metrics import parse_metrics
+    from ragtrial.runs.inputs import Given
     from ragtrial.scoring import STANDARD_METRICS, Protocol, score_given
-    from ragtrial.sources import Given
 
     qrels, runs = (options["labels"], files) if options["labels"] else (files[0], files[1:])
     if not runs:

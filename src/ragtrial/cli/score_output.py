@@ -40,8 +40,8 @@ def _ranges(terminal: Terminal, run: RunScores, ranges: Mapping[str, Bounds | No
 
 def check_files(*targets: str | None) -> None:
     """Raises InputError if a table cannot become one of ``targets``, before anything is scored."""
-    from ragtrial.formats.output import check_folder
-    from ragtrial.formats.score_tables import table_form
+    from ragtrial.runs.formats.output import check_folder
+    from ragtrial.runs.formats.score_tables import table_form
 
     for target in targets:
         if target and target != "-":
@@ -51,7 +51,7 @@ def check_files(*targets: str | None) -> None:
 
 def write_files(scoring: Scoring, per_query: str | None, table: str | None, terminal: Terminal) -> None:
     """The long table of every query's values, and the table of the means, to files by their endings."""
-    from ragtrial.formats.score_tables import write_table
+    from ragtrial.runs.formats.score_tables import write_table
 
     with contextlib.redirect_stdout(terminal.out):
         if per_query and not (per_query == "-" and terminal.as_json):

@@ -123,7 +123,7 @@ def _write_expected(
 ) -> int:
     """Tolerances that the file has for a score are kept."""
     from ragtrial.config.expected_file import read_expected
-    from ragtrial.formats.output import opened
+    from ragtrial.runs.formats.output import opened
     from ragtrial.views.expected import expected_text
 
     kept = read_expected(target) if target != "-" and Path(target).is_file() else []

@@ -18,13 +18,13 @@ import numpy as np
 from ragtrial.comparison.joint_ap import most_ap
 from ragtrial.comparison.joint_hits import NOWHERE, JointHits, blocks, places_in_row
 from ragtrial.grading import Scores
-from ragtrial.judgments import Grades
 from ragtrial.metrics import Metric
 from ragtrial.metrics.base import ratio
 from ragtrial.metrics.graded import discount
 from ragtrial.ranges.base import gains
 from ragtrial.ranges.unjudged import UNBOUNDED
 from ragtrial.rankings import Bools, Counts
+from ragtrial.runs.qrels import Grades
 
 MOST_STEPS = 100
 """Of Dinkelbach's method, which takes four or five."""

@@ -27,8 +27,8 @@ import numpy as np
 
 from ragtrial.evaluators import EVALUATORS
 from ragtrial.grading import GradedRankings
-from ragtrial.judgments import Judgments
 from ragtrial.metrics import Metric
+from ragtrial.runs.qrels import Judgments
 
 try:
     from haystack import Document, component, default_to_dict

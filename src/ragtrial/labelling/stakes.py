@@ -16,9 +16,9 @@ import numpy as np
 from ragtrial.comparison.joint_bounds import joint_bounds, joint_bounds_of_chunks
 from ragtrial.comparison.joint_hits import NOWHERE, JointHits, Labels, Stretches
 from ragtrial.grading import Scores
-from ragtrial.judgments import Grades
 from ragtrial.metrics import Metric
 from ragtrial.rankings import Bools, Counts
+from ragtrial.runs.qrels import Grades
 
 BLOCK = 2**19
 """How many hits of made-up queries are looked at in one step."""

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from ragtrial.errors import MetricError
 from ragtrial.grading import Scores
-from ragtrial.judgments import Grades
 from ragtrial.metrics.base import LARGEST_POWER, Alias, Card, Formulas, Parameter, gains_of, metric, ratio
 from ragtrial.rankings import Counts
+from ragtrial.runs.qrels import Grades
 
 _TABULATED = 10_000
 """The deepest rank whose discount is looked up: there are many hits, and few ranks."""

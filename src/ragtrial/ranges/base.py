@@ -7,9 +7,9 @@ from typing import Any
 
 from ragtrial.evaluators import EVALUATORS
 from ragtrial.grading import GradedRankings, Scores
-from ragtrial.judgments import Grades
 from ragtrial.metrics import Metric
 from ragtrial.metrics.base import gains_of
+from ragtrial.runs.qrels import Grades
 
 FORMULAS: dict[str, Any] = {evaluator.family: evaluator.metrics_class for evaluator in EVALUATORS}
 """The class with the formulas of each family."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from ragtrial.grading import GradedRankings, Scores
-from ragtrial.judgments import Judgments
 from ragtrial.metrics import Metric
 from ragtrial.ranges.base import values
 from ragtrial.ranges.preferences import Preference, worth
+from ragtrial.runs.qrels import Judgments
 
 _COUNT = "a count of what was judged or retrieved is neither good nor bad"
 

@@ -11,12 +11,12 @@ from ragtrial.config import load_config
 from ragtrial.dataset.datasets import load_dataset
 from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.errors import Fault, LabelsError, did_you_mean, listed
-from ragtrial.formats.guessing import guess
-from ragtrial.judgments import Qrels
 from ragtrial.records import Caution, Judgment, PromptQueries, Query, Span
 from ragtrial.report.model import Report
 from ragtrial.report.schema import QueryPart
-from ragtrial.sources import Given, load_judgments
+from ragtrial.runs.formats.guessing import guess
+from ragtrial.runs.inputs import Given, load_judgments
+from ragtrial.runs.qrels import Qrels
 
 
 @dataclass(frozen=True)

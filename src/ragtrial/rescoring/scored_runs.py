@@ -12,9 +12,9 @@ from ragtrial.errors import CutoffError, InputError
 from ragtrial.metrics import Metric, parse_metrics
 from ragtrial.report.model import Report, new_run_id
 from ragtrial.rescoring.labels import choose_labels
+from ragtrial.runs.inputs import Given
 from ragtrial.score_report import write_score_report
 from ragtrial.scoring import Protocol, score_given
-from ragtrial.sources import Given
 
 
 def is_of_given_runs(report: Report) -> bool:

@@ -15,14 +15,14 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import Places
 from ragtrial.errors import Fault, RunFileError, did_you_mean, listed
-from ragtrial.formats.guessing import Form, guess
-from ragtrial.judgments import Run
 from ragtrial.options import PathText
 from ragtrial.rankings import from_rows
 from ragtrial.records import Caution, PromptQueries, Query, Question
 from ragtrial.report.find import find_report
 from ragtrial.retrievers.base import RETRIEVERS, Candidates, Facts, Materials, OpenRetriever, Retriever
-from ragtrial.sources import best_first, run_named
+from ragtrial.runs.formats.guessing import Form, guess
+from ragtrial.runs.inputs import best_first, run_named
+from ragtrial.runs.qrels import Run
 
 _MOST_FAULTS = 10
 _LARGEST = float(np.finfo(np.float32).max)

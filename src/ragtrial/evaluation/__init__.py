@@ -1,0 +1,1 @@
+"""From rankings and labels to scores: grading, metrics, bounds."""

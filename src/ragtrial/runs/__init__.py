@@ -1,0 +1,1 @@
+"""Qrels and runs of any tool: read, joined and written."""

@@ -1,0 +1,74 @@
+"""Building the library from the C files beside this module, with whatever C compiler there is.
+
+The build hook of the package loads this file by its path, so it imports nothing of ragtrial. In a checkout,
+``python -m ragtrial.runs.compiled.building`` builds anew.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+NAME = "ragtrial_core.dll" if sys.platform == "win32" else "ragtrial_core.so"
+FLAGS = ("-std=c11", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
+
+
+def sources(folder: Path = FOLDER) -> list[Path]:
+    """The C files and headers in a folder, by name. None where only the library was installed."""
+    return sorted(path for path in folder.iterdir() if path.suffix in (".c", ".h"))
+
+
+def mark_of(files: Sequence[Path]) -> str:
+    """A check sum of the sources. The library has it, too: so one of older sources is known."""
+    total = 0
+    for file in files:
+        total = zlib.crc32(file.name.encode() + b"\0" + file.read_bytes(), total)
+    return f"{total:08x}"
+
+
+def is_current(target: Path = FOLDER / NAME, folder: Path = FOLDER) -> bool:
+    """Whether the library is there and was built from the sources in a folder. It is not loaded for that."""
+    return target.exists() and mark_of(sources(folder)).encode() in target.read_bytes()
+
+
+def compiler() -> list[str] | None:
+    """``$CC``, or the first of cc, gcc, clang that there is."""
+    import shutil
+
+    if os.environ.get("CC", "").strip():
+        return os.environ["CC"].split()
+    return next(([name] for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
+
+
+def build(target: Path = FOLDER / NAME, flags: Sequence[str] = FLAGS, folder: Path = FOLDER) -> None:
+    """Builds the library, and puts it at ``target`` in one step, so that none that is in use is changed.
+
+    Raises OSError if there is no compiler, or it refuses; the message says what it said.
+    """
+    import subprocess
+    import tempfile
+
+    command, files = compiler(), sources(folder)
+    if command is None:
+        raise OSError("there is no C compiler: none of cc, gcc and clang is in PATH, and CC is not set")
+    with tempfile.TemporaryDirectory(dir=target.parent) as place:
+        made = Path(place) / target.name
+        names = [str(file) for file in files if file.suffix == ".c"]
+        mark = f'-DRAGTRIAL_MARK="{mark_of(files)}"'
+        said = subprocess.run(  # noqa: S603 - the compiler that this machine or CC names
+            [*command, *flags, mark, "-shared", "-o", str(made), *names, "-lm"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if said.returncode:
+            raise OSError(f"{command[0]} cannot build it: {said.stderr.strip()[:2000]}")
+        made.replace(target)
+
+
+if __name__ == "__main__":
+    build()

@@ -1,0 +1,215 @@
+"""What users hand in as qrels and runs, whatever its form: read, and joined."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ragtrial.errors import RunFileError, did_you_mean, listed
+from ragtrial.records import PromptQueries
+from ragtrial.runs.compiled.found import Duplicates
+from ragtrial.runs.formats import reading
+from ragtrial.runs.formats.guessing import Form, guess
+from ragtrial.runs.formats.sources import head_of, stem_of
+from ragtrial.runs.qrels import Order, Qrels, Run, RunHits
+from ragtrial.runs.trec.columns import match
+from ragtrial.runs.trec.lines import lines_of
+from ragtrial.runs.trec.text_files import read_qrels, read_run
+from ragtrial.runs.trec.whole_runs import in_order, load_run_file
+
+Columns = Mapping[str, str]
+
+_SOME = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What is to be scored: qrels, and runs with the names they are given.
+
+    A form is what the files are, None to tell by looking; columns name those of a table, None for the usual names.
+    """
+
+    qrels: Any
+    runs: tuple[Any, ...]
+    names: tuple[str, ...] = ()
+    qrels_form: Form | None = None
+    run_form: Form | None = None
+    qrels_columns: Columns | None = None
+    run_columns: Columns | None = None
+
+    def named_runs(self) -> Iterator[tuple[Any, str | None]]:
+        """Each source of runs with the name that it is given, if any."""
+        yield from zip(self.runs, self.names or (None,) * len(self.runs), strict=True)
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedBy:
+    """Qrels, and the labels they were made of, if they were: results without ids are found by the labels' texts."""
+
+    qrels: Qrels
+    labels: PromptQueries | None = None
+
+
+@dataclass(frozen=True)
+class Handling:
+    """How runs are read: in which order, what a document that stands twice is, and if lines may be as trec_eval's."""
+
+    order: Order = "score"
+    duplicates: Duplicates = "error"
+    lenient: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedRun:
+    """A run joined with its qrels, and the seconds that each part of it took.
+
+    ``some_documents`` are a few that it retrieved, where none of them is judged.
+    """
+
+    name: str
+    hits: RunHits
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    some_documents: tuple[str, ...] = ()
+
+
+def load_judgments(given: Given) -> JudgedBy:
+    """The qrels: a file of any known form, ``-`` (standard input), a table, dicts. Raises LabelsError."""
+    source = given.qrels
+    if isinstance(source, PromptQueries):
+        return JudgedBy(reading.read_qrels(source), source)
+    if isinstance(source, str | Path):
+        form = given.qrels_form or guess(source, "qrels")
+        if form == "trec" or form == "msmarco":
+            return JudgedBy(read_qrels(source, form))
+        if form == "labels":
+            from ragtrial.runs.formats.labelled import labels_of
+
+            labels = labels_of(source)
+            return JudgedBy(reading.read_qrels(labels), labels)
+        return JudgedBy(reading.read_qrels(source, form=form, columns=given.qrels_columns))
+    return JudgedBy(reading.read_qrels(source, columns=given.qrels_columns))
+
+
+def joined_runs(
+    source: Any, name: str | None, given: Given, judged: JudgedBy, handling: Handling
+) -> Iterator[JoinedRun]:
+    """The runs that ``source`` holds, joined with their judgments: one, or several for a report or results.
+
+    Raises RunFileError, ReportError.
+    """
+    start = time.perf_counter()
+    if isinstance(source, str | Path):
+        form = given.run_form or guess(source, "run")
+        if form == "trec" or form == "msmarco":
+            if given.run_columns:
+                raise RunFileError(f"{source} is text without names of columns (form {form}): leave them out.")
+            order: Order = "rank" if form == "msmarco" else handling.order
+            hits = read_run(source, judged.qrels, form=form, order=order, duplicates=handling.duplicates,
+                            lenient=handling.lenient)  # fmt: skip
+            seconds = _shares(hits.seconds, time.perf_counter() - start)
+            some = () if len(hits.ranks) else _first_documents(source, form)
+            yield JoinedRun(name or stem_of(source), hits, seconds, some)
+            return
+    for run in loaded_runs(source, name, given, judged.labels):
+        _refuse_chunks(run, handling.duplicates)
+        read = time.perf_counter() - start
+        start = time.perf_counter()
+        order = "rank" if run.by_rank else handling.order
+        hits = match(run, judged.qrels, order=order, duplicates=handling.duplicates)
+        some = () if len(hits.ranks) else tuple(islice(run.documents, _SOME))
+        yield JoinedRun(run.name, hits, {"read": read, "check": 0.0, "join": time.perf_counter() - start}, some)
+        start = time.perf_counter()
+
+
+def loaded_runs(
+    source: Any, name: str | None, given: Given, labels: PromptQueries | None, *, lenient: bool = False
+) -> list[Run]:
+    """The runs of ``source`` in memory, as they came; lines as trec_eval's where ``lenient``.
+
+    Raises RunFileError, ReportError.
+    """
+    form = given.run_form
+    if isinstance(source, str | Path):
+        form = form or guess(source, "run")
+        if form == "trec" or form == "msmarco":
+            return [load_run_file(source, form=form, name=name or stem_of(source), lenient=lenient)]
+    return reading.read_runs(source, form=form, columns=given.run_columns, name=name, labels=labels)
+
+
+def chosen_run(source: str | Path, name: str | None, duplicates: Duplicates, form: Form | None = None) -> Run:
+    """The run of ``source`` called ``name``, or the only one, its rows best first.
+
+    Raises RunFileError as scoring it would, or with the runs that there are.
+    """
+    run = run_named(source, name, form)
+    _refuse_chunks(run, duplicates)
+    return best_first(run, duplicates)
+
+
+def run_named(
+    source: str | Path,
+    name: str | None,
+    form: Form | None = None,
+    labels: PromptQueries | None = None,
+    *,
+    choice: str = "--run",
+) -> Run:
+    """The run of ``source`` called ``name``, or the only one, its rows as they came.
+
+    ``labels`` are where results without ids find their queries. Raises RunFileError, where there are several runs
+    with their names; ``choice`` is how one of them is named.
+    """
+    runs = loaded_runs(source, None, Given(None, (), run_form=form), labels)
+    names = [run.name for run in runs]
+    if name is None and len(runs) > 1:
+        raise RunFileError(f"{source} holds several runs: {listed(names)}. Name one with {choice}.")
+    for run in runs:
+        if name in (None, run.name):
+            return run
+    raise RunFileError(f"{source} has no run {name!r}.{did_you_mean(name or '', names)} It has: {listed(names)}.")
+
+
+def best_first(run: Run, duplicates: Duplicates) -> Run:
+    """The rows of each query best first, each document once. Raises RunFileError as scoring it would."""
+    match(run, Qrels.of([]), order="rank" if run.by_rank else "score", duplicates=duplicates)
+    return in_order(run, "score")
+
+
+def _refuse_chunks(run: Run, duplicates: Duplicates) -> None:
+    """Chunks and passages are another question than documents: one is not answered in place of the other unasked."""
+    if run.of_chunks and duplicates == "error":
+        raise RunFileError(
+            f"run {run.name!r} is of a report of passages in chunks (unit: span), and what is scored and written here "
+            'are documents. `ragtrial show` has its scores; with --duplicates first (duplicates="first" in Python) '
+            "each document counts, at its first chunk."
+        )
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names, those that stood before with a number behind them that makes them others."""
+    made: list[str] = []
+    for name in names:
+        number, candidate = 2, name
+        while candidate in made:
+            candidate, number = f"{name}-{number}", number + 1
+        made.append(candidate)
+    return made
+
+
+def _first_documents(source: str | Path, form: Form) -> tuple[str, ...]:
+    """Some documents from the first lines of a run file; none where it cannot be read again."""
+    if not Path(source).is_file():
+        return ()
+    column = 2 if form == "trec" else 1
+    lines = islice(lines_of(head_of(source, RunFileError)), _SOME)
+    return tuple(line.fields[column].decode("utf-8", "replace") for line in lines if len(line.fields) > column)
+
+
+def _shares(work: Mapping[str, float], wall: float) -> dict[str, float]:
+    """``wall`` seconds, divided as the work of all threads was."""
+    whole = sum(work.values())
+    return {stage: wall * seconds / whole for stage, seconds in work.items()} if whole else {"read": wall}
