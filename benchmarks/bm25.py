@@ -31,11 +31,11 @@ from typing import Any
 
 import numpy as np
 
+from ragtrial.components.terms.analyzer import Analyzer
+from ragtrial.components.terms.index import TermIndex, Weighting
+from ragtrial.components.terms.lists import TermLists
+from ragtrial.components.terms.stop_words import stop_words_of
 from ragtrial.rankings import PADDING, Rankings
-from ragtrial.terms.analysis import Analyzer
-from ragtrial.terms.index import TermIndex, Weighting
-from ragtrial.terms.lists import TermLists
-from ragtrial.terms.stop_words import stop_words_of
 
 WEIGHTING = Weighting("lucene", 1.2, 0.75, 0.0)
 VOCABULARY = 50_000

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ragtrial.chunkers import cutting
-from ragtrial.chunkers.recursive import RecursiveChunker
-from ragtrial.context import IndexedTexts
+from ragtrial.components.chunkers import cutting
+from ragtrial.components.chunkers.recursive import RecursiveChunker
+from ragtrial.components.contextual_text import IndexedTexts
+from ragtrial.components.embedders.cached import CachedEmbedder, TextList
+from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
-from ragtrial.embedders.cached import CachedEmbedder, TextList
-from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.rankings import Floats
 
 
@@ -49,7 +49,7 @@ def main() -> None:
 
     from sentence_transformers import SentenceTransformer
 
-    from ragtrial.embedders.model_files import find_model
+    from ragtrial.components.embedders.model_files import find_model
 
     alone = SentenceTransformer(str(find_model(SentenceTransformerEmbedder().model)), device="cpu")
     with tempfile.TemporaryDirectory() as warm:

@@ -56,17 +56,17 @@ from pathlib import Path
 from typing import Any
 
 from ragtrial import RetrievalEvaluator, load_config, opened, plan
+from ragtrial.components.retrievers import Candidates, OpenRetriever, Ranker
+from ragtrial.components.retrievers.base import Materials
+from ragtrial.components.retrievers.bm25 import Bm25Retriever
+from ragtrial.components.retrievers.custom import CustomRetriever
+from ragtrial.components.retrievers.dense import DenseRetriever
+from ragtrial.components.stores import Index
+from ragtrial.components.stores.chroma import ChromaIndex
 from ragtrial.rankings import Floats, Rankings
 from ragtrial.records import Question
 from ragtrial.report.environment import environment
-from ragtrial.retrievers import Candidates, OpenRetriever, Ranker
-from ragtrial.retrievers.base import Materials
-from ragtrial.retrievers.bm25 import Bm25Retriever
-from ragtrial.retrievers.custom import CustomRetriever
-from ragtrial.retrievers.dense import DenseRetriever
 from ragtrial.setting import Setting
-from ragtrial.stores import Index
-from ragtrial.stores.chroma import ChromaIndex
 
 sys.path.insert(0, str(Path(__file__).parent))
 

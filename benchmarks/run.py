@@ -35,7 +35,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ragtrial.embedders.model_files import find_model
+from ragtrial.components.embedders.model_files import find_model
 from ragtrial.report.environment import environment
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"

@@ -25,11 +25,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from ragtrial.components.stores import Vectors
+from ragtrial.components.stores.base import Space
+from ragtrial.components.stores.chroma import ChromaStore
+from ragtrial.components.stores.exact import ExactStore
 from ragtrial.rankings import Floats
-from ragtrial.stores import Vectors
-from ragtrial.stores.base import Space
-from ragtrial.stores.chroma import ChromaStore
-from ragtrial.stores.exact import ExactStore
 
 DEPTHS = (10, 100, 1_000)
 QUERY_BLOCK = 128

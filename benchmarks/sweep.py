@@ -47,8 +47,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from run import lines_of, processor, table, timed
 
 from ragtrial import RetrievalEvaluator, load_config
+from ragtrial.components.embedders.model_files import find_model
 from ragtrial.demands import demand_of_parts, own_demand, search_for
-from ragtrial.embedders.model_files import find_model
 from ragtrial.report.environment import environment
 from ragtrial.searching import Demand
 from ragtrial.setting import Setting

@@ -11,16 +11,16 @@ import numpy as np
 
 from corpora import library_of
 from ragtrial.cache.fingerprints import file_digest
-from ragtrial.context import IndexedTexts
+from ragtrial.components.contextual_text import IndexedTexts
+from ragtrial.components.retrievers import Candidates
+from ragtrial.components.retrievers.custom import CustomRetriever
+from ragtrial.components.stores import Index
+from ragtrial.components.user_functions import FunctionReference
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
-from ragtrial.functions import FunctionReference
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, Floats
 from ragtrial.records import Question
-from ragtrial.retrievers import Candidates
-from ragtrial.retrievers.custom import CustomRetriever
-from ragtrial.stores import Index
 
 T = TypeVar("T")
 

@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 from corpora import write_rows
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import Workspace
-from ragtrial.context import IndexedTexts
+from ragtrial.components.contextual_text import IndexedTexts
+from ragtrial.components.retrievers.base import Candidates, OpenRetriever
+from ragtrial.components.retrievers.bm25 import Bm25Retriever
+from ragtrial.components.stores import Index
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import Floats
 from ragtrial.records import Question
-from ragtrial.retrievers.base import Candidates, OpenRetriever
-from ragtrial.retrievers.bm25 import Bm25Retriever
-from ragtrial.stores import Index
 
 T = TypeVar("T")
 

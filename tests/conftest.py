@@ -16,7 +16,7 @@ from tiny_models import write_tiny_model
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-    from ragtrial.embedders.cached import CachedEmbedder
+    from ragtrial.components.embedders.cached import CachedEmbedder
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -128,8 +128,8 @@ def minilm(minilm_folder: Path) -> SentenceTransformer:
 @pytest.fixture(scope="session")
 def minilm_embedder(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> CachedEmbedder:
     """all-MiniLM-L6-v2 behind our embedder, loaded once."""
-    from ragtrial.embedders.cached import CachedEmbedder
-    from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
+    from ragtrial.components.embedders.cached import CachedEmbedder
+    from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 
     embedder = SentenceTransformerEmbedder(model=str(minilm_folder), device="cpu")
     return CachedEmbedder(embedder, tmp_path_factory.mktemp("minilm-vectors"))

@@ -9,6 +9,9 @@ from typing import Any
 
 from experiments import Experiment, write_experiment
 from ragtrial.cache.workspace import Workspace
+from ragtrial.components.refiners import Refiner
+from ragtrial.components.retrievers import Candidates
+from ragtrial.components.stores import Index
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import RunError
 from ragtrial.ground import Ground
@@ -16,10 +19,7 @@ from ragtrial.materials import SettingMaterials
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import from_rows
 from ragtrial.records import Question
-from ragtrial.refiners import Refiner
-from ragtrial.retrievers import Candidates
 from ragtrial.setting import setting_of
-from ragtrial.stores import Index
 
 Place = tuple[str, int, int]
 """A document's id, and characters of it."""

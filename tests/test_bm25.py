@@ -18,6 +18,10 @@ from bm25_shelf import Shelf, asked, ids, opened, scores, shelf
 from experiments import write_experiment
 from ragtrial.cache.fingerprints import file_digest
 from ragtrial.cache.workspace import Workspace
+from ragtrial.components.retrievers.bm25 import Bm25Retriever
+from ragtrial.components.terms.analyzer import Analyzer
+from ragtrial.components.terms.index import TermIndex, Weighting
+from ragtrial.components.terms.lists import TermLists
 from ragtrial.config.loading import load_config
 from ragtrial.dataset.beir import load_beir_labels
 from ragtrial.dataset.chunks import Chunks
@@ -25,10 +29,6 @@ from ragtrial.dataset.library import Library
 from ragtrial.errors import ConfigError, CorpusError, RunError
 from ragtrial.experiment import run_experiment
 from ragtrial.rankings import PADDING
-from ragtrial.retrievers.bm25 import Bm25Retriever
-from ragtrial.terms.analysis import Analyzer
-from ragtrial.terms.index import TermIndex, Weighting
-from ragtrial.terms.lists import TermLists
 
 METHODS = get_args(Bm25Retriever.model_fields["method"].annotation)
 PLAIN = {"stemmer": "none", "stop_words": "none"}

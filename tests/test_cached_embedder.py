@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from experiments import Experiment, write_experiment
 from ragtrial.cache.vectors import VectorCache, text_keys
-from ragtrial.embedders.cached import CachedEmbedder, TextList
-from ragtrial.embedders.custom import CustomEmbedder
-from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.components.embedders.cached import CachedEmbedder, TextList
+from ragtrial.components.embedders.custom import CustomEmbedder
+from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.components.user_functions import FunctionReference
 from ragtrial.errors import EmbedderError
-from ragtrial.functions import FunctionReference
 from ragtrial.rankings import Floats
 from tiny_models import DIMENSION
 

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.chunkers import CHUNKERS, Chunker, EmbeddingChunker, Ruler, SizedChunker
-from ragtrial.chunkers.sentences import sentences as sentences_of
+from ragtrial.components.chunkers import CHUNKERS, Chunker, EmbeddingChunker, Ruler, SizedChunker
+from ragtrial.components.chunkers.sentences import sentences as sentences_of
+from ragtrial.components.embedders.base import Encode
+from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.components.tokenizers import Tokenizer, Words
+from ragtrial.components.user_functions import FunctionReference
 from ragtrial.dataset.texts import normalised
-from ragtrial.embedders.base import Encode
-from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.errors import ConfigError, Fault
-from ragtrial.functions import FunctionReference
 from ragtrial.options import validate
 from ragtrial.records import Span
-from ragtrial.tokenizers import Tokenizer, Words
 from text_strategies import document_texts, sentences, words
 
 KINDS = CHUNKERS.names()

@@ -14,11 +14,11 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from langchain_text_splitters.base import Tokenizer as LangChainTokenizer
 from langchain_text_splitters.base import split_text_on_tokens
 
-from ragtrial.chunkers import Ruler
-from ragtrial.chunkers.fixed import FixedChunker
-from ragtrial.chunkers.recursive import RecursiveChunker
+from ragtrial.components.chunkers import Ruler
+from ragtrial.components.chunkers.fixed import FixedChunker
+from ragtrial.components.chunkers.recursive import RecursiveChunker
+from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.dataset.texts import normalised
-from ragtrial.tokenizers import Tokenizer
 from text_strategies import document_texts, sentences
 
 logging.getLogger("langchain_text_splitters.base").setLevel(logging.ERROR)  # it tells of pieces longer than the size

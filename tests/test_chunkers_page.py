@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial.chunkers import CHUNKERS
+from ragtrial.components.chunkers import CHUNKERS
 from ragtrial.config import load_config
 from ragtrial.experiment import run_experiment
 from ragtrial.metrics import parse_metric

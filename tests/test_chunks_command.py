@@ -101,7 +101,7 @@ def test_json_is_one_document_with_every_chunk(tmp_path: Path, capsys: Capture) 
 def test_tokens_are_those_of_what_is_indexed_where_there_is_a_tokenizer(
     tmp_path: Path, tiny_model: Path, capsys: Capture
 ) -> None:
-    from ragtrial.tokenizers import Tokenizer
+    from ragtrial.components.tokenizers import Tokenizer
 
     text = CUT.replace(
         '{kind: custom, function: "hashing:embed"}', f"{{kind: sentence-transformer, model: {tiny_model}}}"

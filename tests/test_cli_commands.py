@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial.embedders import EMBEDDERS
+from ragtrial.components.embedders import EMBEDDERS
+from ragtrial.components.refiners import REFINERS
 from ragtrial.metrics import METRICS
-from ragtrial.refiners import REFINERS
 from ragtrial.report.model import load_report
 from small_experiment import BROKEN, CONFIG, LABELS, ragtrial, small_experiment
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.chunkers import CHUNKERS, Ruler
-from ragtrial.chunkers.cluster import ClusterChunker, segmented
-from ragtrial.chunkers.embedding import directions
+from ragtrial.components.chunkers import CHUNKERS, Ruler
+from ragtrial.components.chunkers.cluster import ClusterChunker, segmented
+from ragtrial.components.chunkers.embedding import directions
 from ragtrial.errors import ConfigError, Fault
 from ragtrial.options import validate
 

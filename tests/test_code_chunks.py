@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.chunkers import CHUNKERS, Ruler
-from ragtrial.chunkers.code import CodeChunker, Language
+from ragtrial.components.chunkers import CHUNKERS, Ruler
+from ragtrial.components.chunkers.code import CodeChunker, Language
 from ragtrial.errors import ConfigError, Fault, ModelNotFoundError
 from ragtrial.options import validate
 

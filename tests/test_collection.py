@@ -14,11 +14,11 @@ import pytest
 from chroma_databases import Item, chroma_server, word_counts, write_collection
 from experiments import DOCUMENTS, QUERIES, Experiment, python, write_experiment
 from ragtrial import RetrievalEvaluator, run_experiment
-from ragtrial.collection import CollectionOptions, held_collection
+from ragtrial.components.chroma_collection import CollectionOptions, held_collection
+from ragtrial.components.retrievers import Candidates
+from ragtrial.components.retrievers.existing import grouped
 from ragtrial.records import Question
 from ragtrial.report.model import Report
-from ragtrial.retrievers import Candidates
-from ragtrial.retrievers.existing import grouped
 
 ITEMS = [
     Item(
@@ -347,7 +347,7 @@ def test_the_env_file_of_the_working_directory_is_not_read(
 
 
 def test_a_dense_retriever_without_a_collection_is_known_by_what_it_was() -> None:
-    from ragtrial.retrievers.dense import DenseRetriever
+    from ragtrial.components.retrievers.dense import DenseRetriever
 
     assert DenseRetriever().identity() == {"kind": "dense", "version": 1}
     assert DenseRetriever().asked(Question("a", where={"x": 1})) == "a"

@@ -21,13 +21,13 @@ from corpora import library_of
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from killed_databases import kill_in_transaction
 from ragtrial import RetrievalEvaluator, run_experiment
-from ragtrial.collection import CollectionOptions, held_collection
-from ragtrial.collection.agreement import compare
-from ragtrial.collection.copying import copied
-from ragtrial.collection.items import DocumentNames
+from ragtrial.components.chroma_collection import CollectionOptions, held_collection
+from ragtrial.components.chroma_collection.copying import copied
+from ragtrial.components.chroma_collection.items import DocumentNames
+from ragtrial.components.chroma_collection.vector_agreement import compare
+from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.errors import ConfigError, InputError
 from ragtrial.rankings import Floats
-from ragtrial.retrievers.dense import DenseRetriever
 
 ITEMS = [Item(f"{name}:0", text, {"source": name, "from": 0, "lang": "en"}) for name, text in DOCUMENTS.items()]
 

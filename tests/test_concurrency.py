@@ -96,7 +96,7 @@ def watch():
 
 class Finder(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name == "ragtrial.stores.chroma":
+        if name == "ragtrial.components.stores.chroma":
             sys.meta_path.remove(self)
             watch()
         return None

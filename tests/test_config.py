@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from ragtrial import RetrievalEvaluator, load_config
-from ragtrial.chunkers import CHUNKERS
-from ragtrial.chunkers.recursive import RecursiveChunker
+from ragtrial.components.chunkers import CHUNKERS
+from ragtrial.components.chunkers.recursive import RecursiveChunker
+from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.components.refiners import REFINERS
+from ragtrial.components.retrievers import RETRIEVERS
+from ragtrial.components.retrievers.dense import DenseRetriever
+from ragtrial.components.stores import STORES
+from ragtrial.components.stores.chroma import ChromaStore
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import choose_metrics
-from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.errors import ConfigError
 from ragtrial.metrics import METRICS
-from ragtrial.refiners import REFINERS
-from ragtrial.retrievers import RETRIEVERS
-from ragtrial.retrievers.dense import DenseRetriever
-from ragtrial.stores import STORES
-from ragtrial.stores.chroma import ChromaStore
 from scenarios import OF_DOCUMENTS, OF_SPANS
 from small_experiment import CONFIG
 

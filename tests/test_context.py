@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import write_rows
-from ragtrial.chunkers.sentences import sentences
-from ragtrial.context import ContextOptions, IndexedTexts, Surroundings
+from ragtrial.components.chunkers.sentences import sentences
+from ragtrial.components.contextual_text import ContextOptions, IndexedTexts, Surroundings
 from ragtrial.dataset.chunks import Chunks, ChunksWriter
 from ragtrial.dataset.library import Library
 from ragtrial.records import Span

@@ -13,8 +13,8 @@ import pytest
 from corpora import write_rows
 from experiments import Experiment, write_experiment
 from ragtrial import load_config
-from ragtrial.chunkers.cutting import cut
-from ragtrial.chunkers.fixed import FixedChunker
+from ragtrial.components.chunkers.cutting import cut
+from ragtrial.components.chunkers.fixed import FixedChunker
 from ragtrial.dataset.library import Library
 from ragtrial.drilldown import load_query
 from ragtrial.errors import EmbedderError, LabelsError, PrefixesError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from ragtrial.context import ContextOptions
+from ragtrial.components.contextual_text import ContextOptions
 from scripts import run_python, run_script
 
 _BLOCK = re.compile(r"^```(?P<language>sh|python)\n(?P<code>.*?)^```$(\n\n^```text\n(?P<shown>.*?)^```$)?", re.M | re.S)

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import DOCUMENTS, Experiment, write_experiment
-from ragtrial.chunkers import CHUNKERS, Ruler
-from ragtrial.chunkers.custom import CustomChunker
+from ragtrial.components.chunkers import CHUNKERS, Ruler
+from ragtrial.components.chunkers.custom import CustomChunker
+from ragtrial.components.user_functions import FunctionReference
 from ragtrial.errors import ChunkerError, ConfigError, Fault, LabelsError, ModelNotFoundError, RunError
 from ragtrial.experiment import run_experiment
-from ragtrial.functions import FunctionReference
 from ragtrial.inspection import cut_settings
 from ragtrial.options import validate
 from small_experiment import ragtrial

@@ -11,10 +11,10 @@ import pytest
 from asked import workplace
 from corpora import write_files
 from pages import assert_prints_what_it_shows, blocks
+from ragtrial.components.retrievers.custom import CustomRetriever
+from ragtrial.components.retrievers.run_file import RunFileRetriever
 from ragtrial.config import load_config
 from ragtrial.experiment import run_experiment
-from ragtrial.retrievers.custom import CustomRetriever
-from ragtrial.retrievers.run_file import RunFileRetriever
 from small_experiment import CONFIG, DOCUMENTS, HASHING, LABELS
 
 

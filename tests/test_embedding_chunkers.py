@@ -12,9 +12,9 @@ import pytest
 from experiments import QUERIES, RUN, Experiment, write_experiment
 from forked import forked
 from ragtrial.cache.workspace import Workspace
-from ragtrial.chunkers import Ruler
-from ragtrial.chunkers.cluster import ClusterChunker
-from ragtrial.chunkers.semantic import SemanticChunker
+from ragtrial.components.chunkers import Ruler
+from ragtrial.components.chunkers.cluster import ClusterChunker
+from ragtrial.components.chunkers.semantic import SemanticChunker
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import RunError
 from ragtrial.experiment import run_experiment

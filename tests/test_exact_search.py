@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtrial.components.stores import Vectors, exact
+from ragtrial.components.stores.base import Space
+from ragtrial.components.stores.exact import ExactStore
 from ragtrial.rankings import Floats, Rankings
-from ragtrial.stores import Vectors, exact
-from ragtrial.stores.base import Space
-from ragtrial.stores.exact import ExactStore
 from test_stores import all_scores, exactly, like_embeddings, nearest, vectors_of
 
 SPACES: tuple[Space, ...] = get_args(Space)

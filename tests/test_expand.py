@@ -14,13 +14,13 @@ import pytest
 from corpora import library_of
 from experiments import Experiment, write_experiment
 from ragtrial import RetrievalEvaluator, run_experiment
+from ragtrial.components.refiners.expand import ExpandRefiner
+from ragtrial.components.retrievers.base import Candidates, Materials
 from ragtrial.config.loading import load_config
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.rankings import PADDING, from_rows
 from ragtrial.records import Caution, Question
-from ragtrial.refiners.expand import ExpandRefiner
-from ragtrial.retrievers.base import Candidates, Materials
 from small_experiment import CONFIG, small_experiment
 
 RYE = Question("rye?", ("sourdough?", " rye? ", "dark bread?"), where={"lang": "en"})

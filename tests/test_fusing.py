@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragtrial.components.refiners.fusing import Fused, Fusing, Method, Normalisation, Order, fuse, normalised
 from ragtrial.rankings import PADDING, Rankings, from_rows, unfilled
-from ragtrial.refiners.fusing import Fused, Fusing, Method, Normalisation, Order, fuse, normalised
 
 METHODS = get_args(Method)
 NORMALISATIONS = get_args(Normalisation)

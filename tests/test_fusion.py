@@ -15,15 +15,15 @@ import yaml
 from corpora import library_of
 from experiments import Experiment, write_experiment
 from ragtrial import run_experiment
+from ragtrial.components.refiners import REFINERS
+from ragtrial.components.refiners.fusion import FusionRefiner
+from ragtrial.components.retrievers.base import Candidates, Materials
 from ragtrial.config.loading import load_config
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.rankings import PADDING, from_rows
 from ragtrial.records import Question
-from ragtrial.refiners import REFINERS
-from ragtrial.refiners.fusion import FusionRefiner
-from ragtrial.retrievers.base import Candidates, Materials
 
 TEXTS = {"z": "zinc and zeal and zest", "a": "an apple and an axe", "m": "more mice"}
 Z, A, M = range(3)

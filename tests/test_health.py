@@ -12,13 +12,13 @@ import pytest
 
 from corpora import write_files
 from experiments import write_experiment
-from ragtrial.embedders.base import normalized
-from ragtrial.embedders.custom import CustomEmbedder
-from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.components.embedders.base import normalized
+from ragtrial.components.embedders.custom import CustomEmbedder
+from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.components.stores.exact import ExactStore
+from ragtrial.components.user_functions import FunctionReference
+from ragtrial.components.vector_checks import LengthWatch, VectorHealth, health_cautions
 from ragtrial.experiment import run_experiment
-from ragtrial.functions import FunctionReference
-from ragtrial.health import LengthWatch, VectorHealth, health_cautions
-from ragtrial.stores.exact import ExactStore
 from tiny_models import edit_json
 
 HEALTHY = VectorHealth(vectors=3, distinct_texts=3, dimension=2, zeros=0, shortest=1.0, longest=1.0)

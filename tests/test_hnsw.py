@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ragtrial.components.stores import Vectors
+from ragtrial.components.stores.chroma import ChromaStore, HnswOptions
+from ragtrial.components.stores.exact import ExactStore
 from ragtrial.rankings import Floats
-from ragtrial.stores import Vectors
-from ragtrial.stores.chroma import ChromaStore, HnswOptions
-from ragtrial.stores.exact import ExactStore
 
 DEPTH = 10
 

@@ -10,7 +10,8 @@ import pytest
 
 from experiments import Experiment, write_experiment
 from ragtrial.cache.workspace import Workspace
-from ragtrial.context import IndexedTexts
+from ragtrial.components.contextual_text import IndexedTexts
+from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import ModelNotFoundError
@@ -18,7 +19,6 @@ from ragtrial.experiment import run_experiment
 from ragtrial.ground import Ground, workspace_folder
 from ragtrial.progress import Silent
 from ragtrial.setting import settings_of
-from ragtrial.tokenizers import Tokenizer
 from small_experiment import Outcome, ragtrial
 
 

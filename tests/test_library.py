@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import library_of, write_files, write_rows
-from ragtrial.context import IndexedTexts
+from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.dataset.chunks import Chunks, ChunksWriter
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.texts import normalised

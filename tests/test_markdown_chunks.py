@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.chunkers import Ruler
-from ragtrial.chunkers.headings import block_tokens, line_starts
-from ragtrial.chunkers.markdown import MarkdownChunker
+from ragtrial.components.chunkers import Ruler
+from ragtrial.components.chunkers.headings import block_tokens, line_starts
+from ragtrial.components.chunkers.markdown import MarkdownChunker
 from text_strategies import sentences
 
 MANUAL = """\

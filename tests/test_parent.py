@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from corpora import library_of
 from ragtrial import run_experiment
+from ragtrial.components.refiners.surrounding import holding, neighbourhoods
+from ragtrial.components.retrievers import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.errors import ConfigError
 from ragtrial.rankings import PADDING
-from ragtrial.refiners.surrounding import holding, neighbourhoods
-from ragtrial.retrievers import Candidates
 from refining import Bench, candidates, places_of, rows_of, write_bench
 
 #                    0         1         2         3

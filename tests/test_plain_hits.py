@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import library_of
-from ragtrial.answers.hits import read_hit
-from ragtrial.answers.journal import Journal
-from ragtrial.answers.placing import Answer, place, place_plain
+from ragtrial.components.external_retrievers.answer_journal import Journal
+from ragtrial.components.external_retrievers.hit_placement import Answer, place, place_plain
+from ragtrial.components.external_retrievers.hits import read_hit
 from ragtrial.dataset.library import Library
 from ragtrial.errors import RetrieverError
 

@@ -18,7 +18,7 @@ import pytest
 from experiments import DOCUMENTS, QUERIES, RUN, STAGES, Experiment, python, write_experiment
 from forked import forked
 from ragtrial.cache.workspace import Workspace
-from ragtrial.context import IndexedTexts
+from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.documents import OnError
 from ragtrial.dataset.library import Library
@@ -254,8 +254,8 @@ def test_each_stage_hashes_what_changes_it_and_nothing_else(
     ("place", "made_again"),
     [
         ("ragtrial.dataset.documents.READER_VERSION", {"documents", *CUT}),
-        ("ragtrial.chunkers.recursive.RecursiveChunker.revision", CUT),
-        ("ragtrial.retrievers.dense.DenseRetriever.ranking_version", {"rankings", "latency"}),
+        ("ragtrial.components.chunkers.recursive.RecursiveChunker.revision", CUT),
+        ("ragtrial.components.retrievers.dense.DenseRetriever.ranking_version", {"rankings", "latency"}),
     ],
 )
 def test_a_newer_version_of_a_part_makes_again_what_it_made(

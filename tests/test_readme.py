@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from corpora import write_files
-from ragtrial.refiners import REFINERS
-from ragtrial.retrievers import RETRIEVERS
+from ragtrial.components.refiners import REFINERS
+from ragtrial.components.retrievers import RETRIEVERS
 from scripts import run_python, run_script
 from small_experiment import CONFIG
 

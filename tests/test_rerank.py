@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from ragtrial import run_experiment
 from ragtrial.cache.upkeep import Upkeep
 from ragtrial.cache.vectors import VectorCache
+from ragtrial.components.refiners.pair_scores import Pairs
+from ragtrial.components.retrievers import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, ModelNotFoundError, RunError
 from ragtrial.progress import Silent
-from ragtrial.refiners.pair_scores import Pairs
-from ragtrial.retrievers import Candidates
 from refining import Bench, candidates, places_of, rows_of, write_bench
 from tiny_models import MOST_TOKENS, edit_json, write_tiny_cross_encoder
 

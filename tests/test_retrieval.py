@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import library_of
+from ragtrial.components.retrievers import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.rankings import PADDING, Codes, from_rows
 from ragtrial.records import Question
-from ragtrial.retrievers import Candidates
 from ragtrial.searching import Demand, Ranked, Retrieved, ranked_from, retrieve
 
 

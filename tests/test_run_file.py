@@ -13,11 +13,11 @@ from asked import TEXTS, Workplace, scores, show, workplace
 from experiments import write_experiment
 from ragtrial.cache.fingerprints import file_digest
 from ragtrial.cli.outcome import run as command
+from ragtrial.components.retrievers import Candidates
+from ragtrial.components.retrievers.run_file import RunFileRetriever
 from ragtrial.errors import ReportError, RunFileError
 from ragtrial.experiment import run_experiment
 from ragtrial.records import Question
-from ragtrial.retrievers import Candidates
-from ragtrial.retrievers.run_file import RunFileRetriever
 
 QUESTIONS = [Question("How long?", id="q1"), Question("How warm?", id="q2")]
 TREC = "q1 Q0 b 1 3.5 r\nq1 Q0 a 2 7 r\nq1 Q0 c 3 2 r\nq2 Q0 d/e.md 1 1 r\n"

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.chunkers import CHUNKERS, Ruler
-from ragtrial.chunkers.semantic import SemanticChunker
-from ragtrial.chunkers.sentences import sentences
+from ragtrial.components.chunkers import CHUNKERS, Ruler
+from ragtrial.components.chunkers.semantic import SemanticChunker
+from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.errors import ConfigError, Fault
 from ragtrial.options import validate
 from ragtrial.rankings import Floats

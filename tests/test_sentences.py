@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from ragtrial.chunkers.sentences import sentences
+from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.dataset.texts import normalised
 from text_strategies import document_texts
 

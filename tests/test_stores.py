@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from experiments import python
+from ragtrial.components.stores import STORES, Index, Store, Vectors, exact
+from ragtrial.components.stores.base import Space
+from ragtrial.components.stores.chroma import ChromaStore, HnswOptions
+from ragtrial.components.stores.exact import ExactStore
 from ragtrial.errors import StoreError
 from ragtrial.rankings import PADDING, Floats, Rankings
-from ragtrial.stores import STORES, Index, Store, Vectors, exact
-from ragtrial.stores.base import Space
-from ragtrial.stores.chroma import ChromaStore, HnswOptions
-from ragtrial.stores.exact import ExactStore
 
 SPACES: tuple[Space, ...] = get_args(Space)
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pydantic import Field
 
+from ragtrial.components.contextual_text import ContextOptions
 from ragtrial.config.axes import axis_faults
 from ragtrial.config.axis_keys import AxisKeys
 from ragtrial.config.combinations import combinations
 from ragtrial.config.models import ExperimentConfig
-from ragtrial.context import ContextOptions
 from ragtrial.options import Options
 from sweeps import BASE, faults_of, read, sweep_of, written
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from ragtrial.components.tokenizers import Tokenizer, Words
 from ragtrial.errors import ModelNotFoundError
-from ragtrial.tokenizers import Tokenizer, Words
 from text_strategies import document_texts
 
 

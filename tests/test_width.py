@@ -21,18 +21,18 @@ from chroma_databases import Item, write_collection
 from corpora import library_of, write_files
 from experiments import Experiment, write_experiment
 from ragtrial import RetrievalEvaluator, load_config, run_experiment
-from ragtrial.collection import CollectionOptions
+from ragtrial.components.chroma_collection import CollectionOptions
+from ragtrial.components.retrievers import Candidates
+from ragtrial.components.retrievers.dense import DenseRetriever
+from ragtrial.components.stores import Index, Vectors
+from ragtrial.components.stores.chroma import ChromaStore, HnswOptions
+from ragtrial.components.stores.exact import ExactStore
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.demands import demands
 from ragtrial.rankings import PADDING, Floats, deeper, from_rows
 from ragtrial.records import Question
 from ragtrial.report.model import read_lines
-from ragtrial.retrievers import Candidates
-from ragtrial.retrievers.dense import DenseRetriever
 from ragtrial.searching import Demand, Ranked, retrieve
-from ragtrial.stores import Index, Vectors
-from ragtrial.stores.chroma import ChromaStore, HnswOptions
-from ragtrial.stores.exact import ExactStore
 
 EF_SEARCH = 20
 GRAPH = {"ef_search": EF_SEARCH, "max_neighbors": 3, "ef_construction": 8}

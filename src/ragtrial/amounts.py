@@ -10,8 +10,8 @@ import numpy as np
 from ragtrial.cache.arrays import read_array
 from ragtrial.cache.vectors import Keys
 from ragtrial.cache.workspace import DAMAGE
-from ragtrial.chunkers.base import SizedChunker
-from ragtrial.context import IndexedTexts
+from ragtrial.components.chunkers.base import SizedChunker
+from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.ground import Ground
 from ragtrial.latency import SAMPLE

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.rankings import PADDING, Bools, Codes, Counts
-from ragtrial.tokenizers import Tokenizer
 
 
 @dataclass(frozen=True, eq=False)

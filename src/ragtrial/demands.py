@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ragtrial.components.stores.exact import ExactStore
 from ragtrial.searching import Demand
 from ragtrial.setting import Setting
-from ragtrial.stores.exact import ExactStore
 
 AUDITED_BELOW = 100_000
 """Indexes of fewer vectors are always compared with exact search; it takes a second or two per thousand queries."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ragtrial.embedders import AnyEmbedder, Embedder
+from ragtrial.components.embedders import AnyEmbedder, Embedder
 from ragtrial.errors import Fault, InputError, RagtrialError, ReportError, did_you_mean, listed
 from ragtrial.records import FoundText, Unit, highest_grades
 from ragtrial.report.model import Report, read_rows

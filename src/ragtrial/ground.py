@@ -21,18 +21,19 @@ from ragtrial.cache.fingerprints import file_digest, fingerprint
 from ragtrial.cache.seals import MadeOf
 from ragtrial.cache.usage import user
 from ragtrial.cache.workspace import Workspace
-from ragtrial.chunkers.cutting import cut
+from ragtrial.components.chunkers.cutting import cut
+from ragtrial.components.contextual_text import IndexedTexts, Surroundings
+from ragtrial.components.embedders import Embedder
+from ragtrial.components.embedders.cached import CachedEmbedder, TextList
+from ragtrial.components.stores import Vectors
+from ragtrial.components.vector_checks import LengthWatch
 from ragtrial.config import ExperimentConfig
-from ragtrial.context import IndexedTexts, Surroundings
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.documents import OnError, corpus_fingerprint
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import Located, Place, Sought, locate_all
 from ragtrial.dataset.prefixes import match_prefixes, read_prefixes
-from ragtrial.embedders import Embedder
-from ragtrial.embedders.cached import CachedEmbedder, TextList
 from ragtrial.errors import RunError
-from ragtrial.health import LengthWatch
 from ragtrial.names import Names
 from ragtrial.options import at_home
 from ragtrial.outcomes import BuiltIndex, Embeddings
@@ -40,7 +41,6 @@ from ragtrial.progress import Progress, stage
 from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Caution, Span
 from ragtrial.setting import Setting
-from ragtrial.stores import Vectors
 from ragtrial.work import work_of_chunks, work_of_embedding, work_of_index
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.config import ExperimentConfig
-from ragtrial.context import IndexedTexts
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import InputError, PrefixesError, did_you_mean
 from ragtrial.ground import Ground, ground_of

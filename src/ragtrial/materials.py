@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.context import IndexedTexts
+from ragtrial.components.contextual_text import IndexedTexts
+from ragtrial.components.stores import Index
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.ground import Ground
 from ragtrial.progress import Progress
 from ragtrial.rankings import Floats
 from ragtrial.setting import Setting
-from ragtrial.stores import Index
 
 T = TypeVar("T")
 

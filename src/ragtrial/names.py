@@ -10,17 +10,17 @@ from typing import Any
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import DAMAGE, Workspace
-from ragtrial.context import Surroundings
-from ragtrial.context.texts import name_of_texts
-from ragtrial.embedders import Embedder
-from ragtrial.embedders.cached import CachedEmbedder
+from ragtrial.components.contextual_text import Surroundings
+from ragtrial.components.contextual_text.indexed_texts import name_of_texts
+from ragtrial.components.embedders import Embedder
+from ragtrial.components.embedders.cached import CachedEmbedder
+from ragtrial.components.refiners import Refiner
+from ragtrial.components.tokenizers import Tokenizer, UnitCounter, Words
 from ragtrial.errors import ModelNotFoundError, did_you_mean
 from ragtrial.options import TOKENIZERS
 from ragtrial.records import Question, Unit
-from ragtrial.refiners import Refiner
 from ragtrial.searching import RANKINGS_FORMAT, Demand
 from ragtrial.setting import Setting
-from ragtrial.tokenizers import Tokenizer, UnitCounter, Words
 
 
 class UnmadeError(Exception):

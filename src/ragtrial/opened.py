@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 
+from ragtrial.components.refiners import Refiner
+from ragtrial.components.retrievers import Candidates, Retriever
+from ragtrial.components.stores import Index
 from ragtrial.errors import StoreError
 from ragtrial.ground import Ground
 from ragtrial.materials import SettingMaterials
 from ragtrial.progress import Progress
 from ragtrial.records import Question, Unit
-from ragtrial.refiners import Refiner
-from ragtrial.retrievers import Candidates, Retriever
 from ragtrial.searching import Demand, Ranked, ranked_from, retrieve
 from ragtrial.setting import Setting
-from ragtrial.stores import Index
 
 Indexes = Mapping[str, Index]
 """Open indexes by the ``index_key`` of the settings that search them."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from ragtrial.components.retrievers import Candidates, Facts
 from ragtrial.demands import demand_of_parts
 from ragtrial.ground import Ground
 from ragtrial.outcomes import FoundByPart, ToldOfPart
 from ragtrial.records import Question
-from ragtrial.retrievers import Candidates, Facts
 from ragtrial.searching import Demand
 from ragtrial.setting import Setting
 

@@ -15,11 +15,13 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import check_bytes
 from ragtrial.cache.upkeep import GROWING
 from ragtrial.cache.workspace import DAMAGE
+from ragtrial.components.embedders import Embedder
+from ragtrial.components.retrievers import Candidates
+from ragtrial.components.stores import Index
 from ragtrial.context_sizes import context_sizes, token_counts
 from ragtrial.costs import costs_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.demands import AUDITED_BELOW, Search, demand_of_parts, demands, own_demand, search_for
-from ragtrial.embedders import Embedder
 from ragtrial.errors import RunError, without_frames
 from ragtrial.ground import Ground
 from ragtrial.materials import ModellessMaterials, SettingMaterials
@@ -31,10 +33,8 @@ from ragtrial.part_findings import found_by_parts
 from ragtrial.progress import Progress, stage, timed
 from ragtrial.rankings import Counts
 from ragtrial.records import FoundText, Question, Unit
-from ragtrial.retrievers import Candidates
 from ragtrial.searching import Demand, Ranked, found_texts, stages_kept
 from ragtrial.setting import Setting, failing_as
-from ragtrial.stores import Index
 from ragtrial.work import work_of_rankings
 
 

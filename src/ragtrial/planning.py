@@ -17,7 +17,7 @@ from ragtrial import ingredients
 from ragtrial.amounts import Amount, Amounts, Estimate
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import Seal
-from ragtrial.chunkers.base import SizedChunker
+from ragtrial.components.chunkers.base import SizedChunker
 from ragtrial.demands import AUDITED_BELOW, Search, demand_of_parts, exact_twin, own_demand, search_for
 from ragtrial.names import UnmadeError, at_depth
 from ragtrial.plan import Plan

@@ -12,12 +12,13 @@ import numpy as np
 
 from ragtrial.audit import audit_cautions
 from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.components.retrievers.base import REACHING, Facts
+from ragtrial.components.vector_checks import health_cautions
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.context_sizes import ContextSizes
 from ragtrial.evaluators import Evaluation
 from ragtrial.grading import GradedRankings
-from ragtrial.health import health_cautions
 from ragtrial.judging import Scored, WithinBudget
 from ragtrial.kept_parts import part_file, part_rows
 from ragtrial.metric_parts import metric_parts
@@ -46,7 +47,6 @@ from ragtrial.report.schema import (
     SpanPart,
     WarningPart,
 )
-from ragtrial.retrievers.base import REACHING, Facts
 from ragtrial.setting import Setting, too_long_cautions, uncovered_cautions
 
 

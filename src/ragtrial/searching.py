@@ -12,11 +12,11 @@ from typing import Any, Self
 import numpy as np
 
 from ragtrial.cache.arrays import read_arrays, write_arrays
+from ragtrial.components.retrievers import Candidates, Facts, OpenRetriever
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.rankings import PADDING, Bools, Codes, Collapsed, Counts, Rankings, collapse, deeper, unfilled
 from ragtrial.records import FoundText, Question, Unit
-from ragtrial.retrievers import Candidates, Facts, OpenRetriever
 
 RANKINGS_FORMAT = 3
 """How rankings are written: part of what they go by, so that none is read that was written otherwise."""

@@ -10,24 +10,24 @@ from types import MappingProxyType
 from typing import Any
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.chunkers import Chunker
+from ragtrial.components.chunkers import Chunker
+from ragtrial.components.contextual_text import ContextOptions
+from ragtrial.components.embedders import Embedder
+from ragtrial.components.refiners import Refiner
+from ragtrial.components.retrievers import Ranker
+from ragtrial.components.retrievers.base import REACHING
+from ragtrial.components.stores import Store
+from ragtrial.components.user_functions import folders_of
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.models import effective, scored
 from ragtrial.config.naming import SettingNames
 from ragtrial.config.sweep import SweepOptions
 from ragtrial.config.variants import variants_of
-from ragtrial.context import ContextOptions
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.uncovered import uncovered
-from ragtrial.embedders import Embedder
 from ragtrial.errors import ConfigError, InputError, RunError, did_you_mean, listed
-from ragtrial.functions import folders_of
 from ragtrial.options import Options, dotted
 from ragtrial.records import Caution, Question
-from ragtrial.refiners import Refiner
-from ragtrial.retrievers import Ranker
-from ragtrial.retrievers.base import REACHING
-from ragtrial.stores import Store
 
 _NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 

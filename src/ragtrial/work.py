@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragtrial.embedders.cached import CachedEmbedder
+from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.records import Question
 from ragtrial.setting import Setting
 

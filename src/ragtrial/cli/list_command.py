@@ -33,11 +33,11 @@ def command(terminal: Terminal, what: str, results: str) -> int:
 
 
 def _members(what: str) -> list[tuple[str, str]]:
-    from ragtrial.chunkers import CHUNKERS
-    from ragtrial.embedders import EMBEDDERS
-    from ragtrial.refiners import REFINERS
-    from ragtrial.retrievers import RETRIEVERS
-    from ragtrial.stores import STORES
+    from ragtrial.components.chunkers import CHUNKERS
+    from ragtrial.components.embedders import EMBEDDERS
+    from ragtrial.components.refiners import REFINERS
+    from ragtrial.components.retrievers import RETRIEVERS
+    from ragtrial.components.stores import STORES
 
     families: dict[str, Iterable[tuple[str, type]]] = {
         "retrievers": RETRIEVERS.members(),

@@ -21,7 +21,7 @@ def command(
 
     Reads the documents, makes nothing else, and neither loads nor fetches a model. -v: for which settings each is.
     """
-    from ragtrial.embedders.model_files import leave_hub_alone
+    from ragtrial.components.embedders.model_files import leave_hub_alone
 
     leave_hub_alone()
     from ragtrial.config import load_config

@@ -32,7 +32,7 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     Says how the passages of the labels were found (-v: each that was not found verbatim, once, in its place), and how
     many of them the chunks of each setting cut through.
     """
-    from ragtrial.embedders.model_files import leave_hub_alone
+    from ragtrial.components.embedders.model_files import leave_hub_alone
 
     leave_hub_alone()  # what is not on this machine is said and left unchecked
     from ragtrial.config import load_config

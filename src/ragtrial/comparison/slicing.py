@@ -10,14 +10,14 @@ import numpy as np
 
 from ragtrial.comparison.contest import Contest
 from ragtrial.comparison.slice_parts import SlicingName
+from ragtrial.components.terms.analyzer import Analyzer
+from ragtrial.components.terms.stop_words import NO_STOP_WORDS, STOP_WORD_LANGUAGES, stop_words_of
 from ragtrial.errors import ReportError
 from ragtrial.grading import Scores
 from ragtrial.rankings import Bools
 from ragtrial.records import highest_grades
 from ragtrial.report.model import Report, read_lines
 from ragtrial.report.schema import JudgmentPart, QueryPart
-from ragtrial.terms.analysis import Analyzer
-from ragtrial.terms.stop_words import NO_STOP_WORDS, STOP_WORD_LANGUAGES, stop_words_of
 
 UNKNOWN = "unknown"
 NO_TAG = "no tag"

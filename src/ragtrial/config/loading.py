@@ -8,6 +8,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from ragtrial.components.embedders import Embedder
 from ragtrial.config.merging import merged
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
@@ -15,7 +16,6 @@ from ragtrial.config.strict_yaml import KeyPath, YamlText, parse_yaml
 from ragtrial.config.sweep import keys_in
 from ragtrial.config.variants import all_configs, check_variants
 from ragtrial.dataset.texts import read_text
-from ragtrial.embedders import Embedder
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
 from ragtrial.options import at_home, dotted, shown, validate
 

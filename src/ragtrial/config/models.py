@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Union
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
-from ragtrial.chunkers import AnyChunker
-from ragtrial.chunkers.recursive import RecursiveChunker
+from ragtrial.components.chunkers import AnyChunker
+from ragtrial.components.chunkers.recursive import RecursiveChunker
+from ragtrial.components.contextual_text import ContextOptions
+from ragtrial.components.embedders import AnyEmbedder
+from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.components.refiners import REFINERS
+from ragtrial.components.retrievers import RETRIEVERS, Ranker
+from ragtrial.components.stores import AnyStore
+from ragtrial.components.stores.chroma import ChromaStore
 from ragtrial.config.strict_yaml import KeyPath, YamlText
 from ragtrial.config.sweep import SweepOptions
-from ragtrial.context import ContextOptions
 from ragtrial.dataset.datasets import DatasetOptions
-from ragtrial.embedders import AnyEmbedder
-from ragtrial.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.errors import Fault, MetricError
 from ragtrial.metrics import parse_metric
 from ragtrial.options import Options, PathText
-from ragtrial.refiners import REFINERS
-from ragtrial.retrievers import RETRIEVERS, Ranker
-from ragtrial.stores import AnyStore
-from ragtrial.stores.chroma import ChromaStore
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 Cutoff = Annotated[int, Field(ge=1)]

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.loading import check
 from ragtrial.config.metric_choice import MetricChoice
@@ -46,7 +47,6 @@ from ragtrial.rescoring.stored import StoredSetting, chunk_tokens, stored_settin
 from ragtrial.rescoring.writing import check_new, write_rescored
 from ragtrial.setting import Setting, settings_of
 from ragtrial.span_labels import SpanLabels, span_labels, whole_cautions
-from ragtrial.tokenizers import Tokenizer
 
 _OF_LABELS = {
     "no-relevant", "same-label", "label-moved", "text-changed", "quote-twice", "passage-twice", "no-passage",

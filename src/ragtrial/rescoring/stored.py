@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.context_sizes import ContextSizes, sizes_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
@@ -17,7 +18,6 @@ from ragtrial.errors import Fault, ReportError
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings, from_rows
 from ragtrial.report.model import Report, read_lines
 from ragtrial.report.schema import QueryScores, SettingPart
-from ragtrial.tokenizers import Tokenizer
 
 _COLUMNS = ("docs", "chunks", "starts", "ends", "scores")
 

@@ -1,0 +1,1 @@
+"""What a config names: chunkers, embedders, stores, retrievers, refiners, and what they share."""

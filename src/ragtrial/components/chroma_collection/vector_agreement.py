@@ -1,0 +1,119 @@
+"""Whether stored vectors are what the embedder makes of the stored texts, and if not, what is the likely cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ragtrial.components.embedders.base import lengths_of
+from ragtrial.components.stores.base import Space
+from ragtrial.rankings import Floats
+
+Embed = Callable[[Sequence[str]], Floats]
+
+SAMPLED = 5
+_SAME = 0.999
+"""The least cosine of the same model on another machine, in another precision or another format."""
+_NEAR = 0.99
+"""The least cosine that is let through, and told: hosted models and quantised ones vary so much."""
+_SAME_LENGTH = 0.01
+_PREFIXES = (
+    "passage: ",
+    "query: ",
+    "search_document: ",
+    "search_query: ",
+    "title: none | text: ",
+    "Represent this sentence for searching relevant passages: ",
+)
+"""What well-known models want before a text."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """``said`` is a few words for the report; ``fault`` says what is wrong and what to do, empty where nothing is."""
+
+    said: str
+    fault: str = ""
+
+
+def compare(
+    texts: Sequence[str], stored: Floats, space: Space, made_with: str, as_documents: Embed, as_queries: Embed
+) -> Agreement:
+    """How ``stored``, float32 (texts, dimension), fits what the embedder makes of ``texts``.
+
+    ``made_with`` is what the collection says its vectors were made with, empty where it says nothing.
+    """
+    made = as_documents(texts)
+    cosines = _cosines(stored, made)
+    least = float(cosines.min())
+    if least < _SAME:
+        cause = _cause(texts, stored, as_documents, as_queries)
+        if cause or least < _NEAR:
+            return Agreement("no", _disagree(cosines, cause, made_with))
+        return Agreement(f"nearly (cosine {least:.4f})")
+    ratio = float(np.median(lengths_of(stored) / np.maximum(lengths_of(made), 1e-30)))
+    if abs(ratio - 1) <= _SAME_LENGTH:
+        return Agreement(f"ok (cosine {least:.4f})")
+    if space != "l2":  # the length of the query changes no order, and stored vectors are as they are
+        return Agreement(f"ok (cosine {least:.4f}, other length)")
+    length = float(np.median(lengths_of(stored)))
+    mend = "true" if abs(length - 1) <= _SAME_LENGTH else "false"
+    return Agreement(
+        "no",
+        f"its vectors have the direction of the embedder's (cosine {least:.4f}) and another length: {length:.3g}, and "
+        f"{float(np.median(lengths_of(made))):.3g}. Its space is l2, in which the length counts; set normalize: {mend} "
+        "for the embedder.",
+    )
+
+
+def other_dimension(stored: int, made: int, made_with: str) -> str:
+    """What is said of vectors that cannot be compared."""
+    return (
+        f"its vectors have {stored} dimensions, those of the embedder {made}: another model made them"
+        f"{_as_it_says(made_with)}. Set embedder to that model."
+    )
+
+
+def is_normalised(stored: Floats) -> bool:
+    """Whether all vectors have length 1."""
+    return bool((abs(lengths_of(stored) - 1) <= _SAME_LENGTH).all())
+
+
+def _cause(texts: Sequence[str], stored: Floats, as_documents: Embed, as_queries: Embed) -> str:
+    if _fits(stored, as_queries(texts)):
+        return "Embedded as queries are, the texts agree: set document_prefix to what query_prefix is"
+    for prefix in _PREFIXES:
+        if _fits(stored, as_documents([prefix + text for text in texts])):
+            return f"With {prefix!r} before each text they agree: set document_prefix: {prefix!r}"
+    return ""
+
+
+def _fits(stored: Floats, made: Floats) -> bool:
+    return float(_cosines(stored, made).min()) >= _SAME
+
+
+def _disagree(cosines: Floats, cause: str, made_with: str) -> str:
+    count = len(cosines)
+    texts = "1 stored text, embedded again, agrees" if count == 1 else f"{count} stored texts, embedded again, agree"
+    likely = cause or (
+        f"Another model made them{_as_it_says(made_with)}, or this one from other texts (another document_prefix, a "
+        "title before each text)"
+    )
+    return (
+        f"it was not made with this embedder: {texts} with the vectors beside them only to a cosine of "
+        f"{cosines.min():.3f} to {cosines.max():.3f} (the same would be 1). {likely}; set embedder to what made the "
+        "vectors, or collection.check: false if they were made of other texts than those stored."
+    )
+
+
+def _as_it_says(made_with: str) -> str:
+    return f" (the collection says: {made_with})" if made_with else ""
+
+
+def _cosines(stored: Floats, made: Floats) -> Floats:
+    one, other = stored.astype(np.float64), made.astype(np.float64)
+    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    cosines = np.einsum("ij,ij->i", one, other) / np.where(lengths > 0, lengths, 1)
+    return np.asarray(cosines, dtype=np.float32)

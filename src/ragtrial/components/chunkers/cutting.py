@@ -1,0 +1,127 @@
+"""From a library to its chunks: a chunker applied to every document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from ragtrial.components.chunkers.base import Chunker, Ruler
+from ragtrial.components.chunkers.embedding import EmbeddingChunker
+from ragtrial.components.tokenizers import UnitCounter
+from ragtrial.dataset.chunks import ChunksWriter
+from ragtrial.dataset.library import Library
+from ragtrial.errors import ChunkerError
+from ragtrial.rankings import Floats
+from ragtrial.records import Span
+
+_BATCH_BYTES = 2_000_000  # tokens of as much text at once take some hundred megabytes
+
+
+Embed = Callable[[Sequence[str], Callable[[int], None]], Floats]
+"""Texts to vectors, float32 (texts, dimension), which tells its second argument of every text that is done."""
+
+
+def cut(
+    library: Library,
+    chunker: Chunker,
+    tokenizer: UnitCounter | None,
+    advance: Callable[[int], None],
+    embed: Embed | None = None,
+    *,
+    has_titles: bool = True,
+) -> ChunksWriter:
+    """The chunks of every document, in order; lengths as ``tokenizer`` counts, in characters without one.
+
+    With ``has_titles`` (titles are indexed) lengths count the title, and a document without text but with a title has
+    one chunk with an empty span, so that its title can be found; else it has none. ``advance`` is told of every batch
+    of documents; where texts are embedded, which takes long, of the bytes of the documents, bit by bit. ``embed`` is
+    needed by chunkers that need an embedder. Raises ChunkerError, and what ``embed`` raises.
+    """
+    writer = ChunksWriter()
+    for positions in _batches(library):
+        texts = [library.text(position) for position in positions]
+        titles = [library.titles[position] if has_titles else "" for position in positions]
+        rulers = _rulers(texts, titles, tokenizer)
+        if isinstance(chunker, EmbeddingChunker):
+            if embed is None:
+                raise TypeError(f"the chunker {chunker.kind!r} needs an embedder")
+            size = int(library.sizes[positions.start : positions.stop].sum())
+            cuts = _grouped(chunker, texts, rulers, embed, _Share(size, advance))
+        else:
+            cuts = _split(chunker, [library.ids[position] for position in positions], texts, rulers)
+        for position, text, title, spans in zip(positions, texts, titles, cuts, strict=True):
+            if not spans and title:
+                spans = [Span(0, 0)]
+            for span in spans:
+                writer.add(position, library.ids[position], text, span)
+        if not chunker.needs_embedder:
+            advance(len(positions))
+    return writer
+
+
+def _split(chunker: Chunker, ids: Sequence[str], texts: Sequence[str], rulers: Sequence[Ruler]) -> Iterator[list[Span]]:
+    for name, text, ruler in zip(ids, texts, rulers, strict=True):
+        try:
+            yield chunker.split(text, ruler)
+        except ChunkerError as error:
+            raise ChunkerError(f"document {name!r}: {error}") from error
+
+
+def _grouped(
+    chunker: EmbeddingChunker, texts: Sequence[str], rulers: Sequence[Ruler], embed: Embed, share: _Share
+) -> Iterator[list[Span]]:
+    """The spans of each text, what must be embedded of all of them embedded at once."""
+    wanted = [chunker.texts(text, ruler) for text, ruler in zip(texts, rulers, strict=True)]
+    together = [text for one in wanted for text in one]
+    vectors = embed(together, share.of(len(together)))
+    share.finish()
+    start = 0
+    for text, ruler, one in zip(texts, rulers, wanted, strict=True):
+        yield chunker.group(text, ruler, vectors[start : start + len(one)])
+        start += len(one)
+
+
+class _Share:
+    """Passes on the progress of one thing as that of another."""
+
+    def __init__(self, size: int, advance: Callable[[int], None]) -> None:
+        self._size, self._advance = size, advance
+        self._told = 0
+
+    def of(self, total: int) -> Callable[[int], None]:
+        """What is told of each of ``total`` parts, of which this is made up."""
+        done = 0
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            self._tell(self._size * done // max(total, 1))
+
+        return advance
+
+    def finish(self) -> None:
+        self._tell(self._size)
+
+    def _tell(self, size: int) -> None:
+        self._advance(size - self._told)
+        self._told = size
+
+
+def _batches(library: Library) -> Iterator[range]:
+    """Positions of neighbouring documents that together are not too long, at least one at a time."""
+    start, held = 0, 0
+    for position, size in enumerate(library.sizes.tolist()):
+        if position > start and held + size > _BATCH_BYTES:
+            yield range(start, position)
+            start, held = position, 0
+        held += size
+    if start < len(library):
+        yield range(start, len(library))
+
+
+def _rulers(texts: Sequence[str], titles: Sequence[str], tokenizer: UnitCounter | None) -> list[Ruler]:
+    if tokenizer is None:
+        sizes = [(len(text), len(title) + 1 if title else 0) for text, title in zip(texts, titles, strict=True)]
+        return [Ruler(range(length), overhead) for length, overhead in sizes]
+    overheads = tokenizer.counts(titles).tolist()  # the title's tokens and the special ones
+    pairs = zip(tokenizer.starts(texts), overheads, strict=True)
+    return [Ruler(*pair, tokenizer.alone) for pair in pairs]

@@ -1,0 +1,164 @@
+"""Paragraphs, else lines, else sentences, else words: the coarsest pieces that fit, merged up to the size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ModelWrapValidatorHandler, field_validator, model_validator
+
+from ragtrial.components.chunkers.base import CHUNKERS, Ruler, SizedChunker, trimmed
+from ragtrial.components.chunkers.piece_merging import Stretch, between_units, merged, merged_by_sums
+from ragtrial.records import Span
+
+SEPARATORS = ("\n\n", "\n", ". ", " ", "")
+_PRESETS: Mapping[str, Mapping[str, object]] = {
+    "langchain": {"separators": ("\n\n", "\n", " ", ""), "keep": "start", "measure": "text"}
+}
+
+
+@CHUNKERS.register("recursive")
+class RecursiveChunker(SizedChunker):
+    """Splits at the coarsest separator present and merges the pieces; a piece too long is split at the next finer one.
+
+    The usual method of RAG tutorials. White space at the ends of a chunk is no part of it.
+
+    ``preset: langchain`` cuts as LangChain's RecursiveCharacterTextSplitter does, with ``tokenizer`` for its
+    length_function; its own sizes (4000, overlap 200) are not taken over. Chunks of its that are white space alone, or
+    that repeat the end of the chunk before and add white space alone, are left out: the one difference.
+    """
+
+    kind: Literal["recursive"] = "recursive"
+    """At paragraphs, else lines, else sentences, else words: the coarsest pieces that fit, merged up to `size`."""
+
+    separators: Annotated[tuple[str, ...], Field(strict=False)] = SEPARATORS
+    """Where to split, coarsest first. The last must be "", which stands for: between units."""
+
+    keep: Literal["end", "start"] = "end"
+    """Where a separator stays: at the end of the piece before it, or at the start of the one after."""
+
+    preset: Literal["langchain"] | None = None
+    """`langchain`: as its RecursiveCharacterTextSplitter. Separators \\n\\n, \\n, space, "" and `keep: start`, both of
+    which may be given; `measure: text`, with each piece counted on its own and the counts added up."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_preset(cls, value: Any, handler: ModelWrapValidatorHandler[RecursiveChunker]) -> RecursiveChunker:
+        name = value.get("preset") if isinstance(value, Mapping) else None
+        if not isinstance(name, str) or name not in _PRESETS:
+            return handler(value)
+        made = handler({**_PRESETS[name], **value})
+        if made.measure != "text":
+            raise ValueError(f"preset {name} counts the text alone; leave out measure: {made.measure}.")
+        made.model_fields_set.intersection_update(value)  # nobody chose what the preset filled in
+        return made
+
+    @field_validator("separators")
+    @classmethod
+    def _separators_end(cls, separators: tuple[str, ...]) -> tuple[str, ...]:
+        plain = tuple(str(one) for one in separators)
+        mended = json.dumps([*dict.fromkeys(one for one in plain if one), ""], ensure_ascii=False)
+        if not plain:
+            mended = json.dumps(list(SEPARATORS))
+            raise ValueError(f'the list is empty; it must end with "", which cuts between units, like {mended}.')
+        twice = next((one for one in plain if plain.count(one) > 1), None)
+        if twice is not None:
+            raise ValueError(f"{json.dumps(twice, ensure_ascii=False)} is there more than once; write {mended}.")
+        if "" in plain[:-1]:
+            raise ValueError(f'"" stands before the end, and what follows it would never be used; write {mended}.')
+        if plain[-1] != "":
+            raise ValueError(
+                'the list has no end: a text without any of these could not be cut. Its last must be "", which cuts '
+                f"between units; write {mended}."
+            )
+        return plain
+
+    def split(self, text: str, ruler: Ruler) -> list[Span]:
+        task = _Task(text, ruler, self.keep, *self.window(ruler))
+        stretches = task.added_up if self.preset == "langchain" else task.in_place
+        spans: list[Span] = []
+        for start, end in stretches(0, len(text), self.separators):
+            span = trimmed(text, start, end)
+            # A chunk that only repeats the end of the one before it (all of it overlap) says nothing new.
+            if span and (not spans or span.end > spans[-1].end):
+                spans.append(span)
+        return spans
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A text to be cut into contiguous stretches of at most ``budget`` units."""
+
+    text: str
+    ruler: Ruler
+    keep: Literal["end", "start"]
+    budget: int
+    overlap: int
+
+    def in_place(self, start: int, end: int, separators: Sequence[str]) -> list[Stretch]:
+        """Stretches of ``text[start:end]``, each as long as it is where it stands."""
+        place = self._coarsest(start, end, separators)
+        if separators[place] == "":
+            return merged(between_units(self.ruler, start, end), self.ruler, self.budget, self.overlap)
+        found: list[Stretch] = []
+        fitting: list[Stretch] = []
+        for piece in self._split(start, end, separators[place]):
+            if self.ruler.length(*piece) <= self.budget:
+                fitting.append(piece)
+                continue
+            found += merged(fitting, self.ruler, self.budget, self.overlap)
+            fitting = []
+            found += self.in_place(*piece, separators[place + 1 :])
+        return found + merged(fitting, self.ruler, self.budget, self.overlap)
+
+    def added_up(self, start: int, end: int, separators: Sequence[str]) -> list[Stretch]:
+        """Stretches of ``text[start:end]`` as LangChain makes them: as long as their pieces together.
+
+        A piece as long as ``budget`` is split as a longer one is; a single character is not.
+        """
+        place = self._coarsest(start, end, separators)
+        finer = separators[place + 1 :]
+        pieces = self._split(start, end, separators[place])
+        lengths = self._alone(pieces)
+        found: list[Stretch] = []
+        first = 0
+        for index, length in enumerate(lengths):
+            if length >= self.budget:
+                found += merged_by_sums(pieces[first:index], lengths[first:index], self.budget, self.overlap)
+                found += self.added_up(*pieces[index], finer) if finer else [pieces[index]]
+                first = index + 1
+        return found + merged_by_sums(pieces[first:], lengths[first:], self.budget, self.overlap)
+
+    def _coarsest(self, start: int, end: int, separators: Sequence[str]) -> int:
+        """The position of the first separator that is in ``text[start:end]``; the last, "", always is."""
+        return next(place for place, mark in enumerate(separators) if self.text.find(mark, start, end) >= 0)
+
+    def _split(self, start: int, end: int, separator: str) -> list[Stretch]:
+        """The pieces between which ``separator`` stands, it among them; every character without one."""
+        if separator == "":
+            return list(pairwise(range(start, end + 1)))
+        cuts = [start]
+        found = self.text.find(separator, start, end)
+        while found >= 0:
+            after = found + len(separator)
+            cuts.append(after if self.keep == "end" else found)
+            found = self.text.find(separator, after, end)
+        return [(first, last) for first, last in pairwise([*cuts, end]) if first < last]
+
+    def _alone(self, pieces: Sequence[Stretch]) -> list[int]:
+        texts = [self.text[start:end] for start, end in pieces]
+        if self.ruler.alone is None:
+            return [len(text) for text in texts]
+        distinct = list(dict.fromkeys(texts))
+        lengths = dict(zip(distinct, self.ruler.alone(distinct), strict=True))
+        return [lengths[text] for text in texts]
+
+
+def recursive_stretches(
+    text: str, start: int, end: int, ruler: Ruler, budget: int, overlap: int, separators: Sequence[str] = SEPARATORS
+) -> list[Stretch]:
+    """The stretches of ``text[start:end]``, of at most ``budget`` units, as ``recursive`` cuts them."""
+    return _Task(text, ruler, "end", budget, overlap).in_place(start, end, separators)

@@ -1,0 +1,126 @@
+"""What stands around each chunk in what is indexed: found once for all chunks of a library, then read by mapping."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.cache.arrays import read_array, write_array
+from ragtrial.cache.fingerprints import files_digest
+from ragtrial.components.chunkers.headings import Headings
+from ragtrial.components.chunkers.sentences import sentences
+from ragtrial.components.contextual_text.context_options import ContextOptions
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.rankings import Counts
+from ragtrial.records import Span
+
+SEPARATOR = " > "
+_COLUMNS = ("start.npy", "end.npy", "leads.npy", "offsets.npy")
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """For each chunk the stretch of its document that is indexed, and what is put before that.
+
+    ``start`` and ``end`` (int64, shape (chunks,)) are characters of the document: the chunk's own, and those of the
+    sentences around it. ``without_prefix`` counts the chunks that the file of prefixes has no row for, 0 without a
+    file. ``digest`` is the hash of all of it: equal surroundings, equal digest.
+    """
+
+    start: Counts
+    end: Counts
+    without_prefix: int
+    digest: str
+    _leads: npt.NDArray[np.uint8]
+    _offsets: Counts
+
+    def lead(self, position: int) -> str:
+        """The headings and the prefix of a chunk; empty where it has neither."""
+        return self._leads[self._offsets[position] : self._offsets[position + 1]].tobytes().decode("utf-8")
+
+    @classmethod
+    def write(
+        cls,
+        folder: Path,
+        chunks: Chunks,
+        options: ContextOptions,
+        prefixes: Sequence[str | None] | None,
+        advance: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Find what surrounds each of ``chunks`` and put it into ``folder``.
+
+        ``prefixes`` has one for each chunk, None for a chunk without; ``advance`` is told of every chunk.
+        """
+        start, end, offsets, leads = array("q"), array("q"), array("q", [0]), bytearray()
+        for document, positions in _by_document(chunks):
+            page = _Page(chunks.library.text(document), chunks.library.titles[document], options)
+            for position in positions:
+                span = chunks.span(position)
+                stretch = page.widened(span)
+                prefix = (prefixes[position] if prefixes is not None else None) or ""
+                parts = (SEPARATOR.join(page.headings_of(span, stretch)), prefix)
+                leads += " ".join(part for part in parts if part).encode("utf-8")
+                start.append(stretch.start)
+                end.append(stretch.end)
+                offsets.append(len(leads))
+            advance(len(positions))
+        for name, column in (("start", start), ("end", end), ("offsets", offsets)):
+            write_array(folder / f"{name}.npy", np.array(column, dtype=np.int64))
+        write_array(folder / "leads.npy", np.frombuffer(leads, dtype=np.uint8))
+        without = sum(prefix is None for prefix in prefixes or ())
+        digest = files_digest(folder, [folder / name for name in _COLUMNS])
+        (folder / "facts.json").write_text(json.dumps({"without_prefix": without, "digest": digest}))
+
+    @classmethod
+    def read(cls, folder: Path) -> Surroundings:
+        """What ``write`` has put into ``folder``."""
+        facts = json.loads((folder / "facts.json").read_text())
+        start, end, leads, offsets = (read_array(folder / name) for name in _COLUMNS)
+        return cls(start, end, int(facts["without_prefix"]), str(facts["digest"]), leads, offsets)
+
+
+class _Page:
+    """A document, with what its chunks may be surrounded by."""
+
+    def __init__(self, text: str, title: str, options: ContextOptions) -> None:
+        self._text = text
+        self._headings = Headings(text) if options.headings else None
+        # As a heading's words, without Markdown's marks: the title of a Markdown file is its first heading.
+        self._title = Headings(f"# {title}").path(0) if options.headings and options.title else ()
+        self._most = options.sentences
+        bounds = sentences(text) if options.sentences else []
+        self._starts, self._ends = [one.start for one in bounds], [one.end for one in bounds]
+
+    def widened(self, span: Span) -> Span:
+        """``span`` with the sentences that begin before it or end behind it, so many as the options say."""
+        before, after = bisect_left(self._starts, span.start), bisect_right(self._ends, span.end)
+        start = self._starts[max(before - self._most, 0)] if before else span.start
+        end = self._ends[min(after + self._most, len(self._ends)) - 1] if after < len(self._ends) else span.end
+        return Span(start, end)
+
+    def headings_of(self, span: Span, stretch: Span) -> tuple[str, ...]:
+        """The headings in force where ``span`` begins, without the title and those whose words are in ``stretch``."""
+        if self._headings is None:
+            return ()
+        path = tuple(
+            one.text
+            for one in self._headings.at(span.start)
+            if one.text and self._text[one.start : stretch.start].strip("# \t")
+        )
+        return path[1:] if path[:1] == self._title else path
+
+
+def _by_document(chunks: Chunks) -> Iterator[tuple[int, range]]:
+    """Each document that has chunks, and their positions."""
+    edges = [0, *(np.flatnonzero(np.diff(chunks.document)) + 1).tolist(), len(chunks)]
+    for first, last in pairwise(edges):
+        if first < last:
+            yield int(chunks.document[first]), range(first, last)

@@ -1,0 +1,116 @@
+"""What every embedder owes, and what is checked of every vector."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from ragtrial.cache.fingerprints import Digest, file_digest
+from ragtrial.components.tokenizers import Tokenizer
+from ragtrial.errors import EmbedderError
+from ragtrial.options import Options
+from ragtrial.rankings import Floats
+from ragtrial.registry import Registry
+
+Encode = Callable[[Sequence[str]], npt.NDArray[Any]]
+"""Texts to vectors, shape (texts, dimension), in the order of the texts."""
+
+
+class Embedder(Options):
+    """A model, and how it is called."""
+
+    kind: str
+
+    normalize: bool = True
+    """Scale every vector to length 1."""
+
+    batch_size: Annotated[int, Field(ge=1)] = 32
+    """How many texts the model is given at once; changes speed and memory, not results."""
+
+    may_change: ClassVar[bool] = False
+    """Whether the model may become another one without its ``fingerprint_parts`` showing it."""
+
+    @abstractmethod
+    def prefixes(self) -> tuple[str, str]:
+        """What is put before every query, and before every text of a document."""
+
+    @abstractmethod
+    def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
+        """Everything that changes a vector, but the text and its prefix: JSON values.
+
+        ``digest`` hashes files. Raises ModelNotFoundError. Loads no model.
+        """
+
+    @abstractmethod
+    def tokenizer(self) -> Tokenizer | None:
+        """The model's tokenizer, None if it has none that can be had. Raises ModelNotFoundError. Loads no model."""
+
+    @abstractmethod
+    def max_tokens(self) -> int | None:
+        """How many tokens of a text the model reads, None if it is not known. Loads no model."""
+
+    def dimension(self) -> int | None:
+        """The dimension of the vectors, None if the model's files do not tell it. Loads no model."""
+        return None
+
+    @abstractmethod
+    def load(self) -> Encode:
+        """The model, ready to encode. Raises EmbedderError if it cannot be loaded."""
+
+    def similarity(self) -> Literal["cosine", "ip", "l2"] | None:
+        """The space that the model says it was trained for, None if it does not say. Loads no model."""
+        return None
+
+
+EMBEDDERS: Registry[type[Embedder]] = Registry("embedder")
+
+
+_SAFE_LENGTHS = (1e-15, 1e15)
+
+
+def checked(vectors: Any, texts: Sequence[str], dimension: int | None, who: str) -> Floats:
+    """``vectors`` as float32 (texts, dimension).
+
+    Raises EmbedderError for another shape or dimension, or values that are not finite numbers.
+    """
+    try:
+        made = np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbedderError(f"{who} returned {type(vectors).__name__}, not an array of numbers: {error}.") from error
+    if made.ndim != 2 or made.shape[0] != len(texts) or made.shape[1] == 0:
+        raise EmbedderError(
+            f"{who} returned the shape {made.shape} for {len(texts)} texts; it must be ({len(texts)}, dimension): "
+            "one vector per text, in their order."
+        )
+    if dimension is not None and made.shape[1] != dimension:
+        raise EmbedderError(f"{who} returned vectors of dimension {made.shape[1]}; before they had {dimension}.")
+    bad = ~np.isfinite(made).all(axis=1)
+    if bad.any():
+        first = texts[int(bad.argmax())]
+        raise EmbedderError(
+            f"{who} returned NaN or infinity for {int(bad.sum())} of {len(texts)} texts; "
+            f"the first begins {first[:60]!r}."
+        )
+    return made
+
+
+def normalized(vectors: Floats) -> Floats:
+    """Every row scaled to length 1; a row of zeros stays one."""
+    lengths = lengths_of(vectors)[:, np.newaxis]
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def lengths_of(vectors: Floats) -> npt.NDArray[np.floating[Any]]:
+    """The length of every row; in double precision where squares are too large or too small for a float32."""
+    with np.errstate(over="ignore", under="ignore"):
+        lengths = np.linalg.norm(vectors, axis=1)
+    odd = ~((lengths > _SAFE_LENGTHS[0]) & (lengths < _SAFE_LENGTHS[1]))
+    if odd.any():
+        lengths = lengths.astype(np.float64)
+        lengths[odd] = np.linalg.norm(vectors[odd].astype(np.float64), axis=1)
+    return np.asarray(lengths)

@@ -1,0 +1,281 @@
+"""An embedder whose every vector is kept under the hash of its text: nothing is embedded twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Protocol
+
+import numpy as np
+
+from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
+from ragtrial.cache.vectors import Keys, VectorCache, text_keys
+from ragtrial.components.embedders.base import Embedder, Encode, checked, normalized
+from ragtrial.errors import EmbedderError
+from ragtrial.rankings import Counts, Floats
+
+_MOST_BATCHES = 16  # batches whose texts are read at once, so that a document is not opened for each chunk of it
+_MOST_TEXT = 2_000_000  # tokens or characters of text that are held at once, but at least a batch
+_MOST_TEXTS = 1_024
+_READ_BYTES = 4_000_000
+_SAME_MODEL = 0.01
+"""How far (1 - cosine) a vector made now may be from the one in the cache: hosted models vary in the fourth digit."""
+
+
+class TextSource(Protocol):
+    """Texts by position, of which not all need fit in memory."""
+
+    def __len__(self) -> int: ...
+
+    def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]: ...
+
+
+@dataclass(frozen=True)
+class TextList:
+    """Texts in memory, as a source."""
+
+    texts: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]:
+        return iter(self.texts) if positions is None else (self.texts[position] for position in positions)
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """Texts whose vectors are all in the cache at ``path``, in the order of their keys.
+
+    ``amount`` is the length of those that the model was given for it, ``seconds`` what it took for them.
+    """
+
+    path: Path
+    keys: Keys
+    dimension: int
+    amount: int
+    seconds: float
+
+    def blocks(self) -> Iterator[Floats]:
+        """The vectors, float32 (some texts, dimension) at a time. Raises WorkspaceError."""
+        with VectorCache(self.path) as cache:
+            rows = max(1, _READ_BYTES // (4 * max(self.dimension, 1)))
+            for start in range(0, len(self.keys), rows):
+                yield cache.read(self.keys[start : start + rows])
+
+    @cached_property
+    def distinct(self) -> int:
+        """How many different texts there are."""
+        return len(_first_of_each(self.keys))
+
+
+class CachedEmbedder:
+    """``embedder`` with its vectors kept in a file of ``folder``; the model is loaded when the first text is missing.
+
+    ``fingerprint`` is the hash of all that changes a vector, but the text and its prefix: of ``parts``. ``digest``
+    hashes the model's files. Raises ModelNotFoundError.
+    """
+
+    def __init__(self, embedder: Embedder, folder: Path, digest: Digest = file_digest) -> None:
+        self.embedder = embedder
+        self.parts = embedder.fingerprint_parts(digest)
+        self.fingerprint = fingerprint(self.parts)
+        self.tokenizer = embedder.tokenizer()
+        self.query_prefix, self.document_prefix = embedder.prefixes()
+        self.path = folder / f"{self.fingerprint}.sqlite"
+        self._lock = Lock()
+        self._filling = Lock()
+        self._encode: Encode | None = None
+        self._dimension: int | None = None
+        self._is_known = False
+
+    def embed_now(self, texts: Sequence[str]) -> Floats:
+        """The vectors of ``texts`` from the model itself, float32 (texts, dimension). Raises EmbedderError."""
+        encode = self._loaded()
+        with self._lock:  # of threads: a model works on one batch at a time
+            vectors = checked(encode(texts), texts, self._dimension, f"the embedder ({self.embedder.kind})")
+        self._dimension = vectors.shape[1]
+        return normalized(vectors) if self.embedder.normalize else vectors
+
+    def _loaded(self) -> Encode:
+        with self._lock:
+            if self._encode is None:
+                self._encode = self.embedder.load()
+            return self._encode
+
+    def release(self) -> None:
+        """Let go of the model, and of the memory it takes; it is loaded again when it is needed."""
+        self._encode = None
+        self._is_known = False
+
+    def embed_queries(self, texts: Sequence[str]) -> Floats:
+        """The vectors of queries, float32 (texts, dimension), from the cache or else from the model."""
+        return self._vectors(texts, self.query_prefix)
+
+    def embed_documents(self, texts: Sequence[str], advance: Callable[[int], None] = lambda _: None) -> Floats:
+        """The vectors of texts of documents, as ``embed_queries``; ``advance`` is told of every text that is done."""
+        return self._vectors(texts, self.document_prefix, advance)
+
+    def _vectors(self, texts: Sequence[str], prefix: str, advance: Callable[[int], None] = lambda _: None) -> Floats:
+        if not texts:
+            return np.empty((0, 0), dtype=np.float32)
+        source = TextList(texts)
+        held = self._held(text_keys(prefix + text for text in texts))
+        if held is not None:
+            advance(len(texts))
+            return held
+        embedded = self.embed(source, prefix, self.lengths(source, prefix), advance)
+        return np.concatenate(list(embedded.blocks()))
+
+    def _held(self, keys: Keys) -> Floats | None:
+        """The vectors of ``keys`` if the cache has all of them: then no text has to be looked at."""
+        if not self.path.exists():
+            return None
+        with VectorCache(self.path) as cache:
+            try:
+                vectors = cache.read(keys)
+            except KeyError:
+                return None
+        self._dimension = self._dimension or vectors.shape[1]
+        return vectors
+
+    def embed(
+        self, source: TextSource, prefix: str, lengths: Counts, advance: Callable[[int], None] = lambda _: None
+    ) -> Embedded:
+        """Embed every text of ``source`` behind ``prefix``, of the given ``lengths`` (see there).
+
+        Equal texts are embedded once, texts that the cache has not at all; each finished batch is kept before the
+        next begins. ``advance`` is told of every text that is done. Raises EmbedderError and WorkspaceError.
+        """
+        keys = _keys(source, prefix)
+        # Of threads that want the same text the second finds it in the cache.
+        with self._filling, VectorCache(self.path, self.embedder.summary()) as cache:
+            first = _absent(cache, keys)
+            # Longest first: batches of equal length waste no padding, and the largest memory is asked for at once.
+            order = first[np.lexsort((first, -lengths[first]))]
+            advance(len(keys) - len(order))
+            self._dimension = self._dimension or cache.dimension()
+            seconds = 0.0
+            if len(order):
+                self._refuse_another_model(cache)
+                self._loaded()
+            for positions, texts in self._batches_of(source, order, lengths):
+                prefixed = [prefix + text for text in texts]
+                start = time.perf_counter()
+                vectors = self.embed_now(prefixed)
+                seconds += time.perf_counter() - start
+                cache.write(keys[positions], vectors)
+                if positions[0] == order[0]:
+                    shortest = min(range(len(prefixed)), key=lambda row: len(prefixed[row]))
+                    cache.keep_probe(prefixed[shortest], vectors[shortest])
+                advance(len(positions))
+        return Embedded(self.path, keys, self._dimension or 0, int(lengths[order].sum()), seconds)
+
+    def absent(self, source: TextSource, prefix: str) -> tuple[Counts, Keys]:
+        """The positions of the texts that would be embedded, of equal ones the first, and their keys."""
+        keys = _keys(source, prefix)
+        if not self.path.exists():
+            first = _first_of_each(keys)
+        else:
+            with VectorCache(self.path) as cache:
+                first = _absent(cache, keys)
+        return first, keys[first]
+
+    def dimension(self) -> int | None:
+        """The dimension of the vectors, None where neither the cache nor the model's files tell it."""
+        if self._dimension is None and self.path.exists():
+            with VectorCache(self.path) as cache:
+                self._dimension = cache.dimension()
+        return self._dimension or self.embedder.dimension()
+
+    def lengths(self, source: TextSource, prefix: str) -> Counts:
+        """Tokens of each text behind ``prefix``, special ones counted; characters where there is no tokenizer."""
+        lengths: list[Counts] = [np.empty(0, dtype=np.int64)]
+        for texts in _batches(source.indexed_texts()):
+            if self.tokenizer is not None:
+                lengths.append(self.tokenizer.counts([prefix + text for text in texts]))
+            else:
+                lengths.append(np.array([len(text) for text in texts], dtype=np.int64))
+        return np.concatenate(lengths)
+
+    def count_too_long(self, lengths: Counts) -> int | None:
+        """How many texts of these ``lengths`` are longer than the model reads; None if that is not known."""
+        limit = self.embedder.max_tokens()
+        return int(np.count_nonzero(lengths > limit)) if self.counts_too_long and limit is not None else None
+
+    @property
+    def counts_too_long(self) -> bool:
+        """Whether it is known which texts are longer than the model reads."""
+        return self.tokenizer is not None and self.embedder.max_tokens() is not None
+
+    def _batches_of(self, source: TextSource, order: Counts, lengths: Counts) -> Iterator[tuple[Counts, list[str]]]:
+        """The positions of ``order``, longest first, and their texts: batches as the model is given them."""
+        size, start = self.embedder.batch_size, 0
+        while start < len(order):
+            fitting = _MOST_TEXT // (size * max(int(lengths[order[start]]), 1))
+            wanted = order[start : start + size * min(max(fitting, 1), _MOST_BATCHES)]
+            start += len(wanted)
+            ascending = np.argsort(wanted)
+            texts = dict(zip(ascending.tolist(), source.indexed_texts(wanted[ascending].tolist()), strict=True))
+            for first in range(0, len(wanted), size):
+                positions = wanted[first : first + size]
+                yield positions, [texts[place] for place in range(first, first + len(positions))]
+
+    def _refuse_another_model(self, cache: VectorCache) -> None:
+        """Raise EmbedderError if the model is not the one whose vectors are in the cache: two must not mix.
+
+        One text of the cache is embedded again for that, once, before any new text is; and only where the fingerprint
+        cannot tell, as of a function that asks a service.
+        """
+        probe = cache.probe()
+        if self._is_known or probe is None or not self.embedder.may_change:
+            self._is_known = True
+            return
+        text, kept = probe
+        (made,) = self.embed_now([text])
+        lengths = float(np.linalg.norm(kept)) * float(np.linalg.norm(made))
+        if lengths > 0 and 1 - float(kept @ made) / lengths > _SAME_MODEL:
+            raise EmbedderError(
+                f"the embedder ({self.embedder.kind}) gives another vector for {text[:60]!r} than it gave before; "
+                "vectors of two models cannot be compared. If the model has changed, give it another `version:`."
+            )
+        self._is_known = True
+
+
+def _keys(source: TextSource, prefix: str) -> Keys:
+    """The key of every text, shape (texts, 16)."""
+    batches = _batches(source.indexed_texts())
+    return np.concatenate([text_keys(()), *(text_keys(prefix + text for text in texts) for texts in batches)])
+
+
+def _absent(cache: VectorCache, keys: Keys) -> Counts:
+    """The positions of the keys that the cache has not, of equal ones the first, ascending."""
+    absent = np.flatnonzero(cache.missing(keys))
+    return absent[_first_of_each(keys[absent])]
+
+
+def _first_of_each(keys: Keys) -> Counts:
+    """The first position of each different key, ascending."""
+    halves = np.ascontiguousarray(keys).view("<u8")  # eight bytes a number: sorted several times faster than bytes
+    order = np.lexsort((halves[:, 0], halves[:, 1]))
+    differs = np.ones(len(keys), dtype=np.bool_)
+    differs[1:] = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
+    return np.sort(order[differs])  # the sort is stable: the first of each run is the first of all
+
+
+def _batches(texts: Iterator[str]) -> Iterator[list[str]]:
+    """``texts`` in lists that are neither long nor large."""
+    batch: list[str] = []
+    held = 0
+    for text in texts:
+        batch.append(text)
+        held += len(text)
+        if len(batch) == _MOST_TEXTS or held > _MOST_TEXT:
+            yield batch
+            batch, held = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,91 @@
+"""A function of the user's: any API, any library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from ragtrial.cache.fingerprints import Digest, file_digest
+from ragtrial.components.embedders.base import EMBEDDERS, Embedder, Encode, checked
+from ragtrial.components.embedders.model_files import find_model
+from ragtrial.components.tokenizers import Tokenizer
+from ragtrial.components.user_functions import FunctionName, function_sources, import_function
+from ragtrial.errors import EmbedderError, ModelNotFoundError
+from ragtrial.options import ModelName
+from ragtrial.rankings import Floats
+
+
+@EMBEDDERS.register("custom")
+class CustomEmbedder(Embedder):
+    """A Python function from a list of texts to one vector for each."""
+
+    may_change = True
+
+    kind: Literal["custom"] = "custom"
+    """A Python function from a list of texts to one vector for each."""
+
+    function: FunctionName
+    """`package.module:function`, installed or beside the config; called with a list of at most `batch_size` texts."""
+
+    version: str | None = None
+    """Name what the function does: as long as it stays, cached vectors are used (default: the hash of its file)."""
+
+    query_prefix: str = ""
+    """Put before every query."""
+
+    document_prefix: str = ""
+    """Put before every text of a document."""
+
+    tokenizer_model: ModelName | None = None
+    """A hub name, a folder or a tokenizer.json whose tokens chunk sizes are counted in."""
+
+    max_length: Annotated[int, Field(ge=1)] | None = None
+    """How many tokens of a text the model reads; longer ones are counted and warned about."""
+
+    def prefixes(self) -> tuple[str, str]:
+        return self.query_prefix, self.document_prefix
+
+    def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
+        sources = function_sources(self.function)
+        identity: dict[str, Any] = {"files": [digest(source) for source in sources]}
+        if self.version is not None:
+            identity = {"version": self.version}
+        elif not sources:
+            raise ModelNotFoundError(f"{self.function} has no source file to tell its versions apart; give `version:`.")
+        return {"backend": "custom", "function": str(self.function), "normalize": self.normalize, **identity}
+
+    def tokenizer(self) -> Tokenizer | None:
+        if self.tokenizer_model is None:
+            return None
+        path = Path(self.tokenizer_model)
+        if path.suffix != ".json":
+            path = find_model(self.tokenizer_model) / "tokenizer.json"
+        if not path.is_file():
+            raise ModelNotFoundError(f"there is no tokenizer file {path}; `tokenizer_model` names it or its folder.")
+        return Tokenizer(path)
+
+    def max_tokens(self) -> int | None:
+        return self.max_length
+
+    def load(self) -> Encode:
+        function = import_function(self.function)
+
+        def encode(texts: Sequence[str]) -> npt.NDArray[Any]:
+            parts: list[Floats] = []
+            for start in range(0, len(texts), self.batch_size):
+                batch = list(texts[start : start + self.batch_size])
+                try:
+                    vectors = function(batch)
+                except Exception as error:
+                    said = " ".join(str(error).split())
+                    message = f"{self.function} raised {type(error).__name__} for {len(batch)} texts: {said}"
+                    raise EmbedderError(message) from error
+                parts.append(checked(vectors, batch, parts[0].shape[1] if parts else None, str(self.function)))
+            return np.concatenate(parts)
+
+        return encode

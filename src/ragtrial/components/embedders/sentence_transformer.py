@@ -1,0 +1,153 @@
+"""Models of the sentence-transformers library."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy.typing as npt
+from pydantic import Field
+
+from ragtrial.cache.fingerprints import Digest, file_digest
+from ragtrial.components.embedders.base import EMBEDDERS, Embedder, Encode
+from ragtrial.components.embedders.model_files import find_model, model_fingerprint
+from ragtrial.components.tokenizers import Tokenizer
+from ragtrial.errors import EmbedderError
+from ragtrial.options import ModelName
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+
+_SPACES: dict[str, Literal["cosine", "ip", "l2"]] = {"cosine": "cosine", "dot": "ip", "euclidean": "l2"}
+
+
+@EMBEDDERS.register("sentence-transformer")
+class SentenceTransformerEmbedder(Embedder):
+    """A model of the sentence-transformers library, from the hub or a local folder."""
+
+    named_by = ("model",)
+
+    kind: Literal["sentence-transformer"] = "sentence-transformer"
+    """A model of the sentence-transformers library."""
+
+    model: ModelName = "sentence-transformers/all-MiniLM-L6-v2"
+    """Its name on the hub, or the path of a local folder."""
+
+    revision: str | None = None
+    """A branch, tag or commit of the hub's repository."""
+
+    device: str | None = None
+    """cpu, cuda, mps, ... (default: the best that is there)."""
+
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """What the model computes in; bfloat16 is about twice as fast on recent processors, and slightly other numbers."""
+
+    query_prefix: str | None = None
+    """Put before every query (default: the prompt that the model itself declares for queries)."""
+
+    document_prefix: str | None = None
+    """Put before every text of a document (default: the prompt that the model itself declares for documents)."""
+
+    max_length: Annotated[int, Field(ge=1)] | None = None
+    """How many tokens of a text are read at most (default: what the model declares)."""
+
+    def prefixes(self) -> tuple[str, str]:
+        declared = self._json("config_sentence_transformers.json").get("prompts") or {}
+        query = declared.get("query", "") if self.query_prefix is None else self.query_prefix
+        document = declared.get("document", "") if self.document_prefix is None else self.document_prefix
+        return query, document
+
+    def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
+        return {
+            "backend": "sentence-transformers",
+            "files": model_fingerprint(self._folder, digest),
+            "max_length": self.max_tokens(),
+            "precision": self.precision,
+            "normalize": self.normalize,
+        }
+
+    def tokenizer(self) -> Tokenizer | None:
+        path = self._folder / "tokenizer.json"
+        return Tokenizer(path) if path.exists() else None
+
+    def max_tokens(self) -> int | None:
+        if self.max_length is not None:
+            return self.max_length
+        declared = (
+            self._json("sentence_bert_config.json").get("max_seq_length"),
+            self._json("tokenizer_config.json").get("model_max_length"),
+            self._json("config.json").get("max_position_embeddings"),
+        )
+        return next((int(length) for length in declared if length and length < 1_000_000), None)
+
+    def dimension(self) -> int | None:
+        pooled = self._json("1_Pooling/config.json").get("word_embedding_dimension")
+        found = pooled or self._json("config.json").get("hidden_size")
+        return int(found) if found else None
+
+    def similarity(self) -> Literal["cosine", "ip", "l2"] | None:
+        declared = self._json("config_sentence_transformers.json").get("similarity_fn_name")
+        return _SPACES.get(str(declared))
+
+    def load(self) -> Encode:
+        from sentence_transformers import SentenceTransformer
+
+        import torch  # isort: skip
+
+        folder = self._folder
+        kwargs = {"dtype": torch.bfloat16} if self.precision == "bfloat16" else {"dtype": torch.float32}
+        try:
+            with _without_bars():
+                model: SentenceTransformer = SentenceTransformer(str(folder), device=self.device, model_kwargs=kwargs)
+        except Exception as error:
+            raise EmbedderError(f"the model in {folder} cannot be loaded: {error}") from error
+        if any(self.prefixes()) and not all(getattr(module, "include_prompt", True) for module in model):
+            raise EmbedderError(
+                f"the model {self.model!r} leaves its prompt out when it pools, which is not supported; "
+                "set query_prefix and document_prefix to '' if it works without."
+            )
+        length = self.max_tokens()
+        if length is not None:
+            model.max_seq_length = length
+
+        def encode(texts: Sequence[str]) -> npt.NDArray[Any]:
+            try:
+                vectors: npt.NDArray[Any] = model.encode(
+                    list(texts), batch_size=self.batch_size, show_progress_bar=False, prompt="", convert_to_numpy=True
+                )
+            except (RuntimeError, ValueError, IndexError) as error:
+                raise EmbedderError(
+                    f"the model {self.model!r} failed on a batch of {len(texts)} texts: {error}"
+                ) from error
+            return vectors
+
+        return encode
+
+    @property
+    def _folder(self) -> Path:
+        return find_model(self.model, self.revision)
+
+    def _json(self, name: str) -> dict[str, Any]:
+        path: Path = self._folder / name
+        if not path.exists():
+            return {}
+        loaded = json.loads(path.read_text(encoding="utf-8"))
+        return loaded if isinstance(loaded, dict) else {}
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """Keep the library from drawing its own progress bars, which it does without a terminal, too."""
+    from transformers.utils import logging
+
+    drawn = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # the library types it not
+    try:
+        yield
+    finally:
+        if drawn:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # nor this

@@ -1,0 +1,44 @@
+"""What every refiner owes: the rankings of others go in, a better one comes out."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Annotated, Protocol
+
+from pydantic import Field
+
+from ragtrial.components.retrievers.base import Candidates, Materials, Ranker
+from ragtrial.records import Question
+from ragtrial.registry import Registry
+
+
+class OpenRefiner(Protocol):
+    """A refiner at work."""
+
+    def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:
+        """One ranking for each question, best first.
+
+        ``parts`` are the rankings of its parts, in their order, each cut at ``candidates``. They have one row for each
+        question; or, of a refiner with ``wordings``, the rows of all wordings of the first question, then those of
+        the second, and so on. Units of the result may be others than those of the parts. Raises RunError.
+        """
+        ...
+
+
+class Refiner(Ranker):
+    """A way from the rankings of other retrievers to a better one."""
+
+    candidates: Annotated[int, Field(ge=1)] = 100
+    """How many hits of each part are looked at."""
+
+    def wordings(self, question: Question) -> Sequence[Question]:
+        """What its parts are asked in place of ``question``: the question itself, unless it says otherwise."""
+        return [question]
+
+    @abstractmethod
+    def open(self, materials: Materials) -> OpenRefiner:
+        """The refiner, ready to work. Raises RunError."""
+
+
+REFINERS: Registry[type[Refiner]] = Registry("refiner")

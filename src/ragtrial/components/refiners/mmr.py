@@ -1,0 +1,151 @@
+"""Candidates in an order in which each adds something to those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from ragtrial.components.embedders import AnyEmbedder
+from ragtrial.components.embedders.base import normalized
+from ragtrial.components.refiners.base import REFINERS, OpenRefiner, Refiner
+from ragtrial.components.retrievers.base import Candidates, Materials
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.rankings import PADDING, Bools, Codes, Floats, unfilled
+from ragtrial.records import Question
+
+Doubles = npt.NDArray[np.float64]
+
+_MOST_CELLS = 8_000_000
+"""How many numbers the vectors and cosines of the questions of one step may be."""
+
+_MOST_QUESTIONS = 512
+
+_DECIMALS = 6
+"""What float32 vectors can tell apart: without rounding, equal texts would be ranked by the noise of a sum."""
+
+_BELOW_ALL = -10.0
+"""Less than any value: cosines are at least -1."""
+
+
+@REFINERS.register("mmr")
+class Mmr(Refiner):
+    """Maximal marginal relevance: near to the question, and unlike what stands before it.
+
+    The next is always the candidate with the largest
+    ``(1 - diversity) * cosine(question, candidate) - diversity * max cosine(candidate, one before it)``; equal ones go
+    by document id, then by place in the document. All candidates are put in order. Their scores are these values; of
+    the first, which has none before it, with the least cosine there is (-1), so that scores never rise.
+
+    Source: Carbonell & Goldstein 1998, whose lambda (LangChain's ``lambda_mult``) is ``1 - diversity``.
+    """
+
+    named_by = ("diversity",)
+
+    kind: Literal["mmr"] = "mmr"
+    """Maximal marginal relevance: near to the question, and unlike what stands before it."""
+
+    of: str
+    """The retriever or refiner whose hits are put in a new order."""
+
+    diversity: Annotated[float, Field(ge=0, le=1)] = 0.3
+    """What unlikeness counts, from 0 (nearness to the question alone) to 1; LangChain's lambda_mult is 1 minus it."""
+
+    candidates: Annotated[int, Field(ge=1)] = 50
+    """How many hits of the part are looked at, and put in order."""
+
+    embedder: AnyEmbedder | None = None
+    """What embeds questions and texts here (default: the config's); the part's own is not taken over. Texts are
+    embedded as they are indexed for the part, or with their titles where its hits are no chunks."""
+
+    @property
+    def reached_by(self) -> frozenset[str]:
+        return frozenset({"embedder", "context"})
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return (self.of,)
+
+    def open(self, materials: Materials) -> OpenRefiner:
+        return _OpenMmr(self.diversity, materials)
+
+
+@dataclass(frozen=True)
+class _OpenMmr:
+    diversity: float
+    materials: Materials
+
+    def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:
+        (part,) = parts
+        codes = _by_place(part)
+        made = unfilled(len(codes), codes.shape[1])
+        if codes.size and (codes != PADDING).any():
+            asked = self.materials.embed_queries([question.text for question in questions])
+            queries = normalized(asked)
+            size = _questions_at_once(codes.shape[1], queries.shape[1])
+            for start in range(0, len(codes), size):
+                rows = slice(start, start + size)
+                made.codes[rows], made.scores[rows] = self._ordered(part.units, queries[rows], codes[rows])
+        return Candidates(part.units, made, part.skipped)
+
+    def _ordered(self, units: Chunks, queries: Floats, codes: Codes) -> tuple[Codes, Floats]:
+        """The codes of some questions in their new order, and the value of each when it was chosen."""
+        is_there = codes != PADDING
+        found, of_code = np.unique(codes[is_there], return_inverse=True)
+        vectors = np.zeros((*codes.shape, queries.shape[1]), dtype=np.float64)
+        if len(found):
+            texts = list(self.materials.texts(units).indexed_texts(found.tolist()))
+            vectors[is_there] = normalized(self.materials.embed_texts(texts))[of_code]
+        nearness = np.matmul(vectors, queries.astype(np.float64)[:, :, np.newaxis])[:, :, 0]
+        likeness = np.matmul(vectors, vectors.transpose(0, 2, 1))
+        order, values = selected(nearness, likeness, is_there, self.diversity)
+        return np.take_along_axis(codes, order, axis=1), values
+
+
+def selected(
+    nearness: Doubles, likeness: Doubles, is_there: Bools, diversity: float
+) -> tuple[npt.NDArray[np.int64], Floats]:
+    """The places of all candidates in the order in which they are chosen, and the value of each when it was.
+
+    ``nearness``, shape (questions, candidates), are cosines with the question; ``likeness``, shape (questions,
+    candidates, candidates), those of the candidates. What is not there comes last, with the value NaN. Of equal
+    values the first candidate is chosen.
+    """
+    questions, candidates = nearness.shape
+    every = np.arange(questions)
+    order = np.zeros((questions, candidates), dtype=np.int64)
+    values = np.full((questions, candidates), np.nan, dtype=np.float32)
+    gains = (1 - diversity) * np.clip(nearness, -1, 1)
+    losses = np.full((questions, candidates), -1.0)
+    is_open = np.ones((questions, candidates), dtype=np.bool_)
+    for rank in range(candidates):
+        marginal = np.round(gains - diversity * losses, _DECIMALS)
+        marginal[~is_there] = _BELOW_ALL
+        marginal[~is_open] = -np.inf
+        chosen = marginal.argmax(axis=1)
+        order[:, rank] = chosen
+        exists = is_there[every, chosen]
+        values[exists, rank] = marginal[every, chosen][exists]
+        is_open[every, chosen] = False
+        losses = np.maximum(losses, np.clip(likeness[every, chosen], -1, 1))
+    return order, values
+
+
+def _by_place(part: Candidates) -> Codes:
+    """The codes of each row by document id and then by place, so that the first of equal ones is the one wanted."""
+    codes, units = part.rankings.codes, part.units
+    rows, columns = np.nonzero(codes != PADDING)
+    found = codes[rows, columns]
+    place = units.library.id_order[units.document[found]]
+    order = np.lexsort((units.end[found], units.start[found], place, rows))
+    sorted_codes = np.full_like(codes, PADDING)
+    sorted_codes[np.arange(codes.shape[1]) < part.rankings.lengths[:, np.newaxis]] = found[order]
+    return sorted_codes
+
+
+def _questions_at_once(candidates: int, dimension: int) -> int:
+    return max(1, min(_MOST_QUESTIONS, _MOST_CELLS // (candidates * (candidates + dimension))))

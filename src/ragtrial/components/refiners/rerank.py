@@ -1,0 +1,241 @@
+"""Candidates in the order of a cross-encoder's scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from ragtrial.cache.fingerprints import Digest, fingerprint
+from ragtrial.components.contextual_text import IndexedTexts
+from ragtrial.components.embedders.model_files import find_model, model_fingerprint
+from ragtrial.components.refiners.base import REFINERS, OpenRefiner, Refiner
+from ragtrial.components.refiners.cross_encoder import Precision, declared_length, load, most_length, wrong_kind
+from ragtrial.components.refiners.pair_scores import Pairs, PairScores
+from ragtrial.components.retrievers.base import Candidates, Facts, Materials
+from ragtrial.components.tokenizers import Tokenizer
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.errors import ConfigError, RunError
+from ragtrial.options import ModelName
+from ragtrial.progress import Silent, stage
+from ragtrial.rankings import PADDING, Bools, Codes, Counts, Floats, Rankings, unfilled
+from ragtrial.records import Caution, Question
+
+
+@REFINERS.register("rerank")
+class Rerank(Refiner):
+    """The candidates of another retriever in the order in which a cross-encoder scores them with the question.
+
+    A cross-encoder of the sentence-transformers library reads the question and a text together and gives one score,
+    which is kept raw: the sigmoid that such models come with makes all good scores 1.0. Equal scores go by document
+    id, then by place in the document. Every score is kept in the workspace and never made twice.
+    """
+
+    named_by = ("model",)
+
+    inputs_are: ClassVar[str] = "model"
+
+    kind: Literal["rerank"] = "rerank"
+    """In the order of a cross-encoder's scores."""
+
+    of: str
+    """The retriever or refiner whose hits are put in a new order."""
+
+    model: ModelName = "cross-encoder/ms-marco-MiniLM-L6-v2"
+    """A cross-encoder with one score for a pair: its name on the hub, or the path of a local folder."""
+
+    revision: str | None = None
+    """A branch, tag or commit of the hub's repository."""
+
+    device: str | None = None
+    """cpu, cuda, mps, ... (default: the best that is there)."""
+
+    precision: Precision = "float32"
+    """What the model computes in; bfloat16 is faster on recent machines, and slightly other numbers."""
+
+    batch_size: Annotated[int, Field(ge=1)] = 32
+    """How many pairs the model is given at once; changes speed and memory, and scores in their last bits at most."""
+
+    max_length: Annotated[int, Field(ge=1)] | None = None
+    """How many tokens of a question and a text together are read at most (default: what the model declares)."""
+
+    title: bool = True
+    """Whether the model reads a document's title before the text."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return (self.of,)
+
+    def identity(self) -> dict[str, Any]:
+        """Without what changes no score but in its last bits."""
+        return {name: value for name, value in super().identity().items() if name not in ("device", "batch_size")}
+
+    def inputs(self, digest: Digest) -> Any:
+        return self._scored_by(model_fingerprint(self._folder, digest))
+
+    def check(self, materials: Materials, questions: Sequence[Question]) -> None:
+        folder = self._folder
+        if (why := wrong_kind(folder)) is not None:
+            raise ConfigError(
+                f"{materials.setting}: the model {self.model!r} cannot rerank: {why}. `model:` takes a cross-encoder "
+                "that gives a pair of texts one score, such as cross-encoder/ms-marco-MiniLM-L6-v2."
+            )
+        if self.max_length is None:
+            return
+        most, special = most_length(folder), _special_tokens(folder)
+        if most is not None and self.max_length > most:
+            raise ConfigError(
+                f"{materials.setting}: max_length is {self.max_length}; the model {self.model!r} reads at most {most} "
+                "tokens. Lower it, or leave it out."
+            )
+        if self.max_length <= special:
+            raise ConfigError(
+                f"{materials.setting}: max_length is {self.max_length}; the {special} special tokens of a pair take "
+                f"all of it. It must be at least {special + 1}, and useful values are above 100."
+            )
+
+    def open(self, materials: Materials) -> OpenRefiner:
+        return _OpenRerank(self, materials)
+
+    def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
+        pairs, truncated, blank = facts["pairs"], facts["pairs_truncated"], facts["pairs_without_text"]
+        if truncated:
+            yield Caution(
+                "truncated-pairs",
+                f"{setting}: {truncated:,} of {pairs:,} pairs of a question and a text are longer than the "
+                f"{facts['max_length']:,} tokens that the reranker reads; the rest of them was not judged. Use smaller "
+                "chunks, or a model that reads more.",
+            )
+        if blank:
+            yield Caution(
+                "pairs-without-text",
+                f"{setting}: {blank:,} candidates have no text that the reranker could read; they were put last. "
+                "See whether the documents are empty" + ("." if self.title else ", or set title: true."),
+            )
+
+    @property
+    def _folder(self) -> Path:
+        return find_model(self.model, self.revision)
+
+    @property
+    def length(self) -> int | None:
+        """How many tokens of a pair are read, None if it is not known."""
+        return self.max_length if self.max_length is not None else declared_length(self._folder)
+
+    def scorer(self, materials: Materials) -> PairScores:
+        """The model, and the scores that are kept of it."""
+        path: Path | None = None
+        if not materials.is_fresh:
+            name = fingerprint(["pairs", self.inputs(materials.digest)])
+            path = materials.growing("pairs", name).with_suffix(".sqlite")
+        ready = partial(load, self._folder, self.device, self.precision, self.length)
+        return PairScores(ready, self.batch_size, path, f"{self.kind} model={self.model}")
+
+    def tokenizer(self) -> Tokenizer | None:
+        """The model's tokenizer, None if it has none that can be had. Raises ModelNotFoundError."""
+        return _tokenizer(self._folder)
+
+    def _scored_by(self, files: str) -> dict[str, Any]:
+        """All that changes the score of a pair, but its texts."""
+        return {"files": files, "max_length": self.length, "precision": self.precision, "activation": "identity"}
+
+
+def _tokenizer(folder: Path) -> Tokenizer | None:
+    path = folder / "tokenizer.json"
+    return Tokenizer(path) if path.exists() else None
+
+
+def _special_tokens(folder: Path) -> int:
+    tokenizer = _tokenizer(folder)
+    return tokenizer.pair_special_tokens if tokenizer else 0
+
+
+@dataclass(frozen=True)
+class _OpenRerank:
+    options: Rerank
+    materials: Materials
+
+    @cached_property
+    def _scorer(self) -> PairScores:
+        return self.options.scorer(self.materials)
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer | None:
+        # Counts are told of the questions together; one asked alone, to measure how long it takes, is not to wait.
+        return None if self.materials.is_fresh else self.options.tokenizer()
+
+    def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:
+        (part,) = parts
+        rows, columns = np.nonzero(part.rankings.codes != PADDING)
+        codes = part.rankings.codes[rows, columns]
+        units, of_unit = np.unique(codes, return_inverse=True)
+        texts = list(IndexedTexts(part.units, title=self.options.title).indexed_texts(units.tolist()))
+        has_text = np.array([bool(text.strip()) for text in texts], dtype=np.bool_)[of_unit]
+        if len(codes) and not has_text.any():
+            raise RunError(
+                f"{self.materials.setting}: none of the {len(units):,} candidates has any text, and a reranker reads "
+                "texts. See whether the documents are empty" + ("." if self.options.title else ", or set title: true.")
+            )
+        told = [question.text for question in questions]
+        scores, truncated = self._scores(told, texts, rows[has_text], of_unit[has_text])
+        spread = _with_blanks(scores, rows, has_text, len(questions))
+        facts: Facts = {
+            "pairs": len(scores),
+            "pairs_truncated": truncated,
+            "pairs_without_text": int((~has_text).sum()),
+            "max_length": self.options.length,
+        }
+        rankings = _ordered(part.units, part.rankings, rows, codes, spread, has_text)
+        return Candidates(part.units, rankings, part.skipped, facts)
+
+    def _scores(
+        self, questions: Sequence[str], texts: Sequence[str], question: Counts, text: Counts
+    ) -> tuple[Floats, int | None]:
+        """The score of each pair, and how many are longer than the model reads; equal pairs are scored once."""
+        asked, of_question = _distinct(questions)
+        read, of_text = _distinct(texts)
+        numbers = of_question[question] * max(len(read), 1) + of_text[text]
+        distinct, of_pair = np.unique(numbers, return_inverse=True)
+        pairs = Pairs(asked, read, *np.divmod(distinct, max(len(read), 1)))
+        lengths = pairs.lengths(self._tokenizer)
+        progress = Silent() if self.materials.is_fresh else self.materials.progress
+        with stage(progress, "reranking", len(pairs), "pairs") as told:
+            scores = self._scorer.scores(pairs, lengths, told.advance)
+        if self._tokenizer is None or self.options.length is None:
+            return scores[of_pair], None
+        return scores[of_pair], int((lengths > self.options.length)[of_pair].sum())
+
+
+def _distinct(texts: Sequence[str]) -> tuple[list[str], Counts]:
+    """The different texts, and which of them each is."""
+    places: dict[str, int] = {}
+    which = [places.setdefault(text, len(places)) for text in texts]
+    return list(places), np.array(which, dtype=np.int64)
+
+
+def _with_blanks(scores: Floats, rows: Counts, has_text: Bools, questions: int) -> Floats:
+    """A score for all candidates: one without text has the least of its question's, or 0 where none has a text."""
+    least = np.full(questions, np.inf, dtype=np.float32)
+    np.minimum.at(least, rows[has_text], scores)
+    least[np.isinf(least)] = 0
+    spread = least[rows]
+    spread[has_text] = scores
+    return spread
+
+
+def _ordered(
+    units: Chunks, rankings: Rankings, rows: Counts, codes: Codes, scores: Floats, has_text: Bools
+) -> Rankings:
+    """By score; equal ones, and those without text behind all others, by document id and then by place."""
+    place = units.library.id_order[units.document[codes]]
+    order = np.lexsort((units.end[codes], units.start[codes], place, -scores, ~has_text, rows))
+    made = unfilled(len(rankings), rankings.depth)
+    filled = np.arange(rankings.depth) < rankings.lengths[:, np.newaxis]
+    made.codes[filled] = codes[order]
+    made.scores[filled] = scores[order]
+    return made

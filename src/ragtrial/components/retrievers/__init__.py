@@ -1,0 +1,30 @@
+"""Questions in, rankings out. One file per kind; each registers itself."""
+
+import sys
+
+from ragtrial.components.retrievers.base import (
+    RETRIEVERS,
+    Candidates,
+    ChunkRetriever,
+    Facts,
+    Materials,
+    OpenRetriever,
+    Ranker,
+    Retriever,
+    VectorRetriever,
+)
+from ragtrial.registry import import_members
+
+import_members(sys.modules[__name__])
+
+__all__ = [
+    "RETRIEVERS",
+    "Candidates",
+    "ChunkRetriever",
+    "Facts",
+    "Materials",
+    "OpenRetriever",
+    "Ranker",
+    "Retriever",
+    "VectorRetriever",
+]

@@ -1,0 +1,228 @@
+"""What every retriever owes, and what it may ask for."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+from pydantic import AfterValidator, Field
+
+from ragtrial.cache.fingerprints import Digest
+from ragtrial.components.chunkers import AnyChunker
+from ragtrial.components.contextual_text import ContextOptions, IndexedTexts
+from ragtrial.components.embedders import AnyEmbedder
+from ragtrial.components.stores import AnyStore, Index, Store
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.dataset.library import Library
+from ragtrial.options import Options
+from ragtrial.progress import Progress
+from ragtrial.rankings import Bools, Floats, Rankings
+from ragtrial.records import Caution, Question
+from ragtrial.registry import Registry
+
+T = TypeVar("T")
+Fact = int | float | str | bool | None
+Facts = Mapping[str, Fact]
+_NONE: Facts = MappingProxyType({})
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Ranked units of many questions, best first: chunks, or stretches of documents and whole ones.
+
+    The codes of ``rankings`` are positions in ``units``. ``skipped``, shape (questions,), marks the questions that
+    could not be answered and are left out of every mean; their rows are empty. ``facts`` are counts and words that
+    the report shows beside the setting.
+    """
+
+    units: Chunks
+    rankings: Rankings
+    skipped: Bools
+    facts: Facts = field(default_factory=lambda: _NONE)
+
+    @classmethod
+    def of(cls, units: Chunks, rankings: Rankings, facts: Facts = _NONE) -> Candidates:
+        """Of a search that answered every question."""
+        return cls(units, rankings, np.zeros(len(rankings), dtype=np.bool_), facts)
+
+
+class Materials(Protocol):
+    """What a retriever or a refiner may ask for; nothing is made before it is asked.
+
+    ``setting`` is the name to use in messages, ``entry`` that under `retrievers` in the config. ``is_fresh`` is true
+    while latency is measured: then nothing that depends on the question may be read from the disk.
+    """
+
+    setting: str
+    entry: str
+    library: Library
+    progress: Progress
+    is_fresh: bool
+
+    def digest(self, path: Path) -> str:
+        """The hash of a file's bytes, which are not read again as long as the file has not changed."""
+        ...
+
+    def chunks(self) -> Chunks:
+        """The chunks of the setting's chunker."""
+        ...
+
+    def texts(self, units: Chunks | None = None) -> IndexedTexts:
+        """What is indexed for each chunk of the setting; for other ``units`` their titles and texts."""
+        ...
+
+    def index(self) -> Index:
+        """The index of the setting's vectors."""
+        ...
+
+    def embed_queries(self, texts: Sequence[str]) -> Floats:
+        """The vectors of questions, float32 (texts, dimension), by the setting's embedder."""
+        ...
+
+    def embed_texts(self, texts: Sequence[str]) -> Floats:
+        """The vectors of texts as those of chunks are made, float32 (texts, dimension); each is kept."""
+        ...
+
+    def keep(self, kind: str, parts: Any, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
+        """A finished stage: ``build`` fills its folder once for equal ``parts`` (JSON values), ``read`` reads it.
+
+        ``kind`` is the folder of the workspace, ``what`` says in words what it is.
+        """
+        ...
+
+    def growing(self, kind: str, name: str) -> Path:
+        """A file of the workspace that grows, such as a cache of answers, without its suffix; it counts as used."""
+        ...
+
+
+_MOST_KEPT = 100_000
+"""Rankings are kept with a place for each of top_k: beyond this they fill the memory."""
+
+
+def _held(top_k: int) -> int:
+    if top_k > _MOST_KEPT:
+        raise ValueError(f"is {top_k:,}; it must be at most {_MOST_KEPT:,}.")
+    return top_k
+
+
+class OpenRetriever(Protocol):
+    """A retriever at work."""
+
+    def search(self, questions: Sequence[Question], depth: int) -> Candidates:
+        """For each question at most ``depth`` units, best first; fewer when no more are found. Raises RunError."""
+        ...
+
+
+class Ranker(Options):
+    """A way to rankings: a retriever makes them, a refiner makes better ones of others'."""
+
+    ranking_version: ClassVar[int] = 1
+    """Part of the rankings' fingerprint: raise it whenever the same options would rank otherwise."""
+
+    inputs_are: ClassVar[str] = "files"
+    """What ``inputs`` come from, in a word or two: a plan tells that they changed."""
+
+    has_latency: ClassVar[bool] = True
+    """Whether it answers a question on its own, so that this can be measured."""
+
+    kind: str
+
+    top_k: Annotated[int, Field(ge=1), AfterValidator(_held)] = 10
+    """How many hits of each ranking are kept and scored: documents, or chunks under `unit: span`."""
+
+    score: bool = True
+    """Whether it is a setting of its own, and not only a part of others."""
+
+    @property
+    def reached_by(self) -> frozenset[str]:
+        """Which of chunker, context, embedder and store change what it finds."""
+        return frozenset()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of those whose rankings it takes."""
+        return ()
+
+    def identity(self) -> dict[str, Any]:
+        """What changes its rankings, of the options: not how deep they are cut, nor what reaches it."""
+        return {**self.model_dump(mode="json", exclude={*REACHING, *NOT_RANKING}), "version": self.ranking_version}
+
+    def width(self, store: Store, depth: int) -> int | None:
+        """How widely it searches for ``depth`` hits, where this changes what it finds; see ``Store.width``."""
+        return None
+
+    def inputs(self, digest: Digest) -> Any:
+        """What else changes its rankings, as JSON values: hashes of files, versions of libraries.
+
+        ``digest`` hashes a file. Raises InputError for what is not there.
+        """
+        return None
+
+    @property
+    def asks_the_text_alone(self) -> bool:
+        """Whether nothing but the text of a question changes what is found for it, so that ``asked`` is that."""
+        return type(self).asked is Ranker.asked
+
+    def asked(self, question: Question) -> Any:
+        """What of a question changes its ranking, as JSON values: the text alone, unless it says otherwise."""
+        return question.text
+
+    def check(self, materials: Materials, questions: Sequence[Question]) -> None:
+        """Look for everything that it needs, before any work is done. Raises InputError."""
+
+    def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
+        """What should be known of what ``setting`` found, by its facts."""
+        yield from ()
+
+
+class Retriever(Ranker):
+    """A way from questions to rankings."""
+
+    @abstractmethod
+    def open(self, materials: Materials) -> OpenRetriever:
+        """The retriever, ready to search. Raises RunError."""
+
+
+class ChunkRetriever(Retriever):
+    """A retriever of chunks."""
+
+    chunker: AnyChunker | None = None
+    """This retriever's own chunker (default: the config's)."""
+
+    context: ContextOptions | None = None
+    """What this retriever's chunks are indexed with (default: the config's)."""
+
+    embedder: AnyEmbedder | None = None
+    """This retriever's own embedder (default: the config's)."""
+
+    @property
+    def reached_by(self) -> frozenset[str]:
+        return frozenset({"chunker", "context"})
+
+
+class VectorRetriever(ChunkRetriever):
+    """A retriever of chunks by their vectors."""
+
+    store: AnyStore | None = None
+    """This retriever's own store (default: the config's)."""
+
+    def width(self, store: Store, depth: int) -> int | None:
+        return store.width(depth)
+
+    @property
+    def reached_by(self) -> frozenset[str]:
+        return frozenset({"chunker", "context", "embedder", "store"})
+
+
+REACHING = ("chunker", "context", "embedder", "store")
+"""The options that say what reaches a retriever; all others are its own."""
+
+NOT_RANKING = ("top_k", "score", "of")
+"""The options that change no ranking: it is cut later, and parts count by what they are, not by their names."""
+
+RETRIEVERS: Registry[type[Retriever]] = Registry("retriever")

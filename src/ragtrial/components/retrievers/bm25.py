@@ -1,0 +1,256 @@
+"""The chunks that share most words with the question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache, cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from ragtrial.cache.fingerprints import Digest
+from ragtrial.components.retrievers.base import RETRIEVERS, Candidates, ChunkRetriever, Facts, Materials, OpenRetriever
+from ragtrial.components.terms import analyzer as analysis
+from ragtrial.components.terms import index
+from ragtrial.components.terms.analyzer import NO_STEMMER, Analyzer, stemmers
+from ragtrial.components.terms.index import TermIndex, Weighting
+from ragtrial.components.terms.lists import TermLists
+from ragtrial.components.terms.stop_words import NO_STOP_WORDS, STOP_WORD_LANGUAGES, read_stop_words, stop_words_of
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.errors import ConfigError, CorpusError, RunError, did_you_mean
+from ragtrial.options import located
+from ragtrial.progress import stage
+from ragtrial.rankings import Counts
+from ragtrial.records import Caution, Question
+
+_DELTAS = {"bm25l": 0.5, "bm25+": 1.0}  # as Lv & Zhai recommend: SIGIR 2011 for BM25L, CIKM 2011 for BM25+
+_LANGUAGE_OF = {"porter": "english", "english_plus": "english", "dutch_porter": "dutch"}
+
+
+def _stemmer_name(value: object) -> object:
+    if value is None:
+        return NO_STEMMER
+    if isinstance(value, str) and value not in stemmers():
+        raise ValueError(f"there is no such stemmer.{did_you_mean(value, stemmers())} Known: {', '.join(stemmers())}.")
+    return str(value) if isinstance(value, str) else value
+
+
+def _stop_words(value: object) -> object:
+    known = (NO_STOP_WORDS, *STOP_WORD_LANGUAGES)
+    if value is None:
+        return NO_STOP_WORDS
+    if isinstance(value, list | tuple):
+        return tuple(_word(word) for word in value)
+    if not isinstance(value, str) or value in known:
+        return value
+    if any(sign in value for sign in "./\\"):
+        return located(value)
+    raise ValueError(
+        f"there is no list of stop words of that name.{did_you_mean(value, known)} Known: {', '.join(known)}; "
+        "or give a list of words, or a file with an ending, such as stop.txt."
+    )
+
+
+def _word(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no word; write words as texts, in quotes.")  # noqa: TRY004 - pydantic's way
+    if len(value.split()) != 1:
+        raise ValueError(f"{str(value)!r} is not one word; list words one by one.")
+    return str(value)
+
+
+@RETRIEVERS.register("bm25")
+class Bm25Retriever(ChunkRetriever):
+    """The chunks that share most words with the question, rare words counting more: BM25, by bm25s.
+
+    ``k1`` and ``b`` are those of Lucene, and so of Elasticsearch, OpenSearch and Solr: what one would get without
+    tuning, and within what Robertson & Zaragoza 2009 (section 3.5) recommend. (bm25s itself has k1 1.5; Anserini and
+    Pyserini have k1 0.9 and b 0.4, tuned for short passages.) ``method`` has the formulas of Kamphuis et al. 2020,
+    table 1; of robertson no weight is below 0. Source: Lu 2024, BM25S.
+    """
+
+    inputs_are: ClassVar[str] = "stop words or libraries"
+
+    kind: Literal["bm25"] = "bm25"
+    """The chunks that share most words with the question: BM25, by bm25s."""
+
+    method: Literal["lucene", "robertson", "atire", "bm25l", "bm25+"] = "lucene"
+    """The variant of the formula: as Lucene's, Robertson's own, ATIRE's, BM25L or BM25+."""
+
+    k1: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.2
+    """How much repeated words count: 0 not at all; the more, the higher."""
+
+    b: Annotated[float, Field(ge=0, le=1)] = 0.75
+    """How much long chunks are marked down: 0 not at all, 1 by all of their length."""
+
+    delta: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """Of bm25l and bm25+: what one occurrence is worth at least (default: 0.5 for bm25l, 1 for bm25+)."""
+
+    stemmer: Annotated[str, BeforeValidator(_stemmer_name)] = "english"
+    """What brings words to their stem: a language of Snowball, `porter` (as Lucene's for English), or `none`."""
+
+    stop_words: Annotated[str | tuple[str, ...], BeforeValidator(_stop_words)] = "english"
+    """Words that are left out: a language, `none`, a list of words, or a file with one a line."""
+
+    title_weight: Annotated[int, Field(ge=0, le=100)] = 1
+    """How often the words of the title count (Robertson, Zaragoza & Taylor 2004); 0 leaves the title out."""
+
+    @model_validator(mode="after")
+    def _delta_is_used(self) -> Self:
+        if self.delta is not None and self.method not in _DELTAS:
+            raise ValueError(f"the method {self.method!r} has no delta; it belongs to bm25l and bm25+. Leave it out.")
+        if self.method in _DELTAS and self.k1 == 0:
+            raise ValueError(f"the method {self.method!r} needs a k1 above 0, by which it divides.")
+        return self
+
+    @property
+    def weighting(self) -> Weighting:
+        """The formula with its parameters."""
+        delta = _DELTAS.get(self.method, 0.0) if self.delta is None else self.delta
+        return Weighting(self.method, self.k1, self.b, delta)
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "k1": float(self.k1), "b": float(self.b), "delta": float(self.weighting.delta)}
+
+    def inputs(self, digest: Digest) -> Any:
+        return {"weighing": _weighing_version(), "reading": _reading_version(), "stop_words": sorted(self.left_out())}
+
+    def check(self, materials: Materials, questions: Sequence[Question]) -> None:
+        """Raises ConfigError for stop words that cannot be read, CorpusError for documents without any text."""
+        try:
+            self.left_out()
+        except ConfigError as error:
+            named = f"`retrievers.{materials.entry}.stop_words` names it."
+            raise ConfigError(
+                *(replace(fault, message=f"{fault.message} {named}") for fault in error.faults)
+            ) from error
+        library = materials.library
+        if library.empty == len(library) and not (self.title_weight and any(library.titles)):
+            raise CorpusError(
+                f"{materials.setting}: none of the {len(library):,} documents has any text, so there is no word to "
+                "look up; `dataset.corpus` names them."
+            )
+
+    def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
+        missed = facts.get("queries_without_known_words")
+        if missed:
+            yield Caution(
+                "bm25-unknown-words",
+                f"{setting}: nothing was found for {missed:,} of the questions: no chunk has any of their words, "
+                "stop words aside. They score 0.",
+            )
+        languages = [_LANGUAGE_OF.get(name, name) for name in (self.stemmer, self.stop_words) if isinstance(name, str)]
+        if self.stop_words in STOP_WORD_LANGUAGES and self.stemmer != NO_STEMMER and len(set(languages)) > 1:
+            yield Caution(
+                "bm25-languages",
+                f"{setting}: `stemmer: {self.stemmer}` with `stop_words: {self.stop_words}`, two languages; is one of "
+                "them the default, and forgotten?",
+            )
+
+    def open(self, materials: Materials) -> OpenRetriever:
+        return _OpenBm25(self, materials)
+
+    def left_out(self) -> frozenset[str]:
+        """The stop words, as they are written. Raises ConfigError."""
+        if not isinstance(self.stop_words, str):
+            return frozenset(self.stop_words)
+        if self.stop_words in (NO_STOP_WORDS, *STOP_WORD_LANGUAGES):
+            return stop_words_of(self.stop_words)
+        return read_stop_words(Path(self.stop_words))
+
+    def terms_parts(self, texts: str) -> dict[str, Any]:
+        """What makes the terms of the texts of that name, as JSON values."""
+        return {
+            "texts": texts,
+            "stemmer": self.stemmer,
+            "stop_words": sorted(self.left_out()),
+            "title_weight": self.title_weight,
+            "version": _reading_version(),
+        }
+
+
+_installed = cache(version)
+"""The version of a package; reading it takes longer than all else in a fingerprint."""
+
+
+def _reading_version() -> list[Any]:
+    return [analysis.VERSION, _installed("PyStemmer"), analysis.UNICODE]
+
+
+def _weighing_version() -> list[Any]:
+    return [index.VERSION, _installed("bm25s")]
+
+
+class _OpenBm25:
+    """Loads its index when it is first asked, and keeps it."""
+
+    def __init__(self, retriever: Bm25Retriever, materials: Materials) -> None:
+        self.retriever = retriever
+        self.materials = materials
+        self.analyzer = Analyzer(retriever.stemmer, retriever.left_out())
+
+    def search(self, questions: Sequence[Question], depth: int) -> Candidates:
+        index = self._index
+        terms = [index.known(self.analyzer.terms(question.text)) for question in questions]
+        facts = {
+            "terms": len(index.vocabulary),
+            "queries_without_known_words": sum(not known for known in terms),
+        }
+        return Candidates.of(self._chunks, index.search(terms, depth), facts)
+
+    @cached_property
+    def _chunks(self) -> Chunks:
+        return self.materials.chunks()
+
+    @cached_property
+    def _index(self) -> TermIndex:
+        materials, lists = self.materials, self._lists
+        if not lists.total:
+            raise RunError(
+                f"{materials.setting}: none of the {len(lists):,} chunks has a word to look up, stop words aside; "
+                "BM25 needs words. Look at the chunks with `ragtrial chunks`."
+            )
+        order = _order(self._chunks)
+        weighting = self.retriever.weighting
+        parts = {
+            "terms": self.retriever.terms_parts(materials.texts().name),
+            "weighting": [weighting.method, float(weighting.k1), float(weighting.b), float(weighting.delta)],
+            "version": _weighing_version(),
+        }
+        return materials.keep(
+            "bm25",
+            parts,
+            "BM25 index",
+            lambda folder: TermIndex.write(folder, lists, weighting),
+            lambda folder: TermIndex(folder, lists.vocabulary, order),
+        )
+
+    @cached_property
+    def _lists(self) -> TermLists:
+        materials, retriever = self.materials, self.retriever
+        texts = materials.texts()
+
+        def build(folder: Path) -> None:
+            with stage(materials.progress, "reading terms", len(texts), "chunks") as progress:
+                pairs = texts.titled_texts()
+                TermLists.write(folder, pairs, self.analyzer, retriever.title_weight, progress.advance)
+
+        def read(folder: Path) -> TermLists:
+            lists = TermLists(folder)
+            if len(lists) != len(texts):
+                raise ValueError(f"has the terms of {len(lists)} chunks, not {len(texts)}")
+            return lists
+
+        return materials.keep("terms", retriever.terms_parts(texts.name), "terms of the chunks", build, read)
+
+
+def _order(chunks: Chunks) -> Counts:
+    """The place of each chunk among those of equal score: by document id, then by where it starts."""
+    documents = chunks.library.id_order[chunks.document]
+    order = np.empty(len(chunks), dtype=np.int64)
+    order[np.lexsort((chunks.end, chunks.start, documents))] = np.arange(len(chunks))
+    return order

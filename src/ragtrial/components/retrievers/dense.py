@@ -1,0 +1,100 @@
+"""Nearest vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from ragtrial.cache.fingerprints import Digest
+from ragtrial.components.chroma_collection import CollectionOptions, held_collection
+from ragtrial.components.chroma_collection.items import both
+from ragtrial.components.retrievers.base import RETRIEVERS, Candidates, Facts, Materials, OpenRetriever, VectorRetriever
+from ragtrial.components.retrievers.existing import OpenCollection, cautions_of, check_collection
+from ragtrial.components.stores import Store
+from ragtrial.records import Caution, Question
+
+_BUILDING = ("chunker", "context", "store")
+_OF_COLLECTIONS = ("collection", "where", "where_document")
+
+
+@RETRIEVERS.register("dense")
+class DenseRetriever(VectorRetriever):
+    """The chunks whose vectors are nearest to the query's."""
+
+    inputs_are: ClassVar[str] = "collection"
+
+    kind: Literal["dense"] = "dense"
+    """The chunks whose vectors are nearest to the query's."""
+
+    collection: CollectionOptions | None = None
+    """Search this Chroma collection as it is, in place of chunks and an index of our own."""
+
+    where: dict[str, JsonValue] | None = Field(default=None, min_length=1)
+    """Search only items of the collection with such metadata, as Chroma writes it: `{lang: en}`; with a query's own."""
+
+    where_document: dict[str, JsonValue] | None = Field(default=None, min_length=1)
+    """Search only items of the collection with such a text, as Chroma writes it: `{$contains: hub}`."""
+
+    @model_validator(mode="after")
+    def _is_built_or_there(self) -> Self:
+        if self.collection is not None:
+            given = [name for name in _BUILDING if getattr(self, name) is not None]
+            if given:
+                raise ValueError(f"collection is searched as it is; take {' and '.join(given)} out, or collection.")
+        elif self.where is not None or self.where_document is not None:
+            name = "where" if self.where is not None else "where_document"
+            raise ValueError(f"{name} plays a part only with collection; add that, or take {name} out.")
+        return self
+
+    @property
+    def reached_by(self) -> frozenset[str]:
+        return frozenset({"embedder"}) if self.collection is not None else super().reached_by
+
+    def identity(self) -> dict[str, Any]:
+        identity = super().identity()
+        if self.collection is None:
+            return {name: value for name, value in identity.items() if name not in _OF_COLLECTIONS}
+        return {**identity, "collection": self.collection.identity()}
+
+    def inputs(self, digest: Digest) -> Any:
+        if self.collection is None:
+            return None
+        held = held_collection(self.collection)
+        return {"id": held.id, "content": held.content, "graph": dict(held.graph)}
+
+    def width(self, store: Store, depth: int) -> int | None:
+        return super().width(store, depth) if self.collection is None else held_collection(self.collection).width(depth)
+
+    @property
+    def asks_the_text_alone(self) -> bool:
+        return self.collection is None
+
+    def asked(self, question: Question) -> Any:
+        if self.asks_the_text_alone:
+            return question.text
+        return [question.text, both(self.where, question.where), both(self.where_document, question.where_document)]
+
+    def check(self, materials: Materials, questions: Sequence[Question]) -> None:
+        if self.collection is not None:
+            check_collection(self.collection, (self.where, self.where_document), materials, questions)
+
+    def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
+        if self.collection is not None:
+            yield from cautions_of(setting, facts)
+
+    def open(self, materials: Materials) -> OpenRetriever:
+        if self.collection is not None:
+            return OpenCollection(self.collection, (self.where, self.where_document), materials)
+        return _OpenDense(materials)
+
+
+@dataclass(frozen=True)
+class _OpenDense:
+    materials: Materials
+
+    def search(self, questions: Sequence[Question], depth: int) -> Candidates:
+        vectors = self.materials.embed_queries([question.text for question in questions])
+        return Candidates.of(self.materials.chunks(), self.materials.index().search(vectors, depth))

@@ -1,0 +1,202 @@
+"""A Chroma collection that is there already, checked before the run and searched as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence, Sized
+
+import numpy as np
+
+from ragtrial.components.chroma_collection import Collection, CollectionOptions, held_collection
+from ragtrial.components.chroma_collection.items import Conditions, ItemPlaces, Survey, both, told
+from ragtrial.components.chroma_collection.vector_agreement import (
+    SAMPLED,
+    Agreement,
+    compare,
+    is_normalised,
+    other_dimension,
+)
+from ragtrial.components.retrievers.base import Candidates, Fact, Facts, Materials
+from ragtrial.dataset.passages import short
+from ragtrial.dataset.places import Places
+from ragtrial.errors import InputError, ModelNotFoundError
+from ragtrial.rankings import deeper, from_rows
+from ragtrial.records import Caution, Question
+
+_SURVEYED = 200_000
+"""Items whose documents are looked up before the run; those beyond are when they are found."""
+_MOST_FAULTS = 20
+
+
+def check_collection(
+    options: CollectionOptions, conditions: Conditions, materials: Materials, questions: Sequence[Question]
+) -> None:
+    """Look whether the collection is there, fits the documents and the embedder, and understands all conditions.
+
+    Raises InputError with all that is wrong.
+    """
+    try:
+        held = held_collection(options, afresh=True)
+    except InputError as error:
+        raise InputError(*(f"{materials.setting}: {fault.message}" for fault in error.faults)) from error
+    if not held.count:
+        raise InputError(f"{materials.setting}: {held.told} is empty; there is nothing to search.")
+    faults = list(_refused(held, conditions, questions))
+    if not faults:
+        survey = Survey(materials.library, options)
+        for items in held.pages(*conditions):
+            survey.add(items)
+            if survey.count >= _SURVEYED:
+                break
+        if survey.count:
+            faults += survey.faults()
+            try:
+                faults.append(_agreement(held, options, conditions, materials, questions).fault)
+            except ModelNotFoundError:
+                if not any(faults):  # or the faults that were found are told
+                    raise
+        else:
+            faults.append(f"no item of {held.count:,} meets {told(conditions)}.")
+    found = [f"{materials.setting}: {held.told}: {fault}" for fault in faults if fault]
+    if found:
+        rest = len(found) - _MOST_FAULTS
+        more = [f"and {rest:,} more faults like these."] if rest > 0 else []
+        raise InputError(*found[:_MOST_FAULTS], *more)
+
+
+def cautions_of(setting: str, facts: Facts) -> Iterator[Caution]:
+    """What should be known of a collection that was searched, by its facts."""
+    checked = str(facts.get("checked"))
+    if not checked.startswith("ok"):
+        message = f"{setting}: whether the embedder is the one that made the collection's vectors: {checked}."
+        yield Caution("collection-not-checked", message)
+    if facts.get("space") == "l2" and facts.get("normalised") is False:
+        yield Caution(
+            "l2-lengths",
+            f"{setting}: the collection compares by l2, and its vectors are of different lengths: how long a vector is "
+            "counts beside its direction. Most models are trained for cosine.",
+        )
+    if facts.get("keeps_graph") is False:
+        yield Caution(
+            "graph-not-kept",
+            f"{setting}: of so few items ({facts['items']:,}) Chroma keeps no graph on the disk (sync_threshold): it "
+            "makes another one each time it opens the collection, which finds a little else. So do your users; the "
+            "scores are of one of them.",
+        )
+    empty = facts.get("queries_without_items")
+    if empty:
+        yield Caution(
+            "conditions-without-items",
+            f"{setting}: for {empty} {'query' if empty == 1 else 'queries'}, where and where_document let no item of "
+            "the collection through.",
+        )
+
+
+class OpenCollection:
+    """A collection at work. Rows are in Chroma's order, equal distances too; a place is in a row once."""
+
+    def __init__(self, options: CollectionOptions, conditions: Conditions, materials: Materials) -> None:
+        self._options = options
+        self._conditions = conditions
+        self._materials = materials
+        self._held = held_collection(options)
+        self._items = ItemPlaces(materials.library, options)
+        self._places = Places(materials.library)
+
+    def search(self, questions: Sequence[Question], depth: int) -> Candidates:
+        vectors = self._materials.embed_queries([question.text for question in questions])
+        rows: list[dict[int, float]] = [{} for _ in questions]
+        repeated = 0
+        for conditions, members in grouped(questions, self._conditions).items():
+            pending, asked = np.array(members), depth
+            while len(pending):
+                # An item may stand at the place of another: ask on until there are enough places, or no more items.
+                found = self._held.nearest(vectors[pending], asked, *conditions_of(conditions))
+                short_of: list[int] = []
+                for row, one in zip(pending.tolist(), found, strict=True):
+                    for place, score in zip(self._items.of(one.items), one.scores.tolist(), strict=True):
+                        rows[row].setdefault(self._places.code(*place), score)
+                    repeated += len(one.items) - len(rows[row]) if asked == depth else 0
+                    if len(rows[row]) < depth and len(one.items) == min(asked, self._held.count) < self._held.count:
+                        short_of.append(row)
+                pending, asked = np.array(short_of, dtype=np.int64), deeper(asked, self._held.width)
+        facts = {} if self._materials.is_fresh else self._facts(questions, rows, repeated)
+        cut = [list(row.items())[:depth] for row in rows]
+        rankings = from_rows([[code for code, _ in row] for row in cut], [[score for _, score in row] for row in cut])
+        return Candidates.of(self._places.chunks(), rankings, facts)
+
+    def _facts(self, questions: Sequence[Question], rows: Sequence[Sized], repeated: int) -> Facts:
+        held = self._held
+        texts, stored = held.sample(SAMPLED, *self._conditions)
+        facts: dict[str, Fact] = {
+            "collection": held.options.name,
+            "collection_id": held.id,
+            "items": held.count,
+            "dimension": held.dimension,
+            "space": held.space,
+            "keeps_graph": held.keeps_graph,
+            "checked": _agreement(held, self._options, self._conditions, self._materials, questions).said,
+            "items_located": self._items.located,
+            "items_as_whole_documents": self._items.whole,
+            "items_at_the_same_place": repeated,
+        }
+        if texts:
+            facts["normalised"] = is_normalised(stored)
+        if any(question.where or question.where_document for question in questions):
+            facts["queries_with_conditions"] = sum(bool(one.where or one.where_document) for one in questions)
+            facts["queries_without_items"] = sum(not row for row in rows)
+        return facts
+
+
+def grouped(questions: Sequence[Question], conditions: Conditions) -> dict[str, list[int]]:
+    """The positions of the questions by the conditions that they are asked under, written as JSON."""
+    groups: dict[str, list[int]] = {}
+    for position, question in enumerate(questions):
+        asked = [both(conditions[0], question.where), both(conditions[1], question.where_document)]
+        groups.setdefault(json.dumps(asked), []).append(position)
+    return groups
+
+
+def conditions_of(group: str) -> Conditions:
+    """The conditions of a group."""
+    where, where_document = json.loads(group)
+    return where, where_document
+
+
+def _refused(held: Collection, conditions: Conditions, questions: Sequence[Question]) -> Iterator[str]:
+    """The conditions that Chroma does not understand, each with where it was written."""
+    tried: set[str] = set()
+    places: list[tuple[str, Conditions]] = [("the config", conditions)]
+    places += [(f"the query {short(one.text, 60)!r}", (one.where, one.where_document)) for one in questions]
+    for whose, asked in places:
+        key = json.dumps(asked)
+        if asked == (None, None) or key in tried:
+            continue
+        tried.add(key)
+        try:
+            held.matches(*asked)
+        except ValueError as error:
+            hint = (
+                " Several keys are written {$and: [{key: value}, ...]}." if "exactly one operator" in str(error) else ""
+            )
+            yield f"Chroma does not understand {told(asked)} of {whose}: {error}.{hint}"
+
+
+def _agreement(
+    held: Collection,
+    options: CollectionOptions,
+    conditions: Conditions,
+    materials: Materials,
+    questions: Sequence[Question],
+) -> Agreement:
+    """Whether the setting's embedder made the vectors that it searches."""
+    if questions:
+        dimension = materials.embed_queries([questions[0].text]).shape[1]
+        if dimension != held.dimension:
+            return Agreement("no", other_dimension(held.dimension, dimension, held.made_with))
+    if not options.check:
+        return Agreement("not checked, because of check: false")
+    texts, stored = held.sample(SAMPLED, *conditions)
+    if not texts:
+        return Agreement("not checked, because there is no stored text")
+    return compare(texts, stored, held.space, held.made_with, materials.embed_texts, materials.embed_queries)

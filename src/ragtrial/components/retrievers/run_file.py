@@ -1,0 +1,176 @@
+"""Rankings that were made elsewhere: a run file joins as a setting."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ragtrial.cache.fingerprints import Digest
+from ragtrial.components.retrievers.base import RETRIEVERS, Candidates, Facts, Materials, OpenRetriever, Retriever
+from ragtrial.dataset.library import Library
+from ragtrial.dataset.passages import short
+from ragtrial.dataset.places import Places
+from ragtrial.errors import Fault, RunFileError, did_you_mean, listed
+from ragtrial.options import PathText
+from ragtrial.rankings import from_rows
+from ragtrial.records import Caution, PromptQueries, Query, Question
+from ragtrial.report.find import find_report
+from ragtrial.runs.formats.guessing import Form, guess
+from ragtrial.runs.inputs import best_first, run_named
+from ragtrial.runs.qrels import Run
+
+_MOST_FAULTS = 10
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@RETRIEVERS.register("run_file")
+class RunFileRetriever(Retriever):
+    """Rankings made elsewhere, read from a file."""
+
+    has_latency: ClassVar[bool] = False
+
+    kind: Literal["run_file"] = "run_file"
+    """Rankings made elsewhere, read from a file."""
+
+    path: PathText
+    """A run of documents: a TREC file, JSONL, JSON, Parquet, a report's folder; all that `ragtrial score` reads."""
+
+    form: Form | None = None
+    """What the file is, where looking is not enough."""
+
+    name: str | None = None
+    """Which run, where the file holds several: a setting of a report."""
+
+    def inputs(self, digest: Digest) -> Any:
+        return [digest(path) for path in self._files()]
+
+    def asked(self, question: Question) -> Any:
+        return [question.id, question.text]
+
+    def check(self, materials: Materials, questions: Sequence[Question]) -> None:
+        rows = self.checked(materials.library, questions)
+        if questions and not rows.rows:
+            message = (
+                f"has none of the {len(questions):,} labelled queries, neither by id nor by text. "
+                f"It has: {listed(map(repr, rows.queries), 3)}; the labels have: "
+                f"{listed((repr(_key(question)) for question in questions), 3)}."
+            )
+            raise RunFileError(Fault(self.path, message=message))
+
+    def open(self, materials: Materials) -> OpenRetriever:
+        return _OpenRunFile(self, materials)
+
+    def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
+        if facts.get("missing"):
+            message = f"{setting}: {facts['missing']:,} labelled queries are not in {Path(self.path).name}"
+            yield Caution("queries-not-in-run", f"{message} ({facts['first_missing']}); they score 0.")
+        if facts.get("duplicates"):
+            message = f"{setting}: {facts['duplicates']:,} hits name a document that stands higher in the same ranking"
+            yield Caution("duplicate-hits", f"{message}; the first counts.")
+
+    def _files(self) -> list[Path]:
+        """The files that the rankings are read from."""
+        path = Path(self.path)
+        if (self.form or guess(path, "run")) != "report":
+            return [path]
+        folder = find_report(self.path, path.parent)
+        return [folder / "report.json", *sorted((folder / "rankings").glob("*.jsonl.gz"))]
+
+    def checked(self, library: Library, questions: Sequence[Question]) -> _Rows:
+        """The rows of the questions, all of documents of ``library``. Raises RunFileError, ReportError."""
+        rows = self.read(questions)
+        positions = library.positions
+        named = [document for row in rows.rows.values() for document in row.documents]
+        unknown = Counter(document for document in named if document not in positions)
+        if unknown:
+            size = f"({len(positions):,} documents)"
+            what = f"{unknown.total():,} of {len(named):,} hits name documents that the corpus does not have {size}:"
+            told = list(unknown.items())[:_MOST_FAULTS]
+            faults = [what, *(f"{name!r} ({count:,}).{did_you_mean(name, positions)}" for name, count in told)]
+            more = len(unknown) - len(told)
+            faults += [f"and {more:,} more documents."] if more else []
+            raise RunFileError(*(Fault(self.path, message=fault) for fault in faults))
+        return rows
+
+    def read(self, questions: Sequence[Question]) -> _Rows:
+        """The rows of the questions. Raises RunFileError, ReportError."""
+        labels = PromptQueries(tuple(Query(question.id or question.text, question.text) for question in questions))
+        run = run_named(self.path, self.name, self.form, labels, choice="`name:`")
+        if run.of_chunks:
+            raise RunFileError(
+                f"{self.path}: run {run.name!r} is of passages in chunks (unit: span), and only rankings of documents "
+                "can join as a setting; `ragtrial export --duplicates first` writes its documents."
+            )
+        values = run.values
+        if values is not None and not (np.isfinite(values) & (np.abs(values) <= _LARGEST) | np.isnan(values)).all():
+            wrong = float(values[~(np.isfinite(values) & (np.abs(values) <= _LARGEST))][0])
+            raise RunFileError(Fault(self.path, message=f"has the score {wrong}; scores must be finite numbers."))
+        return _Rows.of(run, best_first(run, "first"), questions)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The documents of one question, best first, their scores (NaN where not known), and how many came twice."""
+
+    documents: list[str]
+    scores: list[float]
+    duplicates: int
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rankings of questions, by their id, or text where they have none; and all ``queries`` of the run."""
+
+    rows: Mapping[str, _Row]
+    queries: tuple[str, ...]
+
+    @classmethod
+    def of(cls, raw: Run, ordered: Run, questions: Sequence[Question]) -> _Rows:
+        """Of the questions that are in the run."""
+        at = {query: place for place, query in enumerate(ordered.queries)}
+        documents = list(ordered.documents)
+        rows = {}
+        for question in questions:
+            place = next((at[key] for key in (question.id, question.text) if key and key in at), None)
+            if place is None:
+                continue
+            start, end = ordered.starts[place : place + 2].tolist()
+            known = ordered.values is not None and not ordered.by_rank
+            scores = ordered.values[start:end].tolist() if known and ordered.values is not None else []
+            came = int(raw.starts[place + 1] - raw.starts[place])
+            rows[_key(question)] = _Row(documents[start:end], scores or [np.nan] * (end - start), came - (end - start))
+        return cls(rows, ordered.queries)
+
+
+class _OpenRunFile:
+    def __init__(self, options: RunFileRetriever, materials: Materials) -> None:
+        self._options = options
+        self._library = materials.library
+        self._places = Places(materials.library)
+        self._rows: _Rows | None = None
+
+    def search(self, questions: Sequence[Question], depth: int) -> Candidates:
+        if self._rows is None:
+            self._rows = self._options.checked(self._library, questions)
+        rows = [self._rows.rows.get(_key(question)) for question in questions]
+        missing = [question for question, row in zip(questions, rows, strict=True) if row is None]
+        positions = self._library.positions
+        codes = [[self._places.code(positions[name]) for name in row.documents[:depth]] if row else [] for row in rows]
+        facts: dict[str, int | str] = {
+            "duplicates": sum(row.duplicates for row in rows if row),
+            "beyond_top_k": sum(max(len(row.documents) - depth, 0) for row in rows if row),
+            "missing": len(missing),
+        }
+        if missing:
+            facts["first_missing"] = listed((repr(short(_key(question), 60)) for question in missing), 3)
+        rankings = from_rows(codes, [row.scores[:depth] if row else [] for row in rows])
+        return Candidates.of(self._places.chunks(), rankings, facts)
+
+
+def _key(question: Question) -> str:
+    return question.id or question.text

@@ -1,0 +1,104 @@
+"""What is unhealthy about vectors, or about the space they are searched in: seen before it makes bad rankings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ragtrial.components.embedders import Embedder
+from ragtrial.components.embedders.base import lengths_of
+from ragtrial.components.stores import Store
+from ragtrial.rankings import Floats
+from ragtrial.records import Caution
+
+_EQUAL_LENGTHS = 1.001
+"""The longest vector over the shortest, up to which all are of one length: rounding makes far less."""
+
+
+@dataclass(frozen=True)
+class VectorHealth:
+    """What is known of a setting's vectors: how many, of how many different texts, and how long they are.
+
+    ``zeros`` counts vectors of zeros; ``shortest`` and ``longest`` are lengths of the others, 0 without any.
+    """
+
+    vectors: int
+    distinct_texts: int
+    dimension: int
+    zeros: int
+    shortest: float
+    longest: float
+
+
+class LengthWatch:
+    """Sees blocks of vectors pass, and remembers how long they were."""
+
+    def __init__(self) -> None:
+        self.zeros = 0
+        self.shortest, self.longest = np.inf, 0.0
+
+    def watch(self, blocks: Iterable[Floats]) -> Iterator[Floats]:
+        """``blocks``, as they are."""
+        for block in blocks:
+            lengths = lengths_of(block)
+            self.zeros += int((lengths == 0).sum())
+            self.shortest = min(self.shortest, float(lengths.min(where=lengths > 0, initial=np.inf)))
+            self.longest = max(self.longest, float(lengths.max(initial=0)))
+            yield block
+
+    def health(self, vectors: int, distinct_texts: int, dimension: int) -> VectorHealth:
+        """What was seen, with what is known besides."""
+        shortest = self.shortest if np.isfinite(self.shortest) else 0.0
+        return VectorHealth(vectors, distinct_texts, dimension, self.zeros, shortest, self.longest)
+
+
+def health_cautions(name: str, health: VectorHealth, embedder: Embedder, store: Store) -> Iterator[Caution]:
+    """What should be known of the vectors of the setting ``name``."""
+    if health.zeros:
+        yield Caution(
+            "zero-vectors",
+            f"{name}: {health.zeros:,} of {health.vectors:,} chunks have a vector of zeros, which is near to nothing; "
+            "look at what the embedder does with their texts.",
+        )
+    repeated = health.vectors - health.distinct_texts
+    if repeated:
+        yield Caution(
+            "duplicate-texts",
+            f"{name}: {repeated:,} of {health.vectors:,} chunks have the same text as an earlier chunk; equal chunks "
+            "of different documents cannot be told apart, and stand in each other's way.",
+        )
+    yield from _space_cautions(name, health, embedder, store)
+
+
+def _space_cautions(name: str, health: VectorHealth, embedder: Embedder, store: Store) -> Iterator[Caution]:
+    """Whether near in the store's space is what the model means by near. Vectors of one length agree on it in all."""
+    trained_for = embedder.similarity()
+    if embedder.normalize and trained_for in ("ip", "l2"):
+        yield Caution(
+            "wrong-space",
+            f"{name}: the model says that it was trained for {_SPOKEN[trained_for]}, and `normalize: true` takes from "
+            f"its vectors the lengths that this needs. Set embedder.normalize: false and store.space: {trained_for}.",
+        )
+    elif health.longest > _EQUAL_LENGTHS * health.shortest and store.space != trained_for:
+        consequence = _CONSEQUENCES.get(store.space)
+        if trained_for is not None:
+            advice = f"The model says that it was trained for {_SPOKEN[trained_for]}: set store.space: {trained_for}."
+            consequence = consequence or "distance depends on them"
+        else:
+            advice = _ADVICE.get(store.space, "")
+        if consequence:
+            yield Caution(
+                "unnormalised",
+                f"{name}: the vectors are not of one length ({health.shortest:.3g} to {health.longest:.3g}) and the "
+                f"space is {store.space}: {consequence}. {advice}",
+            )
+
+
+_SPOKEN = {"cosine": "the cosine", "ip": "the inner product", "l2": "distance (l2)"}
+_ADVICE = {
+    "ip": "Set embedder.normalize: true, unless the model was trained for the inner product.",
+    "cosine": "If the model was trained for the inner product, set store.space: ip.",
+}
+_CONSEQUENCES = {"ip": "long vectors are preferred", "cosine": "their lengths are ignored"}
