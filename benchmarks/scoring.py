@@ -124,9 +124,9 @@ def ragtrial_codes(qrels: str, run: str) -> Callable[[], dict[str, float]]:
     """Scoring of integer codes: what a run of an experiment does."""
     import numpy as np
 
-    from ragtrial.evaluators import Evaluation
-    from ragtrial.grading import grade_codes
-    from ragtrial.metrics import parse_metrics
+    from ragtrial.evaluation.evaluators import Evaluation
+    from ragtrial.evaluation.grading import grade_codes
+    from ragtrial.evaluation.metrics import parse_metrics
     from ragtrial.rankings import from_rows
     from ragtrial.runs.qrels import Qrels
     from ragtrial.scoring import evaluate

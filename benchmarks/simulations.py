@@ -46,7 +46,7 @@ from ragtrial.comparison.contest import contest_of
 from ragtrial.comparison.procedures import infer_by
 from ragtrial.comparison.samples import Family, Inference, Procedure, Sample
 from ragtrial.comparison.verdicts import detectable_difference, queries_for
-from ragtrial.grading import Scores
+from ragtrial.evaluation.grading import Scores
 
 BATCH = 100
 SETTINGS = 20

@@ -28,10 +28,10 @@ from pathlib import Path
 import numpy as np
 
 from ragtrial.dataset.spans import ChunkSpans, Passages
-from ragtrial.evaluators import EVALUATORS
-from ragtrial.grading import GradedRankings, grade_codes, grade_spans
-from ragtrial.metrics import Metric, parse_metric
-from ragtrial.overlaps import Overlaps
+from ragtrial.evaluation.evaluators import EVALUATORS
+from ragtrial.evaluation.grading import GradedRankings, grade_codes, grade_spans
+from ragtrial.evaluation.metrics import Metric, parse_metric
+from ragtrial.evaluation.span_overlap import Overlaps
 from ragtrial.rankings import Codes, Floats, Rankings
 from ragtrial.runs.qrels import Judgments
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments import DOCUMENTS, QUERIES, write_experiment
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
 from ragtrial.metric_parts import metric_part
-from ragtrial.metrics import parse_metric
 from ragtrial.report.model import Report
 from ragtrial.report.schema import (
     DatasetPart,

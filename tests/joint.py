@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ragtrial.comparison.joint_hits import NOWHERE, JointHits, Labels
-from ragtrial.metrics import METRICS, Metric, Scores
+from ragtrial.evaluation.metrics import METRICS, Metric, Scores
 from scenarios import Scenario, scores
 from strategies import gains_for, parameters_of
 

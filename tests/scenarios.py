@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ragtrial.evaluators import EVALUATORS
-from ragtrial.grading import GradedRankings, grade
-from ragtrial.metrics import METRICS, Metric, Scores, parse_metric
+from ragtrial.evaluation.evaluators import EVALUATORS
+from ragtrial.evaluation.grading import GradedRankings, grade
+from ragtrial.evaluation.metrics import METRICS, Metric, Scores, parse_metric
 from ragtrial.rankings import from_rows
 from ragtrial.records import Judgment, Query
 

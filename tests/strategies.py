@@ -6,8 +6,8 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from ragtrial.metrics import METRICS, Metric
-from ragtrial.metrics.base import Definition, Parameter, Value
+from ragtrial.evaluation.metrics import METRICS, Metric
+from ragtrial.evaluation.metrics.base import Definition, Parameter, Value
 from scenarios import SCALE, Scenario
 
 DOCUMENTS = tuple(f"d{number}" for number in range(12))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.metrics import Metric, Scores, parse_metric
-from ragtrial.ranges import attainable, ceiling
-from ragtrial.ranges.ceiling import IDEALS, UNATTAINABLE
+from ragtrial.evaluation.bounds import attainable, ceiling
+from ragtrial.evaluation.bounds.ceiling import IDEALS, UNATTAINABLE
+from ragtrial.evaluation.metrics import Metric, Scores, parse_metric
 from scenarios import OF_DOCUMENTS, Labels, Scenario, scenario, scores
 from strategies import DOCUMENTS, labels, metric_called, rankings, scenarios
 

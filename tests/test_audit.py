@@ -11,9 +11,9 @@ import pytest
 from corpora import write_files
 from experiments import Experiment, write_experiment
 from ragtrial.audit import audit_cautions, overlap
-from ragtrial.evaluators import Evaluation
+from ragtrial.evaluation.evaluators import Evaluation
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
-from ragtrial.metrics import parse_metric
 from ragtrial.rankings import from_rows
 from ragtrial.report.model import Report, read_lines
 from ragtrial.report.schema import AuditPart

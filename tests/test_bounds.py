@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtrial.errors import CutoffError, MetricError
-from ragtrial.grading import GradedRankings
-from ragtrial.metrics import METRICS, Metric, parse_metric
-from ragtrial.ranges import Bounds, bounds, labellings, unjudged, why_unbounded
-from ragtrial.ranges.unjudged import BOUNDED, UNBOUNDED
+from ragtrial.evaluation.bounds import Bounds, bounds, labellings, why_unbounded
+from ragtrial.evaluation.bounds import unjudged_hits as unjudged
+from ragtrial.evaluation.bounds.unjudged_hits import BOUNDED, UNBOUNDED
+from ragtrial.evaluation.grading import GradedRankings
+from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
 from scenarios import OF_DOCUMENTS, Labels, Scenario, scenario, scores
 from strategies import DOCUMENTS, UNRETRIEVABLE, parameters_of, scenarios
 

@@ -9,8 +9,8 @@ import pytest
 
 from ragtrial.components.chunkers import CHUNKERS
 from ragtrial.config import load_config
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
-from ragtrial.metrics import parse_metric
 from scenarios import OF_SPANS
 
 _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)

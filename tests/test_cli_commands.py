@@ -10,7 +10,7 @@ import pytest
 
 from ragtrial.components.embedders import EMBEDDERS
 from ragtrial.components.refiners import REFINERS
-from ragtrial.metrics import METRICS
+from ragtrial.evaluation.metrics import METRICS
 from ragtrial.report.model import load_report
 from small_experiment import BROKEN, CONFIG, LABELS, ragtrial, small_experiment
 

@@ -19,7 +19,7 @@ from ragtrial.components.stores.chroma import ChromaStore
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.errors import ConfigError
-from ragtrial.metrics import METRICS
+from ragtrial.evaluation.metrics import METRICS
 from scenarios import OF_DOCUMENTS, OF_SPANS
 from small_experiment import CONFIG
 

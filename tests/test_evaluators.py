@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.errors import CutoffError, MetricError
-from ragtrial.evaluators import (
+from ragtrial.evaluation.evaluators import (
     EVALUATORS,
     Evaluation,
     Evaluator,
@@ -20,8 +20,8 @@ from ragtrial.evaluators import (
     OrderAwareEvaluator,
     OrderUnawareEvaluator,
 )
-from ragtrial.grading import GradedRankings
-from ragtrial.metrics import METRICS, parse_metric
+from ragtrial.evaluation.grading import GradedRankings
+from ragtrial.evaluation.metrics import METRICS, parse_metric
 from ragtrial.records import Mean
 from scenarios import OF_DOCUMENTS, Scenario, example, scenario, scores
 from strategies import scenarios

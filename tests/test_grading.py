@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.errors import CutoffError
-from ragtrial.grading import grade
+from ragtrial.evaluation.grading import grade
 from ragtrial.rankings import from_rows
 from ragtrial.records import Judgment, Query
 from scenarios import Scenario, hit_grades, hit_places, judged_grades, relevant_hits, scenario

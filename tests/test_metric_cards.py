@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from ragtrial.metrics import METRICS, parse_metric
-from ragtrial.metrics.cards import card, card_text
+from ragtrial.evaluation.metrics import METRICS, parse_metric
+from ragtrial.evaluation.metrics.cards import card, card_text
 from scenarios import example
 from small_experiment import ragtrial
 

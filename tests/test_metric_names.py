@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.errors import MetricError
-from ragtrial.metrics import METRICS, Metric, parse_metric, parse_metrics
+from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric, parse_metrics
 
 KNOWN = f"Known: {', '.join(sorted(METRICS.names()))}."
 

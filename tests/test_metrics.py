@@ -7,7 +7,7 @@ from math import log2
 import numpy as np
 import pytest
 
-from ragtrial.grading import grade
+from ragtrial.evaluation.grading import grade
 from ragtrial.rankings import collapse, from_rows
 from ragtrial.records import Judgment, Query
 from scenarios import OF_DOCUMENTS, Labels, example, scenario, score, scores

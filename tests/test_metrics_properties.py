@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.grading import GradedRankings
-from ragtrial.metrics import METRICS, Metric
+from ragtrial.evaluation.grading import GradedRankings
+from ragtrial.evaluation.metrics import METRICS, Metric
 from scenarios import OF_DOCUMENTS, Scenario, example, scenario, scores
 from strategies import (
     DOCUMENTS,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ragtrial.errors import MetricError
-from ragtrial.metrics import parse_metric
+from ragtrial.evaluation.metrics import parse_metric
 from scenarios import Labels, scenario, score, scores
 from trec_scenarios import graded_as_trec_eval_does
 

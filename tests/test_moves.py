@@ -18,8 +18,8 @@ from ragtrial.comparison.moves import query_differences, shared_queries
 from ragtrial.comparison.part_ranks import rank_in_row
 from ragtrial.comparison.side_by_side import SideBySide, side_by_side
 from ragtrial.errors import ReportError
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
-from ragtrial.metrics import parse_metric
 from ragtrial.report.model import Report, read_lines, read_rows
 from ragtrial.views.moves import differences_line, differences_table, shared_lines, side_text
 from scored_runs import scored_report

@@ -22,9 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.errors import MetricError
-from ragtrial.evaluators import EVALUATORS
-from ragtrial.grading import grade
-from ragtrial.metrics import parse_metric
+from ragtrial.evaluation.evaluators import EVALUATORS
+from ragtrial.evaluation.grading import grade
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.rankings import collapse, from_rows
 from ragtrial.records import Judgment, Mean, Query
 from scenarios import Scenario, scenario, scores

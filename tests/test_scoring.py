@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ragtrial import score, scoring
 from ragtrial.errors import InputError, MetricError
-from ragtrial.metrics import METRICS, Metric, parse_metrics
+from ragtrial.evaluation.metrics import METRICS, Metric, parse_metrics
 from ragtrial.scoring import Protocol
 from scenarios import OF_DOCUMENTS
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from joint import Case, all_labellings, differences, joined, metrics_of, pairs
 from ragtrial.comparison.joint_bounds import MOST, joint_bounds
 from ragtrial.comparison.joint_hits import NOWHERE, Stretches
+from ragtrial.evaluation.bounds import bounds as score_bounds
+from ragtrial.evaluation.metrics import Metric, parse_metric
 from ragtrial.labelling import stakes as module
 from ragtrial.labelling.stakes import Stakes, chances, levels_of, most_left
-from ragtrial.metrics import Metric, parse_metric
-from ragtrial.ranges import bounds as score_bounds
 from scenarios import Scenario
 
 EXACT = tuple(name for name in MOST if name not in ("ap", "capped_ap"))

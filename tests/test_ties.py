@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtrial.grading import GradedRankings
-from ragtrial.metrics import METRICS, Metric, parse_metric
-from ragtrial.ranges import Bounds, tie_range, ties, ties_that_matter
-from ragtrial.ranges.preferences import PREFERENCES, UNORDERED
+from ragtrial.evaluation.bounds import Bounds, tie_range, ties, ties_that_matter
+from ragtrial.evaluation.bounds.preferences import PREFERENCES, UNORDERED
+from ragtrial.evaluation.grading import GradedRankings
+from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
 from scenarios import OF_DOCUMENTS, Scenario, scenario, scores
 from strategies import DOCUMENTS, cutoffs, labels, metric_called
 

@@ -11,8 +11,8 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.evaluators import EVALUATORS
-from ragtrial.metrics import parse_metric, parse_metrics
+from ragtrial.evaluation.evaluators import EVALUATORS
+from ragtrial.evaluation.metrics import parse_metric, parse_metrics
 from scenarios import Labels as OneQuery
 from scenarios import scenario, scores
 from trec_scenarios import Labels, Scored, graded_as_trec_eval_does, tied_runs, trec_order

@@ -19,8 +19,8 @@ from ragtrial.comparison.comparison_parts import Comparison, Verdict
 from ragtrial.comparison.contest import contest_of
 from ragtrial.comparison.joint_bounds import MOST, NOT_KNOWN, as_judged
 from ragtrial.comparison.unjudged import UnjudgedPart, hangs_on, unjudged_parts
+from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
 from ragtrial.experiment import run_experiment
-from ragtrial.metrics import METRICS, Metric, parse_metric
 from ragtrial.report.model import Report
 from ragtrial.views.moves import unjudged_reasons, unjudged_table
 from scenarios import OF_DOCUMENTS

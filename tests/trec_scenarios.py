@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from hypothesis import strategies as st
 
-from ragtrial.grading import GradedRankings
+from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.runs.qrels import Judgments
 from scenarios import Scenario
 

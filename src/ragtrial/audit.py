@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.evaluators import Evaluation
+from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.outcomes import Audited
 from ragtrial.rankings import PADDING, Floats, Rankings
 from ragtrial.records import Caution

@@ -21,7 +21,8 @@ from ragtrial.dataset.datasets import Dataset, corpus_of, load_dataset
 from ragtrial.dataset.documents import LINKED_FOLDER, passed_over
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, listed
-from ragtrial.grading import GradedRankings, grade
+from ragtrial.evaluation.grading import GradedRankings, grade
+from ragtrial.evaluation.span_labels import whole_cautions
 from ragtrial.ground import Ground, ground_of
 from ragtrial.judging import Judge, Scored, evaluated, grade_given_chunks
 from ragtrial.outcomes import SettingRankings
@@ -33,7 +34,6 @@ from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQuerie
 from ragtrial.report.environment import without_secrets
 from ragtrial.reporting import setting_parameters
 from ragtrial.setting import Setting, settings_of, too_long_cautions, uncovered_cautions, unheeded
-from ragtrial.span_labels import whole_cautions
 
 
 class RetrievalEvaluator:

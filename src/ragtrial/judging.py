@@ -11,19 +11,19 @@ import numpy as np
 from ragtrial.audit import audit
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.models import EvaluatorOptions
-from ragtrial.context_sizes import ContextSizes
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import LabelsError
-from ragtrial.evaluators import EVALUATORS, Evaluation
-from ragtrial.grading import DocumentLabels, GradedRankings, grade_codes, grade_spans
+from ragtrial.evaluation.context_sizes import ContextSizes
+from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation
+from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, grade_codes, grade_spans
+from ragtrial.evaluation.span_labels import SpanLabels, span_labels
+from ragtrial.evaluation.span_overlap import Overlaps
 from ragtrial.outcomes import SettingRankings
-from ragtrial.overlaps import Overlaps
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings, collapse, from_rows
 from ragtrial.records import Hit, Query
 from ragtrial.report.schema import AuditPart
 from ragtrial.searching import Retrieved
-from ragtrial.span_labels import SpanLabels, span_labels
 
 
 @dataclass(frozen=True, eq=False)

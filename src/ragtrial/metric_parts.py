@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.models import EvaluatorOptions
-from ragtrial.evaluators import NoRelevant
-from ragtrial.metrics import Metric
+from ragtrial.evaluation.evaluators import NoRelevant
+from ragtrial.evaluation.metrics import Metric
 from ragtrial.records import Unit
 from ragtrial.report.schema import MetricPart
 

@@ -11,9 +11,9 @@ from typing import Any
 from ragtrial.cache.arrays import read_array
 from ragtrial.components.retrievers import Candidates, Facts
 from ragtrial.components.vector_checks import VectorHealth
-from ragtrial.context_sizes import ContextSizes
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import listed
+from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.rankings import Bools, Floats
 from ragtrial.records import Caution
 from ragtrial.searching import Retrieved

@@ -18,11 +18,11 @@ from ragtrial.cache.workspace import DAMAGE
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.retrievers import Candidates
 from ragtrial.components.stores import Index
-from ragtrial.context_sizes import context_sizes, token_counts
 from ragtrial.costs import costs_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.demands import AUDITED_BELOW, Search, demand_of_parts, demands, own_demand, search_for
 from ragtrial.errors import RunError, without_frames
+from ragtrial.evaluation.context_sizes import context_sizes, token_counts
 from ragtrial.ground import Ground
 from ragtrial.materials import ModellessMaterials, SettingMaterials
 from ragtrial.measuring import Measuring

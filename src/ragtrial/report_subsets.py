@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ragtrial.errors import ReportError, did_you_mean
-from ragtrial.metrics import parse_metric
-from ragtrial.metrics.base import summary
+from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.evaluation.metrics.base import summary
 from ragtrial.report.model import Report
 from ragtrial.report.schema import MeanPart, SettingPart
 

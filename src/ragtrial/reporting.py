@@ -16,9 +16,9 @@ from ragtrial.components.retrievers.base import REACHING, Facts
 from ragtrial.components.vector_checks import health_cautions
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
-from ragtrial.context_sizes import ContextSizes
-from ragtrial.evaluators import Evaluation
-from ragtrial.grading import GradedRankings
+from ragtrial.evaluation.context_sizes import ContextSizes
+from ragtrial.evaluation.evaluators import Evaluation
+from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.judging import Scored, WithinBudget
 from ragtrial.kept_parts import part_file, part_rows
 from ragtrial.metric_parts import metric_parts

@@ -10,11 +10,11 @@ from typing import Any, get_args
 import numpy as np
 
 from ragtrial.errors import Fault, InputError, RunFileError, did_you_mean
-from ragtrial.evaluators import EVALUATORS, Evaluation, NoRelevant
-from ragtrial.grading import GradedRankings, graded_hits, nothing_retrieved
-from ragtrial.metrics import Metric, parse_metrics
+from ragtrial.evaluation.bounds import Bounds, attainable, bounds, tie_range, ties_that_matter, why_unbounded
+from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation, NoRelevant
+from ragtrial.evaluation.grading import GradedRankings, graded_hits, nothing_retrieved
+from ragtrial.evaluation.metrics import Metric, parse_metrics
 from ragtrial.mismatch import MOST_NAMED, Mismatch, document_cautions, mismatch_cautions
-from ragtrial.ranges import Bounds, attainable, bounds, tie_range, ties_that_matter, why_unbounded
 from ragtrial.records import Caution, Mean
 from ragtrial.runs.compiled.found import Duplicates
 from ragtrial.runs.inputs import Given, Handling, JoinedRun, distinct, joined_runs, load_judgments

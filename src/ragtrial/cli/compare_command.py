@@ -53,7 +53,7 @@ def command(
     from ragtrial.cli import gating
     from ragtrial.cli.comparison_output import say_analysis
     from ragtrial.comparison.analysis import Wanted, analyse
-    from ragtrial.metrics.spelling import spellings
+    from ragtrial.evaluation.metrics.spelling import spellings
     from ragtrial.views.table import usual_metrics
 
     if compared.baseline is not None and all_pairs:

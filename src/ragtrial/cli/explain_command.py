@@ -18,8 +18,8 @@ def command(terminal: Terminal, metric: str) -> int:
     """
     from dataclasses import asdict
 
-    from ragtrial.metrics import parse_metric
-    from ragtrial.metrics.cards import card, card_text
+    from ragtrial.evaluation.metrics import parse_metric
+    from ragtrial.evaluation.metrics.cards import card, card_text
 
     made = card(parse_metric(metric))
     terminal.say(card_text(made, terminal.width))

@@ -50,7 +50,7 @@ def _members(what: str) -> list[tuple[str, str]]:
 
 
 def _metrics() -> list[tuple[str, str]]:
-    from ragtrial.metrics import METRICS
+    from ragtrial.evaluation.metrics import METRICS
 
     return [(name, f"{one.family}: {one.formula}") for name, one in METRICS.members()]
 

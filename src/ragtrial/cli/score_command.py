@@ -44,7 +44,7 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
     input; labels (prompt_queries.json) and reports, too. `ragtrial explain METRIC` says what a metric is.
     """
     from ragtrial.cli.score_output import check_files, tell, write_files
-    from ragtrial.metrics import parse_metrics
+    from ragtrial.evaluation.metrics import parse_metrics
     from ragtrial.runs.inputs import Given
     from ragtrial.scoring import STANDARD_METRICS, Protocol, score_given
 

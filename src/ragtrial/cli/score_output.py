@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrial.cli.terminal import Terminal
-from ragtrial.ranges import Bounds
+from ragtrial.evaluation.bounds import Bounds
 from ragtrial.scoring import RunScores, Scoring
 from ragtrial.views import scores
 

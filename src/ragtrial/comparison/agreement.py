@@ -10,7 +10,7 @@ from typing import Any
 from ragtrial.comparison.label_differences import Sides, label_difference
 from ragtrial.comparison.reading import Entry
 from ragtrial.errors import ComparisonError, MetricError, did_you_mean, listed
-from ragtrial.metrics import Metric, parse_metric
+from ragtrial.evaluation.metrics import Metric, parse_metric
 from ragtrial.records import Caution
 from ragtrial.report.model import Report
 from ragtrial.report.schema import QueryPart

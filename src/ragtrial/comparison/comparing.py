@@ -15,8 +15,8 @@ from ragtrial.comparison.procedures import DEFAULT, FLIPPED, PROCEDURES, infer_b
 from ragtrial.comparison.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
 from ragtrial.comparison.skewed import skewed_claims
 from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, verdict_of
-from ragtrial.grading import Scores
-from ragtrial.metrics import parse_metric
+from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.schema import WarningPart
 
 MOST_PAIRS = 15

@@ -15,7 +15,7 @@ from ragtrial.comparison.agreement import Agreement, agreement_of
 from ragtrial.comparison.reading import Baseline, Entry, Reference, read_entries
 from ragtrial.comparison.samples import unrounded
 from ragtrial.errors import ComparisonError, did_you_mean, listed
-from ragtrial.grading import Scores
+from ragtrial.evaluation.grading import Scores
 from ragtrial.records import Caution
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.schema import QueryPart, SettingPart

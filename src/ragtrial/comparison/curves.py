@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ragtrial.comparison.contest import Contest
-from ragtrial.metrics import parse_metric
+from ragtrial.evaluation.metrics import parse_metric
 
 
 @dataclass(frozen=True)

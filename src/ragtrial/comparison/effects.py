@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from ragtrial.comparison.contest import Contest
 from ragtrial.comparison.flips import Family, Inference, Procedure, infer
 from ragtrial.comparison.matched import Pair, Parameter, design_of
-from ragtrial.grading import Scores
+from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import Part
 
 _ROUNDING = 1e-12

@@ -23,7 +23,7 @@ from ragtrial.comparison.samples import (
     Sample,
     claimed,
 )
-from ragtrial.grading import Scores
+from ragtrial.evaluation.grading import Scores
 
 __all__ = ["LEAST_DIFFERENCES", "Family", "Inference", "Procedure", "infer", "infer_stepping_down", "takes_all"]
 

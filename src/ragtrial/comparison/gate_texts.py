@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ragtrial.comparison.gates import COSTS, AgainstBaseline, Bound, Gate, Relation
 from ragtrial.comparison.verdicts import too_wide
 from ragtrial.errors import Fault, GateError, MetricError, did_you_mean, listed
-from ragtrial.metrics import parse_metric
+from ragtrial.evaluation.metrics import parse_metric
 
 _QUANTITY = r"^(?P<quantity>(?:\([^()]*\)|[^<>=≤≥!()])+?)\s*"
 _BOUND = re.compile(rf"{_QUANTITY}(?P<relation>[<>=≤≥!]+)\s*(?P<number>.*)$")

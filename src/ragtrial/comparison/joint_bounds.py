@@ -17,12 +17,12 @@ import numpy as np
 
 from ragtrial.comparison.joint_ap import most_ap
 from ragtrial.comparison.joint_hits import NOWHERE, JointHits, blocks, places_in_row
-from ragtrial.grading import Scores
-from ragtrial.metrics import Metric
-from ragtrial.metrics.base import ratio
-from ragtrial.metrics.graded import discount
-from ragtrial.ranges.base import gains
-from ragtrial.ranges.unjudged import UNBOUNDED
+from ragtrial.evaluation.bounds.base import gains
+from ragtrial.evaluation.bounds.unjudged_hits import UNBOUNDED
+from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics import Metric
+from ragtrial.evaluation.metrics.base import ratio
+from ragtrial.evaluation.metrics.graded import discount
 from ragtrial.rankings import Bools, Counts
 from ragtrial.runs.qrels import Grades
 

@@ -12,7 +12,7 @@ import numpy as np
 from ragtrial.comparison.contest import Contest
 from ragtrial.drilldown import grade_of_chunk
 from ragtrial.errors import Fault, ReportError
-from ragtrial.grading import Scores
+from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import PADDING, Bools, Codes, Counts
 from ragtrial.records import Unit, highest_grades
 from ragtrial.report.model import Report, read_rows

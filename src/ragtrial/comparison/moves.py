@@ -9,7 +9,7 @@ import numpy as np
 from ragtrial.comparison.contest import Contest, Pair
 from ragtrial.comparison.joint_hits import JudgedLists, threshold_of
 from ragtrial.comparison.samples import unrounded
-from ragtrial.metrics import parse_metric
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.rankings import Bools
 from ragtrial.report.model import HITS_SHOWN
 from ragtrial.report.schema import HitPart, Part

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ragtrial.comparison.samples import Family, Inference, Numbers, Procedure, Sample, claimed
-from ragtrial.grading import Scores
+from ragtrial.evaluation.grading import Scores
 
 _DECIMALS = 12
 """Differences are ranked by so many decimals of the largest: equal ones may have been rounded on different ways."""

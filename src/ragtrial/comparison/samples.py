@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.grading import Scores
+from ragtrial.evaluation.grading import Scores
 
 _ROUNDING = 1e-12
 """A difference that is a smaller part of what was subtracted is 0."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ragtrial.comparison.contest import Contest
-from ragtrial.grading import Scores
+from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import Part
 
 DRAWS = 1000

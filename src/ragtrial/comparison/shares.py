@@ -10,9 +10,9 @@ import numpy as np
 
 from ragtrial.comparison.joint_hits import threshold_of
 from ragtrial.drilldown import QueryRanking
-from ragtrial.metrics import Metric, parse_metric
-from ragtrial.metrics.graded import discount
-from ragtrial.ranges.base import gains
+from ragtrial.evaluation.bounds.base import gains
+from ragtrial.evaluation.metrics import Metric, parse_metric
+from ragtrial.evaluation.metrics.graded import discount
 from ragtrial.records import Unit, highest_grades
 from ragtrial.report.model import Report
 from ragtrial.report.schema import QueryPart

@@ -12,7 +12,7 @@ from ragtrial.comparison.figures import signed
 from ragtrial.comparison.flips import LEAST_DIFFERENCES, Family, Inference, Procedure, infer
 from ragtrial.comparison.slice_parts import SlicePart, SlicesPart
 from ragtrial.comparison.slicing import QuerySlice, slices_of
-from ragtrial.grading import Scores
+from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import WarningPart
 
 _COLUMNS_AT_ONCE = 1000

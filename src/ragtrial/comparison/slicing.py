@@ -13,7 +13,7 @@ from ragtrial.comparison.slice_parts import SlicingName
 from ragtrial.components.terms.analyzer import Analyzer
 from ragtrial.components.terms.stop_words import NO_STOP_WORDS, STOP_WORD_LANGUAGES, stop_words_of
 from ragtrial.errors import ReportError
-from ragtrial.grading import Scores
+from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Bools
 from ragtrial.records import highest_grades
 from ragtrial.report.model import Report, read_lines

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 
 from ragtrial.comparison.contest import Contest
-from ragtrial.grading import Scores
-from ragtrial.metrics import parse_metric
+from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.rankings import Bools
 from ragtrial.report.schema import Part, SettingPart, WarningPart
 

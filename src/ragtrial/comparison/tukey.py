@@ -8,7 +8,7 @@ import numpy as np
 
 from ragtrial.comparison.flips import critical_of, shares
 from ragtrial.comparison.samples import Family, Inference, Numbers, Procedure, Sample
-from ragtrial.grading import Scores
+from ragtrial.evaluation.grading import Scores
 
 _BLOCK_VALUES = 2_000_000
 _TOLERANCE = 1e-10

@@ -19,8 +19,8 @@ from ragtrial.comparison.joint_bounds import (
 )
 from ragtrial.comparison.joint_hits import JointHits, JudgedLists, is_pooled, threshold_of
 from ragtrial.errors import ReportError
-from ragtrial.grading import Scores
-from ragtrial.metrics import Metric, parse_metric
+from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics import Metric, parse_metric
 from ragtrial.report.schema import Part
 
 _CLOSE = 1e-9

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from ragtrial.comparison.comparison_parts import Verdict
 from ragtrial.comparison.samples import LEAST_DIFFERENCES, Inference
 from ragtrial.errors import MetricError
-from ragtrial.grading import Scores
-from ragtrial.metrics import parse_metric
+from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics import parse_metric
 
 POWER = 0.8
 """How likely a difference should be found: 4 times out of 5."""

@@ -21,7 +21,7 @@ from ragtrial.comparison.gate_texts import known_metric
 from ragtrial.config.strict_yaml import KeyPath, YamlText, parse_yaml
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import Fault, GateError, MetricError, did_you_mean, listed
-from ragtrial.metrics import parse_metric
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.options import Options, validate
 
 Off = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -10,8 +10,8 @@ from ragtrial.config.models import ExperimentConfig, FamilyOptions, scored
 from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.config.variants import all_configs
 from ragtrial.errors import MetricError
-from ragtrial.metrics import METRICS, Metric, parse_metric
-from ragtrial.metrics.base import Family
+from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
+from ragtrial.evaluation.metrics.base import Family
 from ragtrial.options import dotted
 from ragtrial.records import Unit
 

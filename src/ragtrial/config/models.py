@@ -20,7 +20,7 @@ from ragtrial.config.strict_yaml import KeyPath, YamlText
 from ragtrial.config.sweep import SweepOptions
 from ragtrial.dataset.datasets import DatasetOptions
 from ragtrial.errors import Fault, MetricError
-from ragtrial.metrics import parse_metric
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.options import Options, PathText
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]

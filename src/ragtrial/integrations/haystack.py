@@ -25,9 +25,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ragtrial.evaluators import EVALUATORS
-from ragtrial.grading import GradedRankings
-from ragtrial.metrics import Metric
+from ragtrial.evaluation.evaluators import EVALUATORS
+from ragtrial.evaluation.grading import GradedRankings
+from ragtrial.evaluation.metrics import Metric
 from ragtrial.runs.qrels import Judgments
 
 try:

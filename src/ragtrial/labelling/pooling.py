@@ -15,9 +15,9 @@ from ragtrial.comparison.joint_bounds import as_judged, joint_bounds, why_unboun
 from ragtrial.comparison.joint_hits import NOWHERE, JointHits, JudgedLists, is_pooled, threshold_of
 from ragtrial.comparison.unjudged import hangs_on
 from ragtrial.errors import ComparisonError, InputError, listed
-from ragtrial.grading import Scores
+from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics import Metric, parse_metric
 from ragtrial.labelling.stakes import Stakes, chances, levels_of, most_left
-from ragtrial.metrics import Metric, parse_metric
 from ragtrial.rankings import PADDING, Bools, Codes, Counts
 
 _LEAST = 1e-12

@@ -15,8 +15,8 @@ import numpy as np
 
 from ragtrial.comparison.joint_bounds import joint_bounds, joint_bounds_of_chunks
 from ragtrial.comparison.joint_hits import NOWHERE, JointHits, Labels, Stretches
-from ragtrial.grading import Scores
-from ragtrial.metrics import Metric
+from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics import Metric
 from ragtrial.rankings import Bools, Counts
 from ragtrial.runs.qrels import Grades
 

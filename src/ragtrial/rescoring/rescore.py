@@ -13,15 +13,16 @@ from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.loading import check
 from ragtrial.config.metric_choice import MetricChoice
-from ragtrial.context_sizes import ContextSizes
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.named import NamedDocuments
 from ragtrial.dataset.passages import locate_all
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, ReportError, listed
-from ragtrial.evaluators import Evaluation
-from ragtrial.grading import DocumentLabels, GradedRankings, grade_codes
+from ragtrial.evaluation.context_sizes import ContextSizes
+from ragtrial.evaluation.evaluators import Evaluation
+from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, grade_codes
+from ragtrial.evaluation.span_labels import SpanLabels, span_labels, whole_cautions
 from ragtrial.ground import Ground
 from ragtrial.judging import WithinBudget, evaluated, grade_chunks, within_budget
 from ragtrial.metric_parts import metric_parts
@@ -46,7 +47,6 @@ from ragtrial.rescoring.scored_runs import is_of_given_runs, rescore_given_runs
 from ragtrial.rescoring.stored import StoredSetting, chunk_tokens, stored_settings
 from ragtrial.rescoring.writing import check_new, write_rescored
 from ragtrial.setting import Setting, settings_of
-from ragtrial.span_labels import SpanLabels, span_labels, whole_cautions
 
 _OF_LABELS = {
     "no-relevant", "same-label", "label-moved", "text-changed", "quote-twice", "passage-twice", "no-passage",

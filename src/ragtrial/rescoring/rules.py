@@ -10,9 +10,9 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.loading import config_as_written
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics, depth_of
 from ragtrial.errors import ConfigError, CutoffError, Fault, InputError, MetricError
-from ragtrial.metrics import Metric, parse_metric
-from ragtrial.metrics.base import Family
-from ragtrial.metrics.spelling import spellings
+from ragtrial.evaluation.metrics import Metric, parse_metric
+from ragtrial.evaluation.metrics.base import Family
+from ragtrial.evaluation.metrics.spelling import spellings
 from ragtrial.report.model import Report
 
 _KEY = "evaluators."

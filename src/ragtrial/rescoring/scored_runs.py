@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrial.errors import CutoffError, InputError
-from ragtrial.metrics import Metric, parse_metrics
+from ragtrial.evaluation.metrics import Metric, parse_metrics
 from ragtrial.report.model import Report, new_run_id
 from ragtrial.rescoring.labels import choose_labels
 from ragtrial.runs.inputs import Given

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ragtrial.components.tokenizers import Tokenizer
-from ragtrial.context_sizes import ContextSizes, sizes_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import Fault, ReportError
+from ragtrial.evaluation.context_sizes import ContextSizes, sizes_of
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings, from_rows
 from ragtrial.report.model import Report, read_lines
 from ragtrial.report.schema import QueryScores, SettingPart

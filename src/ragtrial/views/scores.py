@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ragtrial.ranges import Bounds
+from ragtrial.evaluation.bounds import Bounds
 from ragtrial.records import Mean
 from ragtrial.scoring import RunScores, Scoring
 

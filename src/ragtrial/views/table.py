@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragtrial.errors import ReportError, did_you_mean
-from ragtrial.metrics import parse_metric
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.model import Report
 from ragtrial.report.schema import MeanPart, SettingPart
 from ragtrial.views.plain import plain

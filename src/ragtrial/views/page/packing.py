@@ -15,7 +15,7 @@ from ragtrial.comparison.analysis import Analysis
 from ragtrial.comparison.contest import Contender, Contest
 from ragtrial.comparison.curves import curves_of
 from ragtrial.comparison.effects import ContrastPart, EffectsPart
-from ragtrial.grading import Scores
+from ragtrial.evaluation.grading import Scores
 from ragtrial.report.model import read_lines
 from ragtrial.report.schema import QueryPart
 from ragtrial.views.effects import change_text, interaction_text

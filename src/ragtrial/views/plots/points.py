@@ -13,7 +13,7 @@ from ragtrial.comparison.curves import curves_of
 from ragtrial.comparison.moves import QueryDifferences
 from ragtrial.comparison.tradeoffs import CostName, TradeoffPart, TradeoffsPart
 from ragtrial.errors import PlotError
-from ragtrial.metrics import parse_metric
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.views.plots.style import (
     BETTER,
     MOST_SERIES,

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.grading import GradedRankings, Scores
-from ragtrial.metrics.base import ratio
-from ragtrial.metrics.graded import discount
+from ragtrial.evaluation.grading import GradedRankings, Scores
+from ragtrial.evaluation.metrics.base import ratio
+from ragtrial.evaluation.metrics.graded import discount
 from ragtrial.rankings import Bools, Counts
 
 Floats2d = npt.NDArray[np.float64]

@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from ragtrial.grading import GradedRankings, Scores
-from ragtrial.metrics import Metric
-from ragtrial.ranges.base import gains, with_threshold
+from ragtrial.evaluation.bounds.base import gains, with_threshold
+from ragtrial.evaluation.grading import GradedRankings, Scores
+from ragtrial.evaluation.metrics import Metric
 
 Preference = Literal["relevant", "gain", "judged", "unjudged"]
 

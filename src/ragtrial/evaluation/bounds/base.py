@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ragtrial.evaluators import EVALUATORS
-from ragtrial.grading import GradedRankings, Scores
-from ragtrial.metrics import Metric
-from ragtrial.metrics.base import gains_of
+from ragtrial.evaluation.evaluators import EVALUATORS
+from ragtrial.evaluation.grading import GradedRankings, Scores
+from ragtrial.evaluation.metrics import Metric
+from ragtrial.evaluation.metrics.base import gains_of
 from ragtrial.runs.qrels import Grades
 
 FORMULAS: dict[str, Any] = {evaluator.family: evaluator.metrics_class for evaluator in EVALUATORS}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragtrial.grading import Scores
-from ragtrial.metrics.base import Alias, Card, Parameter, metric, ratio
-from ragtrial.metrics.incomplete import IncompleteMetrics
-from ragtrial.metrics.interpolated import InterpolatedMetrics
+from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics.base import Alias, Card, Parameter, metric, ratio
+from ragtrial.evaluation.metrics.incomplete import IncompleteMetrics
+from ragtrial.evaluation.metrics.interpolated import InterpolatedMetrics
 
 _BUCKLEY = "Buckley & Voorhees 2005, TREC: Experiment and Evaluation in IR, chapter 3"
 _MOFFAT = "Moffat & Zobel 2008, Rank-Biased Precision, ACM TOIS 27(1)"

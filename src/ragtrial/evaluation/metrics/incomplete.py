@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragtrial.grading import Scores
-from ragtrial.metrics.base import Card, Formulas, metric, ratio
+from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics.base import Card, Formulas, metric, ratio
 
 EPSILON = 1e-5
 """What keeps inferred precision defined where nothing above a hit is judged; trec_eval's."""

@@ -2,9 +2,9 @@
 
 import sys
 
-from ragtrial.grading import Scores
-from ragtrial.metrics.base import METRICS, Definition, Metric
-from ragtrial.metrics.spelling import parse_metric, parse_metrics
+from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics.base import METRICS, Definition, Metric
+from ragtrial.evaluation.metrics.spelling import parse_metric, parse_metrics
 from ragtrial.registry import import_members
 
 import_members(sys.modules[__name__])

@@ -16,11 +16,11 @@ from typing import cast
 
 import numpy as np
 
-from ragtrial.grading import GradedRankings, Scores
-from ragtrial.metrics import Metric
-from ragtrial.metrics.base import ratio
-from ragtrial.ranges.base import Bounds, gains, values, with_threshold
-from ragtrial.ranges.labellings import extreme_ap, extreme_ndcg
+from ragtrial.evaluation.bounds.base import Bounds, gains, values, with_threshold
+from ragtrial.evaluation.bounds.labellings import extreme_ap, extreme_ndcg
+from ragtrial.evaluation.grading import GradedRankings, Scores
+from ragtrial.evaluation.metrics import Metric
+from ragtrial.evaluation.metrics.base import ratio
 from ragtrial.rankings import Bools, Counts
 
 Ends = tuple[Scores | float, Scores]

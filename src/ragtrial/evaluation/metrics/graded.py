@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.errors import MetricError
-from ragtrial.grading import Scores
-from ragtrial.metrics.base import LARGEST_POWER, Alias, Card, Formulas, Parameter, gains_of, metric, ratio
+from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics.base import LARGEST_POWER, Alias, Card, Formulas, Parameter, gains_of, metric, ratio
 from ragtrial.rankings import Counts
 from ragtrial.runs.qrels import Grades
 

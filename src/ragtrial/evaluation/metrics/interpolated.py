@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.grading import Scores
-from ragtrial.metrics.base import Alias, Card, Formulas, Parameter, metric
+from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics.base import Alias, Card, Formulas, Parameter, metric
 
 _SOURCE = "Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval, section 8.4; as in trec_eval 10"
 _ROUNDED = "the recall is rounded to a number of documents, halves up: round(recall x R)"

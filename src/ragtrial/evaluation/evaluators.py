@@ -9,12 +9,12 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ragtrial.errors import MetricError
-from ragtrial.grading import GradedRankings, Scores
-from ragtrial.metrics import Metric
-from ragtrial.metrics.base import Family, summary
-from ragtrial.metrics.graded import GradedMetrics
-from ragtrial.metrics.order_aware import OrderAwareMetrics
-from ragtrial.metrics.order_unaware import OrderUnawareMetrics
+from ragtrial.evaluation.grading import GradedRankings, Scores
+from ragtrial.evaluation.metrics import Metric
+from ragtrial.evaluation.metrics.base import Family, summary
+from ragtrial.evaluation.metrics.graded import GradedMetrics
+from ragtrial.evaluation.metrics.order_aware import OrderAwareMetrics
+from ragtrial.evaluation.metrics.order_unaware import OrderUnawareMetrics
 from ragtrial.rankings import Bools
 from ragtrial.records import Mean
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ragtrial.grading import Scores
-from ragtrial.metrics.base import Card, Formulas, Parameter, metric, ratio
-from ragtrial.overlaps import CoveredText, Overlaps
+from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics.base import Card, Formulas, Parameter, metric, ratio
+from ragtrial.evaluation.span_overlap import CoveredText, Overlaps
 from ragtrial.rankings import Counts
 
 _SMITH = "Smith & Troynikov 2024, Evaluating Chunking Strategies for Retrieval, Chroma Technical Report"

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.errors import MetricError
-from ragtrial.grading import GradedRankings, Scores
+from ragtrial.evaluation.grading import GradedRankings, Scores
 from ragtrial.rankings import Bools
 from ragtrial.records import Unit
 from ragtrial.registry import Registry

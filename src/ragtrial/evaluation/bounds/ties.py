@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.grading import GradedRankings, Scores
-from ragtrial.metrics import Metric
-from ragtrial.ranges.base import Bounds, values
-from ragtrial.ranges.preferences import PREFERENCES, worth
+from ragtrial.evaluation.bounds.base import Bounds, values
+from ragtrial.evaluation.bounds.preferences import PREFERENCES, worth
+from ragtrial.evaluation.grading import GradedRankings, Scores
+from ragtrial.evaluation.metrics import Metric
 from ragtrial.rankings import Bools
 
 

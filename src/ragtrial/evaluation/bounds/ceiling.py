@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ragtrial.grading import GradedRankings, Scores
-from ragtrial.metrics import Metric
-from ragtrial.ranges.base import values
-from ragtrial.ranges.preferences import Preference, worth
+from ragtrial.evaluation.bounds.base import values
+from ragtrial.evaluation.bounds.preferences import Preference, worth
+from ragtrial.evaluation.grading import GradedRankings, Scores
+from ragtrial.evaluation.metrics import Metric
 from ragtrial.runs.qrels import Judgments
 
 _COUNT = "a count of what was judged or retrieved is neither good nor bad"

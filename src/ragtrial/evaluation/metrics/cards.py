@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ragtrial.metrics.base import FLOOR, Metric, shown
+from ragtrial.evaluation.metrics.base import FLOOR, Metric, shown
 
 _DEFINED_FOR = {
     "relevant": "queries with a relevant document",

@@ -6,9 +6,9 @@ from math import sqrt
 
 import numpy as np
 
-from ragtrial.grading import Scores
-from ragtrial.metrics.base import RELEVANCE, Alias, Card, Parameter, metric, ratio
-from ragtrial.metrics.characters import CharacterMetrics
+from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics.base import RELEVANCE, Alias, Card, Parameter, metric, ratio
+from ragtrial.evaluation.metrics.characters import CharacterMetrics
 from ragtrial.rankings import Counts
 
 _MANNING = "Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval, section 8"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ragtrial.errors import Fault, MetricError, did_you_mean, listed
-from ragtrial.metrics.base import METRICS, Alias, Definition, Metric, Value
+from ragtrial.evaluation.metrics.base import METRICS, Alias, Definition, Metric, Value
 
 LARGEST_GAIN = 1e100
 _MOST_LEVELS = 100
