@@ -63,10 +63,10 @@ from ragtrial.components.retrievers.custom import CustomRetriever
 from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.components.stores import Index
 from ragtrial.components.stores.chroma import ChromaIndex
+from ragtrial.config.settings import Setting
 from ragtrial.rankings import Floats, Rankings
 from ragtrial.records import Question
 from ragtrial.report.environment import environment
-from ragtrial.setting import Setting
 
 sys.path.insert(0, str(Path(__file__).parent))
 

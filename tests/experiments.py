@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora import write_files
-from ragtrial.config.loading import load_config
+from ragtrial.config.load import load_config
 from ragtrial.config.models import ExperimentConfig
 
 EMBEDDING = '''

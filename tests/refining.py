@@ -12,6 +12,7 @@ from ragtrial.cache.workspace import Workspace
 from ragtrial.components.refiners import Refiner
 from ragtrial.components.retrievers import Candidates
 from ragtrial.components.stores import Index
+from ragtrial.config.settings import setting_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import RunError
 from ragtrial.ground import Ground
@@ -19,7 +20,6 @@ from ragtrial.materials import SettingMaterials
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import from_rows
 from ragtrial.records import Question
-from ragtrial.setting import setting_of
 
 Place = tuple[str, int, int]
 """A document's id, and characters of it."""

@@ -22,7 +22,7 @@ from ragtrial.components.retrievers.bm25 import Bm25Retriever
 from ragtrial.components.terms.analyzer import Analyzer
 from ragtrial.components.terms.index import TermIndex, Weighting
 from ragtrial.components.terms.lists import TermLists
-from ragtrial.config.loading import load_config
+from ragtrial.config.load import load_config
 from ragtrial.dataset.beir import load_beir_labels
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library

@@ -15,6 +15,7 @@ from experiments import Experiment, write_experiment
 from ragtrial import load_config
 from ragtrial.components.chunkers.cutting import cut
 from ragtrial.components.chunkers.fixed import FixedChunker
+from ragtrial.config.settings import settings_of
 from ragtrial.dataset.library import Library
 from ragtrial.drilldown import load_query
 from ragtrial.errors import EmbedderError, LabelsError, PrefixesError
@@ -22,7 +23,6 @@ from ragtrial.experiment import run_experiment
 from ragtrial.hub import RetrievalEvaluator
 from ragtrial.inspection import cut_settings, distinct_rows
 from ragtrial.report.model import Report
-from ragtrial.setting import settings_of
 
 KINDS = ("documents", "chunks", "surroundings", "lengths", "embeddings", "indexes", "rankings")
 FROM_TEXTS_ON = {"lengths", "embeddings", "indexes", "rankings"}

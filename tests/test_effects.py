@@ -17,7 +17,7 @@ from hand_made import METRIC, contest_over, report_of, setting_of
 from ragtrial.comparison.contest import Contest, contest_of
 from ragtrial.comparison.effects import EffectPart, EffectsPart, InteractionPart, sweep_effects
 from ragtrial.comparison.flips import Family, Procedure, infer
-from ragtrial.config.loading import load_config
+from ragtrial.config.load import load_config
 from ragtrial.experiment import run_experiment
 from ragtrial.report.schema import SettingPart
 from ragtrial.views.effects import MOST_ROWS, effect_table, interaction_table, left_out_line

@@ -15,13 +15,13 @@ from ragtrial.cache.workspace import Workspace
 from ragtrial.components.chunkers import Ruler
 from ragtrial.components.chunkers.cluster import ClusterChunker
 from ragtrial.components.chunkers.semantic import SemanticChunker
+from ragtrial.config.settings import settings_of
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import RunError
 from ragtrial.experiment import run_experiment
 from ragtrial.ground import Ground, workspace_folder
 from ragtrial.hub import RetrievalEvaluator
 from ragtrial.progress import Silent
-from ragtrial.setting import settings_of
 from small_experiment import ragtrial
 
 SEMANTIC = {"kind": "semantic", "threshold": "percentile", "amount": 50}

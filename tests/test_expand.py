@@ -16,7 +16,7 @@ from experiments import Experiment, write_experiment
 from ragtrial import RetrievalEvaluator, run_experiment
 from ragtrial.components.refiners.expand import ExpandRefiner
 from ragtrial.components.retrievers.base import Candidates, Materials
-from ragtrial.config.loading import load_config
+from ragtrial.config.load import load_config
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.rankings import PADDING, from_rows

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gate_scenarios import HOSTILE, METRICS, findings, setting
 from ragtrial.comparison.expected import ExpectedOutcome, ExpectedScore, judge_expected
-from ragtrial.config.expected_file import read_expected
+from ragtrial.comparison.gates.expected_file import read_expected
 from ragtrial.errors import ConfigError, GateError
 from ragtrial.report.schema import MeanPart, SettingPart
 from ragtrial.views.expected import expected_text

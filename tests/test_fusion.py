@@ -18,7 +18,7 @@ from ragtrial import run_experiment
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.refiners.fusion import FusionRefiner
 from ragtrial.components.retrievers.base import Candidates, Materials
-from ragtrial.config.loading import load_config
+from ragtrial.config.load import load_config
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.errors import ConfigError, RunError

@@ -12,13 +12,13 @@ from experiments import Experiment, write_experiment
 from ragtrial.cache.workspace import Workspace
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.tokenizers import Tokenizer
+from ragtrial.config.settings import settings_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.experiment import run_experiment
 from ragtrial.ground import Ground, workspace_folder
 from ragtrial.progress import Silent
-from ragtrial.setting import settings_of
 from small_experiment import Outcome, ragtrial
 
 

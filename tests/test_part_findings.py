@@ -10,7 +10,7 @@ import pytest
 from corpora import write_files
 from experiments import DOCUMENTS, write_experiment
 from ragtrial import run_experiment
-from ragtrial.config.loading import load_config
+from ragtrial.config.load import load_config
 from ragtrial.errors import ConfigError
 
 DENSE = {"kind": "dense", "chunker": {"kind": "document"}, "top_k": 3}

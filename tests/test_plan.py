@@ -19,6 +19,7 @@ from experiments import DOCUMENTS, QUERIES, RUN, STAGES, Experiment, python, wri
 from forked import forked
 from ragtrial.cache.workspace import Workspace
 from ragtrial.components.contextual_text import IndexedTexts
+from ragtrial.config.settings import Setting, settings_of
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.documents import OnError
 from ragtrial.dataset.library import Library
@@ -32,7 +33,6 @@ from ragtrial.rankings import PADDING
 from ragtrial.records import Question
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.schema import SettingPart
-from ragtrial.setting import Setting, settings_of
 
 EVERYTHING = {"documents", "chunks", "lengths", "embeddings", "indexes", "rankings"}
 """What a setting with exact search has."""

@@ -16,13 +16,13 @@ from experiments import DOCUMENTS, Experiment, python, write_experiment
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS, Ranker
 from ragtrial.components.retrievers.base import NOT_RANKING, REACHING
+from ragtrial.config.settings import Setting
 from ragtrial.hub import RetrievalEvaluator
 from ragtrial.opened import Opened, opened_indexes
 from ragtrial.progress import Silent
 from ragtrial.rankings import PADDING
 from ragtrial.records import Question
 from ragtrial.searching import Demand, Ranked
-from ragtrial.setting import Setting
 from small_experiment import ragtrial
 from tiny_models import write_tiny_cross_encoder
 

@@ -18,6 +18,7 @@ from experiments import QUERIES, RUN, STAGES, Experiment, write_experiment
 from forked import forked
 from ragtrial.cache.seals import SEAL, check_bytes
 from ragtrial.cache.workspace import Workspace
+from ragtrial.config.settings import settings_of
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.experiment import run_experiment
 from ragtrial.ground import Ground, workspace_folder
@@ -26,7 +27,6 @@ from ragtrial.plan import Plan
 from ragtrial.progress import Silent
 from ragtrial.records import Question
 from ragtrial.report.model import Report
-from ragtrial.setting import settings_of
 
 QUESTIONS = [query["text"] for query in QUERIES]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.config.combinations import combinations, identity_of
-from ragtrial.config.naming import LONGEST_NAME, SettingNames
+from ragtrial.config.setting_names import LONGEST_NAME, SettingNames
 from sweeps import MODEL, OVERLAP, SIZE, TOP_K, sweep_of, values
 
 RANK = "retrievers.hybrid.rank_constant"

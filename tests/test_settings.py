@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from experiments import QUERIES, Experiment, write_experiment
-from ragtrial.config.loading import check_config
+from ragtrial.config.load import check_config
+from ragtrial.config.settings import cutting, setting_of, settings_of, shallow
 from ragtrial.errors import ConfigError
 from ragtrial.hub import RetrievalEvaluator
 from ragtrial.records import Question
 from ragtrial.report.model import Report, load_report
-from ragtrial.setting import cutting, setting_of, settings_of, shallow
 from small_experiment import Outcome, ragtrial
 
 Capture = pytest.CaptureFixture[str]

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from ragtrial.config.combinations import MOST_COMBINATIONS, combinations, identity_of, with_values
-from ragtrial.config.merging import merged_values
+from ragtrial.config.extends import merged_values
 from ragtrial.config.models import ExperimentConfig
-from ragtrial.config.naming import SettingNames
+from ragtrial.config.setting_names import SettingNames
+from ragtrial.config.settings import setting_of
 from ragtrial.config.strict_yaml import parse_yaml
 from ragtrial.config.sweep import RangeAxis, Share, SweepOptions
 from ragtrial.errors import ConfigError
 from ragtrial.options import LocatedText, validate
-from ragtrial.setting import setting_of
 from sweeps import BASE, FOLDER, LINES, MODEL, OVERLAP, SIZE, TOP_K, read, sweep_of, values, written
 
 

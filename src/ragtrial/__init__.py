@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ragtrial.comparison.request import compare
-    from ragtrial.config.loading import load_config
+    from ragtrial.config.load import load_config
     from ragtrial.config.models import ExperimentConfig as ExperimentConfig  # retired, see below
     from ragtrial.dataset.labels import load_prompt_queries
     from ragtrial.errors import RagtrialError
@@ -46,7 +46,7 @@ __all__ = [
 
 _MODULES = {
     "ragtrial.comparison.request": ("compare",),
-    "ragtrial.config.loading": ("load_config",),
+    "ragtrial.config.load": ("load_config",),
     "ragtrial.dataset.labels": ("load_prompt_queries",),
     "ragtrial.errors": ("RagtrialError",),
     "ragtrial.experiment": ("run_experiment",),

@@ -12,6 +12,7 @@ from ragtrial.cache.vectors import Keys
 from ragtrial.cache.workspace import DAMAGE
 from ragtrial.components.chunkers.base import SizedChunker
 from ragtrial.components.contextual_text import IndexedTexts
+from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.ground import Ground
 from ragtrial.latency import SAMPLE
@@ -19,7 +20,6 @@ from ragtrial.names import UnmadeError
 from ragtrial.rankings import Counts
 from ragtrial.records import Question
 from ragtrial.searching import Demand
-from ragtrial.setting import Setting
 from ragtrial.work import (
     work_of_audit,
     work_of_chunks,

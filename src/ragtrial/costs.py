@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ragtrial.cache.seals import DamagedError
+from ragtrial.config.settings import Setting
 from ragtrial.ground import Ground
 from ragtrial.outcomes import Costs
-from ragtrial.setting import Setting
 from ragtrial.work import work_of_embedding
 
 

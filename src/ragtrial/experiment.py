@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ragtrial.config import ExperimentConfig
+from ragtrial.config.settings import Setting, chosen_settings, failing_as
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import Fault, RagtrialError, RunError
 from ragtrial.ground import ground_of
@@ -24,7 +25,6 @@ from ragtrial.report.model import Report, new_run_id, write_report
 from ragtrial.report.schema import FailurePart
 from ragtrial.reporting import Run, build_report, part_rankings, ranking_rows, text_rows
 from ragtrial.schedule import Task, make_side_by_side, tasks_of
-from ragtrial.setting import Setting, chosen_settings, failing_as
 
 logger = logging.getLogger(__name__)
 

@@ -28,6 +28,7 @@ from ragtrial.components.embedders.cached import CachedEmbedder, TextList
 from ragtrial.components.stores import Vectors
 from ragtrial.components.vector_checks import LengthWatch
 from ragtrial.config import ExperimentConfig
+from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.documents import OnError, corpus_fingerprint
 from ragtrial.dataset.library import Library
@@ -40,7 +41,6 @@ from ragtrial.outcomes import BuiltIndex, Embeddings
 from ragtrial.progress import Progress, stage
 from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Caution, Span
-from ragtrial.setting import Setting
 from ragtrial.work import work_of_chunks, work_of_embedding, work_of_index
 
 T = TypeVar("T")

@@ -15,8 +15,9 @@ import numpy as np
 
 from ragtrial.cache.atomic import write_text
 from ragtrial.config import ExperimentConfig
-from ragtrial.config.loading import check
+from ragtrial.config.load import check
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
+from ragtrial.config.settings import Setting, settings_of, too_long_cautions, uncovered_cautions, unheeded
 from ragtrial.dataset.datasets import Dataset, corpus_of, load_dataset
 from ragtrial.dataset.documents import LINKED_FOLDER, passed_over
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
@@ -33,7 +34,6 @@ from ragtrial.rankings import PADDING, collapse, from_rows
 from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQueries, Query, QueryResult, Question
 from ragtrial.report.environment import without_secrets
 from ragtrial.reporting import setting_parameters
-from ragtrial.setting import Setting, settings_of, too_long_cautions, uncovered_cautions, unheeded
 
 
 class RetrievalEvaluator:

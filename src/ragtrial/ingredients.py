@@ -11,10 +11,10 @@ from functools import wraps
 from typing import Any, ParamSpec
 
 from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.config.settings import Setting
 from ragtrial.names import Names
 from ragtrial.records import Question, Unit
 from ragtrial.report.environment import without_secrets
-from ragtrial.setting import Setting
 
 P = ParamSpec("P")
 

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.stores import Index
+from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.ground import Ground
 from ragtrial.progress import Progress
 from ragtrial.rankings import Floats
-from ragtrial.setting import Setting
 
 T = TypeVar("T")
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 from ragtrial.cache.arrays import read_array, write_array
 from ragtrial.cache.atomic import write_text
 from ragtrial.components.stores.exact import ExactStore
+from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.demands import exact_twin, own_demand
 from ragtrial.ground import Ground
@@ -23,7 +24,6 @@ from ragtrial.progress import Progress, stage
 from ragtrial.rankings import Floats
 from ragtrial.records import Question, Unit
 from ragtrial.searching import Demand, Ranked
-from ragtrial.setting import Setting
 from ragtrial.work import work_of_audit, work_of_latency
 
 T = TypeVar("T")

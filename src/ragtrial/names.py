@@ -16,11 +16,11 @@ from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.refiners import Refiner
 from ragtrial.components.tokenizers import Tokenizer, UnitCounter, Words
+from ragtrial.config.settings import Setting
 from ragtrial.errors import ModelNotFoundError, did_you_mean
 from ragtrial.options import TOKENIZERS
 from ragtrial.records import Question, Unit
 from ragtrial.searching import RANKINGS_FORMAT, Demand
-from ragtrial.setting import Setting
 
 
 class UnmadeError(Exception):

@@ -11,13 +11,13 @@ from typing import Any
 from ragtrial.cache.arrays import read_array
 from ragtrial.components.retrievers import Candidates, Facts
 from ragtrial.components.vector_checks import VectorHealth
+from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import listed
 from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.rankings import Bools, Floats
 from ragtrial.records import Caution
 from ragtrial.searching import Retrieved
-from ragtrial.setting import Setting
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ragtrial.components.retrievers import Candidates, Facts
+from ragtrial.config.settings import Setting
 from ragtrial.demands import demand_of_parts
 from ragtrial.ground import Ground
 from ragtrial.outcomes import FoundByPart, ToldOfPart
 from ragtrial.records import Question
 from ragtrial.searching import Demand
-from ragtrial.setting import Setting
 
 FoundOf = Callable[[Setting, Sequence[Question], Demand], Candidates | None]
 """A part's rankings for what it was asked, so deep or deeper; None where these are not there any more."""

@@ -18,6 +18,7 @@ from ragtrial.cache.workspace import DAMAGE
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.retrievers import Candidates
 from ragtrial.components.stores import Index
+from ragtrial.config.settings import Setting, failing_as
 from ragtrial.costs import costs_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.demands import AUDITED_BELOW, Search, demand_of_parts, demands, own_demand, search_for
@@ -34,7 +35,6 @@ from ragtrial.progress import Progress, stage, timed
 from ragtrial.rankings import Counts
 from ragtrial.records import FoundText, Question, Unit
 from ragtrial.searching import Demand, Ranked, found_texts, stages_kept
-from ragtrial.setting import Setting, failing_as
 from ragtrial.work import work_of_rankings
 
 

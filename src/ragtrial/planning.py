@@ -18,12 +18,12 @@ from ragtrial.amounts import Amount, Amounts, Estimate
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import Seal
 from ragtrial.components.chunkers.base import SizedChunker
+from ragtrial.config.settings import Setting
 from ragtrial.demands import AUDITED_BELOW, Search, demand_of_parts, exact_twin, own_demand, search_for
 from ragtrial.names import UnmadeError, at_depth
 from ragtrial.plan import Plan
 from ragtrial.records import Question
 from ragtrial.searching import Demand, skipped_in
-from ragtrial.setting import Setting
 
 Kind = Literal["documents", "chunks", "context", "embeddings", "index", "rankings", "latency", "audit"]
 

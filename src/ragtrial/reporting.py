@@ -16,6 +16,7 @@ from ragtrial.components.retrievers.base import REACHING, Facts
 from ragtrial.components.vector_checks import health_cautions
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
+from ragtrial.config.settings import Setting, too_long_cautions, uncovered_cautions
 from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.grading import GradedRankings
@@ -47,7 +48,6 @@ from ragtrial.report.schema import (
     SpanPart,
     WarningPart,
 )
-from ragtrial.setting import Setting, too_long_cautions, uncovered_cautions
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from types import MappingProxyType
 from typing import Any
 
 from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.config.settings import Setting
 from ragtrial.demands import demand_of_parts, own_demand, search_for
 from ragtrial.plan import Plan
 from ragtrial.records import Question
 from ragtrial.searching import Demand
-from ragtrial.setting import Setting
 
 _NOBODY: Mapping[Setting, Setting] = MappingProxyType({})
 

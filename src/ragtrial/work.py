@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragtrial.components.embedders.cached import CachedEmbedder
+from ragtrial.config.settings import Setting
 from ragtrial.records import Question
-from ragtrial.setting import Setting
 
 
 def work_of_chunks(setting: Setting) -> str:

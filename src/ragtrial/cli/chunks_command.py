@@ -40,10 +40,10 @@ def command(
     Nothing is embedded. Add a "prefix" to the lines that -o writes, and the file is one for `context.prefixes`.
     """
     from ragtrial.config import load_config
+    from ragtrial.config.settings import chosen_settings
     from ragtrial.errors import InputError
     from ragtrial.inspection import cut_settings
     from ragtrial.runs.formats.output import check_folder
-    from ragtrial.setting import chosen_settings
     from ragtrial.views.chunks import chunk_texts, count_line, no_chunks_line, size_table
 
     if target is not None:

@@ -92,7 +92,7 @@ def check(asked: Asked, subject: Subject, terminal: Terminal) -> Checks:
     with all that is wrong, click.UsageError where two answers would go to standard output.
     """
     from ragtrial.comparison.gate_texts import parse_gates
-    from ragtrial.config.expected_file import read_expected
+    from ragtrial.comparison.gates.expected_file import read_expected
     from ragtrial.runs.formats.output import check_folder
 
     to_stdout = [

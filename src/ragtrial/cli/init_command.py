@@ -63,7 +63,7 @@ _DOCUMENTS = {
 def command(terminal: Terminal, folder: str) -> int:
     """Write a config, labels and three documents to start from into FOLDER. Nothing is overwritten."""
     from ragtrial.cache.atomic import write_text
-    from ragtrial.config.schema import config_schema
+    from ragtrial.config.json_schema import config_schema
     from ragtrial.errors import Fault, InputError
 
     root = Path(folder)

@@ -23,7 +23,7 @@ def command(terminal: Terminal, what: str, output: str | None) -> int:
     `# yaml-language-server: $schema=PATH/config.schema.json`.
     """
     from ragtrial.cache.atomic import write_text
-    from ragtrial.config.schema import config_schema, labels_schema
+    from ragtrial.config.json_schema import config_schema, labels_schema
     from ragtrial.errors import Fault, InputError
     from ragtrial.report.model import report_schema
 

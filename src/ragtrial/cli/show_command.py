@@ -122,7 +122,7 @@ def _write_expected(
     terminal: Terminal, target: str, report: Report, settings: Sequence[SettingPart], metrics: Sequence[str]
 ) -> int:
     """Tolerances that the file has for a score are kept."""
-    from ragtrial.config.expected_file import read_expected
+    from ragtrial.comparison.gates.expected_file import read_expected
     from ragtrial.runs.formats.output import opened
     from ragtrial.views.expected import expected_text
 

@@ -36,9 +36,9 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
 
     leave_hub_alone()  # what is not on this machine is said and left unchecked
     from ragtrial.config import load_config
+    from ragtrial.config.settings import shallow
     from ragtrial.errors import Fault, InputError
     from ragtrial.hub import RetrievalEvaluator
-    from ragtrial.setting import shallow
 
     evaluator = RetrievalEvaluator(load_config(config, overrides), progress=terminal.progress())
     cautions = [*evaluator.ground.library.notes, *evaluator.resolved.cautions, *evaluator.setting_cautions]
@@ -80,9 +80,9 @@ def _check(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> None:
 
 def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> Cuts:
     """By setting the chunks and the passages that they cut; None, and a caution, where they cannot be made."""
+    from ragtrial.config.settings import cutting, uncovered_cautions
     from ragtrial.dataset.cut_passages import cut_passages
     from ragtrial.errors import ModelNotFoundError
-    from ragtrial.setting import cutting, uncovered_cautions
 
     found: Cuts = {}
     for setting in cutting(evaluator.settings):
@@ -109,7 +109,7 @@ def _grades(evaluator: RetrievalEvaluator) -> Counter[int]:
 
 
 def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: Cuts) -> None:
-    from ragtrial.setting import cutting
+    from ragtrial.config.settings import cutting
     from ragtrial.views.chunks import no_chunks_line
     from ragtrial.views.table import counted
 

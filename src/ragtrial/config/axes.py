@@ -19,7 +19,7 @@ from ragtrial.config.combinations import (
     size_refusal,
     written_at,
 )
-from ragtrial.config.naming import template_faults
+from ragtrial.config.setting_names import template_faults
 from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.config.sweep import Axis, RangeAxis, ShareAxis, SweepOptions
 from ragtrial.errors import did_you_mean, listed

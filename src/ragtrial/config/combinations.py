@@ -10,7 +10,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any
 
-from ragtrial.config.merging import merged, merged_values
+from ragtrial.config.extends import merged, merged_values
 from ragtrial.config.strict_yaml import KeyPath, YamlText
 from ragtrial.config.sweep import Axis, Share, ShareAxis, SweepOptions
 from ragtrial.errors import ConfigError, Fault

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ragtrial.config import ExperimentConfig, load_config
-from ragtrial.config.loading import config_as_written
+from ragtrial.config.load import config_as_written
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import CorpusError, Fault, InputError
 from ragtrial.ground import Ground, documents_fingerprint, ground_of, workspace_folder

@@ -11,8 +11,9 @@ from pathlib import Path
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.config import ExperimentConfig
-from ragtrial.config.loading import check
+from ragtrial.config.load import check
 from ragtrial.config.metric_choice import MetricChoice
+from ragtrial.config.settings import Setting, settings_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.named import NamedDocuments
@@ -46,7 +47,6 @@ from ragtrial.rescoring.rules import chosen_metrics, config_of
 from ragtrial.rescoring.scored_runs import is_of_given_runs, rescore_given_runs
 from ragtrial.rescoring.stored import StoredSetting, chunk_tokens, stored_settings
 from ragtrial.rescoring.writing import check_new, write_rescored
-from ragtrial.setting import Setting, settings_of
 
 _OF_LABELS = {
     "no-relevant", "same-label", "label-moved", "text-changed", "quote-twice", "passage-twice", "no-passage",

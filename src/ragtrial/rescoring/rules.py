@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ragtrial.config import ExperimentConfig
-from ragtrial.config.loading import config_as_written
+from ragtrial.config.load import config_as_written
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics, depth_of
 from ragtrial.errors import ConfigError, CutoffError, Fault, InputError, MetricError
 from ragtrial.evaluation.metrics import Metric, parse_metric

@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from dataclasses import astuple
 
+from ragtrial.config.settings import Setting
 from ragtrial.errors import listed
 from ragtrial.inspection import CutSetting, Sizes
-from ragtrial.setting import Setting
 from ragtrial.views.table import counted
 
 _INDENT = " " * 4

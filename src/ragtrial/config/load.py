@@ -9,7 +9,7 @@ from shlex import quote
 from typing import Any
 
 from ragtrial.components.embedders import Embedder
-from ragtrial.config.merging import merged
+from ragtrial.config.extends import merged
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
 from ragtrial.config.strict_yaml import KeyPath, YamlText, parse_yaml

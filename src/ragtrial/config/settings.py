@@ -20,7 +20,7 @@ from ragtrial.components.stores import Store
 from ragtrial.components.user_functions import folders_of
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.models import effective, scored
-from ragtrial.config.naming import SettingNames
+from ragtrial.config.setting_names import SettingNames
 from ragtrial.config.sweep import SweepOptions
 from ragtrial.config.variants import variants_of
 from ragtrial.dataset.chunks import Chunks

@@ -1,0 +1,1 @@
+"""Gates: conditions that turn a build red, expected scores, and what came of them."""
