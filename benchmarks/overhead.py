@@ -55,7 +55,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ragtrial import RetrievalEvaluator, load_config, opened, plan
+from ragtrial import RetrievalEvaluator, load_config
 from ragtrial.components.retrievers import Candidates, OpenRetriever, Ranker
 from ragtrial.components.retrievers.base import Materials
 from ragtrial.components.retrievers.bm25 import Bm25Retriever
@@ -64,6 +64,7 @@ from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.components.stores import Index
 from ragtrial.components.stores.chroma import ChromaIndex
 from ragtrial.config.settings import Setting
+from ragtrial.pipeline import opened, plan
 from ragtrial.rankings import Floats, Rankings
 from ragtrial.records import Question
 from ragtrial.report.environment import environment

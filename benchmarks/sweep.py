@@ -49,9 +49,9 @@ from run import lines_of, processor, table, timed
 from ragtrial import RetrievalEvaluator, load_config
 from ragtrial.components.embedders.model_files import find_model
 from ragtrial.config.settings import Setting
-from ragtrial.demands import demand_of_parts, own_demand, search_for
+from ragtrial.pipeline.demands import demand_of_parts, own_demand, search_for
+from ragtrial.pipeline.searching import Demand
 from ragtrial.report.environment import environment
-from ragtrial.searching import Demand
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 SIZES, OPTIONS = [100, 150, 200], [50, 100]

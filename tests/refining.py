@@ -15,8 +15,8 @@ from ragtrial.components.stores import Index
 from ragtrial.config.settings import setting_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import RunError
-from ragtrial.ground import Ground
-from ragtrial.materials import SettingMaterials
+from ragtrial.pipeline.ground import Ground
+from ragtrial.pipeline.materials import SettingMaterials
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import from_rows
 from ragtrial.records import Question

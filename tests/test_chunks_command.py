@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.inspection import Sizes
+from ragtrial.pipeline.chunk_preview import Sizes
 from small_experiment import CONFIG, ragtrial, small_experiment
 
 Capture = pytest.CaptureFixture[str]

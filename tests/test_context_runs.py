@@ -21,7 +21,7 @@ from ragtrial.drilldown import load_query
 from ragtrial.errors import EmbedderError, LabelsError, PrefixesError
 from ragtrial.experiment import run_experiment
 from ragtrial.hub import RetrievalEvaluator
-from ragtrial.inspection import cut_settings, distinct_rows
+from ragtrial.pipeline.chunk_preview import cut_settings, distinct_rows
 from ragtrial.report.model import Report
 
 KINDS = ("documents", "chunks", "surroundings", "lengths", "embeddings", "indexes", "rankings")

@@ -14,8 +14,8 @@ from ragtrial.components.chunkers.custom import CustomChunker
 from ragtrial.components.user_functions import FunctionReference
 from ragtrial.errors import ChunkerError, ConfigError, Fault, LabelsError, ModelNotFoundError, RunError
 from ragtrial.experiment import run_experiment
-from ragtrial.inspection import cut_settings
 from ragtrial.options import validate
+from ragtrial.pipeline.chunk_preview import cut_settings
 from small_experiment import ragtrial
 from text_strategies import words
 

@@ -19,8 +19,8 @@ from ragtrial.config.settings import settings_of
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import RunError
 from ragtrial.experiment import run_experiment
-from ragtrial.ground import Ground, workspace_folder
 from ragtrial.hub import RetrievalEvaluator
+from ragtrial.pipeline.ground import Ground, workspace_folder
 from ragtrial.progress import Silent
 from small_experiment import ragtrial
 

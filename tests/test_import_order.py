@@ -137,9 +137,9 @@ def test_every_module_says_what_it_is(name: str) -> None:
 
 
 def test_the_reader_of_imports_sees_imports_of_every_form() -> None:
-    code = "import ragtrial.plan\nfrom ragtrial import cli\ndef f():\n    from ragtrial.views.table import x\n"
+    code = "import ragtrial.pipeline.plan\nfrom ragtrial import cli\ndef f():\n    from ragtrial.views.table import x\n"
     assert [module for _, module in imported(ast.parse(code))] == [
-        "ragtrial.plan",
+        "ragtrial.pipeline.plan",
         "ragtrial.cli",
         "ragtrial.views.table",
     ]

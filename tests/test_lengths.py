@@ -17,7 +17,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.experiment import run_experiment
-from ragtrial.ground import Ground, workspace_folder
+from ragtrial.pipeline.ground import Ground, workspace_folder
 from ragtrial.progress import Silent
 from small_experiment import Outcome, ragtrial
 

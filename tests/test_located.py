@@ -7,7 +7,7 @@ from pathlib import Path
 from experiments import write_experiment
 from ragtrial.cache.workspace import Workspace
 from ragtrial.dataset.passages import Sought, locate_all
-from ragtrial.ground import Ground
+from ragtrial.pipeline.ground import Ground
 from ragtrial.progress import Silent
 
 SOUGHT = [

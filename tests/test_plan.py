@@ -25,9 +25,9 @@ from ragtrial.dataset.documents import OnError
 from ragtrial.dataset.library import Library
 from ragtrial.errors import EmbedderError, ModelNotFoundError, RunError
 from ragtrial.experiment import run_experiment
-from ragtrial.ground import Ground, workspace_folder
-from ragtrial.outcomes import SettingRankings
-from ragtrial.plan import Plan
+from ragtrial.pipeline.ground import Ground, workspace_folder
+from ragtrial.pipeline.outcomes import SettingRankings
+from ragtrial.pipeline.plan import Plan
 from ragtrial.progress import Silent
 from ragtrial.rankings import PADDING
 from ragtrial.records import Question

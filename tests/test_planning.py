@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from experiments import Experiment, python, write_experiment
-from ragtrial.amounts import estimated_chunks
 from ragtrial.config.settings import settings_of
 from ragtrial.errors import InputError
 from ragtrial.experiment import run_experiment
 from ragtrial.hub import RetrievalEvaluator
-from ragtrial.ingredients import changes, told
-from ragtrial.planning import Node, WorkPlan
+from ragtrial.pipeline.amounts import estimated_chunks
+from ragtrial.pipeline.ingredients import changes, told
+from ragtrial.pipeline.planning import Node, WorkPlan
 from ragtrial.report.schema import ContextPart, CostsPart, LatencyPart, SettingPart
 from ragtrial.views.plan import disk_warning, plan_json, plan_lines, total_lines
 from ragtrial.views.table import cost_table

@@ -18,11 +18,11 @@ from ragtrial.components.retrievers import RETRIEVERS, Ranker
 from ragtrial.components.retrievers.base import NOT_RANKING, REACHING
 from ragtrial.config.settings import Setting
 from ragtrial.hub import RetrievalEvaluator
-from ragtrial.opened import Opened, opened_indexes
+from ragtrial.pipeline.opened import Opened, opened_indexes
+from ragtrial.pipeline.searching import Demand, Ranked
 from ragtrial.progress import Silent
 from ragtrial.rankings import PADDING
 from ragtrial.records import Question
-from ragtrial.searching import Demand, Ranked
 from small_experiment import ragtrial
 from tiny_models import write_tiny_cross_encoder
 

@@ -21,9 +21,9 @@ from ragtrial.cache.workspace import Workspace
 from ragtrial.config.settings import settings_of
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.experiment import run_experiment
-from ragtrial.ground import Ground, workspace_folder
-from ragtrial.outcomes import SettingRankings
-from ragtrial.plan import Plan
+from ragtrial.pipeline.ground import Ground, workspace_folder
+from ragtrial.pipeline.outcomes import SettingRankings
+from ragtrial.pipeline.plan import Plan
 from ragtrial.progress import Silent
 from ragtrial.records import Question
 from ragtrial.report.model import Report

@@ -17,9 +17,9 @@ from corpora import library_of
 from ragtrial.components.retrievers import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
+from ragtrial.pipeline.searching import Demand, Ranked, Retrieved, ranked_from, retrieve
 from ragtrial.rankings import PADDING, Codes, from_rows
 from ragtrial.records import Question
-from ragtrial.searching import Demand, Ranked, Retrieved, ranked_from, retrieve
 
 
 @dataclass

@@ -19,10 +19,10 @@ from ragtrial.cache.upkeep import Upkeep
 from ragtrial.components.retrievers import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.experiment import run_experiment
+from ragtrial.pipeline.searching import Demand, retrieve
 from ragtrial.rankings import PADDING, from_rows
 from ragtrial.records import Question
 from ragtrial.report.model import Report
-from ragtrial.searching import Demand, retrieve
 from test_custom_runs import SEARCH, asked
 from tiny_models import write_tiny_cross_encoder
 

@@ -28,11 +28,11 @@ from ragtrial.components.stores import Index, Vectors
 from ragtrial.components.stores.chroma import ChromaStore, HnswOptions
 from ragtrial.components.stores.exact import ExactStore
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.demands import demands
+from ragtrial.pipeline.demands import demands
+from ragtrial.pipeline.searching import Demand, Ranked, retrieve
 from ragtrial.rankings import PADDING, Floats, deeper, from_rows
 from ragtrial.records import Question
 from ragtrial.report.model import read_lines
-from ragtrial.searching import Demand, Ranked, retrieve
 
 EF_SEARCH = 20
 GRAPH = {"ef_search": EF_SEARCH, "max_neighbors": 3, "ef_construction": 8}

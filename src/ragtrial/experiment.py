@@ -14,17 +14,17 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, chosen_settings, failing_as
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import Fault, RagtrialError, RunError
-from ragtrial.ground import ground_of
 from ragtrial.hub import RetrievalEvaluator
-from ragtrial.judging import Scored
-from ragtrial.plan import Plan
+from ragtrial.pipeline.ground import ground_of
+from ragtrial.pipeline.judging import Scored
+from ragtrial.pipeline.plan import Plan
+from ragtrial.pipeline.reporting import Run, build_report, part_rankings, ranking_rows, text_rows
+from ragtrial.pipeline.schedule import Task, make_side_by_side, tasks_of
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import FoundText
 from ragtrial.report.environment import without_secrets
 from ragtrial.report.model import Report, new_run_id, write_report
 from ragtrial.report.schema import FailurePart
-from ragtrial.reporting import Run, build_report, part_rankings, ranking_rows, text_rows
-from ragtrial.schedule import Task, make_side_by_side, tasks_of
 
 logger = logging.getLogger(__name__)
 

@@ -24,16 +24,16 @@ from ragtrial.dataset.resolution import ResolvedLabels, resolve
 from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, listed
 from ragtrial.evaluation.grading import GradedRankings, grade
 from ragtrial.evaluation.span_labels import whole_cautions
-from ragtrial.ground import Ground, ground_of
-from ragtrial.judging import Judge, Scored, evaluated, grade_given_chunks
-from ragtrial.outcomes import SettingRankings
-from ragtrial.plan import Plan
-from ragtrial.planning import WorkPlan, plan_work
+from ragtrial.pipeline.ground import Ground, ground_of
+from ragtrial.pipeline.judging import Judge, Scored, evaluated, grade_given_chunks
+from ragtrial.pipeline.outcomes import SettingRankings
+from ragtrial.pipeline.plan import Plan
+from ragtrial.pipeline.planning import WorkPlan, plan_work
+from ragtrial.pipeline.reporting import setting_parameters
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, collapse, from_rows
 from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQueries, Query, QueryResult, Question
 from ragtrial.report.environment import without_secrets
-from ragtrial.reporting import setting_parameters
 
 
 class RetrievalEvaluator:

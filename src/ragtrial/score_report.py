@@ -13,7 +13,7 @@ from typing import Any
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.presence import only_writer
 from ragtrial.errors import Fault, InputError, RunError
-from ragtrial.metric_parts import metric_part
+from ragtrial.pipeline.metric_descriptions import metric_part
 from ragtrial.report.environment import environment, without_secrets
 from ragtrial.report.model import HITS_SHOWN, SCHEMA_VERSION, Report, new_run_id, write_folder
 from ragtrial.report.schema import (

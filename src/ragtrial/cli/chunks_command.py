@@ -12,7 +12,7 @@ import click
 from ragtrial.cli.terminal import Terminal, common_options, override_option
 
 if TYPE_CHECKING:
-    from ragtrial.inspection import CutSetting
+    from ragtrial.pipeline.chunk_preview import CutSetting
 
 _SHOWN = 3
 
@@ -42,7 +42,7 @@ def command(
     from ragtrial.config import load_config
     from ragtrial.config.settings import chosen_settings
     from ragtrial.errors import InputError
-    from ragtrial.inspection import cut_settings
+    from ragtrial.pipeline.chunk_preview import cut_settings
     from ragtrial.runs.formats.output import check_folder
     from ragtrial.views.chunks import chunk_texts, count_line, no_chunks_line, size_table
 
@@ -77,7 +77,7 @@ def command(
 
 def _write(target: str, found: list[CutSetting], most: int | None) -> int:
     """Write the rows of all settings to ``target``; how many there are."""
-    from ragtrial.inspection import distinct_rows
+    from ragtrial.pipeline.chunk_preview import distinct_rows
     from ragtrial.runs.formats.output import opened
 
     count = 0

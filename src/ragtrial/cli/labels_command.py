@@ -151,7 +151,7 @@ def _documents(terminal: Terminal, corpus: str | None, config: str | None) -> It
     if config is not None:
         from ragtrial.config import load_config
         from ragtrial.dataset.datasets import corpus_of
-        from ragtrial.ground import ground_of
+        from ragtrial.pipeline.ground import ground_of
 
         loaded = load_config(config)
         yield ground_of(loaded, corpus_of(loaded.dataset), terminal.progress()).library

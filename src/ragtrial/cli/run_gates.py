@@ -149,7 +149,7 @@ def _baseline_faults(baseline: Baseline, names: tuple[str, ...], evaluator: Retr
 def _rule_difference(evaluator: RetrievalEvaluator, report: Report) -> str:
     """Other rules for which queries count, what is relevant, or when a passage is found; nothing where none is."""
     from ragtrial.comparison.agreement import coverage_of
-    from ragtrial.metric_parts import metric_parts
+    from ragtrial.pipeline.metric_descriptions import metric_parts
 
     options = evaluator.config.evaluators
     then, now = coverage_of(report), options.span_coverage
@@ -164,7 +164,7 @@ def _rule_difference(evaluator: RetrievalEvaluator, report: Report) -> str:
 def _label_differences(evaluator: RetrievalEvaluator, report: Report) -> str:
     """In words; nothing where every query and every judgment is the same."""
     from ragtrial.comparison.label_differences import Sides, label_difference
-    from ragtrial.reporting import query_parts
+    from ragtrial.pipeline.reporting import query_parts
 
     now = {query.id: query for query in query_parts(evaluator.resolved.labels)}
     then = {query.id: query for query in report.queries}

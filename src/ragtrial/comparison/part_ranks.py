@@ -8,7 +8,7 @@ from typing import Any
 
 from ragtrial.comparison.contest import Contender
 from ragtrial.errors import Fault, ReportError
-from ragtrial.kept_parts import part_file
+from ragtrial.pipeline.component_rankings import part_file
 from ragtrial.report.model import Report, read_rows
 from ragtrial.report.schema import Part
 

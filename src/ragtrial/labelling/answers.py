@@ -14,12 +14,12 @@ from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.resolution import resolve
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, InputError, LabelsError
-from ragtrial.ground import ground_of
 from ragtrial.labelling.changes import Change, Form, Grade, NewQuery
 from ragtrial.labelling.label_edits import Done
 from ragtrial.labelling.overlay import read_overlay, write_overlay
 from ragtrial.labelling.regrading import beside
 from ragtrial.labelling.write_back import LabelsConflictError, read_labels_text, write_back
+from ragtrial.pipeline.ground import ground_of
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import FoundText, PromptQueries, Query, Unit
 

@@ -13,7 +13,7 @@ from ragtrial.config import load_config
 from ragtrial.dataset.datasets import corpus_of, load_dataset
 from ragtrial.dataset.library import Library
 from ragtrial.errors import CorpusError, Fault, InputError, ReportError, listed
-from ragtrial.ground import ground_of
+from ragtrial.pipeline.ground import ground_of
 from ragtrial.progress import Progress
 from ragtrial.report.model import Report, read_rows
 from ragtrial.rescoring.documents import documents_of

@@ -15,12 +15,12 @@ from ragtrial.dataset.passages import Locate, short
 from ragtrial.dataset.resolution import resolve
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, LabelsError
-from ragtrial.ground import ground_of
 from ragtrial.labelling.changes import Grade
 from ragtrial.labelling.label_edits import Done
 from ragtrial.labelling.overlay import Judged, read_overlay, write_overlay
 from ragtrial.labelling.worklist import Worklist, speaks_of
 from ragtrial.labelling.write_back import LabelsText, read_labels_text, write_back
+from ragtrial.pipeline.ground import ground_of
 from ragtrial.progress import Progress
 from ragtrial.records import PromptQueries, Query, Span
 

@@ -9,7 +9,7 @@ from ragtrial.config import ExperimentConfig, load_config
 from ragtrial.config.load import config_as_written
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import CorpusError, Fault, InputError
-from ragtrial.ground import Ground, documents_fingerprint, ground_of, workspace_folder
+from ragtrial.pipeline.ground import Ground, documents_fingerprint, ground_of, workspace_folder
 from ragtrial.progress import Progress
 from ragtrial.report.model import Report
 

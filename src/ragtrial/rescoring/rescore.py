@@ -24,15 +24,10 @@ from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, grade_codes
 from ragtrial.evaluation.span_labels import SpanLabels, span_labels, whole_cautions
-from ragtrial.ground import Ground
-from ragtrial.judging import WithinBudget, evaluated, grade_chunks, within_budget
-from ragtrial.metric_parts import metric_parts
-from ragtrial.progress import Progress, Silent
-from ragtrial.records import Caution, PromptQueries
-from ragtrial.report.environment import environment
-from ragtrial.report.model import Report, new_run_id
-from ragtrial.report.schema import AuditPart, ContextPart, SettingPart, WarningPart
-from ragtrial.reporting import (
+from ragtrial.pipeline.ground import Ground
+from ragtrial.pipeline.judging import WithinBudget, evaluated, grade_chunks, within_budget
+from ragtrial.pipeline.metric_descriptions import metric_parts
+from ragtrial.pipeline.reporting import (
     budget_cautions,
     budget_part,
     context_parts,
@@ -41,6 +36,11 @@ from ragtrial.reporting import (
     query_parts,
     skipped_cautions,
 )
+from ragtrial.progress import Progress, Silent
+from ragtrial.records import Caution, PromptQueries
+from ragtrial.report.environment import environment
+from ragtrial.report.model import Report, new_run_id
+from ragtrial.report.schema import AuditPart, ContextPart, SettingPart, WarningPart
 from ragtrial.rescoring.documents import DocumentsNotFoundError, documents_of
 from ragtrial.rescoring.labels import ChosenLabels, choose_labels
 from ragtrial.rescoring.rules import chosen_metrics, config_of

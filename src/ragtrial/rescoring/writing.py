@@ -9,7 +9,7 @@ from typing import Any
 
 from ragtrial.cache.presence import only_writer
 from ragtrial.errors import Fault, InputError, RunError
-from ragtrial.kept_parts import FOLDER
+from ragtrial.pipeline.component_rankings import FOLDER
 from ragtrial.report.model import Report, read_lines, write_folder, write_report
 
 

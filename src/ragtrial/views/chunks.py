@@ -7,7 +7,7 @@ from dataclasses import astuple
 
 from ragtrial.config.settings import Setting
 from ragtrial.errors import listed
-from ragtrial.inspection import CutSetting, Sizes
+from ragtrial.pipeline.chunk_preview import CutSetting, Sizes
 from ragtrial.views.table import counted
 
 _INDENT = " " * 4

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ragtrial.planning import Node, WorkPlan
+from ragtrial.pipeline.planning import Node, WorkPlan
 
 _INDENT = " " * 8  # of what continues a line: below the stage, beside the status
 _NARROWEST = 60

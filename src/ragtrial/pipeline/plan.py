@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from ragtrial import ingredients
 from ragtrial.cache.arrays import array_digest, read_array, write_array
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import check_bytes
@@ -19,23 +18,24 @@ from ragtrial.components.embedders import Embedder
 from ragtrial.components.retrievers import Candidates
 from ragtrial.components.stores import Index
 from ragtrial.config.settings import Setting, failing_as
-from ragtrial.costs import costs_of
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.demands import AUDITED_BELOW, Search, demand_of_parts, demands, own_demand, search_for
 from ragtrial.errors import RunError, without_frames
 from ragtrial.evaluation.context_sizes import context_sizes, token_counts
-from ragtrial.ground import Ground
-from ragtrial.materials import ModellessMaterials, SettingMaterials
-from ragtrial.measuring import Measuring
-from ragtrial.names import at_depth
-from ragtrial.opened import Opened, opened_indexes
-from ragtrial.outcomes import SettingRankings
-from ragtrial.part_findings import found_by_parts
+from ragtrial.pipeline import ingredients
+from ragtrial.pipeline.costs import costs_of
+from ragtrial.pipeline.demands import AUDITED_BELOW, Search, demand_of_parts, demands, own_demand, search_for
+from ragtrial.pipeline.ground import Ground
+from ragtrial.pipeline.materials import ModellessMaterials, SettingMaterials
+from ragtrial.pipeline.measuring import Measuring
+from ragtrial.pipeline.names import at_depth
+from ragtrial.pipeline.opened import Opened, opened_indexes
+from ragtrial.pipeline.outcomes import SettingRankings
+from ragtrial.pipeline.part_findings import found_by_parts
+from ragtrial.pipeline.searching import Demand, Ranked, found_texts, stages_kept
+from ragtrial.pipeline.work import work_of_rankings
 from ragtrial.progress import Progress, stage, timed
 from ragtrial.rankings import Counts
 from ragtrial.records import FoundText, Question, Unit
-from ragtrial.searching import Demand, Ranked, found_texts, stages_kept
-from ragtrial.work import work_of_rankings
 
 
 class Plan:

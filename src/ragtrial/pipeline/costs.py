@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from ragtrial.cache.seals import DamagedError
 from ragtrial.config.settings import Setting
-from ragtrial.ground import Ground
-from ragtrial.outcomes import Costs
-from ragtrial.work import work_of_embedding
+from ragtrial.pipeline.ground import Ground
+from ragtrial.pipeline.outcomes import Costs
+from ragtrial.pipeline.work import work_of_embedding
 
 
 def costs_of(ground: Ground, setting: Setting, kept: Iterable[tuple[str, str]] = ()) -> Costs:

@@ -10,10 +10,10 @@ from typing import Any
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.config.settings import Setting
-from ragtrial.demands import demand_of_parts, own_demand, search_for
-from ragtrial.plan import Plan
+from ragtrial.pipeline.demands import demand_of_parts, own_demand, search_for
+from ragtrial.pipeline.plan import Plan
+from ragtrial.pipeline.searching import Demand
 from ragtrial.records import Question
-from ragtrial.searching import Demand
 
 _NOBODY: Mapping[Setting, Setting] = MappingProxyType({})
 

@@ -19,8 +19,8 @@ from ragtrial.components.tokenizers import Tokenizer, UnitCounter, Words
 from ragtrial.config.settings import Setting
 from ragtrial.errors import ModelNotFoundError, did_you_mean
 from ragtrial.options import TOKENIZERS
+from ragtrial.pipeline.searching import RANKINGS_FORMAT, Demand
 from ragtrial.records import Question, Unit
-from ragtrial.searching import RANKINGS_FORMAT, Demand
 
 
 class UnmadeError(Exception):

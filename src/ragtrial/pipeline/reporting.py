@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ragtrial.audit import audit_cautions
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.retrievers.base import REACHING, Facts
 from ragtrial.components.vector_checks import health_cautions
@@ -20,11 +19,12 @@ from ragtrial.config.settings import Setting, too_long_cautions, uncovered_cauti
 from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.grading import GradedRankings
-from ragtrial.judging import Scored, WithinBudget
-from ragtrial.kept_parts import part_file, part_rows
-from ragtrial.metric_parts import metric_parts
 from ragtrial.options import Options
-from ragtrial.outcomes import FoundByPart, same_rankings
+from ragtrial.pipeline.audit import audit_cautions
+from ragtrial.pipeline.component_rankings import part_file, part_rows
+from ragtrial.pipeline.judging import Scored, WithinBudget
+from ragtrial.pipeline.metric_descriptions import metric_parts
+from ragtrial.pipeline.outcomes import FoundByPart, same_rankings
 from ragtrial.rankings import PADDING, Bools
 from ragtrial.records import Caution, PromptQueries, Unit
 from ragtrial.report.environment import environment

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.config.settings import Setting
-from ragtrial.names import Names
+from ragtrial.pipeline.names import Names
 from ragtrial.records import Question, Unit
 from ragtrial.report.environment import without_secrets
 

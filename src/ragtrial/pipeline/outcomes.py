@@ -15,9 +15,9 @@ from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import listed
 from ragtrial.evaluation.context_sizes import ContextSizes
+from ragtrial.pipeline.searching import Retrieved
 from ragtrial.rankings import Bools, Floats
 from ragtrial.records import Caution
-from ragtrial.searching import Retrieved
 
 
 @dataclass(frozen=True, eq=False)

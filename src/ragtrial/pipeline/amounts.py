@@ -14,13 +14,11 @@ from ragtrial.components.chunkers.base import SizedChunker
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.ground import Ground
-from ragtrial.latency import SAMPLE
-from ragtrial.names import UnmadeError
-from ragtrial.rankings import Counts
-from ragtrial.records import Question
-from ragtrial.searching import Demand
-from ragtrial.work import (
+from ragtrial.pipeline.ground import Ground
+from ragtrial.pipeline.latency import SAMPLE
+from ragtrial.pipeline.names import UnmadeError
+from ragtrial.pipeline.searching import Demand
+from ragtrial.pipeline.work import (
     work_of_audit,
     work_of_chunks,
     work_of_embedding,
@@ -28,6 +26,8 @@ from ragtrial.work import (
     work_of_latency,
     work_of_rankings,
 )
+from ragtrial.rankings import Counts
+from ragtrial.records import Question
 
 _BYTES_PER_UNIT = {"characters": 1, "words": 6}
 _BYTES_PER_TOKEN = 4  # of English text, by the usual rule of thumb

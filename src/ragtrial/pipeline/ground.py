@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ragtrial import ingredients
 from ragtrial.cache.arrays import read_array, write_array, write_rows
 from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import file_digest, fingerprint
@@ -35,13 +34,14 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import Located, Place, Sought, locate_all
 from ragtrial.dataset.prefixes import match_prefixes, read_prefixes
 from ragtrial.errors import RunError
-from ragtrial.names import Names
 from ragtrial.options import at_home
-from ragtrial.outcomes import BuiltIndex, Embeddings
+from ragtrial.pipeline import ingredients
+from ragtrial.pipeline.names import Names
+from ragtrial.pipeline.outcomes import BuiltIndex, Embeddings
+from ragtrial.pipeline.work import work_of_chunks, work_of_embedding, work_of_index
 from ragtrial.progress import Progress, stage
 from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Caution, Span
-from ragtrial.work import work_of_chunks, work_of_embedding, work_of_index
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ragtrial.components.stores.exact import ExactStore
 from ragtrial.config.settings import Setting
-from ragtrial.searching import Demand
+from ragtrial.pipeline.searching import Demand
 
 AUDITED_BELOW = 100_000
 """Indexes of fewer vectors are always compared with exact search; it takes a second or two per thousand queries."""

@@ -11,11 +11,11 @@ from ragtrial.components.retrievers import Candidates, Retriever
 from ragtrial.components.stores import Index
 from ragtrial.config.settings import Setting
 from ragtrial.errors import StoreError
-from ragtrial.ground import Ground
-from ragtrial.materials import SettingMaterials
+from ragtrial.pipeline.ground import Ground
+from ragtrial.pipeline.materials import SettingMaterials
+from ragtrial.pipeline.searching import Demand, Ranked, ranked_from, retrieve
 from ragtrial.progress import Progress
 from ragtrial.records import Question, Unit
-from ragtrial.searching import Demand, Ranked, ranked_from, retrieve
 
 Indexes = Mapping[str, Index]
 """Open indexes by the ``index_key`` of the settings that search them."""

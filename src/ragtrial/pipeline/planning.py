@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from ragtrial import ingredients
-from ragtrial.amounts import Amount, Amounts, Estimate
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import Seal
 from ragtrial.components.chunkers.base import SizedChunker
 from ragtrial.config.settings import Setting
-from ragtrial.demands import AUDITED_BELOW, Search, demand_of_parts, exact_twin, own_demand, search_for
-from ragtrial.names import UnmadeError, at_depth
-from ragtrial.plan import Plan
+from ragtrial.pipeline import ingredients
+from ragtrial.pipeline.amounts import Amount, Amounts, Estimate
+from ragtrial.pipeline.demands import AUDITED_BELOW, Search, demand_of_parts, exact_twin, own_demand, search_for
+from ragtrial.pipeline.names import UnmadeError, at_depth
+from ragtrial.pipeline.plan import Plan
+from ragtrial.pipeline.searching import Demand, skipped_in
 from ragtrial.records import Question
-from ragtrial.searching import Demand, skipped_in
 
 Kind = Literal["documents", "chunks", "context", "embeddings", "index", "rankings", "latency", "audit"]
 

@@ -15,16 +15,16 @@ from ragtrial.cache.atomic import write_text
 from ragtrial.components.stores.exact import ExactStore
 from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.demands import exact_twin, own_demand
-from ragtrial.ground import Ground
-from ragtrial.latency import measure_latency
-from ragtrial.opened import Opened
-from ragtrial.outcomes import Audited
+from ragtrial.pipeline.demands import exact_twin, own_demand
+from ragtrial.pipeline.ground import Ground
+from ragtrial.pipeline.latency import measure_latency
+from ragtrial.pipeline.opened import Opened
+from ragtrial.pipeline.outcomes import Audited
+from ragtrial.pipeline.searching import Demand, Ranked
+from ragtrial.pipeline.work import work_of_audit, work_of_latency
 from ragtrial.progress import Progress, stage
 from ragtrial.rankings import Floats
 from ragtrial.records import Question, Unit
-from ragtrial.searching import Demand, Ranked
-from ragtrial.work import work_of_audit, work_of_latency
 
 T = TypeVar("T")
 

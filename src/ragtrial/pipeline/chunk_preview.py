@@ -13,7 +13,7 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, chosen_settings, cutting, too_long_cautions, uncovered_cautions
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import InputError, PrefixesError, did_you_mean
-from ragtrial.ground import Ground, ground_of
+from ragtrial.pipeline.ground import Ground, ground_of
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import Counts
 from ragtrial.records import Caution

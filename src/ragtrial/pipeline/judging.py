@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 
-from ragtrial.audit import audit
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.models import EvaluatorOptions
 from ragtrial.dataset.library import Library
@@ -19,11 +18,12 @@ from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation
 from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, grade_codes, grade_spans
 from ragtrial.evaluation.span_labels import SpanLabels, span_labels
 from ragtrial.evaluation.span_overlap import Overlaps
-from ragtrial.outcomes import SettingRankings
+from ragtrial.pipeline.audit import audit
+from ragtrial.pipeline.outcomes import SettingRankings
+from ragtrial.pipeline.searching import Retrieved
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings, collapse, from_rows
 from ragtrial.records import Hit, Query
 from ragtrial.report.schema import AuditPart
-from ragtrial.searching import Retrieved
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from ragtrial.components.stores import Index
 from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ModelNotFoundError
-from ragtrial.ground import Ground
+from ragtrial.pipeline.ground import Ground
 from ragtrial.progress import Progress
 from ragtrial.rankings import Floats
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from ragtrial.components.retrievers import Candidates, Facts
 from ragtrial.config.settings import Setting
-from ragtrial.demands import demand_of_parts
-from ragtrial.ground import Ground
-from ragtrial.outcomes import FoundByPart, ToldOfPart
+from ragtrial.pipeline.demands import demand_of_parts
+from ragtrial.pipeline.ground import Ground
+from ragtrial.pipeline.outcomes import FoundByPart, ToldOfPart
+from ragtrial.pipeline.searching import Demand
 from ragtrial.records import Question
-from ragtrial.searching import Demand
 
 FoundOf = Callable[[Setting, Sequence[Question], Demand], Candidates | None]
 """A part's rankings for what it was asked, so deep or deeper; None where these are not there any more."""

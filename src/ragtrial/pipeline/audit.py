@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.evaluation.evaluators import Evaluation
-from ragtrial.outcomes import Audited
+from ragtrial.pipeline.outcomes import Audited
+from ragtrial.pipeline.searching import Retrieved
 from ragtrial.rankings import PADDING, Floats, Rankings
 from ragtrial.records import Caution
 from ragtrial.report.schema import AuditPart
-from ragtrial.searching import Retrieved
 
 _MOVED = 0.005
 """A change of the primary metric's mean that matters, however large its standard error is."""
