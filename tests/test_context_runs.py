@@ -19,8 +19,8 @@ from ragtrial.config.settings import settings_of
 from ragtrial.dataset.library import Library
 from ragtrial.drilldown import load_query
 from ragtrial.errors import EmbedderError, LabelsError, PrefixesError
+from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
-from ragtrial.hub import RetrievalEvaluator
 from ragtrial.pipeline.chunk_preview import cut_settings, distinct_rows
 from ragtrial.report.model import Report
 

@@ -10,8 +10,8 @@ import pytest
 from experiments import QUERIES, Experiment, write_experiment
 from ragtrial.cli.outcome import run as command
 from ragtrial.errors import RunError
+from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
-from ragtrial.hub import RetrievalEvaluator
 from ragtrial.rescoring.rescore import rescore
 
 SEARCH = """

@@ -18,8 +18,8 @@ from ragtrial.components.chunkers.semantic import SemanticChunker
 from ragtrial.config.settings import settings_of
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import RunError
+from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
-from ragtrial.hub import RetrievalEvaluator
 from ragtrial.pipeline.ground import Ground, workspace_folder
 from ragtrial.progress import Silent
 from small_experiment import ragtrial

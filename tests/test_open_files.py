@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from experiments import Experiment, write_experiment
-from ragtrial.hub import RetrievalEvaluator
+from ragtrial.evaluator import RetrievalEvaluator
 from small_experiment import ragtrial
 
 OPEN = Path("/dev/fd")

@@ -16,8 +16,8 @@ import pytest
 from experiments import Experiment, python, write_experiment
 from ragtrial.config.settings import settings_of
 from ragtrial.errors import InputError
+from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
-from ragtrial.hub import RetrievalEvaluator
 from ragtrial.pipeline.amounts import estimated_chunks
 from ragtrial.pipeline.ingredients import changes, told
 from ragtrial.pipeline.planning import Node, WorkPlan

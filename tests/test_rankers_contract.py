@@ -17,7 +17,7 @@ from ragtrial.components.refiners import REFINERS
 from ragtrial.components.retrievers import RETRIEVERS, Ranker
 from ragtrial.components.retrievers.base import NOT_RANKING, REACHING
 from ragtrial.config.settings import Setting
-from ragtrial.hub import RetrievalEvaluator
+from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.opened import Opened, opened_indexes
 from ragtrial.pipeline.searching import Demand, Ranked
 from ragtrial.progress import Silent

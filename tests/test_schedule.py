@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import Experiment, write_experiment
-from ragtrial.hub import RetrievalEvaluator
+from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.schedule import Task, make_side_by_side, tasks_of
 
 WORKERS = 3

@@ -13,7 +13,7 @@ from experiments import QUERIES, Experiment, write_experiment
 from ragtrial.config.load import check_config
 from ragtrial.config.settings import cutting, setting_of, settings_of, shallow
 from ragtrial.errors import ConfigError
-from ragtrial.hub import RetrievalEvaluator
+from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.records import Question
 from ragtrial.report.model import Report, load_report
 from small_experiment import Outcome, ragtrial

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ragtrial.config.models import ExperimentConfig as ExperimentConfig  # retired, see below
     from ragtrial.dataset.labels import load_prompt_queries
     from ragtrial.errors import RagtrialError
+    from ragtrial.evaluator import RetrievalEvaluator
     from ragtrial.experiment import run_experiment
-    from ragtrial.hub import RetrievalEvaluator
     from ragtrial.records import ExperimentResults, Hit, Judgment, PromptQueries, Query, QueryResult
     from ragtrial.report.model import Report, load_report
     from ragtrial.scoring import score
@@ -50,7 +50,7 @@ _MODULES = {
     "ragtrial.dataset.labels": ("load_prompt_queries",),
     "ragtrial.errors": ("RagtrialError",),
     "ragtrial.experiment": ("run_experiment",),
-    "ragtrial.hub": ("RetrievalEvaluator",),
+    "ragtrial.evaluator": ("RetrievalEvaluator",),
     "ragtrial.records": ("ExperimentResults", "Hit", "Judgment", "PromptQueries", "Query", "QueryResult"),
     "ragtrial.report.model": ("Report", "load_report"),
     "ragtrial.scoring": ("score",),

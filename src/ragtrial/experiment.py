@@ -14,7 +14,7 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, chosen_settings, failing_as
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import Fault, RagtrialError, RunError
-from ragtrial.hub import RetrievalEvaluator
+from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.ground import ground_of
 from ragtrial.pipeline.judging import Scored
 from ragtrial.pipeline.plan import Plan

@@ -25,7 +25,7 @@ def command(
 
     leave_hub_alone()
     from ragtrial.config import load_config
-    from ragtrial.hub import RetrievalEvaluator
+    from ragtrial.evaluator import RetrievalEvaluator
     from ragtrial.records import Caution
     from ragtrial.views.plan import disk_warning, plan_json, plan_lines, total_lines
     from ragtrial.views.table import counted

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ragtrial.comparison.contest import Contest
     from ragtrial.comparison.findings import Findings
     from ragtrial.config import ExperimentConfig
-    from ragtrial.hub import RetrievalEvaluator
+    from ragtrial.evaluator import RetrievalEvaluator
     from ragtrial.report.model import Report
 
 _MOST_QUERIES = 3
@@ -75,7 +75,7 @@ def prepared(
         return None
     from ragtrial.comparison.gate_texts import Subject
     from ragtrial.comparison.gates import COSTS
-    from ragtrial.hub import RetrievalEvaluator
+    from ragtrial.evaluator import RetrievalEvaluator
 
     evaluator = RetrievalEvaluator(config, limit=limit)
     names = tuple(setting.name for setting in evaluator.settings)

@@ -14,7 +14,7 @@ from ragtrial.cli.terminal import Terminal, common_options, override_option
 if TYPE_CHECKING:
     from ragtrial.dataset.cut_passages import CutPassages
     from ragtrial.dataset.resolution import Resolution
-    from ragtrial.hub import RetrievalEvaluator
+    from ragtrial.evaluator import RetrievalEvaluator
     from ragtrial.records import Caution
 
     Cuts = dict[str, tuple[int, CutPassages] | None]
@@ -38,7 +38,7 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     from ragtrial.config import load_config
     from ragtrial.config.settings import shallow
     from ragtrial.errors import Fault, InputError
-    from ragtrial.hub import RetrievalEvaluator
+    from ragtrial.evaluator import RetrievalEvaluator
 
     evaluator = RetrievalEvaluator(load_config(config, overrides), progress=terminal.progress())
     cautions = [*evaluator.ground.library.notes, *evaluator.resolved.cautions, *evaluator.setting_cautions]
