@@ -33,7 +33,7 @@ from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.contest import Contest, Pair, contest_of
 from ragtrial.labelling.pooling import Pool, PooledHit
 from ragtrial.report.model import Report
-from ragtrial.rescoring.rescore import rescore
+from ragtrial.scoring.rescoring.rescore import rescore
 
 Grades = dict[str, dict[str, int]]
 """By query and document."""

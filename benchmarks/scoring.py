@@ -129,7 +129,7 @@ def ragtrial_codes(qrels: str, run: str) -> Callable[[], dict[str, float]]:
     from ragtrial.evaluation.metrics import parse_metrics
     from ragtrial.rankings import from_rows
     from ragtrial.runs.qrels import Qrels
-    from ragtrial.scoring import evaluate
+    from ragtrial.scoring.score_runs import evaluate
 
     judged, ranked = read_with_pytrec_eval(qrels, run)
     table = Qrels.of((query, tuple(row.items()), False) for query, row in judged.items())

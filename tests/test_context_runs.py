@@ -17,12 +17,12 @@ from ragtrial.components.chunkers.cutting import cut
 from ragtrial.components.chunkers.fixed import FixedChunker
 from ragtrial.config.settings import settings_of
 from ragtrial.dataset.library import Library
-from ragtrial.drilldown import load_query
 from ragtrial.errors import EmbedderError, LabelsError, PrefixesError
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.chunk_preview import cut_settings, distinct_rows
 from ragtrial.report.model import Report
+from ragtrial.scoring.query_details import load_query
 
 KINDS = ("documents", "chunks", "surroundings", "lengths", "embeddings", "indexes", "rankings")
 FROM_TEXTS_ON = {"lengths", "embeddings", "indexes", "rankings"}

@@ -12,7 +12,7 @@ from ragtrial.cli.outcome import run as command
 from ragtrial.errors import RunError
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
-from ragtrial.rescoring.rescore import rescore
+from ragtrial.scoring.rescoring.rescore import rescore
 
 SEARCH = """
 import json

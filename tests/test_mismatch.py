@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrial.mismatch import Mismatch, document_cautions, guessed_reason, mismatch_cautions
+from ragtrial.scoring.mismatch import Mismatch, document_cautions, guessed_reason, mismatch_cautions
 
 
 def messages(mismatch: Mismatch, judged: tuple[str, ...]) -> dict[str, str]:

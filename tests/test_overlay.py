@@ -18,7 +18,7 @@ from ragtrial.labelling.history import history_file
 from ragtrial.labelling.overlay import read_overlay, write_overlay
 from ragtrial.labelling.write_back import LabelsConflictError
 from ragtrial.records import Caution, Judgment, PromptQueries, Query
-from ragtrial.rescoring.rescore import rescore
+from ragtrial.scoring.rescoring.rescore import rescore
 from small_experiment import HASHING, ragtrial
 
 QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\n"

@@ -21,7 +21,7 @@ from ragtrial.runs.formats.guessing import guess
 from ragtrial.runs.formats.sources import content_of
 from ragtrial.runs.trec.streams import Ahead
 from ragtrial.runs.trec.text_files import read_qrels
-from ragtrial.scoring import Scoring, score
+from ragtrial.scoring.score_runs import Scoring, score
 
 QUERIES = {"small": 3, "large": 4000}  # the second beyond what is looked at and what a pipe holds
 

@@ -16,8 +16,8 @@ from ragtrial.errors import CutoffError, InputError, LabelsError
 from ragtrial.experiment import run_experiment
 from ragtrial.progress import Silent
 from ragtrial.report.model import Report, load_report, read_lines
-from ragtrial.rescoring.documents import DocumentsNotFoundError
-from ragtrial.rescoring.rescore import rescore
+from ragtrial.scoring.rescoring.report_documents import DocumentsNotFoundError
+from ragtrial.scoring.rescoring.rescore import rescore
 from small_experiment import ragtrial
 
 SMOOTH = QUERIES[2]

@@ -16,10 +16,11 @@ import pytrec_eval
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragtrial import score, scoring
+from ragtrial import score
 from ragtrial.errors import InputError, MetricError
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metrics
-from ragtrial.scoring import Protocol
+from ragtrial.scoring import score_runs as scoring
+from ragtrial.scoring.score_runs import Protocol
 from scenarios import OF_DOCUMENTS
 
 Table = dict[str, dict[str, float]]

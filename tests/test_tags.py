@@ -11,7 +11,7 @@ from experiments import QUERIES, write_experiment
 from ragtrial.errors import ReportError
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report, load_report
-from ragtrial.report_subsets import of_tag
+from ragtrial.scoring.report_subsets import of_tag
 from small_experiment import ragtrial
 
 Capture = pytest.CaptureFixture[str]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ragtrial.experiment import run_experiment
     from ragtrial.records import ExperimentResults, Hit, Judgment, PromptQueries, Query, QueryResult
     from ragtrial.report.model import Report, load_report
-    from ragtrial.scoring import score
+    from ragtrial.scoring.score_runs import score
 
 __all__ = [
     "ExperimentResults",
@@ -53,7 +53,7 @@ _MODULES = {
     "ragtrial.evaluator": ("RetrievalEvaluator",),
     "ragtrial.records": ("ExperimentResults", "Hit", "Judgment", "PromptQueries", "Query", "QueryResult"),
     "ragtrial.report.model": ("Report", "load_report"),
-    "ragtrial.scoring": ("score",),
+    "ragtrial.scoring.score_runs": ("score",),
 }
 _RETIRED = {"ExperimentConfig": "ragtrial.config"}
 """Names that were public, and where they are now."""

@@ -36,7 +36,7 @@ def command(
     from ragtrial.options import at_home
     from ragtrial.records import Caution
     from ragtrial.report.model import load_report
-    from ragtrial.rescoring.rescore import rescore
+    from ragtrial.scoring.rescoring.rescore import rescore
     from ragtrial.views import table
 
     made = rescore(

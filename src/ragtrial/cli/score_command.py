@@ -46,7 +46,7 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
     from ragtrial.cli.score_output import check_files, tell, write_files
     from ragtrial.evaluation.metrics import parse_metrics
     from ragtrial.runs.inputs import Given
-    from ragtrial.scoring import STANDARD_METRICS, Protocol, score_given
+    from ragtrial.scoring.score_runs import STANDARD_METRICS, Protocol, score_given
 
     qrels, runs = (options["labels"], files) if options["labels"] else (files[0], files[1:])
     if not runs:
@@ -73,14 +73,14 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
     )
     check_files(options["per_query"], options["table_file"])
     if options["output"]:
-        from ragtrial.score_report import check_target
+        from ragtrial.scoring.as_report import check_target
 
         check_target(Path(options["output"]), given)
     scoring = score_given(given, protocol)
     write_files(scoring, options["per_query"], options["table_file"], terminal)
     folder = None
     if options["output"]:
-        from ragtrial.score_report import write_score_report
+        from ragtrial.scoring.as_report import write_score_report
 
         folder = write_score_report(scoring, given, options["output"]).folder
     tell(terminal, scoring, folder, per_query=options["per_query"] == "-")

@@ -9,7 +9,7 @@ from typing import Any
 
 from ragtrial.cli.terminal import Terminal
 from ragtrial.evaluation.bounds import Bounds
-from ragtrial.scoring import RunScores, Scoring
+from ragtrial.scoring.score_runs import RunScores, Scoring
 from ragtrial.views import scores
 
 

@@ -46,7 +46,7 @@ def command(
     """Show a REPORT: a folder, a run id, or `latest`."""
     from ragtrial.records import Caution
     from ragtrial.report.model import load_report
-    from ragtrial.report_subsets import of_tag
+    from ragtrial.scoring.report_subsets import of_tag
     from ragtrial.views import table
 
     if prompt and query is None:
@@ -80,7 +80,7 @@ def command(
 
 
 def _say_query(terminal: Terminal, report: Report, chosen: Sequence[SettingPart], query: str, *, prompt: bool) -> int:
-    from ragtrial.drilldown import filled_prompt, load_query
+    from ragtrial.scoring.query_details import filled_prompt, load_query
     from ragtrial.views.query import prompt_text, query_text
 
     rankings = load_query(report, chosen, query)

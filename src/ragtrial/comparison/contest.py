@@ -19,7 +19,7 @@ from ragtrial.evaluation.grading import Scores
 from ragtrial.records import Caution
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.schema import QueryPart, SettingPart
-from ragtrial.report_subsets import over_queries
+from ragtrial.scoring.report_subsets import over_queries
 
 
 @dataclass(frozen=True, eq=False)

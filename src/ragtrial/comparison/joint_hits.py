@@ -10,13 +10,13 @@ from functools import cached_property
 import numpy as np
 
 from ragtrial.comparison.contest import Contest
-from ragtrial.drilldown import grade_of_chunk
 from ragtrial.errors import Fault, ReportError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import PADDING, Bools, Codes, Counts
 from ragtrial.records import Unit, highest_grades
 from ragtrial.report.model import Report, read_rows
 from ragtrial.runs.qrels import Grades
+from ragtrial.scoring.query_details import grade_of_chunk
 
 Place = tuple[str, int, int]
 """A document, or a stretch of one: its characters from the first to the one behind the last."""

@@ -9,13 +9,13 @@ from typing import cast
 import numpy as np
 
 from ragtrial.comparison.joint_hits import threshold_of
-from ragtrial.drilldown import QueryRanking
 from ragtrial.evaluation.bounds.base import gains
 from ragtrial.evaluation.metrics import Metric, parse_metric
 from ragtrial.evaluation.metrics.graded import discount
 from ragtrial.records import Unit, highest_grades
 from ragtrial.report.model import Report
 from ragtrial.report.schema import QueryPart
+from ragtrial.scoring.query_details import QueryRanking
 
 _ADDED_UP = ("dcg", "ndcg", "rbp", "precision", "set_precision", "recall", "set_recall", "capped_recall", "f1")
 _CLOSE = 1e-9

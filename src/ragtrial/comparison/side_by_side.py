@@ -8,10 +8,10 @@ from typing import Literal, cast
 from ragtrial.comparison.contest import Contender, Contest, Pair
 from ragtrial.comparison.part_ranks import Kept, Key, PartRank, kept_parts, ranks_in
 from ragtrial.comparison.shares import shares_of
-from ragtrial.drilldown import QueryRanking, load_query
 from ragtrial.errors import ReportError, did_you_mean, listed
 from ragtrial.records import FoundText
 from ragtrial.report.schema import JudgmentPart, Part, PassagePart, QueryPart
+from ragtrial.scoring.query_details import QueryRanking, load_query
 
 Movement = Literal["up", "down", "same", "new", "gone"]
 

@@ -16,8 +16,8 @@ from ragtrial.errors import CorpusError, Fault, InputError, ReportError, listed
 from ragtrial.pipeline.ground import ground_of
 from ragtrial.progress import Progress
 from ragtrial.report.model import Report, read_rows
-from ragtrial.rescoring.documents import documents_of
-from ragtrial.rescoring.scored_runs import is_of_given_runs
+from ragtrial.scoring.rescoring.report_documents import documents_of
+from ragtrial.scoring.rescoring.scored_runs import is_of_given_runs
 
 GAP = "\n\n[...]\n\n"
 """What stands between passages of a document that do not meet."""

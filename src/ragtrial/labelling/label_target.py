@@ -16,8 +16,8 @@ from ragtrial.labelling.overlay import read_overlay
 from ragtrial.labelling.worklist import WorkItem, speaks_of
 from ragtrial.records import PromptQueries
 from ragtrial.report.model import Report
-from ragtrial.rescoring.documents import config_file_of, config_with_documents
-from ragtrial.rescoring.scored_runs import is_of_given_runs
+from ragtrial.scoring.rescoring.report_documents import config_file_of, config_with_documents
+from ragtrial.scoring.rescoring.scored_runs import is_of_given_runs
 
 Kind = Literal["prompt_queries", "overlay"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from ragtrial.drilldown import FilledPrompt, QueryRanking
 from ragtrial.records import FoundText
 from ragtrial.report.model import Report
 from ragtrial.report.schema import JudgmentPart, PassagePart
+from ragtrial.scoring.query_details import FilledPrompt, QueryRanking
 from ragtrial.views.plain import plain
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ragtrial.evaluation.bounds import Bounds
 from ragtrial.records import Mean
-from ragtrial.scoring import RunScores, Scoring
+from ragtrial.scoring.score_runs import RunScores, Scoring
 
 
 def run_table(scoring: Scoring) -> list[list[str]]:

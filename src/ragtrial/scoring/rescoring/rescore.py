@@ -41,12 +41,12 @@ from ragtrial.records import Caution, PromptQueries
 from ragtrial.report.environment import environment
 from ragtrial.report.model import Report, new_run_id
 from ragtrial.report.schema import AuditPart, ContextPart, SettingPart, WarningPart
-from ragtrial.rescoring.documents import DocumentsNotFoundError, documents_of
-from ragtrial.rescoring.labels import ChosenLabels, choose_labels
-from ragtrial.rescoring.rules import chosen_metrics, config_of
-from ragtrial.rescoring.scored_runs import is_of_given_runs, rescore_given_runs
-from ragtrial.rescoring.stored import StoredSetting, chunk_tokens, stored_settings
-from ragtrial.rescoring.writing import check_new, write_rescored
+from ragtrial.scoring.rescoring.new_labels import ChosenLabels, choose_labels
+from ragtrial.scoring.rescoring.report_documents import DocumentsNotFoundError, documents_of
+from ragtrial.scoring.rescoring.rules import chosen_metrics, config_of
+from ragtrial.scoring.rescoring.scored_runs import is_of_given_runs, rescore_given_runs
+from ragtrial.scoring.rescoring.stored import StoredSetting, chunk_tokens, stored_settings
+from ragtrial.scoring.rescoring.writing import check_new, write_rescored
 
 _OF_LABELS = {
     "no-relevant", "same-label", "label-moved", "text-changed", "quote-twice", "passage-twice", "no-passage",

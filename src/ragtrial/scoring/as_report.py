@@ -30,7 +30,7 @@ from ragtrial.runs.formats.sources import is_read_once, name_of
 from ragtrial.runs.inputs import Given, distinct, load_judgments, loaded_runs
 from ragtrial.runs.qrels import Qrels, Run
 from ragtrial.runs.trec.whole_runs import in_order
-from ragtrial.scoring import RunScores, Scoring
+from ragtrial.scoring.score_runs import RunScores, Scoring
 
 
 def write_score_report(

@@ -11,10 +11,10 @@ from typing import Any
 from ragtrial.errors import CutoffError, InputError
 from ragtrial.evaluation.metrics import Metric, parse_metrics
 from ragtrial.report.model import Report, new_run_id
-from ragtrial.rescoring.labels import choose_labels
 from ragtrial.runs.inputs import Given
-from ragtrial.score_report import write_score_report
-from ragtrial.scoring import Protocol, score_given
+from ragtrial.scoring.as_report import write_score_report
+from ragtrial.scoring.rescoring.new_labels import choose_labels
+from ragtrial.scoring.score_runs import Protocol, score_given
 
 
 def is_of_given_runs(report: Report) -> bool:
