@@ -20,7 +20,7 @@ import time
 
 import numpy as np
 
-from ragtrial.comparison.flips import Family, Procedure, infer
+from ragtrial.comparison.statistics.flips import Family, Procedure, infer
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from ragtrial.comparison.samples import Family
+from ragtrial.comparison.statistics.samples import Family
 
 SCALES = (1.0, 1e-12, 1e-160, 1e9, 1e150)
 KINDS = ("normal", "hits", "grid", "constant", "zeros", "nearly constant", "clone", "one spike")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, ProcedurePart
-from ragtrial.comparison.findings import Findings
-from ragtrial.comparison.gate_texts import Subject, parse_gates
-from ragtrial.comparison.gates import Evidence, GateOutcome, judge_gates
+from ragtrial.comparison.gates.conditions import Evidence, GateOutcome, judge_gates
+from ragtrial.comparison.gates.findings import Findings
+from ragtrial.comparison.gates.gate_texts import Subject, parse_gates
 from ragtrial.report.schema import CostsPart, LatencyPart, MeanPart, SettingPart
 
 METRICS = ("ndcg@10", "recall@10", "rr@10", "dcg@10", "rbp(p=0.8)@10")

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
-from ragtrial.comparison.joint_hits import NOWHERE, JointHits, Labels
+from ragtrial.comparison.unjudged.joint_hits import NOWHERE, JointHits, Labels
 from ragtrial.evaluation.metrics import METRICS, Metric, Scores
 from scenarios import Scenario, scores
 from strategies import gains_for, parameters_of

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ragtrial.comparison.contest import Pair
-from ragtrial.comparison.flips import Family, Inference, Procedure, infer
-from ragtrial.comparison.skewed import skewed_claims
+from ragtrial.comparison.statistics.flips import Family, Inference, Procedure, infer
+from ragtrial.comparison.statistics.skewed import skewed_claims
 from ragtrial.comparison.verdicts import detectable_difference, queries_for
 
 Draw = Callable[[np.random.Generator], Family]

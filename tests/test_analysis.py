@@ -12,7 +12,7 @@ from hand_made import contest_between, contest_over, report_of, setting_of
 from ragtrial.comparison.analysis import Analysis, Wanted, analyse
 from ragtrial.comparison.comparing import Aim, compare_settings
 from ragtrial.comparison.contest import Contest, contest_of
-from ragtrial.comparison.samples import Procedure
+from ragtrial.comparison.statistics.samples import Procedure
 from scored_runs import scored_report
 
 AIM = Aim(procedure=Procedure(flips=199))

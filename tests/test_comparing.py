@@ -13,10 +13,10 @@ from hand_made import METRIC, Values, contest_between, query_of
 from ragtrial.comparison.comparing import Aim, close_comparisons, compare_settings
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.contest import Pair
-from ragtrial.comparison.moves import query_differences
-from ragtrial.comparison.procedures import PROCEDURES
-from ragtrial.comparison.samples import Procedure
-from ragtrial.comparison.slices import compare_slices
+from ragtrial.comparison.queries.moves import query_differences
+from ragtrial.comparison.queries.slices import compare_slices
+from ragtrial.comparison.statistics.procedures import PROCEDURES
+from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.comparison.verdicts import percent
 from ragtrial.errors import ComparisonError, ReportError
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gate_scenarios import HOSTILE, METRICS, findings, setting
-from ragtrial.comparison.expected import ExpectedOutcome, ExpectedScore, judge_expected
+from ragtrial.comparison.gates.expected import ExpectedOutcome, ExpectedScore, judge_expected
 from ragtrial.comparison.gates.expected_file import read_expected
 from ragtrial.errors import ConfigError, GateError
 from ragtrial.report.schema import MeanPart, SettingPart

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from family_strategies import against_first, families
-from ragtrial.comparison import flips
-from ragtrial.comparison.flips import LEAST_DIFFERENCES, Family, Inference, Procedure, infer
+from ragtrial.comparison.statistics import flips
+from ragtrial.comparison.statistics.flips import LEAST_DIFFERENCES, Family, Inference, Procedure, infer
 
 Floats = npt.NDArray[np.float64]
 QUICK = Procedure(flips=400)

@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gate_scenarios import METRICS, comparison, findings, judged, part, setting
-from ragtrial.comparison.gate_texts import Subject, parse_gates
-from ragtrial.comparison.gates import AgainstBaseline, Bound, Evidence, Gate, GateOutcome, compared_metrics, judge_gates
+from ragtrial.comparison.gates.conditions import (
+    AgainstBaseline,
+    Bound,
+    Evidence,
+    Gate,
+    GateOutcome,
+    compared_metrics,
+    judge_gates,
+)
+from ragtrial.comparison.gates.gate_texts import Subject, parse_gates
 from ragtrial.errors import Fault, GateError
 from ragtrial.report.schema import FailurePart
 from ragtrial.views.gates import gate_line, gate_lines, summary

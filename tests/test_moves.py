@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial.comparison.comparing import Aim, compare_settings
 from ragtrial.comparison.contest import Contender, Contest, Pair, contest_of
-from ragtrial.comparison.moves import query_differences, shared_queries
-from ragtrial.comparison.part_ranks import rank_in_row
-from ragtrial.comparison.side_by_side import SideBySide, side_by_side
+from ragtrial.comparison.queries.moves import query_differences, shared_queries
+from ragtrial.comparison.queries.part_ranks import rank_in_row
+from ragtrial.comparison.queries.side_by_side import SideBySide, side_by_side
 from ragtrial.errors import ReportError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment

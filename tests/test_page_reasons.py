@@ -14,9 +14,9 @@ from browsers import Seen, chromium, opened, write_page
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
 from ragtrial.comparison.contest import Pair, contest_of
-from ragtrial.comparison.effects import sweep_effects
-from ragtrial.comparison.samples import Procedure
-from ragtrial.comparison.side_by_side import Move, SideBySide, side_by_side
+from ragtrial.comparison.queries.side_by_side import Move, SideBySide, side_by_side
+from ragtrial.comparison.statistics.samples import Procedure
+from ragtrial.comparison.sweeps.effects import sweep_effects
 from ragtrial.views.page import document
 
 CSS = (Path(document.__file__).parent / "assets" / "page.css").read_text(encoding="utf-8")

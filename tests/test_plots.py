@@ -16,7 +16,7 @@ from ragtrial import load_report, run_experiment
 from ragtrial.comparison.analysis import Analysis, Wanted, analyse
 from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.contest import Contest, contest_of
-from ragtrial.comparison.moves import QueryDifference, QueryDifferences, query_differences
+from ragtrial.comparison.queries.moves import QueryDifference, QueryDifferences, query_differences
 from ragtrial.errors import PlotError
 from ragtrial.views.plots.drawing import NAMES, draw, image
 from ragtrial.views.plots.points import distribution

@@ -13,8 +13,8 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from family_strategies import against_first, families
-from ragtrial.comparison.flips import LEAST_DIFFERENCES, Family, Inference, Procedure, infer
-from ragtrial.comparison.procedures import DEFAULT, PROCEDURES, infer_by
+from ragtrial.comparison.statistics.flips import LEAST_DIFFERENCES, Family, Inference, Procedure, infer
+from ragtrial.comparison.statistics.procedures import DEFAULT, PROCEDURES, infer_by
 from ragtrial.errors import ReportError
 
 Floats = npt.NDArray[np.float64]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hand_made import contest_between
-from ragtrial.comparison import selection
-from ragtrial.comparison.selection import select_winner
+from ragtrial.comparison.statistics import selection
+from ragtrial.comparison.statistics.selection import select_winner
 
 
 def named(values: np.ndarray) -> dict[str, np.ndarray]:

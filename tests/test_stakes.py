@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joint import Case, all_labellings, differences, joined, metrics_of, pairs
-from ragtrial.comparison.joint_bounds import MOST, joint_bounds
-from ragtrial.comparison.joint_hits import NOWHERE, Stretches
+from ragtrial.comparison.unjudged.joint_bounds import MOST, joint_bounds
+from ragtrial.comparison.unjudged.joint_hits import NOWHERE, Stretches
 from ragtrial.evaluation.bounds import bounds as score_bounds
 from ragtrial.evaluation.metrics import Metric, parse_metric
 from ragtrial.labelling import stakes as module

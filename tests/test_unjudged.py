@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from experiments import write_experiment
 from joint import Case, all_labellings, differences, joined, metrics_of, pairs
-from ragtrial.comparison import joint_ap, joint_bounds, joint_hits
 from ragtrial.comparison.comparing import Aim, compare_settings
 from ragtrial.comparison.comparison_parts import Comparison, Verdict
 from ragtrial.comparison.contest import contest_of
-from ragtrial.comparison.joint_bounds import MOST, NOT_KNOWN, as_judged
-from ragtrial.comparison.unjudged import UnjudgedPart, hangs_on, unjudged_parts
+from ragtrial.comparison.unjudged import joint_ap, joint_bounds, joint_hits
+from ragtrial.comparison.unjudged.joint_bounds import MOST, NOT_KNOWN, as_judged
+from ragtrial.comparison.unjudged.sensitivity import UnjudgedPart, hangs_on, unjudged_parts
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report

@@ -54,9 +54,9 @@ class AskedContest:
     def aim(self, contest: Contest, *, way: str | None = None, flips: int | None = None, seed: int = 0) -> Aim:
         """How ``contest`` is compared, by default as always. Raises ComparisonError for a number out of range."""
         from ragtrial.comparison.comparing import Aim
-        from ragtrial.comparison.procedures import DEFAULT
         from ragtrial.comparison.request import check_margin, checked_procedure
-        from ragtrial.comparison.samples import Procedure
+        from ragtrial.comparison.statistics.procedures import DEFAULT
+        from ragtrial.comparison.statistics.samples import Procedure
 
         procedure = checked_procedure(self.margin, self.confidence, flips or Procedure().flips, seed)
         check_margin(self.margin, contest.primary)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ragtrial.comparison.comparing import Aim
     from ragtrial.comparison.comparison_parts import Comparison
     from ragtrial.comparison.contest import Contest
-    from ragtrial.comparison.expected import ExpectedScore
-    from ragtrial.comparison.findings import Findings
-    from ragtrial.comparison.gate_texts import Subject
-    from ragtrial.comparison.gates import Gate
+    from ragtrial.comparison.gates.conditions import Gate
+    from ragtrial.comparison.gates.expected import ExpectedScore
+    from ragtrial.comparison.gates.findings import Findings
+    from ragtrial.comparison.gates.gate_texts import Subject
     from ragtrial.report.model import Report
     from ragtrial.report.schema import FailurePart, SettingPart
 
@@ -91,8 +91,8 @@ def check(asked: Asked, subject: Subject, terminal: Terminal) -> Checks:
     Where a file goes to standard output, what the terminal says goes to standard error from now on. Raises InputError
     with all that is wrong, click.UsageError where two answers would go to standard output.
     """
-    from ragtrial.comparison.gate_texts import parse_gates
     from ragtrial.comparison.gates.expected_file import read_expected
+    from ragtrial.comparison.gates.gate_texts import parse_gates
     from ragtrial.runs.formats.output import check_folder
 
     to_stdout = [
@@ -139,7 +139,7 @@ def _target_faults(asked: Asked) -> list[Fault]:
 
 def subject_of(contest: Contest, baseline: str | None) -> Subject:
     """What gates on a comparison can be about. Of reports those metrics are compared that ``contest`` has."""
-    from ragtrial.comparison.gate_texts import Subject
+    from ragtrial.comparison.gates.gate_texts import Subject
 
     settings = [contender.setting for contender in contest.contenders]
     metrics = [name for name in settings[0].scores if all(name in one.scores for one in settings)] if settings else []
@@ -187,9 +187,9 @@ def _judged(
     compared: Compared | None,
     failures: tuple[FailurePart, ...],
 ) -> Findings:
-    from ragtrial.comparison.expected import judge_expected
-    from ragtrial.comparison.findings import Findings
-    from ragtrial.comparison.gates import Evidence, judge_gates
+    from ragtrial.comparison.gates.conditions import Evidence, judge_gates
+    from ragtrial.comparison.gates.expected import judge_expected
+    from ragtrial.comparison.gates.findings import Findings
 
     primary = compared.comparison.primary_metric if compared else newest.primary_metric
     failed = [failure.name for failure in failures]
@@ -208,7 +208,7 @@ def _judged(
 
 def _comparisons(checks: Checks, compared: Compared | None) -> dict[str, Comparison]:
     from ragtrial.comparison.comparing import compare_settings
-    from ragtrial.comparison.gates import compared_metrics
+    from ragtrial.comparison.gates.conditions import compared_metrics
 
     if compared is None or compared.aim.baseline is None:
         return {}

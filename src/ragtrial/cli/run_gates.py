@@ -12,7 +12,7 @@ from ragtrial.errors import Fault, GateError, InputError, ReportError, RunError,
 if TYPE_CHECKING:
     from ragtrial.cli.terminal import Terminal
     from ragtrial.comparison.contest import Contest
-    from ragtrial.comparison.findings import Findings
+    from ragtrial.comparison.gates.findings import Findings
     from ragtrial.config import ExperimentConfig
     from ragtrial.evaluator import RetrievalEvaluator
     from ragtrial.report.model import Report
@@ -73,8 +73,8 @@ def prepared(
     """What is to be checked; None if nothing was asked for. Raises InputError with all that is wrong."""
     if baseline is None and not asked.is_gated and not asked.targets:
         return None
-    from ragtrial.comparison.gate_texts import Subject
-    from ragtrial.comparison.gates import COSTS
+    from ragtrial.comparison.gates.conditions import COSTS
+    from ragtrial.comparison.gates.gate_texts import Subject
     from ragtrial.evaluator import RetrievalEvaluator
 
     evaluator = RetrievalEvaluator(config, limit=limit)
@@ -102,7 +102,7 @@ def prepared(
 
 def _metric_faults(earlier: Report, checks: Checks) -> list[Fault]:
     """Metrics of gates with a baseline that the baseline's report does not have."""
-    from ragtrial.comparison.gates import compared_metrics
+    from ragtrial.comparison.gates.conditions import compared_metrics
 
     return [
         Fault("--baseline", message=f"run {earlier.run_id} has no {name}, which a gate compares.")
@@ -148,7 +148,7 @@ def _baseline_faults(baseline: Baseline, names: tuple[str, ...], evaluator: Retr
 
 def _rule_difference(evaluator: RetrievalEvaluator, report: Report) -> str:
     """Other rules for which queries count, what is relevant, or when a passage is found; nothing where none is."""
-    from ragtrial.comparison.agreement import coverage_of
+    from ragtrial.comparison.comparability import coverage_of
     from ragtrial.pipeline.metric_descriptions import metric_parts
 
     options = evaluator.config.evaluators
@@ -163,7 +163,7 @@ def _rule_difference(evaluator: RetrievalEvaluator, report: Report) -> str:
 
 def _label_differences(evaluator: RetrievalEvaluator, report: Report) -> str:
     """In words; nothing where every query and every judgment is the same."""
-    from ragtrial.comparison.label_differences import Sides, label_difference
+    from ragtrial.comparison.queries.label_differences import Sides, label_difference
     from ragtrial.pipeline.reporting import query_parts
 
     now = {query.id: query for query in query_parts(evaluator.resolved.labels)}

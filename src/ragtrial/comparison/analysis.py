@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from ragtrial.comparison.comparing import Aim, close_comparisons, compare_settings
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.contest import Contest, Pair
-from ragtrial.comparison.effects import EffectsPart, sweep_effects
-from ragtrial.comparison.moves import QueryDifferences, SharedQueries, query_differences, shared_queries
-from ragtrial.comparison.selection import SelectionPart, select_winner
-from ragtrial.comparison.side_by_side import SideBySide, side_by_side
-from ragtrial.comparison.slice_parts import SlicesPart
-from ragtrial.comparison.slices import compare_slices
+from ragtrial.comparison.queries.moves import QueryDifferences, SharedQueries, query_differences, shared_queries
+from ragtrial.comparison.queries.side_by_side import SideBySide, side_by_side
+from ragtrial.comparison.queries.slice_parts import SlicesPart
+from ragtrial.comparison.queries.slices import compare_slices
+from ragtrial.comparison.statistics.selection import SelectionPart, select_winner
+from ragtrial.comparison.sweeps.effects import EffectsPart, sweep_effects
 from ragtrial.comparison.tradeoffs import TradeoffsPart, weigh_costs
-from ragtrial.comparison.unjudged import UnjudgedPart, unjudged_parts
+from ragtrial.comparison.unjudged.sensitivity import UnjudgedPart, unjudged_parts
 
 MOST_LOOKED_AT = 10_000
 """Of how many queries, over all comparisons, unjudged hits are weighed unasked: 10,000 take some seconds."""

@@ -10,10 +10,10 @@ import numpy as np
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, FamilyKind, ProcedurePart
 from ragtrial.comparison.contest import Contender, Contest, Pair, PairedScores
-from ragtrial.comparison.flips import takes_all
-from ragtrial.comparison.procedures import DEFAULT, FLIPPED, PROCEDURES, infer_by
-from ragtrial.comparison.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
-from ragtrial.comparison.skewed import skewed_claims
+from ragtrial.comparison.statistics.flips import takes_all
+from ragtrial.comparison.statistics.procedures import DEFAULT, FLIPPED, PROCEDURES, infer_by
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
+from ragtrial.comparison.statistics.skewed import skewed_claims
 from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, verdict_of
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.comparison.agreement import Agreement, agreement_of
-from ragtrial.comparison.reading import Baseline, Entry, Reference, read_entries
-from ragtrial.comparison.samples import unrounded
+from ragtrial.comparison.comparability import Agreement, agreement_of
+from ragtrial.comparison.report_inputs import Baseline, Entry, Reference, read_entries
+from ragtrial.comparison.statistics.samples import unrounded
 from ragtrial.errors import ComparisonError, did_you_mean, listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.records import Caution

@@ -9,9 +9,9 @@ from pathlib import Path
 from ragtrial.comparison.comparing import Aim, compare_settings
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.contest import contest_of
-from ragtrial.comparison.procedures import DEFAULT
-from ragtrial.comparison.reading import Reference
-from ragtrial.comparison.samples import Procedure
+from ragtrial.comparison.report_inputs import Reference
+from ragtrial.comparison.statistics.procedures import DEFAULT
+from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.comparison.verdicts import too_wide
 from ragtrial.errors import ComparisonError
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.comparison.comparison_parts import Verdict
-from ragtrial.comparison.samples import LEAST_DIFFERENCES, Inference
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Inference
 from ragtrial.errors import MetricError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrial.comparison.contest import Contest
-from ragtrial.comparison.joint_hits import Place
+from ragtrial.comparison.unjudged.joint_hits import Place
 from ragtrial.config import load_config
 from ragtrial.dataset.datasets import corpus_of, load_dataset
 from ragtrial.dataset.library import Library

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.contest import Contest
-from ragtrial.comparison.joint_hits import JudgedLists
+from ragtrial.comparison.unjudged.joint_hits import JudgedLists
 from ragtrial.errors import InputError, LabelsError, listed
 from ragtrial.labelling.changes import Form
 from ragtrial.labelling.item_texts import ItemText, questions_of, texts_of

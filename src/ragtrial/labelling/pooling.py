@@ -11,9 +11,9 @@ import numpy as np
 from ragtrial.comparison.comparing import Aim, close_comparisons, compare_settings
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.contest import Contest, Pair
-from ragtrial.comparison.joint_bounds import as_judged, joint_bounds, why_unbounded, why_unbounded_of_chunks
-from ragtrial.comparison.joint_hits import NOWHERE, JointHits, JudgedLists, is_pooled, threshold_of
-from ragtrial.comparison.unjudged import hangs_on
+from ragtrial.comparison.unjudged.joint_bounds import as_judged, joint_bounds, why_unbounded, why_unbounded_of_chunks
+from ragtrial.comparison.unjudged.joint_hits import NOWHERE, JointHits, JudgedLists, is_pooled, threshold_of
+from ragtrial.comparison.unjudged.sensitivity import hangs_on
 from ragtrial.errors import ComparisonError, InputError, listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import Metric, parse_metric

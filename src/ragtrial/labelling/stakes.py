@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ragtrial.comparison.joint_bounds import joint_bounds, joint_bounds_of_chunks
-from ragtrial.comparison.joint_hits import NOWHERE, JointHits, Labels, Stretches
+from ragtrial.comparison.unjudged.joint_bounds import joint_bounds, joint_bounds_of_chunks
+from ragtrial.comparison.unjudged.joint_hits import NOWHERE, JointHits, Labels, Stretches
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import Metric
 from ragtrial.rankings import Bools, Counts

@@ -8,8 +8,8 @@ from typing import Literal
 from ragtrial.comparison.analysis import Analysis
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.figures import probability, signed
-from ragtrial.comparison.samples import LEAST_DIFFERENCES
-from ragtrial.comparison.unjudged import UnjudgedPart
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
+from ragtrial.comparison.unjudged.sensitivity import UnjudgedPart
 from ragtrial.comparison.verdicts import percent, rounded
 from ragtrial.errors import listed
 from ragtrial.views.table import counted, narrowed, table_width

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from ragtrial.comparison.effects import ContrastPart, EffectPart, EffectsPart, InteractionPart, LevelsPart
 from ragtrial.comparison.figures import probability, signed
+from ragtrial.comparison.sweeps.effects import ContrastPart, EffectPart, EffectsPart, InteractionPart, LevelsPart
 from ragtrial.views.table import counted
 
 MOST_ROWS = 20

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragtrial.comparison.expected import ExpectedOutcome
-from ragtrial.comparison.findings import Findings
-from ragtrial.comparison.gates import GateOutcome
+from ragtrial.comparison.gates.conditions import GateOutcome
+from ragtrial.comparison.gates.expected import ExpectedOutcome
+from ragtrial.comparison.gates.findings import Findings
 from ragtrial.views.table import counted
 
 _MOST = 5

@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from ragtrial.comparison.figures import signed
-from ragtrial.comparison.moves import QueryDifference, QueryDifferences, SharedQueries, SharedQuery
-from ragtrial.comparison.part_ranks import PartRank
-from ragtrial.comparison.side_by_side import RankedHit, SideBySide
-from ragtrial.comparison.unjudged import UnjudgedPart
+from ragtrial.comparison.queries.moves import QueryDifference, QueryDifferences, SharedQueries, SharedQuery
+from ragtrial.comparison.queries.part_ranks import PartRank
+from ragtrial.comparison.queries.side_by_side import RankedHit, SideBySide
+from ragtrial.comparison.unjudged.sensitivity import UnjudgedPart
 
 _GAP = "   "
 

@@ -16,8 +16,8 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from ragtrial.comparison.expected import NEARLY, TOLERANCE, ExpectedScore
-from ragtrial.comparison.gate_texts import known_metric
+from ragtrial.comparison.gates.expected import NEARLY, TOLERANCE, ExpectedScore
+from ragtrial.comparison.gates.gate_texts import known_metric
 from ragtrial.config.strict_yaml import KeyPath, YamlText, parse_yaml
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import Fault, GateError, MetricError, did_you_mean, listed

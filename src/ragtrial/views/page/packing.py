@@ -14,7 +14,7 @@ import numpy as np
 from ragtrial.comparison.analysis import Analysis
 from ragtrial.comparison.contest import Contender, Contest
 from ragtrial.comparison.curves import curves_of
-from ragtrial.comparison.effects import ContrastPart, EffectsPart
+from ragtrial.comparison.sweeps.effects import ContrastPart, EffectsPart
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.model import read_lines
 from ragtrial.report.schema import QueryPart

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ragtrial.comparison.contest import Contender, Contest
-from ragtrial.comparison.part_ranks import Kept, KeptPart, Key, kept_parts, rank_in_row
-from ragtrial.comparison.shares import Worth, why_no_shares, worth_of
+from ragtrial.comparison.queries.part_ranks import Kept, KeptPart, Key, kept_parts, rank_in_row
+from ragtrial.comparison.queries.shares import Worth, why_no_shares, worth_of
 from ragtrial.report.schema import HitPart, QueryPart, QueryScores
 
 _NO_RANKINGS = "{name}: the report has no rankings/, so the ranks in its parts are not known."

@@ -12,7 +12,7 @@ import numpy as np
 
 from ragtrial.comparison.analysis import Analysis
 from ragtrial.comparison.contest import Contest, Pair
-from ragtrial.comparison.moves import query_differences
+from ragtrial.comparison.queries.moves import query_differences
 from ragtrial.errors import PlotError, did_you_mean
 from ragtrial.views.plots import forests, points
 from ragtrial.views.plots.style import styled

@@ -10,7 +10,7 @@ import numpy as np
 from ragtrial.comparison.analysis import Analysis
 from ragtrial.comparison.contest import Contest
 from ragtrial.comparison.curves import curves_of
-from ragtrial.comparison.moves import QueryDifferences
+from ragtrial.comparison.queries.moves import QueryDifferences
 from ragtrial.comparison.tradeoffs import CostName, TradeoffPart, TradeoffsPart
 from ragtrial.errors import PlotError
 from ragtrial.evaluation.metrics import parse_metric

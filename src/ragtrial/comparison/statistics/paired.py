@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ragtrial.comparison.samples import Family, Inference, Numbers, Procedure, Sample, claimed
+from ragtrial.comparison.statistics.samples import Family, Inference, Numbers, Procedure, Sample, claimed
 from ragtrial.evaluation.grading import Scores
 
 _DECIMALS = 12

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ragtrial.comparison.contest import Contest
-from ragtrial.comparison.slice_parts import SlicingName
+from ragtrial.comparison.queries.slice_parts import SlicingName
 from ragtrial.components.terms.analyzer import Analyzer
 from ragtrial.components.terms.stop_words import NO_STOP_WORDS, STOP_WORD_LANGUAGES, stop_words_of
 from ragtrial.errors import ReportError

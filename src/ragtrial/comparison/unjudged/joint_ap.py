@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragtrial.comparison.joint_hits import BLOCK, NOWHERE, JointHits, blocks, places_in_row
+from ragtrial.comparison.unjudged.joint_hits import BLOCK, NOWHERE, JointHits, blocks, places_in_row
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics.base import ratio
 from ragtrial.rankings import Bools, Counts

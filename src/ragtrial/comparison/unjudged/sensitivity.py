@@ -9,7 +9,7 @@ import numpy as np
 from ragtrial.comparison.comparison_parts import ComparisonPart, Verdict
 from ragtrial.comparison.contest import Contest
 from ragtrial.comparison.figures import signed
-from ragtrial.comparison.joint_bounds import (
+from ragtrial.comparison.unjudged.joint_bounds import (
     DifferenceBounds,
     as_judged,
     joint_bounds,
@@ -17,7 +17,7 @@ from ragtrial.comparison.joint_bounds import (
     why_unbounded,
     why_unbounded_of_chunks,
 )
-from ragtrial.comparison.joint_hits import JointHits, JudgedLists, is_pooled, threshold_of
+from ragtrial.comparison.unjudged.joint_hits import JointHits, JudgedLists, is_pooled, threshold_of
 from ragtrial.errors import ReportError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import Metric, parse_metric

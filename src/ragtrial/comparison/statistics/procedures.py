@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ragtrial.comparison.flips import infer, infer_stepping_down
-from ragtrial.comparison.paired import infer_bootstrap, infer_t_bh, infer_t_holm, infer_wilcoxon
-from ragtrial.comparison.samples import Family, Inference, Procedure
-from ragtrial.comparison.tukey import infer_ranges
+from ragtrial.comparison.statistics.flips import infer, infer_stepping_down
+from ragtrial.comparison.statistics.paired import infer_bootstrap, infer_t_bh, infer_t_holm, infer_wilcoxon
+from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
+from ragtrial.comparison.statistics.tukey import infer_ranges
 from ragtrial.errors import ReportError, did_you_mean, listed
 
 Way = Callable[[Sequence[Family], Procedure], list[Inference]]

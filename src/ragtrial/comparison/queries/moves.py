@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 
 from ragtrial.comparison.contest import Contest, Pair
-from ragtrial.comparison.joint_hits import JudgedLists, threshold_of
-from ragtrial.comparison.samples import unrounded
+from ragtrial.comparison.statistics.samples import unrounded
+from ragtrial.comparison.unjudged.joint_hits import JudgedLists, threshold_of
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.rankings import Bools
 from ragtrial.report.model import HITS_SHOWN

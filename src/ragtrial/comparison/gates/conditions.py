@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
-from ragtrial.comparison.procedures import PROCEDURES
+from ragtrial.comparison.statistics.procedures import PROCEDURES
 from ragtrial.comparison.verdicts import percent
 from ragtrial.report.schema import Part, SettingPart
 

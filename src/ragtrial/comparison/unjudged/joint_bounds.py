@@ -15,8 +15,8 @@ from typing import cast
 
 import numpy as np
 
-from ragtrial.comparison.joint_ap import most_ap
-from ragtrial.comparison.joint_hits import NOWHERE, JointHits, blocks, places_in_row
+from ragtrial.comparison.unjudged.joint_ap import most_ap
+from ragtrial.comparison.unjudged.joint_hits import NOWHERE, JointHits, blocks, places_in_row
 from ragtrial.evaluation.bounds.base import gains
 from ragtrial.evaluation.bounds.unjudged_hits import UNBOUNDED
 from ragtrial.evaluation.grading import Scores

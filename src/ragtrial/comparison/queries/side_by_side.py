@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, cast
 
 from ragtrial.comparison.contest import Contender, Contest, Pair
-from ragtrial.comparison.part_ranks import Kept, Key, PartRank, kept_parts, ranks_in
-from ragtrial.comparison.shares import shares_of
+from ragtrial.comparison.queries.part_ranks import Kept, Key, PartRank, kept_parts, ranks_in
+from ragtrial.comparison.queries.shares import shares_of
 from ragtrial.errors import ReportError, did_you_mean, listed
 from ragtrial.records import FoundText
 from ragtrial.report.schema import JudgmentPart, Part, PassagePart, QueryPart

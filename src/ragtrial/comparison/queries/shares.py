@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from ragtrial.comparison.joint_hits import threshold_of
+from ragtrial.comparison.unjudged.joint_hits import threshold_of
 from ragtrial.evaluation.bounds.base import gains
 from ragtrial.evaluation.metrics import Metric, parse_metric
 from ragtrial.evaluation.metrics.graded import discount

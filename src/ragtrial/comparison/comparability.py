@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragtrial.comparison.label_differences import Sides, label_difference
-from ragtrial.comparison.reading import Entry
+from ragtrial.comparison.queries.label_differences import Sides, label_difference
+from ragtrial.comparison.report_inputs import Entry
 from ragtrial.errors import ComparisonError, MetricError, did_you_mean, listed
 from ragtrial.evaluation.metrics import Metric, parse_metric
 from ragtrial.records import Caution

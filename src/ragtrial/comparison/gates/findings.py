@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ragtrial.comparison.comparison_parts import Comparison
-from ragtrial.comparison.expected import ExpectedOutcome
-from ragtrial.comparison.gates import GateOutcome
+from ragtrial.comparison.gates.conditions import GateOutcome
+from ragtrial.comparison.gates.expected import ExpectedOutcome
 from ragtrial.report.schema import FailurePart, SettingPart
 
 FAILED = 1

@@ -9,9 +9,9 @@ import numpy as np
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.contest import Contest, Pair
 from ragtrial.comparison.figures import signed
-from ragtrial.comparison.flips import LEAST_DIFFERENCES, Family, Inference, Procedure, infer
-from ragtrial.comparison.slice_parts import SlicePart, SlicesPart
-from ragtrial.comparison.slicing import QuerySlice, slices_of
+from ragtrial.comparison.queries.slice_parts import SlicePart, SlicesPart
+from ragtrial.comparison.queries.slicing import QuerySlice, slices_of
+from ragtrial.comparison.statistics.flips import LEAST_DIFFERENCES, Family, Inference, Procedure, infer
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import WarningPart
 

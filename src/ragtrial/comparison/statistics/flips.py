@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.comparison.samples import (
+from ragtrial.comparison.statistics.samples import (
     LEAST_DIFFERENCES,
     Family,
     Inference,

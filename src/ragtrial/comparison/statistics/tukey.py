@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ragtrial.comparison.flips import critical_of, shares
-from ragtrial.comparison.samples import Family, Inference, Numbers, Procedure, Sample
+from ragtrial.comparison.statistics.flips import critical_of, shares
+from ragtrial.comparison.statistics.samples import Family, Inference, Numbers, Procedure, Sample
 from ragtrial.evaluation.grading import Scores
 
 _BLOCK_VALUES = 2_000_000

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ragtrial.comparison.contest import Pair
-from ragtrial.comparison.samples import Inference
+from ragtrial.comparison.statistics.samples import Inference
 from ragtrial.errors import listed
 from ragtrial.records import Caution
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from ragtrial.comparison.reading import Entry
+from ragtrial.comparison.report_inputs import Entry
 from ragtrial.records import Unit, highest_grades
 from ragtrial.report.schema import JudgmentPart, QueryPart
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ragtrial.comparison.gates import COSTS, AgainstBaseline, Bound, Gate, Relation
+from ragtrial.comparison.gates.conditions import COSTS, AgainstBaseline, Bound, Gate, Relation
 from ragtrial.comparison.verdicts import too_wide
 from ragtrial.errors import Fault, GateError, MetricError, did_you_mean, listed
 from ragtrial.evaluation.metrics import parse_metric

@@ -1,0 +1,1 @@
+"""Differences query by query, and by kind of query."""

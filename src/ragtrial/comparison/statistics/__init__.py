@@ -1,0 +1,1 @@
+"""Tests, intervals, families of comparisons, and power."""

@@ -1,0 +1,1 @@
+"""What each parameter of a sweep does."""

@@ -1,0 +1,1 @@
+"""What unjudged hits could change about a comparison."""
