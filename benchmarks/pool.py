@@ -31,7 +31,7 @@ import numpy as np
 from ragtrial import load_report
 from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.contest import Contest, Pair, contest_of
-from ragtrial.labelling.pooling import Pool, PooledHit
+from ragtrial.labelling.pooling.pooling import Pool, PooledHit
 from ragtrial.report.model import Report
 from ragtrial.scoring.rescoring.rescore import rescore
 

@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from browsers import Seen, chromium
-from ragtrial.labelling.serving import LabelPage
-from ragtrial.labelling.worklist import WorkItem
+from ragtrial.labelling.pooling.worklist import WorkItem
+from ragtrial.labelling.session.serving import LabelPage
 from small_experiment import LABELS, small_experiment
 from worklists import item, judgments, served, whole_documents, write_work
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from ragtrial.labelling.ending import next_command
-from ragtrial.labelling.session import Session
+from ragtrial.labelling.session.ending import next_command
+from ragtrial.labelling.session.session import Session
 from small_experiment import LABELS, ragtrial
 from terminals import in_terminal
 from worklists import item, judgments, write_work

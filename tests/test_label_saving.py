@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ragtrial.cli.label_command import _stopped
-from ragtrial.labelling.ending import ending_lines
-from ragtrial.labelling.serving import _save
-from ragtrial.labelling.session import Session
+from ragtrial.labelling.session.ending import ending_lines
+from ragtrial.labelling.session.serving import _save
+from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.write_back import LabelsConflictError
 from worklists import judgments, write_work
 

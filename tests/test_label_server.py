@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ragtrial.errors import InputError
-from ragtrial.labelling.serving import MOST_BYTES, LabelPage
-from ragtrial.labelling.session import Session
+from ragtrial.labelling.session.serving import MOST_BYTES, LabelPage
+from ragtrial.labelling.session.session import Session
 from ragtrial.views.label_page import assets
 from worklists import judgments, served, write_work
 

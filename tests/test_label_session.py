@@ -17,8 +17,8 @@ from corpora import write_rows
 from limits import full_disk
 from ragtrial.errors import InputError, LabelsError, RunError
 from ragtrial.labelling.overlay import read_overlay
-from ragtrial.labelling.session import Places, Session
-from ragtrial.labelling.worklist import WorkItem
+from ragtrial.labelling.pooling.worklist import WorkItem
+from ragtrial.labelling.session.session import Places, Session
 from ragtrial.labelling.write_back import LabelsConflictError
 from small_experiment import CONFIG, LABELS, small_experiment
 from worklists import JUDGED, item, judgments, whole_documents, write_work

@@ -11,8 +11,8 @@ import pytest
 from haystack import Document
 
 from foreign_labels import DOCUMENTS, LIGHTS, RED, RESET, TWICE, WHITE, corpus, lines, written
-from ragtrial.labelling.placing import HOWS
-from ragtrial.labelling.reading import NAMES
+from ragtrial.labelling.importers.placement import HOWS
+from ragtrial.labelling.importers.recognition import NAMES
 from small_experiment import ragtrial
 
 PAGE = (Path(__file__).parents[1] / "docs" / "labels.md").read_text(encoding="utf-8")

@@ -17,10 +17,10 @@ from ragtrial import load_report
 from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.contest import contest_of
 from ragtrial.errors import ComparisonError, InputError
-from ragtrial.labelling import item_texts, pooling
-from ragtrial.labelling.pool import Repeats, parse_repeats
-from ragtrial.labelling.pooling import Choice, Pool
-from ragtrial.labelling.worklist import Worklist, read_worklist
+from ragtrial.labelling.pooling import item_texts, pooling
+from ragtrial.labelling.pooling.pool import Repeats, parse_repeats
+from ragtrial.labelling.pooling.pooling import Choice, Pool
+from ragtrial.labelling.pooling.worklist import Worklist, read_worklist
 from ragtrial.report.model import Report, read_lines
 from scored_runs import scored_report
 from small_experiment import ragtrial

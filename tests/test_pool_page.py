@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from contests import run_into
-from ragtrial.labelling.pool import USUAL_REPEATS
-from ragtrial.labelling.worklist import read_worklist
+from ragtrial.labelling.pooling.pool import USUAL_REPEATS
+from ragtrial.labelling.pooling.worklist import read_worklist
 from small_experiment import ragtrial
 
 PAGE = (Path(__file__).parents[1] / "docs" / "labelling.md").read_text(encoding="utf-8")

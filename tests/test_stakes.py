@@ -14,8 +14,8 @@ from ragtrial.comparison.unjudged.joint_bounds import MOST, joint_bounds
 from ragtrial.comparison.unjudged.joint_hits import NOWHERE, Stretches
 from ragtrial.evaluation.bounds import bounds as score_bounds
 from ragtrial.evaluation.metrics import Metric, parse_metric
-from ragtrial.labelling import stakes as module
-from ragtrial.labelling.stakes import Stakes, chances, levels_of, most_left
+from ragtrial.labelling.pooling import stakes as module
+from ragtrial.labelling.pooling.stakes import Stakes, chances, levels_of, most_left
 from scenarios import Scenario
 
 EXACT = tuple(name for name in MOST if name not in ("ap", "capped_ap"))

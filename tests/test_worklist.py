@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.errors import RunError
-from ragtrial.labelling.worklist import WorkItem, Worklist, WorklistError, read_worklist, speaks_of, write_worklist
+from ragtrial.labelling.pooling.worklist import (
+    WorkItem,
+    Worklist,
+    WorklistError,
+    read_worklist,
+    speaks_of,
+    write_worklist,
+)
 from ragtrial.records import Judgment, Span
 
 ITEM: dict[str, Any] = {

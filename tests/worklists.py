@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragtrial.labelling.serving import LabelPage
-from ragtrial.labelling.session import Session
-from ragtrial.labelling.worklist import WorkItem, Worklist, write_worklist
+from ragtrial.labelling.pooling.worklist import WorkItem, Worklist, write_worklist
+from ragtrial.labelling.session.serving import LabelPage
+from ragtrial.labelling.session.session import Session
 from ragtrial.views.label_page import assets
 from small_experiment import DOCUMENTS, LABELS, small_experiment
 

@@ -12,7 +12,7 @@ import click
 from ragtrial.cli.terminal import Stopped, Terminal, common_options, visible
 
 if TYPE_CHECKING:
-    from ragtrial.labelling.session import Session
+    from ragtrial.labelling.session.session import Session
 
 
 @click.command("label", short_help="Grade what a worklist asks, into the labels.")
@@ -44,7 +44,7 @@ def command(
     Every answer is kept at once; what was ended, however, goes on where it was. Nothing says what found a text, nor
     whether it is judged already: those that are measure how alike you and the labels judge.
     """
-    from ragtrial.labelling.session import Places, Session
+    from ragtrial.labelling.session.session import Places, Session
     from ragtrial.options import at_home
 
     if port and not page:
@@ -77,7 +77,7 @@ def _by_key(terminal: Terminal, session: Session) -> None:
 
 
 def _on_page(session: Session, port: int | None, *, browser: bool) -> None:
-    from ragtrial.labelling.serving import LabelPage
+    from ragtrial.labelling.session.serving import LabelPage
     from ragtrial.views.label_page import assets
 
     page = LabelPage(session, assets(), port)
@@ -112,7 +112,7 @@ def _left_out(session: Session) -> str:
 
 
 def _end(terminal: Terminal, session: Session) -> int:
-    from ragtrial.labelling.ending import ending_lines, next_command
+    from ragtrial.labelling.session.ending import ending_lines, next_command
 
     terminal.say("\n" + "\n".join(ending_lines(session)))
     answers, alike = session.answers, session.agreement()

@@ -16,8 +16,8 @@ from ragtrial.cli.terminal import Terminal, common_options
 if TYPE_CHECKING:
     from ragtrial.dataset.library import Library
     from ragtrial.errors import Fault
-    from ragtrial.labelling.converting import Converted
-    from ragtrial.labelling.reading import ReadLabels
+    from ragtrial.labelling.importers.converting import Converted
+    from ragtrial.labelling.importers.recognition import ReadLabels
 
 _FORMATS = ("kirchhoff", "llamaindex", "squad", "chunking-evaluation", "haystack", "rows")
 _LISTED = 20
@@ -74,8 +74,8 @@ def convert_labels(
       chunking-evaluation  questions_df.csv, or its rows in JSON
       rows                 JSON lines or CSV with a question and a passage (quote, passage, context, answer)
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
-    from ragtrial.labelling.converting import as_json, convert, report_row
-    from ragtrial.labelling.reading import read_labels
+    from ragtrial.labelling.importers.converting import as_json, convert, report_row
+    from ragtrial.labelling.importers.recognition import read_labels
     from ragtrial.options import at_home
 
     if (corpus is None) == (config is None):
@@ -112,7 +112,7 @@ def _refuse_inexact(
 ) -> None:
     """Raises LabelsError for labels that are nowhere, and under ``strict`` for those that are not exactly there."""
     from ragtrial.errors import Fault, LabelsError
-    from ragtrial.labelling.converting import lost_faults
+    from ragtrial.labelling.importers.converting import lost_faults
 
     if converted.lost and not skip_lost:
         ways = "--skip-lost leaves them out" + ("" if fuzzy else "; --fuzzy 0.9 takes places that are like them")
@@ -175,7 +175,7 @@ def _documents(terminal: Terminal, corpus: str | None, config: str | None) -> It
 
 
 def _inexact_faults(converted: Converted, read: ReadLabels, library: Library) -> Iterator[Fault]:
-    from ragtrial.labelling.converting import places_told
+    from ragtrial.labelling.importers.converting import places_told
 
     for one in converted.inexact:
         told = "; ".join(filter(None, (places_told(one, library), *one.notes)))
@@ -188,8 +188,8 @@ def _without_answers(converted: Converted) -> int:
 
 def _tell(terminal: Terminal, converted: Converted, read: ReadLabels, library: Library, output: str) -> None:
     from ragtrial.dataset.passages import short
-    from ragtrial.labelling.converting import places_told
-    from ragtrial.labelling.placing import HOWS
+    from ragtrial.labelling.importers.converting import places_told
+    from ragtrial.labelling.importers.placement import HOWS
     from ragtrial.views.table import counted
 
     queries = converted.rows["queries"]

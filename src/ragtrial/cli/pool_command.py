@@ -11,8 +11,8 @@ from ragtrial.cli.contest_options import AskedContest, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
 
 if TYPE_CHECKING:
-    from ragtrial.labelling.pool import Pooled
-    from ragtrial.labelling.pooling import Settled
+    from ragtrial.labelling.pooling.pool import Pooled
+    from ragtrial.labelling.pooling.pooling import Settled
 
 
 @click.command("pool", short_help="Write a worklist of the texts to label next.")
@@ -50,8 +50,8 @@ def command(
     Pooled from the first hits of all settings of the REPORTs, chosen by how much each label can narrow what unjudged
     hits leave open of the verdict. Blind: no setting, rank or score, in a random order, some judged ones in between.
     """
-    from ragtrial.labelling.pool import PoolOptions, parse_repeats, pool_of
-    from ragtrial.labelling.worklist import check_new, write_worklist
+    from ragtrial.labelling.pooling.pool import PoolOptions, parse_repeats, pool_of
+    from ragtrial.labelling.pooling.worklist import check_new, write_worklist
     from ragtrial.options import at_home
 
     repeats = parse_repeats(repeat)

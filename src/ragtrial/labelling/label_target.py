@@ -13,7 +13,7 @@ from ragtrial.errors import Fault, InputError, LabelsError, listed
 from ragtrial.labelling.answers import form_of
 from ragtrial.labelling.changes import Form
 from ragtrial.labelling.overlay import read_overlay
-from ragtrial.labelling.worklist import WorkItem, speaks_of
+from ragtrial.labelling.pooling.worklist import WorkItem, speaks_of
 from ragtrial.records import PromptQueries
 from ragtrial.report.model import Report
 from ragtrial.scoring.rescoring.report_documents import config_file_of, config_with_documents

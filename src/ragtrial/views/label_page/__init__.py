@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ragtrial.labelling.serving import Asset
+from ragtrial.labelling.session.serving import Asset
 
 _HERE = Path(__file__).parent
 _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}

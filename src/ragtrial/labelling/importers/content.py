@@ -14,7 +14,7 @@ from ragtrial.dataset.documents import json_rows
 from ragtrial.dataset.json_places import Place, json_value, places
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import Fault, LabelsError, listed
-from ragtrial.labelling import foreign
+from ragtrial.labelling.importers import foreign
 from ragtrial.options import dotted, shown
 from ragtrial.records import MOST_GRADE
 

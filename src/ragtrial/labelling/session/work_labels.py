@@ -18,7 +18,7 @@ from ragtrial.errors import Fault, LabelsError
 from ragtrial.labelling.changes import Grade
 from ragtrial.labelling.label_edits import Done
 from ragtrial.labelling.overlay import Judged, read_overlay, write_overlay
-from ragtrial.labelling.worklist import Worklist, speaks_of
+from ragtrial.labelling.pooling.worklist import Worklist, speaks_of
 from ragtrial.labelling.write_back import LabelsText, read_labels_text, write_back
 from ragtrial.pipeline.ground import ground_of
 from ragtrial.progress import Progress

@@ -8,9 +8,20 @@ from pathlib import Path
 
 from ragtrial.dataset.texts import is_unicode
 from ragtrial.errors import Fault, LabelsError
-from ragtrial.labelling import chunking_evaluation, haystack, kirchhoff, llamaindex, plain, squad
-from ragtrial.labelling.content import Content, read_content
-from ragtrial.labelling.foreign import ForeignLabels, Question
+from ragtrial.labelling.importers import (
+    chunking_evaluation,
+    kirchhoff,
+    llamaindex,
+    squad,
+)
+from ragtrial.labelling.importers import (
+    haystack_eval as haystack,
+)
+from ragtrial.labelling.importers import (
+    tables as plain,
+)
+from ragtrial.labelling.importers.content import Content, read_content
+from ragtrial.labelling.importers.foreign import ForeignLabels, Question
 
 
 @dataclass(frozen=True)

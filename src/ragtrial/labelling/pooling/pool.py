@@ -12,10 +12,10 @@ from ragtrial.comparison.contest import Contest
 from ragtrial.comparison.unjudged.joint_hits import JudgedLists
 from ragtrial.errors import InputError, LabelsError, listed
 from ragtrial.labelling.changes import Form
-from ragtrial.labelling.item_texts import ItemText, questions_of, texts_of
 from ragtrial.labelling.label_target import LabelTarget, label_target, refuse_others
-from ragtrial.labelling.pooling import Choice, Pool, PooledHit, Settled
-from ragtrial.labelling.worklist import VERSION, WorkItem, Worklist
+from ragtrial.labelling.pooling.item_texts import ItemText, questions_of, texts_of
+from ragtrial.labelling.pooling.pooling import Choice, Pool, PooledHit, Settled
+from ragtrial.labelling.pooling.worklist import VERSION, WorkItem, Worklist
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import Caution
 

@@ -13,10 +13,10 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import Sought, nearest, short
 from ragtrial.dataset.texts import normalised, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean
-from ragtrial.labelling.content import MOST_FAULTS
-from ragtrial.labelling.foreign import Question
-from ragtrial.labelling.placing import CONTEXT_ALONE, HOWS, How, Placed, place
-from ragtrial.labelling.reading import ReadLabels
+from ragtrial.labelling.importers.content import MOST_FAULTS
+from ragtrial.labelling.importers.foreign import Question
+from ragtrial.labelling.importers.placement import CONTEXT_ALONE, HOWS, How, Placed, place
+from ragtrial.labelling.importers.recognition import ReadLabels
 
 _MOST_GUESSED = 20  # comparing a name with all ids is slow
 _MOST_PLACES = 5

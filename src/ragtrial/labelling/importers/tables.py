@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ragtrial.labelling.content import Content, Row
-from ragtrial.labelling.foreign import Answer, ForeignLabels, Question
+from ragtrial.labelling.importers.content import Content, Row
+from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
 
 _QUESTIONS = ("question", "query", "user_input")
 _PASSAGES = ("quote", "passage", "context", "answer")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragtrial.labelling import foreign
-from ragtrial.labelling.content import Content, Row
-from ragtrial.labelling.foreign import Answer, ForeignLabels, Question
+from ragtrial.labelling.importers import foreign
+from ragtrial.labelling.importers.content import Content, Row
+from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
 from ragtrial.options import shown
 
 _QUESTIONS = ("question", "questions", "query", "queries", "text")

@@ -6,7 +6,7 @@ import os
 import shlex
 from pathlib import Path
 
-from ragtrial.labelling.session import Session
+from ragtrial.labelling.session.session import Session
 
 
 def ending_lines(session: Session) -> list[str]:

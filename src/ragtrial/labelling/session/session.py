@@ -12,16 +12,16 @@ from typing import Self, TypeVar
 
 from ragtrial.config import load_config
 from ragtrial.errors import Fault, InputError, LabelsError
-from ragtrial.labelling.agreement import Agreement, agreement
-from ragtrial.labelling.answering import Answers, Passage
 from ragtrial.labelling.answers import NO_TEXT, has_passage, judged
 from ragtrial.labelling.changes import Grade
 from ragtrial.labelling.history import whoever
-from ragtrial.labelling.item_texts import GAP
-from ragtrial.labelling.journal import Journal, journal_file
 from ragtrial.labelling.label_edits import Done
-from ragtrial.labelling.work_labels import WorkLabels
-from ragtrial.labelling.worklist import WorkItem, Worklist, read_worklist
+from ragtrial.labelling.pooling.item_texts import GAP
+from ragtrial.labelling.pooling.worklist import WorkItem, Worklist, read_worklist
+from ragtrial.labelling.session.answering import Answers, Passage
+from ragtrial.labelling.session.journal import Journal, journal_file
+from ragtrial.labelling.session.rater_agreement import Agreement, agreement
+from ragtrial.labelling.session.work_labels import WorkLabels
 from ragtrial.labelling.write_back import LabelsConflictError
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import FoundText

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from ragtrial.labelling.content import Content, Row
-from ragtrial.labelling.foreign import Answer, ForeignLabels, Question
+from ragtrial.labelling.importers.content import Content, Row
+from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
 
 
 def looks_right(content: Content) -> bool:

@@ -10,8 +10,8 @@ from typing import Literal, cast
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import LOST, Located, Place, Sought, locate_all
 from ragtrial.dataset.texts import normalised, text_hash
-from ragtrial.labelling.foreign import Answer, ForeignLabels
-from ragtrial.labelling.naming import DocumentNames
+from ragtrial.labelling.importers.document_names import DocumentNames
+from ragtrial.labelling.importers.foreign import Answer, ForeignLabels
 from ragtrial.records import Span
 
 How = Literal["document", "exact", "spacing", "case", "title", "moved", "several", "fuzzy", "lost"]

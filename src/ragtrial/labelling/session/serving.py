@@ -15,8 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from ragtrial.errors import Fault, InputError, RagtrialError
-from ragtrial.labelling.ending import ending_lines, overtaken_lines
-from ragtrial.labelling.session import Session
+from ragtrial.labelling.session.ending import ending_lines, overtaken_lines
+from ragtrial.labelling.session.session import Session
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from ragtrial.comparison.unjudged.sensitivity import hangs_on
 from ragtrial.errors import ComparisonError, InputError, listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import Metric, parse_metric
-from ragtrial.labelling.stakes import Stakes, chances, levels_of, most_left
+from ragtrial.labelling.pooling.stakes import Stakes, chances, levels_of, most_left
 from ragtrial.rankings import PADDING, Bools, Codes, Counts
 
 _LEAST = 1e-12

@@ -1,0 +1,1 @@
+"""Labels of other tools, read and located in the documents."""

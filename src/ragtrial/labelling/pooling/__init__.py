@@ -1,0 +1,1 @@
+"""Worklists: which hits to label first."""
