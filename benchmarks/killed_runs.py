@@ -74,7 +74,7 @@ def import_libraries() -> None:
 
     import ragtrial.cli.run_gates
     import ragtrial.experiment
-    import ragtrial.views.comparison  # noqa: F401
+    import ragtrial.views.comparison_tables  # noqa: F401
 
     gc.freeze()
 

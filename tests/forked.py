@@ -16,7 +16,7 @@ from pathlib import Path
 from commands import LONGEST, Ended
 
 LOADED = ["numpy.ma", "chromadb.api.rust", "ragtrial.__main__", "ragtrial.cli.outcome", "ragtrial.cli.run_gates",
-          "ragtrial.experiment", "ragtrial.views.comparison"]  # fmt: skip
+          "ragtrial.experiment", "ragtrial.views.comparison_tables"]  # fmt: skip
 """What most runs load."""
 
 _FORKS = get_context("forkserver") if sys.platform == "linux" else get_context("spawn")

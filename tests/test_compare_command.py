@@ -15,7 +15,7 @@ from ragtrial.comparison.analysis import Wanted, analyse
 from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.report.model import write_folder
-from ragtrial.views.comparison import (
+from ragtrial.views.comparison_tables import (
     best_line,
     descriptive_table,
     fitted_differences,

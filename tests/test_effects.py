@@ -20,7 +20,7 @@ from ragtrial.comparison.sweeps.effects import EffectPart, EffectsPart, Interact
 from ragtrial.config.load import load_config
 from ragtrial.experiment import run_experiment
 from ragtrial.report.schema import SettingPart
-from ragtrial.views.effects import MOST_ROWS, effect_table, interaction_table, left_out_line
+from ragtrial.views.effects_table import MOST_ROWS, effect_table, interaction_table, left_out_line
 from small_experiment import CONFIG, small_experiment
 
 Values = npt.NDArray[np.float64]

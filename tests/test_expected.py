@@ -13,8 +13,8 @@ from ragtrial.comparison.gates.expected import ExpectedOutcome, ExpectedScore, j
 from ragtrial.comparison.gates.expected_file import read_expected
 from ragtrial.errors import ConfigError, GateError
 from ragtrial.report.schema import MeanPart, SettingPart
-from ragtrial.views.expected import expected_text
-from ragtrial.views.gates import expected_line, gate_lines
+from ragtrial.views.expected_scores import expected_text
+from ragtrial.views.gate_results import expected_line, gate_lines
 
 SETTINGS = ("dense", "hybrid")
 

@@ -19,7 +19,7 @@ from ragtrial.comparison.gates.conditions import (
 from ragtrial.comparison.gates.gate_texts import Subject, parse_gates
 from ragtrial.errors import Fault, GateError
 from ragtrial.report.schema import FailurePart
-from ragtrial.views.gates import gate_line, gate_lines, summary
+from ragtrial.views.gate_results import gate_line, gate_lines, summary
 
 SUBJECT = Subject(("dense", "hybrid", "main:dense", "run (k1=0.9): a"), METRICS, baseline="dense")
 

@@ -21,7 +21,7 @@ from ragtrial.errors import ReportError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report, read_lines, read_rows
-from ragtrial.views.moves import differences_line, differences_table, shared_lines, side_text
+from ragtrial.views.query_moves import differences_line, differences_table, shared_lines, side_text
 from scored_runs import scored_report
 
 LABELS = {

@@ -17,7 +17,7 @@ from ragtrial.comparison.contest import Pair, contest_of
 from ragtrial.comparison.queries.side_by_side import Move, SideBySide, side_by_side
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.comparison.sweeps.effects import sweep_effects
-from ragtrial.views.page import document
+from ragtrial.views.page import html_page as document
 
 CSS = (Path(document.__file__).parent / "assets" / "page.css").read_text(encoding="utf-8")
 RETRIEVERS: dict[str, dict[str, Any]] = {

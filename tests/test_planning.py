@@ -22,7 +22,7 @@ from ragtrial.pipeline.amounts import estimated_chunks
 from ragtrial.pipeline.ingredients import changes, told
 from ragtrial.pipeline.planning import Node, WorkPlan
 from ragtrial.report.schema import ContextPart, CostsPart, LatencyPart, SettingPart
-from ragtrial.views.plan import disk_warning, plan_json, plan_lines, total_lines
+from ragtrial.views.dry_run_lines import disk_warning, plan_json, plan_lines, total_lines
 from ragtrial.views.table import cost_table
 
 FOLDERS = ("documents", "chunks", "surroundings", "lengths", "embeddings", "indexes", "rankings", "latency", "reach",

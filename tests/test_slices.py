@@ -19,7 +19,7 @@ from ragtrial.comparison.queries.slicing import slices_of
 from ragtrial.comparison.statistics.flips import Family, Procedure, infer
 from ragtrial.errors import ReportError
 from ragtrial.report.schema import QueryPart
-from ragtrial.views.slices import slice_heading, slice_overview, slice_table
+from ragtrial.views.slices_table import slice_heading, slice_overview, slice_table
 
 
 def sliced(contest: Contest, baseline: str | None = None, procedure: Procedure | None = None) -> SlicesPart:

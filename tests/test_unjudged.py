@@ -22,7 +22,7 @@ from ragtrial.comparison.unjudged.sensitivity import UnjudgedPart, hangs_on, unj
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report
-from ragtrial.views.moves import unjudged_reasons, unjudged_table
+from ragtrial.views.query_moves import unjudged_reasons, unjudged_table
 from scenarios import OF_DOCUMENTS
 from scored_runs import scored_report
 

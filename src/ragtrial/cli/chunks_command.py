@@ -44,7 +44,7 @@ def command(
     from ragtrial.errors import InputError
     from ragtrial.pipeline.chunk_preview import cut_settings
     from ragtrial.runs.formats.output import check_folder
-    from ragtrial.views.chunks import chunk_texts, count_line, no_chunks_line, size_table
+    from ragtrial.views.chunk_listing import chunk_texts, count_line, no_chunks_line, size_table
 
     if target is not None:
         if target == "-" and terminal.as_json:

@@ -9,8 +9,19 @@ from ragtrial.comparison.analysis import Analysis, Wanted
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.records import Caution
 from ragtrial.report.schema import WarningPart
-from ragtrial.views import comparison as view
-from ragtrial.views import effects, moves, slices, tradeoffs
+from ragtrial.views import comparison_tables as view
+from ragtrial.views import (
+    effects_table as effects,
+)
+from ragtrial.views import (
+    query_moves as moves,
+)
+from ragtrial.views import (
+    slices_table as slices,
+)
+from ragtrial.views import (
+    tradeoffs_table as tradeoffs,
+)
 
 
 def say_analysis(

@@ -232,7 +232,7 @@ def _best_first(settings: Mapping[str, SettingPart], metric: str) -> dict[str, S
 def tell(terminal: Terminal, checks: Checks, findings: Findings) -> None:
     """Write the files, then say what came of the gates: what did not pass on stderr, the sum of all on stdout."""
     from ragtrial.cli.terminal import write
-    from ragtrial.views.gates import gate_lines
+    from ragtrial.views.gate_results import gate_lines
 
     write_files(checks, findings)
     *lines, total = gate_lines(findings) or [""]

@@ -27,7 +27,7 @@ def command(
     from ragtrial.config import load_config
     from ragtrial.evaluator import RetrievalEvaluator
     from ragtrial.records import Caution
-    from ragtrial.views.plan import disk_warning, plan_json, plan_lines, total_lines
+    from ragtrial.views.dry_run_lines import disk_warning, plan_json, plan_lines, total_lines
     from ragtrial.views.table import counted
 
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)

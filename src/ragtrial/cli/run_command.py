@@ -113,7 +113,7 @@ def _allow_open_files() -> None:
 
 def _say(terminal: Terminal, report: Report, findings: Findings | None, comparison: Comparison | None) -> None:
     from ragtrial.records import Caution
-    from ragtrial.views.comparison import best_line
+    from ragtrial.views.comparison_tables import best_line
     from ragtrial.views.table import audit_table, budget_table, cost_table, header_line
 
     terminal.say(header_line(report) + "\n")
@@ -138,7 +138,7 @@ def _say(terminal: Terminal, report: Report, findings: Findings | None, comparis
 def _say_comparison(terminal: Terminal, comparison: Comparison) -> None:
     from ragtrial.comparison.comparing import close_comparisons
     from ragtrial.records import Caution
-    from ragtrial.views.comparison import fitted_verdicts, heading, looked_into_lines
+    from ragtrial.views.comparison_tables import fitted_verdicts, heading, looked_into_lines
 
     rows = close_comparisons(comparison)
     table, about_columns = fitted_verdicts(comparison, rows, terminal.width)

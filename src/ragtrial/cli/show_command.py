@@ -124,7 +124,7 @@ def _write_expected(
     """Tolerances that the file has for a score are kept."""
     from ragtrial.comparison.gates.expected_file import read_expected
     from ragtrial.runs.formats.output import opened
-    from ragtrial.views.expected import expected_text
+    from ragtrial.views.expected_scores import expected_text
 
     kept = read_expected(target) if target != "-" and Path(target).is_file() else []
     text = expected_text(report.run_id, settings, metrics, kept)

@@ -110,7 +110,7 @@ def _grades(evaluator: RetrievalEvaluator) -> Counter[int]:
 
 def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: Cuts) -> None:
     from ragtrial.config.settings import cutting
-    from ragtrial.views.chunks import no_chunks_line
+    from ragtrial.views.chunk_listing import no_chunks_line
     from ragtrial.views.table import counted
 
     labels, grades = evaluator.resolved.labels, _grades(evaluator)

@@ -11,8 +11,8 @@ from ragtrial.comparison.figures import signed
 from ragtrial.comparison.gates.findings import Findings
 from ragtrial.comparison.verdicts import percent
 from ragtrial.report.schema import MeanPart
-from ragtrial.views.comparison import best_line, left_out_line, looked_into_lines
-from ragtrial.views.gates import expected_told, gate_line, metric_names, summary
+from ragtrial.views.comparison_tables import best_line, left_out_line, looked_into_lines
+from ragtrial.views.gate_results import expected_told, gate_line, metric_names, summary
 
 _HARMLESS = re.compile(r"[^`|\\\s](?:[^`|\\]*[^`|\\\s])?")
 _MARKUP = re.compile(r"[^A-Za-z0-9 .,:;()%+-]")

@@ -12,8 +12,8 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ragtrial.comparison.figures import signed
 from ragtrial.comparison.gates.findings import Findings
-from ragtrial.views.comparison import looked_into_lines
-from ragtrial.views.gates import expected_told, finding_lines, gate_line
+from ragtrial.views.comparison_tables import looked_into_lines
+from ragtrial.views.gate_results import expected_told, finding_lines, gate_line
 
 _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold, and the carriage return, which readers change."""

@@ -9,7 +9,7 @@ from ragtrial.records import FoundText
 from ragtrial.report.model import Report
 from ragtrial.report.schema import JudgmentPart, PassagePart
 from ragtrial.scoring.query_details import FilledPrompt, QueryRanking
-from ragtrial.views.plain import plain
+from ragtrial.views.plain_text import plain
 
 
 def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], width: int) -> str:

@@ -8,7 +8,7 @@ from ragtrial.errors import ReportError, did_you_mean
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.model import Report
 from ragtrial.report.schema import MeanPart, SettingPart
-from ragtrial.views.plain import plain
+from ragtrial.views.plain_text import plain
 
 _USUAL = ("ndcg", "recall", "precision", "hit_rate", "rr", "ap", "rbo", "rbp", "judged")
 _USUAL_OF_SPANS = ("ndcg", "recall", "span_recall", "span_precision", "span_iou", "hit_rate", "rr", "precision", "ap")

@@ -1,5 +1,5 @@
 """One HTML file that shows reports and their comparison: it opens from disk and asks nothing of any network."""
 
-from ragtrial.views.page.document import page
+from ragtrial.views.page.html_page import page
 
 __all__ = ["page"]

@@ -18,7 +18,7 @@ from ragtrial.comparison.sweeps.effects import ContrastPart, EffectsPart
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.model import read_lines
 from ragtrial.report.schema import QueryPart
-from ragtrial.views.effects import change_text, interaction_text
+from ragtrial.views.effects_table import change_text, interaction_text
 
 TEXT_BYTES = 6_000_000
 """How much of the texts, compressed, is taken along: those of the best ranks."""

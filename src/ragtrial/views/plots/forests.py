@@ -11,7 +11,7 @@ from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.verdicts import percent
 from ragtrial.errors import PlotError, listed
-from ragtrial.views.effects import change_text
+from ragtrial.views.effects_table import change_text
 from ragtrial.views.plots.style import BETTER, NEUTRAL, PALE, WORSE, new_figure, shortened
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragtrial.errors import PlotError
-from ragtrial.views.plain import plain
+from ragtrial.views.plain_text import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,11 +12,12 @@ from pathlib import Path
 from ragtrial.comparison.analysis import Analysis
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.contest import Contest
-from ragtrial.views import effects, slices
-from ragtrial.views.comparison import best_line, heading, left_out_line, verdict_table
+from ragtrial.views import effects_table as effects
+from ragtrial.views import slices_table as slices
+from ragtrial.views.comparison_tables import best_line, heading, left_out_line, verdict_table
 from ragtrial.views.page.packing import hits_block, packed, summary_block, text_block
 from ragtrial.views.page.reasons import reasons_block
-from ragtrial.views.plain import plain
+from ragtrial.views.plain_text import plain
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("data", "state", "charts", "sweeps", "pairs", "queries", "moves", "main")
