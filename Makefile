@@ -41,7 +41,7 @@ picture: $(VENV)/.demo
 report-picture: $(VENV)/.dev
 	HF_HUB_OFFLINE=1 $(BIN)/python docs/report_picture.py
 
-NEEDED = pyproject.toml constraints/cpu.txt $(wildcard src/ragtrial/compiled/*.[ch])
+NEEDED = pyproject.toml constraints/cpu.txt $(wildcard src/ragtrial/runs/compiled/*.[ch])
 
 $(VENV)/.demo: $(NEEDED)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -13,7 +13,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.tags import sys_tags
 
-FOLDER = Path("src", "ragtrial", "compiled")
+FOLDER = Path("src", "ragtrial", "runs", "compiled")
 
 
 class CompiledLibrary(BuildHookInterface):  # type: ignore[type-arg]  # generic only for type checkers

@@ -12,15 +12,9 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "ragtrial"
 
 ORDER = [
-    "errors", "records", "registry", "options", "validation", "progress", "rankings", "judgments", "spans",
-    "compiled", "matching", "storage", "functions", "dataset", "tokenizers", "chunkers", "context", "terms",
-    "embedders", "stores", "collection", "health", "latency", "overlaps", "grading", "span_labels", "context_sizes",
-    "metrics", "evaluators", "ranges", "report_folders", "report_parts", "report", "formats", "mismatch", "sources",
-    "scoring", "drilldown", "kept_parts", "environment", "comparison", "answers", "retrievers", "refiners", "searching",
-    "config", "setting", "demands", "names", "ingredients", "work", "outcomes", "ground", "costs", "materials",
-    "opened", "measuring", "part_findings", "plan", "schedule", "audit", "judging", "metric_parts", "reporting",
-    "score_report", "hub", "amounts", "planning", "experiment", "inspection", "rescoring", "labelling", "integrations",
-    "views", "cli",
+    "errors", "records", "rankings", "registry", "options", "progress", "cache", "dataset", "report", "runs",
+    "components", "evaluation", "config", "pipeline", "evaluator", "experiment", "scoring", "comparison", "labelling",
+    "views", "integrations", "cli",
 ]  # fmt: skip
 """Folders and modules, top to bottom. The package itself and its entry point stand outside: they open the door."""
 

@@ -34,7 +34,7 @@ def test_the_wheel_has_every_module_all_of_a_page_and_the_marker_that_it_is_type
     views = source / "ragtrial" / "views"
     folders = [views / name for name in ("page/assets", "page/vendor", "label_page/assets")]
     shown = {path.relative_to(source).as_posix() for folder in folders for path in folder.iterdir()}
-    library = {f"ragtrial/compiled/{building.NAME}"} if building.compiler() else set()
+    library = {f"ragtrial/runs/compiled/{building.NAME}"} if building.compiler() else set()
     assert {"ragtrial/views/page/assets/main.js", "ragtrial/views/page/vendor/d3.LICENSE"} <= shown
     assert {f"ragtrial/views/label_page/assets/label.{kind}" for kind in ("html", "css", "js")} <= shown
     assert expected | {"ragtrial/py.typed"} | shown | library == {
@@ -47,8 +47,8 @@ def test_a_wheel_with_the_library_is_for_this_platform_and_any_python(wheel: Pat
     assert "-py3-none-" in wheel.name
     assert not wheel.name.endswith("-any.whl")
     with zipfile.ZipFile(wheel) as archive:
-        archive.extract(f"ragtrial/compiled/{building.NAME}", tmp_path)
-    assert load(tmp_path / "ragtrial" / "compiled" / building.NAME) is not None
+        archive.extract(f"ragtrial/runs/compiled/{building.NAME}", tmp_path)
+    assert load(tmp_path / "ragtrial" / "runs" / "compiled" / building.NAME) is not None
 
 
 def test_a_source_distribution_makes_the_same_wheel(root: Path, wheel: Path, tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_source_distribution_makes_the_same_wheel(root: Path, wheel: Path, tmp
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path, filter="data")
     (unpacked,) = (path for path in tmp_path.iterdir() if path.is_dir())
-    assert not (unpacked / "src" / "ragtrial" / "compiled" / building.NAME).exists()
+    assert not (unpacked / "src" / "ragtrial" / "runs" / "compiled" / building.NAME).exists()
     subprocess.run([*command, "-t", "wheel"], cwd=unpacked, check=True, capture_output=True)
     (made,) = tmp_path.glob("*.whl")
     assert made.name == wheel.name
@@ -73,7 +73,7 @@ def test_without_a_compiler_the_wheel_is_of_python_alone(root: Path, tmp_path: P
     assert "ragtrial is installed without its compiled part, so it scores slower" in ran.stderr + ran.stdout
     (made,) = tmp_path.glob("*.whl")
     assert made.name.endswith("-py3-none-any.whl")
-    assert f"ragtrial/compiled/{building.NAME}" not in zipfile.ZipFile(made).namelist()
+    assert f"ragtrial/runs/compiled/{building.NAME}" not in zipfile.ZipFile(made).namelist()
 
 
 def test_the_wheel_names_its_version_licence_and_command(wheel: Path) -> None:

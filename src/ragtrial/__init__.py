@@ -3,7 +3,7 @@
 from ragtrial import load_config, run_experiment
 
 report = run_experiment(load_config("configs/quickstart.yaml"))
-    print(report.folder, report.settings[0].scores["ndcg@10"].mean)
+print(report.folder, report.settings[0].scores["ndcg@10"].mean)
 """
 
 from __future__ import annotations
@@ -70,3 +70,7 @@ def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -19,7 +19,7 @@ class SentenceChunker(SizedChunker):
 
     A sentence longer than ``size`` is a matter of its own: cut between words, a word longer than that between units,
     and joined with no other sentence. Tokens are counted where they stand: on its own a chunk may have one or two more
-    with a tokenizer that puts the space before a word into its token. ``ragtrial.components.chunkers.sentences`` says where
+    with a tokenizer that puts the space before a word into its token. ``sentences`` says where
     sentences end.
     """
 
