@@ -112,7 +112,7 @@ def test_every_language_cuts_anything_without_a_loss(language: str, text: str, s
     assert all(len(piece) <= size for piece in made)
 
 
-SOURCES = sorted((Path(__file__).parents[1] / "src" / "ragtrial").rglob("*.py"))
+SOURCES = sorted((Path(__file__).parents[3] / "src" / "ragtrial").rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", SOURCES[::6], ids=lambda path: path.name)

@@ -18,7 +18,7 @@ from ragtrial.report.model import report_schema
 from small_experiment import CONFIG, LABELS, ragtrial, small_experiment
 
 SCHEMAS = {"config": config_schema, "labels": labels_schema, "report": report_schema}
-CONFIGS = sorted(path.name for path in (Path(__file__).parents[1] / "configs").glob("*.yaml"))
+CONFIGS = sorted(path.name for path in (Path(__file__).parents[3] / "configs").glob("*.yaml"))
 
 
 def faults(schema: dict[str, Any], value: object) -> list[str]:

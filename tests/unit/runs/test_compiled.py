@@ -321,14 +321,14 @@ def test_no_bytes_make_the_compiled_code_read_or_write_beyond_its_memory(tmp_pat
         pytest.skip("the compiler has no address sanitizer")
     target = tmp_path / building.NAME
     building.build(target, flags)
-    program = Path(__file__).with_name("fuzz_compiled.py")
+    program = Path(__file__).parents[2] / "support" / "fuzz_compiled.py"
     ran = subprocess.run(
         [sys.executable, str(program), str(target), str(tmp_path), "400"],
         env={
             "PATH": "/usr/bin:/bin",
             "LD_PRELOAD": sanitizers(),
             "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0",
-            "PYTHONPATH": str(Path(compiled.__file__).parents[2]),
+            "PYTHONPATH": str(Path(compiled.__file__).parents[3]),
         },
         capture_output=True,
         text=True,

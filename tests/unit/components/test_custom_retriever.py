@@ -400,7 +400,7 @@ def test_two_processes_write_answers_side_by_side(place: Workplace) -> None:
     place.write(COUNTED)
     code = f"{IN_PROCESS}place.search(*(f'{{sys.argv[2]}} {{n}} ' + 'long ' * 900 for n in range(200)), batch_size=1)"
     command = [sys.executable, "-c", code, str(place.folder)]
-    running = [subprocess.Popen([*command, name], cwd=Path(__file__).parent) for name in "xy"]
+    running = [subprocess.Popen([*command, name], cwd=Path(__file__).parents[2] / "support") for name in "xy"]
     assert [one.wait(120) for one in running] == [0, 0]
     before = len(asked(place))
     place.search(*(f"{name} {one} " + "long " * 900 for name in "xy" for one in range(200)))
@@ -411,7 +411,9 @@ def test_a_killed_process_keeps_what_was_answered(place: Workplace) -> None:
     kill = "if queries == ['z']: import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     place.write(COUNTED.replace("return", f"{kill}\n    return"))
     code = f"{IN_PROCESS}place.search('x', 'y', 'z', batch_size=1)"
-    done = subprocess.run([sys.executable, "-c", code, str(place.folder)], cwd=Path(__file__).parent, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(place.folder)], cwd=Path(__file__).parents[2] / "support", check=False
+    )
     assert done.returncode == -signal.SIGKILL
     place.search("y", "x", batch_size=1)
     assert asked(place) == ["['x'] 10", "['y'] 10", "['z'] 10"]

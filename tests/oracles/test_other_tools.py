@@ -31,7 +31,7 @@ from scenarios import Scenario, scenario, scores
 from strategies import scenarios
 from trec_scenarios import Labels, Scored, as_dicts, graded_as_trec_eval_does
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "other-tools.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "other-tools.md"
 LINES = re.findall(r"^\| (?!situation)([^|]+?) \|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
 
 needs_perl = pytest.mark.skipif(shutil.which("perl") is None, reason="ir_measures runs a Perl script for this")
@@ -302,7 +302,7 @@ def test_graded_readers_agree_with_the_script_of_the_web_track() -> None:
         )
 
 
-RANX = json.loads((Path(__file__).parent / "golden" / "ranx.json").read_text(encoding="utf-8"))
+RANX = json.loads((Path(__file__).parents[1] / "golden" / "ranx.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", RANX["scores"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "ragtrial"
+SOURCE = Path(__file__).parents[2] / "src" / "ragtrial"
 
 ORDER = [
     "errors", "records", "rankings", "registry", "options", "progress", "cache", "dataset", "report", "runs",

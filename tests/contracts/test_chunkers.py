@@ -35,7 +35,7 @@ DECIDED_BY_SIZE = ["document", *SIZED]
 """Kinds that leave a text whole where it fits; the others have reasons of their own to cut it."""
 NEEDED: dict[str, dict[str, object]] = {
     "code": {"language": "python"},
-    "custom": {"function": FunctionReference("chunk_functions:paragraphs", Path(__file__).parent)},
+    "custom": {"function": FunctionReference("chunk_functions:paragraphs", Path(__file__).parents[1] / "support")},
 }
 """What a kind cannot be made without."""
 

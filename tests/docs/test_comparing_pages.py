@@ -13,7 +13,7 @@ from small_experiment import ragtrial
 
 Capture = pytest.CaptureFixture[str]
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
     "comparing-sweeps": {"--slices": "queries by", "--axes": "effect on", "--costs": "quality and costs"},
     "query-by-query": {"--queries": " won, ", "--query": "dense -> bm25: ", "--unjudged": "if all hits were judged"},

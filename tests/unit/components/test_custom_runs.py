@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
+from custom_search import SEARCH, asked
 from experiments import QUERIES, Experiment, write_experiment
 from ragtrial.cli.outcome import run as command
 from ragtrial.errors import RunError
@@ -14,54 +14,12 @@ from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
 from ragtrial.scoring.rescoring.rescore import rescore
 
-SEARCH = """
-import json
-import os
-import signal
-from pathlib import Path
-
-HERE = Path(__file__).parent
-TEXTS = {
-    path.relative_to(HERE / "documents").as_posix(): path.read_text()
-    for path in sorted((HERE / "documents").rglob("*.*"))
-}
-
-
-def words(text):
-    return {word.strip(".,?#").lower() for word in text.split()}
-
-
-def search(queries, top_k, by="document"):
-    with (HERE / "asked").open("a") as asked:
-        asked.write(json.dumps(queries) + "\\n")
-    trouble = (HERE / "trouble").read_text() if (HERE / "trouble").exists() else ""
-    for query in queries:
-        if trouble and "smooth" in query:
-            if trouble == "kill":
-                os.kill(os.getpid(), signal.SIGKILL)
-            raise ConnectionError("429")
-    return [found(query, top_k, by) for query in queries]
-
-
-def found(query, top_k, by):
-    pieces = []
-    for name, text in TEXTS.items():
-        for piece in [text] if by == "document" else text.split(". "):
-            pieces.append((len(words(query) & words(piece)), name, piece))
-    pieces.sort(key=lambda one: -one[0])
-    return [{"doc": name, "text": piece, "score": score} for score, name, piece in pieces[:top_k]]
-"""
-
 
 def experiment(folder: Path, **options: object) -> Experiment:
     mine = {"kind": "custom", "function": "my_search:search", "top_k": 3, **options}
     made = write_experiment(folder, retrievers={"dense": {"kind": "dense", "top_k": 3}, "mine": mine})
     (folder / "my_search.py").write_text(SEARCH)
     return made
-
-
-def asked(folder: Path) -> list[list[str]]:
-    return [json.loads(line) for line in (folder / "asked").read_text().splitlines()]
 
 
 def test_a_setting_that_fails_leaves_the_others_and_its_answers_and_the_same_command_asks_for_the_rest(

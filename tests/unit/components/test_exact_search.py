@@ -17,7 +17,7 @@ from ragtrial.components.stores import Vectors, exact
 from ragtrial.components.stores.base import Space
 from ragtrial.components.stores.exact import ExactStore
 from ragtrial.rankings import Floats, Rankings
-from test_stores import all_scores, exactly, like_embeddings, nearest, vectors_of
+from vector_oracles import all_scores, exactly, like_embeddings, nearest, vectors_of
 
 SPACES: tuple[Space, ...] = get_args(Space)
 CONSTANTS = ("_QUERY_BLOCK", "_TILE", "_PAIRS", "_SPARE", "_ROWS")

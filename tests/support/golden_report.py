@@ -1,6 +1,6 @@
 """The report of a small fixed experiment with the real MiniLM, kept in golden/report.json.
 
-`python tests/golden_report.py` writes it anew: do so when a change of the numbers is meant, and say why.
+`python tests/support/golden_report.py` writes it anew: do so when a change of the numbers is meant, and say why.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from experiments import QUERIES, write_experiment
 from ragtrial.experiment import run_experiment
 
-GOLDEN = Path(__file__).with_name("golden") / "report.json"
+GOLDEN = Path(__file__).parents[1] / "golden" / "report.json"
 
 PROMPT = "Answer {query} with {contexts}."
 

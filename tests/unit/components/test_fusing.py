@@ -343,7 +343,7 @@ def by_ranx(
     drawn: tuple[list[Rankings], list[dict[str, dict[str, float]]]],
 ) -> Mapping[str, Mapping[str, Mapping[str, float]]]:
     given = json.dumps({"lists": drawn[1], "weights": [0.5, 2.0, 1.0]})
-    program = Path(__file__).with_name("ranx_fusion.py")
+    program = Path(__file__).parents[2] / "support" / "ranx_fusion.py"
     done = subprocess.run(
         [sys.executable, program], input=given, capture_output=True, text=True, timeout=120, check=True
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,34 +15,16 @@ import numpy.typing as npt
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from scipy.spatial.distance import cdist
 
 from experiments import python
 from ragtrial.components.stores import STORES, Index, Store, Vectors, exact
 from ragtrial.components.stores.base import Space
 from ragtrial.components.stores.chroma import ChromaStore, HnswOptions
-from ragtrial.components.stores.exact import ExactStore
 from ragtrial.errors import StoreError
 from ragtrial.rankings import PADDING, Floats, Rankings
+from vector_oracles import all_scores, exactly, like_embeddings, nearest, vectors_of
 
 SPACES: tuple[Space, ...] = get_args(Space)
-
-
-def vectors_of(matrix: npt.ArrayLike, order: Sequence[int] | None = None) -> Vectors:
-    """Vectors whose ties go by ``order``, by position without one."""
-    rows = np.asarray(matrix, dtype=np.float32)
-    places = np.arange(len(rows)) if order is None else np.asarray(order)
-    return Vectors(rows, places.astype(np.int64))
-
-
-def like_embeddings(count: int, dimension: int, seed: int) -> Floats:
-    """Unit vectors as models make them: near a few dozen topics, and between two of them."""
-    random = np.random.default_rng(seed)
-    topics = random.normal(size=(60, dimension))
-    share = random.uniform(0, 1, size=(count, 1))
-    mixed = share * topics[random.integers(60, size=count)] + (1 - share) * topics[random.integers(60, size=count)]
-    mixed += 0.3 * random.normal(size=(count, dimension))
-    return np.asarray(mixed / np.linalg.norm(mixed, axis=1, keepdims=True), dtype=np.float32)
 
 
 def nothing(count: int) -> None:
@@ -64,10 +46,6 @@ def opened(store: Store, vectors: Vectors, folder: Path) -> Iterator[Index]:
 def found_by(store: Store, vectors: Vectors, queries: npt.ArrayLike, depth: int, folder: Path) -> Rankings:
     with opened(store, vectors, folder) as index:
         return index.search(np.asarray(queries, dtype=np.float32), depth)
-
-
-def exactly(vectors: Vectors, queries: npt.ArrayLike, depth: int, space: Space) -> Rankings:
-    return ExactStore(space=space).open(vectors, Path()).search(np.asarray(queries, dtype=np.float32), depth)
 
 
 def assert_same(one: Rankings, other: Rankings) -> None:
@@ -147,26 +125,6 @@ def test_the_progress_of_a_build_adds_up_to_all_vectors(store: Store, tmp_path: 
 
 
 # Exact search.
-
-
-def all_scores(matrix: npt.NDArray[Any], queries: npt.NDArray[Any], space: Space) -> npt.NDArray[np.float64]:
-    """The score of every pair in float64; a cosine with a vector of zeros is 0."""
-    rows, columns = queries.astype(np.float64), matrix.astype(np.float64)
-    if space == "l2":
-        return np.asarray(-cdist(rows, columns, "sqeuclidean"))
-    if space == "ip":
-        return np.asarray(rows @ columns.T)
-    zero = (rows == 0).all(axis=1, keepdims=True) | (columns == 0).all(axis=1, keepdims=True).T
-    with np.errstate(invalid="ignore"):
-        return np.where(zero, 0.0, 1 - cdist(rows, columns, "cosine"))
-
-
-def nearest(vectors: Vectors, queries: npt.NDArray[Any], depth: int, space: Space) -> list[list[int]]:
-    """Every unit compared with every query; equal scores, as the float32 they are reported as, by their order."""
-    scores = all_scores(vectors.matrix, queries, space).astype(np.float32)
-    return [
-        sorted(range(len(row)), key=lambda unit: (-row[unit], vectors.order[unit]))[:depth] for row in scores.tolist()
-    ]
 
 
 @dataclass(frozen=True)

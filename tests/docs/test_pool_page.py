@@ -12,7 +12,7 @@ from ragtrial.labelling.pooling.pool import USUAL_REPEATS
 from ragtrial.labelling.pooling.worklist import read_worklist
 from small_experiment import ragtrial
 
-PAGE = (Path(__file__).parents[1] / "docs" / "labelling.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "labelling.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("## Which labels would settle most") : PAGE.index("## Labelling a worklist")]
 COMMANDS = re.findall(r"^ragtrial (.*)$", SECTION, re.MULTILINE)
 SHOWN = next(block for block in re.findall(r"^```text\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL))

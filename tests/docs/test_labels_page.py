@@ -15,7 +15,7 @@ from ragtrial.labelling.importers.placement import HOWS
 from ragtrial.labelling.importers.recognition import NAMES
 from small_experiment import ragtrial
 
-PAGE = (Path(__file__).parents[1] / "docs" / "labels.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "labels.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"ragtrial (labels convert [^`\n]+)", PAGE)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from corpora import library_of
+from custom_search import SEARCH, asked
 from experiments import Experiment, write_experiment
 from ragtrial.cache.seals import SEAL
 from ragtrial.cache.upkeep import Upkeep
@@ -23,7 +24,6 @@ from ragtrial.pipeline.searching import Demand, retrieve
 from ragtrial.rankings import PADDING, from_rows
 from ragtrial.records import Question
 from ragtrial.report.model import Report
-from test_custom_runs import SEARCH, asked
 from tiny_models import write_tiny_cross_encoder
 
 MINE = {"kind": "custom", "function": "my_search:search", "top_k": 3, "on_error": "skip"}

@@ -17,7 +17,7 @@ from ragtrial.cli.label_command import command as label
 from small_experiment import CONFIG, ragtrial, small_experiment
 from terminals import in_terminal
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "labelling.md").read_text(encoding="utf-8")
 LABELLING = PAGE[PAGE.index("## Labelling a worklist") :]
 PATH = LABELLING[LABELLING.index("## From no labels to a verdict") :]
