@@ -353,8 +353,8 @@ SEARCH = """
 import sys
 from pathlib import Path
 import numpy as np
-from ragtrial.stores import Vectors
-from ragtrial.stores.chroma import ChromaStore
+from ragtrial.components.stores import Vectors
+from ragtrial.components.stores.chroma import ChromaStore
 
 folder = Path(sys.argv[1])
 folder.mkdir()

@@ -89,7 +89,7 @@ def watch():
     if "WITHOUT_LOCKS" in os.environ:
         from contextlib import nullcontext
 
-        from ragtrial.storage.workspace import Workspace
+        from ragtrial.cache.workspace import Workspace
 
         Workspace.lock = lambda *_: nullcontext()
 
@@ -120,7 +120,7 @@ class Finder(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name == "ragtrial.cli.cache_command":
             sys.meta_path.remove(self)
-            from ragtrial.storage.upkeep import Upkeep
+            from ragtrial.cache.upkeep import Upkeep
 
             remove = Upkeep._remove
 

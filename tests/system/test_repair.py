@@ -260,7 +260,7 @@ def test_other_bytes_in_the_embeddings_are_noticed_before_anything_is_searched(
 READ_AT_ONCE = """
 import sys, time
 from pathlib import Path
-from ragtrial.storage.workspace import Workspace
+from ragtrial.cache.workspace import Workspace
 
 def build(folder):
     (folder / "value").write_text("7")

@@ -324,7 +324,7 @@ def test_uses_that_cannot_be_noted_are_no_error(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from ragtrial.storage.presence import Presence
+from ragtrial.cache.presence import Presence
 presence = Presence(Path(sys.argv[1]))
 print(presence.become_alone() if sys.argv[2] == "alone" else "here", flush=True)
 sys.stdin.read()

@@ -200,7 +200,7 @@ def test_fingerprints_are_equal_in_processes_with_other_hash_seeds(tmp_path: Pat
     code = """
 import json, sys
 from pathlib import Path
-from ragtrial.storage.fingerprints import files_digest, fingerprint, text_key
+from ragtrial.cache.fingerprints import files_digest, fingerprint, text_key
 root = Path(sys.argv[1])
 value = {key: {"inner": key} for key in {"x", "y", "z", "\\u00e9"}}
 print(fingerprint(value), files_digest(root, {path for path in root.rglob("*") if path.is_file()}), text_key("x").hex())
@@ -316,7 +316,7 @@ def test_a_killed_build_leaves_no_stage_and_no_lock(workspace: Workspace) -> Non
     code = """
 import sys
 from pathlib import Path
-from ragtrial.storage.workspace import Workspace
+from ragtrial.cache.workspace import Workspace
 def build(folder):
     (folder / "half").write_text("x")
     print("building", flush=True)
@@ -595,7 +595,7 @@ def test_what_one_process_wrote_another_reads(tmp_path: Path) -> None:
 import sys
 import numpy as np
 from pathlib import Path
-from ragtrial.storage.vectors import VectorCache, text_keys
+from ragtrial.cache.vectors import VectorCache, text_keys
 with VectorCache(Path(sys.argv[1])) as cache:
     cache.write(text_keys(["7"]), np.array([[7, 7.1, 7.2, 7.3]], dtype=np.float32))
 """
@@ -622,7 +622,7 @@ def test_a_killed_writer_loses_nothing_that_was_committed_and_leaves_no_half_bat
 import itertools, sys
 import numpy as np
 from pathlib import Path
-from ragtrial.storage.vectors import VectorCache, text_keys
+from ragtrial.cache.vectors import VectorCache, text_keys
 cache = VectorCache(Path(sys.argv[1]))
 for batch in itertools.count():
     keys = text_keys(f"{batch}-{row}" for row in range(200))
