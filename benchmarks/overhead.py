@@ -64,7 +64,8 @@ from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.components.stores import Index
 from ragtrial.components.stores.chroma import ChromaIndex
 from ragtrial.config.settings import Setting
-from ragtrial.pipeline import opened, plan
+from ragtrial.pipeline import results
+from ragtrial.pipeline.index_stage import IndexStage
 from ragtrial.rankings import Floats, Rankings
 from ragtrial.records import Question
 from ragtrial.report.environment import environment
@@ -329,15 +330,17 @@ def one_round(folder: Path, profiler: cProfile.Profile | None = None) -> Round:
     evaluator = RetrievalEvaluator(load_config(folder / "config.yaml"))
     evaluator.settings = [clocked(one) for one in evaluator.settings]
     evaluator.prepare()
-    (before, setting), questions = evaluator.settings, evaluator.questions
+    before, setting = evaluator.settings
     if setting.has_index:
-        evaluator.ground.index(setting, evaluator.ground.chunks(setting))
-    evaluator.score(evaluator.plan.rankings(before, questions))
+        index = evaluator.corpus.graph.stages(setting).index
+        assert index is not None
+        evaluator.corpus.runner.artefact(index)
+    evaluator.score(evaluator.rankings(before))
     own.spent = opening.spent = Seconds()
     Clock.profiler = profiler
     with profiler or nullcontext():
         start = Seconds.now()
-        ranked = evaluator.plan.rankings(setting, questions)
+        ranked = evaluator.rankings(setting)
         whole = Seconds.now() - start
         evaluator.score(ranked)
         scoring = Seconds.now() - start - whole
@@ -413,8 +416,8 @@ def main() -> None:
     options = parser.parse_args()
     shelf.beir = options.beir
     sys.modules["overhead"] = sys.modules["__main__"]  # whose clocks and shelf the functions of the configs use
-    plan.AUDITED_BELOW = 0  # type: ignore[attr-defined]  # what it imports, set for this measurement
-    opened._open = clocked_opening(opened._open)  # noqa: SLF001 - what opens the indexes
+    results.AUDITED_BELOW = 0  # type: ignore[attr-defined]  # what it imports, set for this measurement
+    IndexStage.open = clocked_opening(IndexStage.open)  # type: ignore[method-assign]  # what opens the indexes
     ChromaIndex.close = clocked_opening(ChromaIndex.close)  # type: ignore[method-assign]  # Chroma stops its threads
     about = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "load": os.getloadavg()[0], **environment()}
     print(f"{options.queries:,} queries; load {about['load']:.1f}, {about['cpus']} CPUs, {about['system']}")

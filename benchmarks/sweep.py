@@ -34,7 +34,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -49,8 +49,8 @@ from run import lines_of, processor, table, timed
 from ragtrial import RetrievalEvaluator, load_config
 from ragtrial.components.embedders.model_files import find_model
 from ragtrial.config.settings import Setting
-from ragtrial.pipeline.demands import demand_of_parts, own_demand, search_for
-from ragtrial.pipeline.searching import Demand
+from ragtrial.pipeline.ranking_stage import RankingStage
+from ragtrial.pipeline.stage import Stage, all_needs
 from ragtrial.report.environment import environment
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -132,36 +132,28 @@ def each_stage(beir: Path, folder: Path) -> dict[str, float]:
         return made
 
     evaluator = RetrievalEvaluator(load_config(written(beir, folder)))
-    ground = clocked("documents", lambda: evaluator.ground)
-    questions, plan = evaluator.questions, evaluator.plan
-    for one, demand in searches(evaluator.settings):
-        if one.has_chunks:
-            chunks = clocked("chunks", partial(ground.chunks, one))
-        if one.has_index:
-            clocked("embeddings", partial(ground.embeddings, one, chunks))
-            clocked("index", partial(ground.index, one, chunks))
-            embedder = ground.embedder(one.embedder)
-            clocked("questions", partial(embedder.embed_queries, [question.text for question in questions]))
-        name = "refinements" if one.parts else "base rankings"
-        clocked(name, partial(plan.ranked, one, questions, demand))
+    corpus = clocked("documents", lambda: evaluator.corpus)
+    texts = [question.text for question in evaluator.questions]
+    for stage in dict.fromkeys(one for setting in evaluator.settings for one in stages_of(evaluator, setting)):
+        if isinstance(stage, RankingStage) and stage.setting.has_index:
+            embedder = corpus.resources.embedder(stage.setting.embedder)
+            clocked("questions", partial(embedder.embed_queries, texts))
+        clocked(name_of(stage), partial(corpus.runner.artefact, stage))
     for setting in evaluator.settings:
         seconds["audit"] += audited(evaluator, setting)
-    evaluator.ground.workspace.finish()
+    corpus.resources.workspace.finish()
     return dict(seconds)
 
 
-def searches(settings: Sequence[Setting]) -> list[tuple[Setting, Demand]]:
-    """What must be searched, each once, parts before what is made of them."""
-    found: dict[object, tuple[Setting, Demand]] = {}
+def stages_of(evaluator: RetrievalEvaluator, setting: Setting) -> Iterator[Stage[Any]]:
+    """The stages up to the rankings of a setting, each behind what it needs."""
+    return all_needs(evaluator.graph.run_of(setting).ranking)
 
-    def want(setting: Setting, demand: Demand) -> None:
-        for part in setting.parts:
-            want(part, demand_of_parts(setting))
-        found.setdefault(search_for(setting, demand), (setting, demand))
 
-    for setting in settings:
-        want(setting, own_demand(setting))
-    return list(found.values())
+def name_of(stage: Stage[Any]) -> str:
+    if isinstance(stage, RankingStage):
+        return "refinements" if stage.parts else "base rankings"
+    return stage.shown_as or stage.kind
 
 
 def audited(evaluator: RetrievalEvaluator, setting: Setting) -> float:

@@ -24,12 +24,12 @@ from ragtrial.dataset.resolution import ResolvedLabels, resolve
 from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, listed
 from ragtrial.evaluation.grading import GradedRankings, grade
 from ragtrial.evaluation.span_labels import whole_cautions
-from ragtrial.pipeline.ground import Ground, ground_of
-from ragtrial.pipeline.judging import Judge, Scored, evaluated, grade_given_chunks
-from ragtrial.pipeline.outcomes import SettingRankings
-from ragtrial.pipeline.plan import Plan
-from ragtrial.pipeline.planning import WorkPlan, plan_work
+from ragtrial.pipeline.corpus import Corpus
+from ragtrial.pipeline.dry_run import DryRun, dry_run
+from ragtrial.pipeline.graph import Graph
 from ragtrial.pipeline.reporting import setting_parameters
+from ragtrial.pipeline.results import Results, SettingResult
+from ragtrial.pipeline.scores import Scored, Scorer, evaluated, grade_given_chunks
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, collapse, from_rows
 from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQueries, Query, QueryResult, Question
@@ -79,23 +79,24 @@ class RetrievalEvaluator:
         return Dataset(corpus_of(self.config.dataset), self._given, "the given labels")
 
     @cached_property
-    def ground(self) -> Ground:
+    def corpus(self) -> Corpus:
         """The documents, and what is made of them before anything is searched."""
-        return ground_of(self.config, self.dataset.corpus, self._progress)
+        return Corpus(self.config, self._progress, self.dataset.corpus)
 
     @cached_property
-    def plan(self) -> Plan:
-        """The searches."""
-        return Plan(
-            self.ground,
-            self.settings,
-            self._progress,
-            unit=self.config.evaluators.unit,
-            counted_by=self.config.embedder,
-            latency=self.config.latency,
-            audit=self._audit,
-            seed=self.config.seed,
-        )
+    def graph(self) -> Graph:
+        """The stages of all settings, asked the questions of the labels."""
+        return self._graph(self.questions)
+
+    def _graph(self, questions: Sequence[Question]) -> Graph:
+        config = self.config
+        unit = config.evaluators.unit
+        return Graph(self.corpus.graph, self.settings, questions, unit, latency=config.latency, seed=config.seed)
+
+    @cached_property
+    def results(self) -> Results:
+        """What makes the results of settings from their stages."""
+        return Results(self.corpus.resources, self.corpus.runner, self.config.embedder, self._audit)
 
     @cached_property
     def resolved(self) -> ResolvedLabels:
@@ -103,11 +104,11 @@ class RetrievalEvaluator:
         dataset = self.dataset
         return resolve(
             dataset.labels,
-            self.ground.library,
+            self.corpus.library,
             self.config.dataset.match,
             dataset.labels_file,
             self.config.evaluators.relevance_threshold,
-            self.ground.located,
+            self.corpus.located,
         )
 
     @cached_property
@@ -124,21 +125,22 @@ class RetrievalEvaluator:
     @property
     def cautions(self) -> list[Caution]:
         """What was noticed about the settings, the documents and the labels."""
-        repaired = [Caution("repaired", without_secrets(message)) for message in self.ground.workspace.repaired]
+        workspace = self.corpus.resources.workspace
+        repaired = [Caution("repaired", without_secrets(message)) for message in workspace.repaired]
         return [
             *self._limit_cautions(),
             *self.setting_cautions,
             *repaired,
             *self.files_left_out,
-            *self.ground.library.notes,
+            *self.corpus.library.notes,
             *self.dataset.notes,
             *self.resolved.cautions,
             *self._span_cautions(),
-            *(caution for setting in self.settings for caution in self.ground.prefix_cautions(setting)),
+            *(caution for setting in self.settings for caution in self.corpus.prefix_cautions(setting)),
         ]
 
     def _span_cautions(self) -> list[Caution]:
-        return whole_cautions(self.judge.span_labels) if self.config.evaluators.unit == "span" else []
+        return whole_cautions(self.scorer.span_labels) if self.config.evaluators.unit == "span" else []
 
     def _limit_cautions(self) -> Iterator[Caution]:
         run, labelled = len(self.dataset.labels.queries), len(self._whole_dataset.labels.queries)
@@ -165,18 +167,19 @@ class RetrievalEvaluator:
         Raises InputError for what cannot be found or does not fit; under ``strict`` for warnings, too.
         """
         used = self.used
-        steps: list[Callable[[], object]] = [partial(self.ground.prepare, setting) for setting in used]
+        steps: list[Callable[[], object]] = [partial(self.corpus.prepare, setting) for setting in used]
         _all_of([*steps, partial(getattr, self, "resolved")])
         _all_of(partial(self.check, setting) for setting in used)
         cautions = [*self.setting_cautions, *self.resolved.cautions, *self._span_cautions()]
         if self._strict:
             cautions += [caution for setting in self.settings for caution in self.too_long(setting)]
-            faults = [Fault(str(self.dataset.corpus), message=one.message) for one in self.ground.library.notes]
+            faults = [Fault(str(self.dataset.corpus), message=one.message) for one in self.corpus.library.notes]
             faults += (Fault(self.dataset.labels_file, message=one.message) for one in cautions)
             for setting in self.settings:
-                faults += (Fault(message=one.message) for one in self.ground.prefix_cautions(setting))
-                if setting.has_chunks and setting.chunker.may_leave_out:
-                    told = uncovered_cautions(setting, self.ground.chunks(setting))
+                faults += (Fault(message=one.message) for one in self.corpus.prefix_cautions(setting))
+                chunks = self.corpus.chunks(setting) if setting.chunker.may_leave_out else None
+                if setting.has_chunks and chunks is not None:
+                    told = uncovered_cautions(setting, chunks)
                     faults += (Fault(message=one.message) for one in told)
             if faults:
                 raise LabelsError(*faults)
@@ -187,13 +190,13 @@ class RetrievalEvaluator:
         Raises InputError that says which setting it is, ModelNotFoundError as it is.
         """
         with _told_of(setting, unless_fetched=not loads_models):
-            setting.retriever.check(self.plan.materials(setting, loads_models=loads_models), self.questions)
+            setting.retriever.check(self.corpus.context(setting, loads_models=loads_models), self.questions)
 
-    def dry_run(self) -> WorkPlan:
+    def dry_run(self) -> DryRun:
         """What a run would do: what is cached, what is to do, and why. Raises InputError for inputs not found."""
         self.find_inputs()
-        questions = [query.question for query in self.dataset.labels.queries]
-        return plan_work(self.config.experiment, self.settings, self.plan, questions)
+        graph = self._graph([query.question for query in self.dataset.labels.queries])
+        return dry_run(self.config.experiment, graph, self.corpus.runner, audit=self._audit)
 
     def find_inputs(self) -> None:
         """Find the files and collections that retrievers read. Raises InputError for all that are not there."""
@@ -201,7 +204,7 @@ class RetrievalEvaluator:
 
     def _find_inputs_of(self, setting: Setting) -> None:
         with _told_of(setting, unless_fetched=True):
-            setting.retriever.inputs(self.ground.names.digest)
+            setting.retriever.inputs(self.corpus.resources.digest)
 
     @property
     def used(self) -> list[Setting]:
@@ -215,17 +218,15 @@ class RetrievalEvaluator:
 
     def too_long(self, setting: Setting) -> list[Caution]:
         """What the model of ``setting`` would not read to the end, counted without loading it."""
-        if not setting.has_index:
-            return []
-        queries = [query.text for query in self.resolved.labels.queries]
-        return list(too_long_cautions(setting, self.ground.too_long(setting, queries)))
+        stages = self.corpus.graph.stages(setting)
+        return list(too_long_cautions(setting, self.results.too_long(stages, self.questions)))
 
     def retrieve(self) -> list[ExperimentResults]:
         """The results of every setting, in the order of the config, not evaluated. Raises RunError if one fails.
 
         What is finished is kept; what failed when it was last called is tried again.
         """
-        self.plan.forget_failures()
+        self.corpus.runner.forget_failures()
         return [self._results(self.rankings(setting)) for setting in self.one_by_one()]
 
     def one_by_one(self) -> Iterator[Setting]:
@@ -235,7 +236,7 @@ class RetrievalEvaluator:
             yield setting
             for embedder in {one.embedder for one in setting.tree()}:
                 if last[embedder] == place:
-                    self.ground.release(embedder)
+                    self.corpus.resources.release(embedder)
 
     def run(self, results: Sequence[ExperimentResults]) -> list[ExperimentResults]:
         """``results``, from any source, with evaluations added, per query and as means.
@@ -251,20 +252,20 @@ class RetrievalEvaluator:
         rows = [_results_json(one) for one in results]
         write_text(Path(path), json.dumps(rows, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
 
-    def rankings(self, setting: Setting) -> SettingRankings:
+    def rankings(self, setting: Setting) -> SettingResult:
         """What ``setting`` finds for every labelled query."""
-        return self.plan.rankings(setting, self.questions)
+        return self.results.of(self.graph.run_of(setting))
 
     @cached_property
-    def judge(self) -> Judge:
+    def scorer(self) -> Scorer:
         """What scores rankings of the settings by the labels."""
-        return Judge(self.config.evaluators, self.metrics, self.resolved.labels.queries, self.ground.library)
+        return Scorer(self.config.evaluators, self.metrics, self.resolved.labels.queries, self.corpus.library)
 
-    def score(self, rankings: SettingRankings) -> Scored:
+    def score(self, rankings: SettingResult) -> Scored:
         """``rankings``, graded and evaluated."""
-        return self.judge.score(rankings)
+        return self.scorer.score(rankings)
 
-    def _results(self, found: SettingRankings) -> ExperimentResults:
+    def _results(self, found: SettingResult) -> ExperimentResults:
         chunks, collapsed = found.chunks, found.retrieved.collapsed
         results = []
         for index, query in enumerate(self.resolved.labels.queries):
@@ -313,7 +314,7 @@ class RetrievalEvaluator:
         options, depth = self.config.evaluators, max(setting.retriever.top_k for setting in self.settings)
         hits = [by_id[query.id].hits if query.id in by_id else () for query in queries]
         if options.unit == "span":
-            return grade_given_chunks(results.name, hits, self.judge.span_labels, self.ground.library, depth, options)
+            return grade_given_chunks(results.name, hits, self.scorer.span_labels, self.corpus.library, depth, options)
         documents: dict[str, int] = {}
         rows = [[documents.setdefault(hit.doc, len(documents)) for hit in row] for row in hits]
         unique = collapse(from_rows(rows), np.arange(len(documents), dtype=np.int32)).rankings

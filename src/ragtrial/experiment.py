@@ -5,23 +5,27 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ragtrial.config import ExperimentConfig
-from ragtrial.config.settings import Setting, chosen_settings, failing_as
-from ragtrial.dataset.datasets import corpus_of
+from ragtrial.config.settings import Setting, chosen_settings
 from ragtrial.errors import Fault, RagtrialError, RunError
 from ragtrial.evaluator import RetrievalEvaluator
-from ragtrial.pipeline.ground import ground_of
-from ragtrial.pipeline.judging import Scored
-from ragtrial.pipeline.plan import Plan
+from ragtrial.pipeline.corpus import Corpus
+from ragtrial.pipeline.graph import own_depth
+from ragtrial.pipeline.open_setting import open_setting
 from ragtrial.pipeline.reporting import Run, build_report, part_rankings, ranking_rows, text_rows
-from ragtrial.pipeline.schedule import Task, make_side_by_side, tasks_of
+from ragtrial.pipeline.retrieval import found_texts
+from ragtrial.pipeline.runner import failures_seen
+from ragtrial.pipeline.scores import Scored
+from ragtrial.pipeline.stage import Stage, all_needs
 from ragtrial.progress import Progress, Silent
-from ragtrial.records import FoundText
+from ragtrial.records import FoundText, Question
 from ragtrial.report.environment import without_secrets
 from ragtrial.report.model import Report, new_run_id, write_report
 from ragtrial.report.schema import FailurePart
@@ -56,19 +60,20 @@ def run_experiment(
     before(evaluator)
     failing = _Failing(on_failure, fail_fast)
     if jobs > 1:
-        tasks = tasks_of(evaluator.plan, evaluator.settings, evaluator.questions)
-        make_side_by_side(tasks, jobs, failing.of_task)
+        ends = {setting: evaluator.graph.run_of(setting).ranking for setting in evaluator.settings}
+        stages = dict.fromkeys(stage for end in ends.values() for stage in all_needs(end))
+        evaluator.corpus.runner.run_side_by_side(stages, jobs, partial(failing.of_stage, ends))
     scored, failures = _score_all(evaluator, failing)
     run = Run(
         id=new_run_id(datetime.now(UTC)),
         labels=evaluator.resolved.labels,
-        documents_fingerprint=evaluator.ground.documents,
+        documents_fingerprint=evaluator.corpus.fingerprint,
         metrics=evaluator.metrics,
         failures=failures,
         cautions=evaluator.cautions,
     )
     report = build_report(config, run, scored)
-    evaluator.ground.workspace.finish(complete=limit is None and not failures)
+    evaluator.corpus.resources.workspace.finish(complete=limit is None and not failures)
     rankings = {one.rankings.setting.name: ranking_rows(one) for one in scored} | part_rankings(scored)
     config_text = config.text or json.dumps(config.as_written, indent=1)
     return write_report(report, Path(config.output.directory), rankings, text_rows(scored), config_text)
@@ -80,9 +85,12 @@ def search_settings(
     """What the settings of ``config`` (or ``only`` one) return for ``text``. Raises ConfigError for an unknown name."""
     progress = progress or Silent()
     settings = chosen_settings(config, only)
-    ground = ground_of(config, corpus_of(config.dataset), progress)
-    plan = Plan(ground, settings, progress, unit=config.evaluators.unit)
-    return {setting.name: plan.search(setting, text) for setting in settings}
+    corpus, found, unit = Corpus(config, progress), {}, config.evaluators.unit
+    for setting in settings:
+        stages = corpus.graph.stages(setting)
+        with open_setting(corpus.resources, corpus.library, stages, corpus.runner, unit) as opened:
+            found[setting.name] = found_texts(opened.ranked([Question(text)], own_depth(setting)), corpus.library)
+    return found
 
 
 @dataclass(frozen=True)
@@ -103,21 +111,14 @@ class _Failing:
         if setting.name in self._told:
             logger.warning("setting %r did not fail when it was tried again", setting.name)
 
-    def of_task(self, task: Task, error: Exception) -> None:
-        """Of a stage that several settings need; raises what ends the run."""
-        for setting, whose in task.settings.items():
-            own = error if whose is setting else _as_part(whose, error)
-            self.of_setting(setting, own)
-            if self.is_last:
-                raise _all_of([(setting, own)])
-
-
-def _as_part(part: Setting, error: Exception) -> Exception:
-    try:
-        with failing_as(part):
-            raise error
-    except Exception as told:  # noqa: BLE001 - which is the error, or says whose it is
-        return told
+    def of_stage(self, ends: Mapping[Setting, Stage[Any]], failed: Stage[Any], error: Exception) -> None:
+        """Of a stage that several settings need, each by the last of its stages; raises what ends the run."""
+        for setting, end in ends.items():
+            said = failures_seen(end, failed, error)
+            if said is not None:
+                self.of_setting(setting, said)
+                if self.is_last:
+                    raise _all_of([(setting, said)])
 
 
 def _score_all(evaluator: RetrievalEvaluator, failing: _Failing) -> tuple[list[Scored], list[FailurePart]]:

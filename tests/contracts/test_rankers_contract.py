@@ -18,9 +18,8 @@ from ragtrial.components.retrievers import RETRIEVERS, Ranker
 from ragtrial.components.retrievers.base import NOT_RANKING, REACHING
 from ragtrial.config.settings import Setting
 from ragtrial.evaluator import RetrievalEvaluator
-from ragtrial.pipeline.opened import Opened, opened_indexes
-from ragtrial.pipeline.searching import Demand, Ranked
-from ragtrial.progress import Silent
+from ragtrial.pipeline.open_setting import open_setting
+from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.rankings import PADDING
 from ragtrial.records import Question
 from small_experiment import ragtrial
@@ -207,15 +206,16 @@ def ranked(
     evaluator: RetrievalEvaluator,
     name: str,
     questions: Sequence[Question],
-    demand: Demand = Demand(candidates=4, units=3),  # noqa: B008 - it is frozen
+    depth: Depth = Depth(candidates=4, units=3),  # noqa: B008 - it is frozen
     *,
     is_fresh: bool = False,
 ) -> Ranked:
     """What a case finds, put to work by itself, with all of its parts."""
     setting = setting_of_case(evaluator, name)
-    with opened_indexes(evaluator.ground, list(setting.tree())) as indexes:
-        opened = Opened(evaluator.ground, setting, "document", Silent(), indexes, is_fresh=is_fresh)
-        return opened.ranked(questions, demand)
+    corpus = evaluator.corpus
+    stages = corpus.graph.stages(setting)
+    with open_setting(corpus.resources, corpus.library, stages, corpus.runner, "document", is_fresh=is_fresh) as opened:
+        return opened.ranked(questions, depth)
 
 
 Row = list[tuple[str, int, int, float]]
@@ -275,9 +275,9 @@ def test_a_question_alone_finds_what_it_finds_among_others(
 @every_case
 def test_what_is_found_with_less_depth_is_where_the_deeper_begins(evaluator: RetrievalEvaluator, name: str) -> None:
     questions = questions_of(evaluator)
-    deep = ranked(evaluator, name, questions, Demand(candidates=10, units=6))
+    deep = ranked(evaluator, name, questions, Depth(candidates=10, units=6))
     for depth in (1, 2, 5):
-        shallow = ranked(evaluator, name, questions, Demand(candidates=depth, units=depth))
+        shallow = ranked(evaluator, name, questions, Depth(candidates=depth, units=depth))
         if name == "collection":  # Chroma orders equal distances otherwise at another depth
             scores = [[score for *_, score in row] for row in hits_of(shallow)]
             assert scores == [
@@ -292,8 +292,8 @@ def test_what_is_found_with_less_depth_is_where_the_deeper_begins(evaluator: Ret
 def test_rows_are_sound(evaluator: RetrievalEvaluator, name: str) -> None:
     """Codes of units, each once; then padding; scores that are numbers and never rise."""
     questions = questions_of(evaluator)
-    found = ranked(evaluator, name, questions, Demand(candidates=10, units=6))
-    rankings, library = found.candidates.rankings, evaluator.ground.library
+    found = ranked(evaluator, name, questions, Depth(candidates=10, units=6))
+    rankings, library = found.candidates.rankings, evaluator.corpus.library
     assert rankings.codes.dtype == "int32"
     assert rankings.scores.dtype == "float32"
     assert len(rankings) == len(found.skipped) == len(questions)
@@ -353,7 +353,7 @@ def test_the_identity_is_what_changes_rankings(kitchen: Experiment, name: str) -
 def test_what_it_is_asked_and_its_inputs_are_json_values(evaluator: RetrievalEvaluator, name: str) -> None:
     retriever = setting_of_case(evaluator, name).retriever
     asked = [retriever.asked(question) for question in questions_of(evaluator)]
-    inputs = retriever.inputs(evaluator.ground.workspace.digests.digest)
+    inputs = retriever.inputs(evaluator.corpus.resources.digest)
     assert json.loads(json.dumps([asked, inputs])) == [asked, inputs]
 
 

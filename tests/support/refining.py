@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from experiments import Experiment, write_experiment
-from ragtrial.cache.workspace import Workspace
 from ragtrial.components.refiners import Refiner
 from ragtrial.components.retrievers import Candidates
-from ragtrial.components.stores import Index
 from ragtrial.config.settings import setting_of
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.errors import RunError
-from ragtrial.pipeline.ground import Ground
-from ragtrial.pipeline.materials import SettingMaterials
+from ragtrial.pipeline.corpus import Corpus
+from ragtrial.pipeline.retriever_context import RetrieverContext
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import from_rows
 from ragtrial.records import Question
@@ -36,14 +33,11 @@ class Bench:
         assert isinstance(made, Refiner)
         return made
 
-    def materials(self, *overrides: str, progress: Progress | None = None, is_fresh: bool = False) -> SettingMaterials:
-        def no_index() -> Index:
-            raise RunError("no index is open here")
-
+    def materials(self, *overrides: str, progress: Progress | None = None, is_fresh: bool = False) -> RetrieverContext:
         config = self.experiment.config(*overrides)
-        ground = Ground(Workspace(self.experiment.workspace), self.experiment.folder / "documents", Silent())
-        setting = setting_of(config, "refined")
-        return SettingMaterials(ground, setting, progress or Silent(), no_index, is_fresh=is_fresh)
+        corpus, setting = Corpus(config, progress or Silent()), setting_of(config, "refined")
+        stages = corpus.graph.stages(setting)
+        return RetrieverContext(corpus.resources, corpus.library, stages, corpus.runner, is_fresh=is_fresh)
 
     def refined(
         self,

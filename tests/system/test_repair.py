@@ -19,11 +19,10 @@ from forked import forked
 from ragtrial.cache.seals import SEAL, check_bytes
 from ragtrial.cache.workspace import Workspace
 from ragtrial.config.settings import settings_of
-from ragtrial.dataset.datasets import corpus_of
 from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.ground import Ground, workspace_folder
-from ragtrial.pipeline.outcomes import SettingRankings
-from ragtrial.pipeline.plan import Plan
+from ragtrial.pipeline.corpus import Corpus
+from ragtrial.pipeline.graph import Graph
+from ragtrial.pipeline.results import Results, SettingResult
 from ragtrial.progress import Silent
 from ragtrial.records import Question
 from ragtrial.report.model import Report
@@ -35,13 +34,13 @@ def run(experiment: Experiment) -> Report:
     return run_experiment(experiment.config())
 
 
-def rankings(experiment: Experiment, queries: Sequence[str]) -> tuple[SettingRankings, list[str]]:
+def rankings(experiment: Experiment, queries: Sequence[str]) -> tuple[SettingResult, list[str]]:
     """What the first setting finds, and what had to be repaired."""
     config = experiment.config()
-    workspace = Workspace(workspace_folder(config))
-    settings = settings_of(config)[0]
-    plan = Plan(Ground(workspace, corpus_of(config.dataset), Silent()), settings, Silent())
-    return plan.rankings(settings[0], list(map(Question, queries))), workspace.repaired
+    corpus, settings = Corpus(config, Silent()), settings_of(config)[0]
+    graph = Graph(corpus.graph, settings, list(map(Question, queries)))
+    result = Results(corpus.resources, corpus.runner).of(graph.run_of(settings[0]))
+    return result, corpus.resources.workspace.repaired
 
 
 def numbers(report: Report) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from ragtrial.cache.upkeep import Upkeep
 from ragtrial.components.retrievers import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.searching import Demand, retrieve
+from ragtrial.pipeline.retrieval import Depth, retrieve
 from ragtrial.rankings import PADDING, from_rows
 from ragtrial.records import Question
 from ragtrial.report.model import Report
@@ -159,6 +159,6 @@ class Failing:
 
 def test_a_question_that_could_not_be_asked_on_has_no_hits_left_over(tmp_path: Path) -> None:
     units = Chunks.of(library_of(tmp_path, {"a": "rye bread", "b": "soup"}), [(0, 0, 3), (0, 4, 9)])
-    found = retrieve(Failing(units), [Question("rye")], Demand(candidates=2, units=2), "document")
+    found = retrieve(Failing(units), [Question("rye")], Depth(candidates=2, units=2), "document")
     assert found.skipped.tolist() == [True]
     assert found.candidates.rankings.codes.tolist() == [[PADDING, PADDING]]

@@ -352,4 +352,4 @@ def test_a_model_leaves_the_memory_when_no_later_setting_needs_it(experiment: Ex
     evaluator = RetrievalEvaluator(experiment.config())
     evaluator.retrieve()
     assert experiment.embedded()
-    assert [evaluator.ground.embedder(setting.embedder)._encode for setting in evaluator.settings] == [None]
+    assert [evaluator.corpus.resources.embedder(setting.embedder)._encode for setting in evaluator.settings] == [None]

@@ -131,11 +131,16 @@ class Workspace:
             return name
 
         def checked(folder: Path) -> T:
-            if every_byte and self.build_id(kind, name) not in self._sound:
-                self._sound.add(check_bytes(folder).id)
+            if every_byte:
+                self.check(kind, name)
             return read(folder)
 
         return self.read(kind, make, checked)
+
+    def check(self, kind: str, name: str) -> None:
+        """Compare every byte of a stage with what was written, once in a run. Raises DamagedError."""
+        if self.build_id(kind, name) not in self._sound:
+            self._sound.add(check_bytes(self.path(kind, name)).id)
 
     def read(self, kind: str, make: Callable[[], str], read: Callable[[Path], T]) -> T:
         """What ``read`` gives of the stage that ``make`` sees to and names; one that it cannot read is made again."""

@@ -110,7 +110,7 @@ def _upkeep(where: str | None) -> Upkeep:
     root = at_home(where or os.environ.get("RAGTRIAL_WORKSPACE") or ".ragtrial")
     if root.is_file():
         from ragtrial.config import load_config
-        from ragtrial.pipeline.ground import workspace_folder
+        from ragtrial.pipeline.resources import workspace_folder
 
         root = workspace_folder(load_config(str(root)))
     if not root.is_dir():

@@ -150,11 +150,10 @@ def _documents(terminal: Terminal, corpus: str | None, config: str | None) -> It
     """The documents of a config through its workspace, those of a folder for once."""
     if config is not None:
         from ragtrial.config import load_config
-        from ragtrial.dataset.datasets import corpus_of
-        from ragtrial.pipeline.ground import ground_of
+        from ragtrial.pipeline.corpus import Corpus
 
         loaded = load_config(config)
-        yield ground_of(loaded, corpus_of(loaded.dataset), terminal.progress()).library
+        yield Corpus(loaded, terminal.progress()).library
         return
     import tempfile
 

@@ -26,23 +26,21 @@ def command(
     leave_hub_alone()
     from ragtrial.config import load_config
     from ragtrial.evaluator import RetrievalEvaluator
-    from ragtrial.records import Caution
-    from ragtrial.views.dry_run_lines import disk_warning, plan_json, plan_lines, total_lines
+    from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines
     from ragtrial.views.table import counted
 
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
     evaluator = RetrievalEvaluator(experiment, progress=terminal.progress(), limit=limit, audit=audit)
     plan = evaluator.dry_run()
-    evaluator.ground.workspace.digests.save()
-    stages = counted(len(plan.nodes), "stage")
+    evaluator.corpus.resources.workspace.digests.save()
+    stages = counted(len(plan.stages), "stage")
     terminal.say(f"{plan.experiment}: {counted(len(plan.settings), 'setting')}, {stages} in {plan.workspace}\n")
     for line in plan_lines(plan, terminal.width, verbose=terminal.verbose):
         terminal.say(line)
     terminal.say()
     for line in total_lines(plan, terminal.width):
         terminal.say(line)
-    short = disk_warning(plan)
-    warnings = [*evaluator.setting_cautions, *([Caution("disk", short)] if short else [])]
+    warnings = evaluator.setting_cautions
     terminal.warn(warnings)
     told = [{"code": caution.code, "message": caution.message} for caution in warnings]
     terminal.say_json({"exit_code": 0, **plan_json(plan), "warnings": told})

@@ -168,7 +168,7 @@ def _label_differences(evaluator: RetrievalEvaluator, report: Report) -> str:
 
     now = {query.id: query for query in query_parts(evaluator.resolved.labels)}
     then = {query.id: query for query in report.queries}
-    places = report.dataset.documents_fingerprint == evaluator.ground.documents
+    places = report.dataset.documents_fingerprint == evaluator.corpus.fingerprint
     sides = Sides("this one", "that one", report.unit, places=places, orders=False)
     only = [f"{len(one.keys() - other.keys()):,} queries only {where}" for one, other, where in (
         (now, then, "in this one"), (then, now, "in that one")) if one.keys() - other.keys()]  # fmt: skip

@@ -41,7 +41,7 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     from ragtrial.evaluator import RetrievalEvaluator
 
     evaluator = RetrievalEvaluator(load_config(config, overrides), progress=terminal.progress())
-    cautions = [*evaluator.ground.library.notes, *evaluator.resolved.cautions, *evaluator.setting_cautions]
+    cautions = [*evaluator.corpus.library.notes, *evaluator.resolved.cautions, *evaluator.setting_cautions]
     cautions += [note for note in evaluator.dataset.notes if note.code == "overlay-missing"]
     cautions += shallow(evaluator.settings, evaluator.questions)
     _check(evaluator, cautions)
@@ -64,7 +64,7 @@ def _check(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> None:
     for setting in evaluator.used:
         left = "chunks were not checked"
         try:
-            evaluator.ground.prepare(setting)
+            evaluator.corpus.prepare(setting)
             left = "not all was checked"
             evaluator.check(setting, loads_models=False)
         except ModelNotFoundError as error:
@@ -88,14 +88,14 @@ def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> Cuts:
     for setting in cutting(evaluator.settings):
         found[setting.name] = None
         try:
-            evaluator.ground.prepare(setting)
-            if not evaluator.ground.has_chunks(setting):
+            evaluator.corpus.prepare(setting)
+            chunks = evaluator.corpus.chunks_without_model(setting)
+            if chunks is None:
                 continue
-            chunks = evaluator.ground.chunks(setting)
             found[setting.name] = len(chunks), cut_passages(chunks, evaluator.resolved.labels)
             cautions += uncovered_cautions(setting, chunks)
             cautions += evaluator.too_long(setting)
-            cautions += evaluator.ground.prefix_cautions(setting)
+            cautions += evaluator.corpus.prefix_cautions(setting)
         except ModelNotFoundError as error:
             if not error.may_be_fetched:
                 raise
@@ -115,7 +115,7 @@ def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: C
 
     labels, grades = evaluator.resolved.labels, _grades(evaluator)
     resolutions = evaluator.resolved.resolutions
-    library = evaluator.ground.library
+    library = evaluator.corpus.library
     terminal.say(f"config     {config} is right; {counted(len(evaluator.settings), 'setting')}")
     terminal.say(f"documents  {len(library):,}, {library.empty:,} of them empty")
     by_grade = ", ".join(f"{count:,} of grade {grade}" for grade, count in sorted(grades.items(), reverse=True))
@@ -138,7 +138,7 @@ def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: C
 
 
 def _as_json(evaluator: RetrievalEvaluator, cuts: Cuts, cautions: Sequence[Caution]) -> dict[str, Any]:
-    library, resolutions = evaluator.ground.library, evaluator.resolved.resolutions
+    library, resolutions = evaluator.corpus.library, evaluator.resolved.resolutions
     return {
         "exit_code": 0,
         "documents": len(library),

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.beir import beir_labels
-from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.resolution import resolve
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, InputError, LabelsError
@@ -19,7 +18,7 @@ from ragtrial.labelling.label_edits import Done
 from ragtrial.labelling.overlay import read_overlay, write_overlay
 from ragtrial.labelling.regrading import beside
 from ragtrial.labelling.write_back import LabelsConflictError, read_labels_text, write_back
-from ragtrial.pipeline.ground import ground_of
+from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import FoundText, PromptQueries, Query, Unit
 
@@ -172,9 +171,9 @@ class AnswerSheet:
     def _check(self, progress: Progress) -> Callable[[PromptQueries], object]:
         """What raises LabelsError for labels that do not fit the documents."""
         config = self._config
-        ground = ground_of(config, corpus_of(config.dataset), progress)
+        corpus = Corpus(config, progress)
         file = str(config.dataset.queries)
-        return lambda labels: resolve(labels, ground.library, config.dataset.match, file, located=ground.located)
+        return lambda labels: resolve(labels, corpus.library, config.dataset.match, file, located=corpus.located)
 
     def _key(self, hit: FoundText) -> tuple[object, ...]:
         return (hit.doc,) if self.form == "document" else (hit.doc, hit.start, hit.end)

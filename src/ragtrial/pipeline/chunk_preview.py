@@ -11,9 +11,11 @@ import numpy as np
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, chosen_settings, cutting, too_long_cautions, uncovered_cautions
-from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import InputError, PrefixesError, did_you_mean
-from ragtrial.pipeline.ground import Ground, ground_of
+from ragtrial.pipeline.chunk_stage import ChunkStage
+from ragtrial.pipeline.context_stage import ContextStage, prefix_cautions
+from ragtrial.pipeline.corpus import Corpus
+from ragtrial.pipeline.embedding_stage import LengthStage
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import Counts
 from ragtrial.records import Caution
@@ -94,11 +96,12 @@ def cut_settings(
     """
     progress = progress or Silent()
     settings = chosen_settings(config, only)
-    ground = ground_of(config, corpus_of(config.dataset), progress)
-    if document is not None and document not in ground.library.positions:
-        near = did_you_mean(document, ground.library.ids)
-        raise InputError(f"there is no document {document!r} in the corpus ({len(ground.library):,} documents).{near}")
-    return [_cut(ground, setting, document) for setting in cutting(settings)]
+    corpus = Corpus(config, progress)
+    library = corpus.library
+    if document is not None and document not in library.positions:
+        near = did_you_mean(document, library.ids)
+        raise InputError(f"there is no document {document!r} in the corpus ({len(library):,} documents).{near}")
+    return [_cut(corpus, setting, document) for setting in cutting(settings)]
 
 
 def distinct_rows(found: list[CutSetting], most: int | None = None) -> Iterator[dict[str, Any]]:
@@ -111,22 +114,27 @@ def distinct_rows(found: list[CutSetting], most: int | None = None) -> Iterator[
                 yield row
 
 
-def _cut(ground: Ground, setting: Setting, document: str | None) -> CutSetting:
-    chunks = ground.chunks(setting)
+def _cut(corpus: Corpus, setting: Setting, document: str | None) -> CutSetting:
+    """The chunks of one setting. A chunker that only returns text has no stage for what is indexed: one is made."""
+    graph, runner, resources = corpus.graph, corpus.runner, corpus.resources
+    chunk_stage = graph.once(ChunkStage(resources, graph.documents, setting))
+    chunks = runner.artefact(chunk_stage)
     cautions = list(uncovered_cautions(setting, chunks))
     try:
-        texts = ground.texts(setting, chunks)
-        cautions += ground.prefix_cautions(setting)
+        texts = runner.artefact(graph.once(ContextStage(resources, chunk_stage, setting)))
+        cautions += prefix_cautions(setting, texts) if setting.has_chunks else ()
     except PrefixesError as error:
         cautions.append(Caution("prefixes-left-aside", f"{setting.name}: shown without its prefixes. {error}"))
         setting = replace(setting, context=setting.context.model_copy(update={"prefixes": None}))
-        texts = ground.texts(setting, chunks)
-    embedder = ground.embedder(setting.embedder)
-    tokens = ground.lengths(setting, chunks) if embedder.tokenizer else None
-    if tokens is not None:
+        texts = runner.artefact(graph.once(ContextStage(resources, chunk_stage, setting)))
+    tokens = None
+    embedder = resources.embedder(setting.embedder)
+    if embedder.tokenizer:
+        text_stage = graph.once(ContextStage(resources, chunk_stage, setting))
+        tokens = runner.artefact(graph.once(LengthStage(resources, text_stage, setting)))
         cautions += too_long_cautions(setting, {"chunks": embedder.count_too_long(tokens)})
     positions = np.arange(len(chunks))
     if document is not None:
-        positions = np.flatnonzero(chunks.document == ground.library.positions[document])
+        positions = np.flatnonzero(chunks.document == chunks.library.positions[document])
     documents = len(np.unique(chunks.document[positions]))
     return CutSetting(setting, texts, positions, documents, tokens, tuple(cautions))

@@ -20,11 +20,11 @@ from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.options import Options
-from ragtrial.pipeline.audit import audit_cautions
+from ragtrial.pipeline.audit_stage import audit_cautions
 from ragtrial.pipeline.component_rankings import part_file, part_rows
-from ragtrial.pipeline.judging import Scored, WithinBudget
 from ragtrial.pipeline.metric_descriptions import metric_parts
-from ragtrial.pipeline.outcomes import FoundByPart, same_rankings
+from ragtrial.pipeline.results import ComponentRanking, same_rankings
+from ragtrial.pipeline.scores import Scored, WithinBudget
 from ragtrial.rankings import PADDING, Bools
 from ragtrial.records import Caution, PromptQueries, Unit
 from ragtrial.report.environment import environment
@@ -169,16 +169,16 @@ def _fused_cautions(name: str, facts: Facts, unit: Unit) -> Iterator[Caution]:
         )
 
 
-def part_cautions(part: FoundByPart, unit: Unit) -> Iterator[Caution]:
+def part_cautions(part: ComponentRanking, unit: Unit) -> Iterator[Caution]:
     """What should be known of a part that is told of nowhere else."""
-    if part.told is None:
+    if part.diagnostics is None:
         return
     made, name = part.setting, f"{part.setting.name}, by itself, as a part of {part.whole.name}"
-    yield from too_long_cautions(replace(made, name=name), part.told.too_long)
-    if part.told.health:
-        yield from health_cautions(name, part.told.health, made.embedder, made.store)
-    yield from made.retriever.cautions(name, part.told.facts)
-    yield from _fused_cautions(name, part.told.facts, unit)
+    yield from too_long_cautions(replace(made, name=name), part.diagnostics.too_long)
+    if part.diagnostics.health:
+        yield from health_cautions(name, part.diagnostics.health, made.embedder, made.store)
+    yield from made.retriever.cautions(name, part.diagnostics.facts)
+    yield from _fused_cautions(name, part.diagnostics.facts, unit)
 
 
 def setting_parameters(setting: Setting) -> dict[str, Any]:

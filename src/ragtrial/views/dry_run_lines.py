@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ragtrial.pipeline.planning import Node, WorkPlan
+from ragtrial.pipeline.dry_run import DryRun, PlannedStage
 
 _INDENT = " " * 8  # of what continues a line: below the stage, beside the status
 _NARROWEST = 60
@@ -15,99 +15,84 @@ _AFTER = 20  # columns for the shortest of reasons
 _WHAT = 14, 40  # columns for what it is: at least, at most
 
 
-def plan_lines(plan: WorkPlan, width: int, *, verbose: bool = False) -> list[str]:
+def plan_lines(plan: DryRun, width: int, *, verbose: bool = False) -> list[str]:
     """The lines of ``plan``, none wider than ``width`` (of 60 at least); if ``verbose`` with the settings of each.
 
     A reason that does not fit into its line has a line of its own; so have all, before what is made is cut.
     """
     width = max(width, _NARROWEST)
-    rows = [_row(node) for node in plan.nodes]
+    rows = [_row(stage) for stage in plan.stages]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     left = width - _AFTER - sum(widths) + widths[2] - 2 * len(widths)
     wanted = min(widths[2], _WHAT[1])
     widths[2] = min(wanted, max(left if left >= wanted else left + _AFTER, _WHAT[0]))
     lines = []
-    for node, (status, kind, what, count, time) in zip(plan.nodes, rows, strict=True):
+    for stage, (status, kind, what, count, time) in zip(plan.stages, rows, strict=True):
         if len(what) > widths[2]:
             what = what[: widths[2] - 2] + ".."
         cells = [status.ljust(widths[0]), kind.ljust(widths[1]), what.ljust(widths[2])]
         line = "  ".join([*cells, count.rjust(widths[3]), time.rjust(widths[4])])
-        reasons = (node.why, f"after {node.after}" if node.after else "")
+        reasons = (stage.why, f"after {stage.after}" if stage.after else "")
         why = next((one for one in reasons if len(line) + 2 + len(one) <= width), "")
         lines.append(f"{line}  {why}".rstrip())
-        lines += [] if why else _wrapped(node.why, width)
-        lines += _wrapped(f"for {', '.join(node.settings)}", width) if verbose else []
+        lines += [] if why else _wrapped(stage.why, width)
+        lines += _wrapped(f"for {', '.join(stage.settings)}", width) if verbose else []
     return lines
 
 
-def total_lines(plan: WorkPlan, width: int) -> list[str]:
+def total_lines(plan: DryRun, width: int) -> list[str]:
     """What all work comes to, and what the signs in its lines mean."""
-    to_do, cached = len(plan.to_do), len(plan.nodes) - len(plan.to_do)
+    to_do, cached = len(plan.to_do), len(plan.stages) - len(plan.to_do)
     if not to_do:
         return [f"Nothing to do: all {cached:,} stages are cached."]
     least = "at least" if plan.unknown else "about"
     time = "not known yet" if plan.unknown and not plan.seconds else f"{least} {_time(plan.seconds)}"
-    disk = f"{'about' if plan.is_disk_known else 'at least'} {_bytes(plan.disk)}"
-    said = [f"{cached:,} cached, {to_do:,} to do. Time: {time}. Disk: {disk}, of {_bytes(plan.free)} that are free."]
-    if any(node.amount.is_estimate for node in plan.nodes):
+    said = [f"{cached:,} cached, {to_do:,} to do. Time: {time}."]
+    if any(stage.amount.is_estimate for stage in plan.stages):
         said.append("~ is an estimate from the size of the documents; chunks are counted when they are made.")
     if plan.unknown:
         said.append("? is not known yet: no such work was done on this machine; the first run measures it.")
     return [line for one in said for line in textwrap.wrap(one, max(width, _NARROWEST))]
 
 
-def plan_json(plan: WorkPlan) -> dict[str, Any]:
+def plan_json(plan: DryRun) -> dict[str, Any]:
     """``plan`` as one JSON document."""
     return {
         "experiment": plan.experiment,
         "workspace": plan.workspace,
         "settings": list(plan.settings),
-        "stages": [_node_json(node) for node in plan.nodes],
-        "cached": len(plan.nodes) - len(plan.to_do),
+        "stages": [_stage_json(stage) for stage in plan.stages],
+        "cached": len(plan.stages) - len(plan.to_do),
         "to_do": len(plan.to_do),
         "seconds": plan.seconds,
         "stages_of_unknown_time": plan.unknown,
-        "bytes": plan.disk,
-        "bytes_are_all": plan.is_disk_known,
-        "bytes_free": plan.free,
     }
 
 
-def disk_warning(plan: WorkPlan) -> str | None:
-    """What to say where the disk is too small for what is to do."""
-    if plan.disk < plan.free:
-        return None
-    return (
-        f"the disk of {plan.workspace} is too small: about {_bytes(plan.disk)} are needed, {_bytes(plan.free)} are "
-        "free. `ragtrial cache prune` makes room, or name another folder with `workspace:`."
-    )
-
-
-def _row(node: Node) -> Sequence[str]:
-    amount = node.amount
+def _row(stage: PlannedStage) -> Sequence[str]:
+    amount = stage.amount
     about = "~" if amount.is_estimate else ""
     count = f"{about}{amount.count:,} {amount.unit}"
-    if not node.is_cached and amount.to_do < amount.count:
+    if not stage.is_cached and amount.to_do < amount.count:
         count = f"{about}{amount.to_do:,} of {count}"
-    time = "" if node.is_cached else "?" if node.seconds is None else _time(node.seconds)
-    return "cached" if node.is_cached else "to do", node.kind, node.what, count, time
+    time = "" if stage.is_cached else "?" if stage.seconds is None else _time(stage.seconds)
+    return "cached" if stage.is_cached else "to do", stage.kind, stage.what, count, time
 
 
 def _wrapped(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT)
 
 
-def _node_json(node: Node) -> dict[str, Any]:
+def _stage_json(stage: PlannedStage) -> dict[str, Any]:
     return {
-        "stage": node.kind,
-        "what": node.what,
-        "settings": list(node.settings),
-        "status": "cached" if node.is_cached else "to do",
-        "why": node.why or None,
-        "after": node.after,
-        **asdict(node.amount),
-        "seconds": node.seconds,
-        "bytes": node.disk,
+        "stage": stage.kind,
+        "what": stage.what,
+        "settings": list(stage.settings),
+        "status": "cached" if stage.is_cached else "to do",
+        "why": stage.why or None,
+        "after": stage.after,
+        **asdict(stage.amount),
+        "seconds": stage.seconds,
     }
 
 
@@ -118,11 +103,3 @@ def _time(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 120 else f"{seconds / 3600:.1f} h"
-
-
-def _bytes(size: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}"
-        size /= 1000
-    return f"{size:.1f} GB"

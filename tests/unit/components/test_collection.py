@@ -81,7 +81,7 @@ def found(made: Experiment, depth: int = 3, questions: list[Question] = QUESTION
     """What the retriever itself answers."""
     evaluator = RetrievalEvaluator(made.config())
     (setting,) = evaluator.settings
-    return setting.retriever.open(evaluator.plan.materials(setting)).search(questions, depth)  # type: ignore[attr-defined, no-any-return]  # a retriever
+    return setting.retriever.open(evaluator.corpus.context(setting)).search(questions, depth)  # type: ignore[attr-defined, no-any-return]  # a retriever
 
 
 def rows(candidates: Candidates) -> list[list[tuple[str, int, int]]]:

@@ -11,16 +11,14 @@ import pytest
 
 from experiments import QUERIES, RUN, Experiment, write_experiment
 from forked import forked
-from ragtrial.cache.workspace import Workspace
 from ragtrial.components.chunkers import Ruler
 from ragtrial.components.chunkers.cluster import ClusterChunker
 from ragtrial.components.chunkers.semantic import SemanticChunker
 from ragtrial.config.settings import settings_of
-from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import RunError
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.ground import Ground, workspace_folder
+from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Silent
 from small_experiment import ragtrial
 
@@ -30,14 +28,15 @@ CLUSTER = {"kind": "cluster", "size": 120, "piece": 40, "unit": "characters"}
 both = pytest.mark.parametrize("chunker", [SEMANTIC, CLUSTER], ids=["semantic", "cluster"])
 
 
-def ground_of(experiment: Experiment, progress: Any = None) -> Ground:
+def corpus_in(experiment: Experiment, progress: Any = None) -> Corpus:
     config = experiment.config()
-    return Ground(Workspace(workspace_folder(config)), corpus_of(config.dataset), progress or Silent())
+    return Corpus(config, progress or Silent())
 
 
 def spans(experiment: Experiment) -> list[tuple[str, int, int]]:
     (setting,) = settings_of(experiment.config())[0]
-    chunks = ground_of(experiment).chunks(setting)
+    chunks = corpus_in(experiment).chunks(setting)
+    assert chunks is not None
     found = (chunks.span(position) for position in range(len(chunks)))
     return [(chunks.document_id(position), span.start, span.end) for position, span in enumerate(found)]
 
@@ -164,7 +163,7 @@ def test_progress_is_shown_in_bytes_and_ends_at_all_of_them(tmp_path: Path, chun
     experiment = write_experiment(tmp_path, chunker=chunker)
     told = Told()
     (setting,) = settings_of(experiment.config())[0]
-    ground_of(experiment, told).chunks(setting)
+    corpus_in(experiment, told).chunks(setting)
     (stage,) = [stage for stage in told.stages if stage[0] == "chunks"]
     size = sum(path.stat().st_size for path in (experiment.folder / "documents").rglob("*.*"))
     assert stage[1:4] == [size, "bytes", size]

@@ -9,15 +9,13 @@ from pathlib import Path
 import pytest
 
 from experiments import Experiment, write_experiment
-from ragtrial.cache.workspace import Workspace
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.config.settings import settings_of
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.ground import Ground, workspace_folder
+from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Silent
 from small_experiment import Outcome, ragtrial
 
@@ -29,8 +27,9 @@ def experiment(tmp_path: Path) -> Experiment:
 
 def chunks(experiment: Experiment, chunker: str) -> Chunks:
     config = experiment.config(f"chunker={chunker}")
-    ground = Ground(Workspace(workspace_folder(config)), corpus_of(config.dataset), Silent())
-    return ground.chunks(settings_of(config)[0][0])
+    chunks = Corpus(config, Silent()).chunks(settings_of(config)[0][0])
+    assert chunks is not None
+    return chunks
 
 
 def texts(found: Chunks) -> list[str]:

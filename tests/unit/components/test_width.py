@@ -28,8 +28,8 @@ from ragtrial.components.stores import Index, Vectors
 from ragtrial.components.stores.chroma import ChromaStore, HnswOptions
 from ragtrial.components.stores.exact import ExactStore
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.pipeline.demands import demands
-from ragtrial.pipeline.searching import Demand, Ranked, retrieve
+from ragtrial.pipeline.graph import Graph
+from ragtrial.pipeline.retrieval import Depth, Ranked, retrieve
 from ragtrial.rankings import PADDING, Floats, deeper, from_rows
 from ragtrial.records import Question
 from ragtrial.report.model import read_lines
@@ -62,7 +62,7 @@ class Wandering:
             rows.append(order[: min(depth, self.most)])
         return Candidates.of(units_of(self.owners), from_rows(rows, [[0.0] * len(row) for row in rows]))
 
-    def ranked(self, demand: Demand) -> Ranked:
+    def ranked(self, demand: Depth) -> Ranked:
         return retrieve(self, [Question("a"), Question("b")], demand, "document", width=self.width)
 
 
@@ -91,9 +91,9 @@ wanderers = st.builds(
 def test_what_is_found_for_a_demand_is_the_same_in_any_company_of_the_same_width(
     searcher: Wandering, units: int, more: int, candidates: int
 ) -> None:
-    alone = Demand(units=units)
-    company = Demand(candidates, min(units + more, searcher.width(units)))
-    if searcher.width(company.depth) != searcher.width(alone.depth):
+    alone = Depth(units=units)
+    company = Depth(candidates, min(units + more, searcher.width(units)))
+    if searcher.width(company.hits) != searcher.width(alone.hits):
         return  # another search serves it
     own, cut = searcher.ranked(alone).retrieved, searcher.ranked(company).cut(alone).retrieved
     np.testing.assert_array_equal(cut.rankings.codes, own.rankings.codes)
@@ -103,7 +103,7 @@ def test_what_is_found_for_a_demand_is_the_same_in_any_company_of_the_same_width
 
 @given(wanderers, st.integers(1, 12))
 def test_a_document_stands_once_however_often_a_search_gets_wider(searcher: Wandering, units: int) -> None:
-    found = searcher.ranked(Demand(units=units)).retrieved
+    found = searcher.ranked(Depth(units=units)).retrieved
     for row, chunks, places in zip(found.rankings.codes, found.units, found.places, strict=True):
         kept = row[row != PADDING]
         assert len(set(kept.tolist())) == len(kept)
@@ -121,9 +121,9 @@ def test_what_only_a_wider_search_finds_comes_after_what_was_found_before() -> N
             return Candidates.of(units_of(self.owners), from_rows(rows, scores))
 
     #               chunk: 0  1  2  3  4  5
-    found = Two((0, 0, 1, 2, 3, 4), 3, 0, 6).ranked(Demand(units=4)).retrieved
+    found = Two((0, 0, 1, 2, 3, 4), 3, 0, 6).ranked(Depth(units=4)).retrieved
     assert found.rankings.codes.tolist() == [[2, 1, 3, 0]] * 2  # 4 hits are asked for at once: one search, no seam
-    found = Two((0, 0, 1, 2, 3, 4), 3, 0, 6).ranked(Demand(units=3)).retrieved
+    found = Two((0, 0, 1, 2, 3, 4), 3, 0, 6).ranked(Depth(units=3)).retrieved
     assert found.rankings.codes.tolist() == [[0, 1, 2]] * 2
     assert found.units.tolist() == [[0, 2, 3]] * 2
     assert found.places.tolist() == [[1, 3, 3]] * 2  # three hits were read before the one that now comes first
@@ -192,8 +192,9 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     evaluator = RetrievalEvaluator(experiment.config())
     evaluator.prepare()
     setting = evaluator.settings[0]
-    assert len(evaluator.ground.chunks(setting)) == 3_000
-    evaluator.ground.index(setting, evaluator.ground.chunks(setting))
+    stages = evaluator.corpus.graph.stages(setting)
+    assert stages.index is not None
+    assert evaluator.corpus.runner.artefact(stages.index).description["vectors"] == 3_000
     return experiment
 
 
@@ -227,14 +228,16 @@ def test_a_setting_finds_the_same_whoever_else_searches_its_approximate_index(
 def test_one_search_serves_all_that_are_no_wider_and_each_that_is_has_its_own(indexed: Experiment) -> None:
     evaluator = RetrievalEvaluator(indexed.config())
     dense = evaluator.settings[0]
-    searched = {
-        width: demand for (key, width), demand in demands(evaluator.settings).items() if key == dense.ranking_key
-    }
-    assert searched == {EF_SEARCH: Demand(EF_SEARCH, 12), 90: Demand(90, 0)}
+    searched = {width: demand for (key, width), demand in evaluator.graph.depths.items() if key == dense.ranking_key}
+    assert searched == {EF_SEARCH: Depth(EF_SEARCH, 12), 90: Depth(90, 0)}
     exact = [replace(one, store=ExactStore()) for one in evaluator.settings]
     exact = [replace(one, parts=tuple(replace(part, store=ExactStore()) for part in one.parts)) for one in exact]
-    of_exact = {width: demand for (key, width), demand in demands(exact).items() if key == exact[0].ranking_key}
-    assert of_exact == {None: Demand(90, 12)}
+    of_exact = {
+        width: demand
+        for (key, width), demand in Graph(evaluator.corpus.graph, exact, []).depths.items()
+        if key == exact[0].ranking_key
+    }
+    assert of_exact == {None: Depth(90, 12)}
 
 
 def test_the_plan_has_a_search_of_each_width_and_is_right_about_what_is_there(
@@ -242,7 +245,7 @@ def test_the_plan_has_a_search_of_each_width_and_is_right_about_what_is_there(
 ) -> None:
     shutil.copytree(indexed.workspace, tmp_path / "workspace")
     config = indexed.config().model_copy(update={"workspace": str(tmp_path / "workspace")})
-    before = [node for node in RetrievalEvaluator(config).dry_run().nodes if node.what == "dense (dense)"]
+    before = [node for node in RetrievalEvaluator(config).dry_run().stages if node.what == "dense (dense)"]
     assert [node.is_cached for node in before] == [False, False]
     run_experiment(config)
     assert RetrievalEvaluator(config).dry_run().to_do == []

@@ -13,7 +13,7 @@ from experiments import Experiment, write_experiment
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.audit import audit_cautions, overlap
+from ragtrial.pipeline.audit_stage import audit_cautions, overlap
 from ragtrial.rankings import from_rows
 from ragtrial.report.model import Report, read_lines
 from ragtrial.report.schema import AuditPart
@@ -219,7 +219,7 @@ def test_a_poor_index_is_warned_about_and_a_good_one_is_not(report: Report) -> N
 def test_a_large_index_is_compared_only_when_it_is_asked_for(
     clustered: Experiment, report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragtrial.pipeline.plan.AUDITED_BELOW", 2_000)
+    monkeypatch.setattr("ragtrial.pipeline.results.AUDITED_BELOW", 2_000)
     unasked = run_experiment(clustered.config())
     assert [setting.audit for setting in unasked.settings] == [None] * 3
     asked = run_experiment(clustered.config(), audit=True)

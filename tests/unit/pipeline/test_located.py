@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments import write_experiment
-from ragtrial.cache.workspace import Workspace
+from experiments import Experiment, write_experiment
 from ragtrial.dataset.passages import Sought, locate_all
-from ragtrial.pipeline.ground import Ground
+from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Silent
 
 SOUGHT = [
@@ -30,36 +29,36 @@ class Stages(Silent):
         self.begun.append(stage)
 
 
-def ground_of(folder: Path) -> tuple[Ground, Stages]:
+def corpus_of(experiment: Experiment) -> tuple[Corpus, Stages]:
     stages = Stages()
-    return Ground(Workspace(folder / "workspace"), folder / "documents", stages), stages
+    return Corpus(experiment.config(), stages), stages
 
 
 def test_located_passages_are_kept_and_read_again_as_they_were(tmp_path: Path) -> None:
-    write_experiment(tmp_path)
-    first, made = ground_of(tmp_path)
+    experiment = write_experiment(tmp_path)
+    first, made = corpus_of(experiment)
     expected = locate_all(SOUGHT, first.library)
     assert [one.how for one in expected] == ["exact", "spacing", "case", "lost", "lost", "exact"]
     assert first.located(SOUGHT, first.library) == expected
     assert made.begun == ["documents", "passages"]
-    second, made = ground_of(tmp_path)
+    second, made = corpus_of(experiment)
     assert second.located(list(reversed(SOUGHT)), second.library) == expected[::-1]
     assert made.begun == []
 
 
 def test_other_passages_and_other_documents_are_located_anew(tmp_path: Path) -> None:
-    write_experiment(tmp_path)
-    ground, made = ground_of(tmp_path)
-    ground.located(SOUGHT, ground.library)
-    ground.located(SOUGHT[1:], ground.library)  # the same texts
+    experiment = write_experiment(tmp_path)
+    corpus, made = corpus_of(experiment)
+    corpus.located(SOUGHT, corpus.library)
+    corpus.located(SOUGHT[1:], corpus.library)  # the same texts
     assert made.begun == ["documents", "passages"]
-    ground.located(SOUGHT[2:], ground.library)
+    corpus.located(SOUGHT[2:], corpus.library)
     assert made.begun == ["documents", "passages", "passages"]
     (tmp_path / "documents" / "storage.txt").write_text("In a paper\nbag.", encoding="utf-8")
-    assert not ground.workspace.repaired
-    ground, made = ground_of(tmp_path)
-    found = ground.located(SOUGHT, ground.library)
-    assert found == locate_all(SOUGHT, ground.library)
+    assert not corpus.resources.workspace.repaired
+    corpus, made = corpus_of(experiment)
+    found = corpus.located(SOUGHT, corpus.library)
+    assert found == locate_all(SOUGHT, corpus.library)
     assert found[1].how == "exact"
     assert made.begun == ["documents", "passages"]
-    assert not ground.workspace.repaired
+    assert not corpus.resources.workspace.repaired

@@ -17,7 +17,7 @@ from corpora import library_of
 from ragtrial.components.retrievers import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
-from ragtrial.pipeline.searching import Demand, Ranked, Retrieved, ranked_from, retrieve
+from ragtrial.pipeline.retrieval import Depth, Ranked, Retrieved, ranked_from, retrieve
 from ragtrial.rankings import PADDING, Codes, from_rows
 from ragtrial.records import Question
 
@@ -56,10 +56,10 @@ def score_of(rank: int) -> float:
 
 def asked(searcher: Searcher, queries: Sequence[str], top_k: int) -> Retrieved:
     """The documents that are scored."""
-    return ranked(searcher, queries, Demand(units=top_k)).retrieved
+    return ranked(searcher, queries, Depth(units=top_k)).retrieved
 
 
-def ranked(searcher: Searcher, queries: Sequence[str], demand: Demand) -> Ranked:
+def ranked(searcher: Searcher, queries: Sequence[str], demand: Depth) -> Ranked:
     return retrieve(searcher, [Question(query) for query in queries], demand, "document")
 
 
@@ -171,9 +171,9 @@ def test_what_is_cut_from_the_deepest_is_what_is_found_at_that_depth(
     search: tuple[list[int], dict[str, list[int]], int], units: int, candidates: int
 ) -> None:
     owners, rankings, deepest = search
-    demand = Demand(min(candidates, 12), min(units, deepest))
+    demand = Depth(min(candidates, 12), min(units, deepest))
     searcher = Searcher(rankings, owners)
-    deep = ranked(searcher, list(rankings), Demand(12, deepest)).cut(demand)
+    deep = ranked(searcher, list(rankings), Depth(12, deepest)).cut(demand)
     own = ranked(searcher, list(rankings), demand)
     for one in (deep, own):
         assert documents_of(one.retrieved) == documents_of(own.retrieved)
@@ -188,7 +188,7 @@ def test_rankings_that_are_whole_are_scored_as_if_they_had_been_asked_for(
     search: tuple[list[int], dict[str, list[int]], int],
 ) -> None:
     owners, rankings, top_k = search
-    searcher, demand = Searcher(rankings, owners), Demand(units=top_k)
+    searcher, demand = Searcher(rankings, owners), Depth(units=top_k)
     asked_for = ranked(searcher, list(rankings), demand).retrieved
     whole = searcher.search([Question(query) for query in rankings], len(owners))
     made = ranked_from(whole, demand, "document").retrieved
@@ -204,7 +204,7 @@ def test_what_is_skipped_at_any_depth_stays_skipped_and_facts_are_of_the_first_s
             return Candidates(found.units, found.rankings, failed, found.facts)
 
     searcher = Failing({"deep": [0, 1, 2, 3], "fine": [3, 4]}, [0, 0, 0, 0, 1])
-    found = ranked(searcher, ["deep", "fine"], Demand(units=2))
+    found = ranked(searcher, ["deep", "fine"], Depth(units=2))
     assert found.skipped.tolist() == [True, False]
     assert found.facts == {"asked": 2}
     assert documents_of(found.retrieved) == [[0], [0, 1]]
@@ -213,7 +213,7 @@ def test_what_is_skipped_at_any_depth_stays_skipped_and_facts_are_of_the_first_s
 @given(searches(), st.booleans())
 def test_rankings_are_read_as_they_were_saved(search: tuple[list[int], dict[str, list[int]], int], known: bool) -> None:
     owners, rankings, top_k = search
-    found = ranked(Searcher(rankings, owners), list(rankings), Demand(3, top_k))
+    found = ranked(Searcher(rankings, owners), list(rankings), Depth(3, top_k))
     chunks = {found.units.name: found.units} if known else {}
     with tempfile.TemporaryDirectory() as folder:
         found.save(Path(folder), chunks)

@@ -10,10 +10,10 @@ from typing import Any
 from ragtrial.comparison.contest import Contest
 from ragtrial.comparison.unjudged.joint_hits import Place
 from ragtrial.config import load_config
-from ragtrial.dataset.datasets import corpus_of, load_dataset
+from ragtrial.dataset.datasets import load_dataset
 from ragtrial.dataset.library import Library
 from ragtrial.errors import CorpusError, Fault, InputError, ReportError, listed
-from ragtrial.pipeline.ground import ground_of
+from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress
 from ragtrial.report.model import Report, read_rows
 from ragtrial.scoring.rescoring.report_documents import documents_of
@@ -89,7 +89,7 @@ def _library(report: Report, config_file: Path | None, progress: Progress) -> Li
             "documents: --config CONFIG."
         )
     config = load_config(config_file)
-    return ground_of(config, corpus_of(config.dataset), progress).library
+    return Corpus(config, progress).library
 
 
 def _whole(library: Library, unit: str | Place) -> ItemText:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.beir import beir_labels
-from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.labels import labels_file
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import Locate, short
@@ -20,7 +19,7 @@ from ragtrial.labelling.label_edits import Done
 from ragtrial.labelling.overlay import Judged, read_overlay, write_overlay
 from ragtrial.labelling.pooling.worklist import Worklist, speaks_of
 from ragtrial.labelling.write_back import LabelsText, read_labels_text, write_back
-from ragtrial.pipeline.ground import ground_of
+from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress
 from ragtrial.records import PromptQueries, Query, Span
 
@@ -56,8 +55,8 @@ class WorkLabels:
             message = "is laid upon the qrels of a BEIR folder; name the config that has both: --config CONFIG."
             raise LabelsError(Fault(str(self.file), message=message))
         if worklist.kind == "prompt_queries" and config is not None:
-            ground = ground_of(config, corpus_of(config.dataset), progress)
-            self._documents = _Documents(ground.library, ground.located)
+            corpus = Corpus(config, progress)
+            self._documents = _Documents(corpus.library, corpus.located)
         self.read()
 
     def read(self) -> None:

@@ -9,7 +9,8 @@ from ragtrial.config import ExperimentConfig, load_config
 from ragtrial.config.load import config_as_written
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import CorpusError, Fault, InputError
-from ragtrial.pipeline.ground import Ground, documents_fingerprint, ground_of, workspace_folder
+from ragtrial.pipeline.corpus import Corpus, fingerprint_of
+from ragtrial.pipeline.resources import workspace_folder
 from ragtrial.progress import Progress
 from ragtrial.report.model import Report
 
@@ -18,7 +19,7 @@ class DocumentsNotFoundError(CorpusError):
     """The documents that a report is of cannot be had."""
 
 
-def documents_of(report: Report, config_file: str | Path | None, progress: Progress) -> tuple[ExperimentConfig, Ground]:
+def documents_of(report: Report, config_file: str | Path | None, progress: Progress) -> tuple[ExperimentConfig, Corpus]:
     """The config whose documents ``report`` is of, and its workspace with them.
 
     ``config_file`` names the config; without it, one of the same text, or a workspace, is looked for here and beside
@@ -26,14 +27,14 @@ def documents_of(report: Report, config_file: str | Path | None, progress: Progr
     """
     if config_file is not None:
         config = config_with_documents(report, config_file)
-        return config, _ground(config, progress)
+        return config, Corpus(config, progress)
     known: dict[Path, str | None] = {}
     for config in _candidates(report):
         corpus = corpus_of(config.dataset)
         if corpus not in known:
-            known[corpus] = _fingerprint(config) if corpus.exists() else None
+            known[corpus] = fingerprint_of(config) if corpus.exists() else None
         if known[corpus] == report.dataset.documents_fingerprint:
-            return config, _ground(config, progress)
+            return config, Corpus(config, progress)
     changed = [str(corpus) for corpus, found in known.items() if found is not None]
     why = f"those in {changed[0]} were changed since" if changed else "no config of that report was found nearby"
     raise DocumentsNotFoundError(
@@ -45,7 +46,7 @@ def documents_of(report: Report, config_file: str | Path | None, progress: Progr
 def config_with_documents(report: Report, config_file: str | Path) -> ExperimentConfig:
     """The config in ``config_file``. Raises DocumentsNotFoundError if its documents are not those of ``report``."""
     config = load_config(config_file)
-    if _fingerprint(config) != report.dataset.documents_fingerprint:
+    if fingerprint_of(config) != report.dataset.documents_fingerprint:
         message = (
             f"its documents, {corpus_of(config.dataset)}, are not those of run {report.run_id}: they were changed "
             "since, or it is the config of another experiment. Name the right one, or run the experiment again."
@@ -69,21 +70,13 @@ def _has_documents(report: Report, path: Path) -> bool:
     try:
         config = load_config(path)
         corpus = corpus_of(config.dataset)
-        return corpus.exists() and _fingerprint(config) == report.dataset.documents_fingerprint
+        return corpus.exists() and fingerprint_of(config) == report.dataset.documents_fingerprint
     except InputError:
         return False
 
 
 def _config_files(folder: Path) -> list[Path]:
     return [path for ending in ("*.yaml", "*.yml") for path in sorted(folder.glob(ending))]
-
-
-def _ground(config: ExperimentConfig, progress: Progress) -> Ground:
-    return ground_of(config, corpus_of(config.dataset), progress)
-
-
-def _fingerprint(config: ExperimentConfig) -> str:
-    return documents_fingerprint(config, corpus_of(config.dataset))
 
 
 def _candidates(report: Report) -> Iterator[ExperimentConfig]:

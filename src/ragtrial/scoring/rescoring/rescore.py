@@ -24,8 +24,7 @@ from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, grade_codes
 from ragtrial.evaluation.span_labels import SpanLabels, span_labels, whole_cautions
-from ragtrial.pipeline.ground import Ground
-from ragtrial.pipeline.judging import WithinBudget, evaluated, grade_chunks, within_budget
+from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.metric_descriptions import metric_parts
 from ragtrial.pipeline.reporting import (
     budget_cautions,
@@ -36,6 +35,7 @@ from ragtrial.pipeline.reporting import (
     query_parts,
     skipped_cautions,
 )
+from ragtrial.pipeline.scores import WithinBudget, evaluated, grade_chunks, within_budget
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import Caution, PromptQueries
 from ragtrial.report.environment import environment
@@ -125,8 +125,8 @@ class _Rescoring:
         queries = [query.id for query in chosen.labels.queries]
         top_ks = {name: setting.retriever.top_k for name, setting in self._of_config.items()}
         self._settings = stored_settings(report, queries, top_ks)
-        self._ground = self._documents(config_file, progress)
-        self._library: Library = self._ground.library if self._ground else self._named()
+        self._corpus = self._documents(config_file, progress)
+        self._library: Library = self._corpus.library if self._corpus else self._named()
         self._labels = self._looked_up()
 
     def made(self) -> Report:
@@ -161,7 +161,7 @@ class _Rescoring:
             }
         )
 
-    def _documents(self, config_file: str | Path | None, progress: Progress) -> Ground | None:
+    def _documents(self, config_file: str | Path | None, progress: Progress) -> Corpus | None:
         """The documents, where labels cannot do without; where they only would be of use, if they are there."""
         by_span = self._options.unit == "span"
         whole = by_span and any(not one.spans for query in self._chosen.labels.queries for one in query.relevant_docs)
@@ -207,7 +207,7 @@ class _Rescoring:
                 "id" if chosen.are_qrels else match,
                 chosen.file,
                 self._options.relevance_threshold,
-                self._ground.located if self._ground else locate_all,
+                self._corpus.located if self._corpus else locate_all,
             )
             self._cautions += resolved.cautions
             return resolved.labels
@@ -259,13 +259,12 @@ class _Rescoring:
 
     def _all_chunks(self, setting: StoredSetting) -> Chunks | None:
         """The chunks that ``setting`` ranks, all of them, where they are there or can be cut without a model."""
-        if self._ground is None:
+        if self._corpus is None:
             return None
         for one in self._of_config[setting.part.name].tree():
-            if "chunker" in one.retriever.reached_by and self._ground.has_chunks(one):
-                chunks = self._ground.chunks(one)
-                if setting.are_of(chunks):
-                    return chunks
+            chunks = self._corpus.chunks_without_model(one)
+            if chunks is not None and setting.are_of(chunks):
+                return chunks
         return None
 
     def _tokenizer(self) -> Tokenizer | None:

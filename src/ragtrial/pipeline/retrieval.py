@@ -25,21 +25,21 @@ _FILE = "rankings.npys"  # the first array is of the bytes of a JSON object: one
 
 
 @dataclass(frozen=True)
-class Demand:
+class Depth:
     """How deep a ranking must be: ``candidates`` hits as they come, ``units`` documents (or what else is scored)."""
 
     candidates: int = 0
     units: int = 0
 
     @property
-    def depth(self) -> int:
+    def hits(self) -> int:
         """How many hits are asked for at first."""
         return max(self.candidates, self.units, 1)
 
-    def __or__(self, other: Demand) -> Demand:
-        return Demand(max(self.candidates, other.candidates), max(self.units, other.units))
+    def __or__(self, other: Depth) -> Depth:
+        return Depth(max(self.candidates, other.candidates), max(self.units, other.units))
 
-    def covers(self, other: Demand) -> bool:
+    def covers(self, other: Depth) -> bool:
         return self.candidates >= other.candidates and self.units >= other.units
 
 
@@ -96,11 +96,11 @@ class Ranked:
     def facts(self) -> Facts:
         return self.candidates.facts
 
-    def cut(self, demand: Demand) -> Ranked:
-        """As deep as ``demand``, where it is deeper."""
+    def cut(self, depth: Depth) -> Ranked:
+        """As deep as ``depth``, where it is deeper."""
         held = self.candidates
-        cut = Candidates(held.units, held.rankings.cut(demand.candidates), held.skipped, held.facts)
-        return Ranked(cut, self.retrieved.cut(demand.units), self.stages)
+        cut = Candidates(held.units, held.rankings.cut(depth.candidates), held.skipped, held.facts)
+        return Ranked(cut, self.retrieved.cut(depth.units), self.stages)
 
     def save(self, folder: Path, known: Mapping[str, Chunks]) -> None:
         """Write all of it into ``folder``; units that are not ``known`` by their name, too."""
@@ -147,12 +147,12 @@ def skipped_in(folder: Path) -> int:
 def retrieve(
     retriever: OpenRetriever,
     questions: Sequence[Question],
-    demand: Demand,
+    wanted: Depth,
     unit: Unit,
     advance: Callable[[int], None] = lambda _: None,
     width: Callable[[int], int | None] = lambda _: None,
 ) -> Ranked:
-    """The rankings of ``questions``, as deep as ``demand``.
+    """The rankings of ``questions``, as deep as ``wanted``.
 
     Under ``unit: document`` hits collapse to their documents, the first one wins. A question whose hits hold fewer
     units than are wanted is asked again for twice as many hits, until it has enough or no more come. ``advance`` is
@@ -161,23 +161,23 @@ def retrieve(
     ``width`` tells how widely the retriever searches for so many hits (see ``Store.width``). What only a wider search
     finds comes after what was found before: so the first units of a ranking do not depend on how many more are wanted.
     """
-    depth = demand.depth
+    depth = wanted.hits
     before: Collapsed | None = None
     read = 0
     candidates: Candidates | None = None
-    ranked = _Rows(len(questions), demand.units)
+    ranked = _Rows(len(questions), wanted.units)
     pending = np.arange(len(questions))
     while len(pending):
         asked = [questions[index] for index in pending.tolist()]
         found = retriever.search(asked, depth)
-        candidates = _with_later(candidates, found, pending, demand.candidates)
+        candidates = _with_later(candidates, found, pending, wanted.candidates)
         collapsed = collapsed_to(found, unit)
         if before is not None:
             collapsed = before.then(collapsed, read)
         lengths = found.rankings.lengths
-        enough = (collapsed.rankings.lengths >= demand.units) | (lengths < depth) | found.skipped
+        enough = (collapsed.rankings.lengths >= wanted.units) | (lengths < depth) | found.skipped
         done = enough | (lengths <= ranked.seen[pending])
-        ranked.fill(pending, done, collapsed.cut(demand.units), lengths)
+        ranked.fill(pending, done, collapsed.cut(wanted.units), lengths)
         advance(int(done.sum()))
         pending = pending[~done]
         read, depth = depth, deeper(depth, width)
@@ -189,13 +189,13 @@ def retrieve(
     return Ranked(candidates, ranked.retrieved())
 
 
-def ranked_from(candidates: Candidates, demand: Demand, unit: Unit) -> Ranked:
+def ranked_from(candidates: Candidates, depth: Depth, unit: Unit) -> Ranked:
     """What is scored of rankings that are as deep as they can be."""
-    rows = _Rows(len(candidates.rankings), demand.units)
+    rows = _Rows(len(candidates.rankings), depth.units)
     everything, all_rows = np.arange(len(candidates.rankings)), np.ones(len(candidates.rankings), dtype=np.bool_)
     lengths = candidates.rankings.lengths
-    rows.fill(everything, all_rows, collapsed_to(candidates, unit).cut(demand.units), lengths)
-    cut = candidates.rankings.cut(demand.candidates)
+    rows.fill(everything, all_rows, collapsed_to(candidates, unit).cut(depth.units), lengths)
+    cut = candidates.rankings.cut(depth.candidates)
     kept = Candidates(candidates.units, cut, candidates.skipped, candidates.facts)
     return Ranked(kept, rows.retrieved())
 

@@ -1,4 +1,4 @@
-"""The plan: what each stage depends on, that nothing finished is made again, and that nothing finished is lost."""
+"""Stages: what each depends on, that nothing finished is made again, and that nothing finished is lost."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,16 @@ import pytest
 
 from experiments import DOCUMENTS, QUERIES, RUN, STAGES, Experiment, python, write_experiment
 from forked import forked
-from ragtrial.cache.workspace import Workspace
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.config.settings import Setting, settings_of
-from ragtrial.dataset.datasets import corpus_of
+from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.documents import OnError
 from ragtrial.dataset.library import Library
 from ragtrial.errors import EmbedderError, ModelNotFoundError, RunError
-from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.ground import Ground, workspace_folder
-from ragtrial.pipeline.outcomes import SettingRankings
-from ragtrial.pipeline.plan import Plan
+from ragtrial.experiment import run_experiment, search_settings
+from ragtrial.pipeline.corpus import Corpus
+from ragtrial.pipeline.graph import Graph
+from ragtrial.pipeline.results import Results, SettingResult
 from ragtrial.progress import Silent
 from ragtrial.rankings import PADDING
 from ragtrial.records import Question
@@ -42,16 +42,33 @@ def run(experiment: Experiment, *overrides: str) -> Report:
     return run_experiment(experiment.config(*overrides))
 
 
-def plan_of(experiment: Experiment, *overrides: str, latency: bool = False) -> tuple[Plan, list[Setting]]:
+@dataclass(frozen=True)
+class Made:
+    """The stages of the first setting of an experiment, asked some queries, and what makes them."""
+
+    corpus: Corpus
+    graph: Graph
+    setting: Setting
+
+    def result(self) -> SettingResult:
+        results = Results(self.corpus.resources, self.corpus.runner)
+        return results.of(self.graph.run_of(self.setting))
+
+    def chunks(self) -> Chunks:
+        chunks = self.corpus.chunks(self.setting)
+        assert chunks is not None
+        return chunks
+
+
+def made_of(experiment: Experiment, queries: Sequence[str] = (), *overrides: str, latency: bool = False) -> Made:
     config = experiment.config(*overrides)
-    workspace = Workspace(workspace_folder(config))
-    ground, settings = Ground(workspace, corpus_of(config.dataset), Silent()), settings_of(config)[0]
-    return Plan(ground, settings, Silent(), latency=latency), settings
+    corpus, settings = Corpus(config, Silent()), settings_of(config)[0]
+    graph = Graph(corpus.graph, settings, list(map(Question, queries)), latency=latency)
+    return Made(corpus, graph, settings[0])
 
 
-def rankings(experiment: Experiment, queries: Sequence[str], *overrides: str, latency: bool = False) -> SettingRankings:
-    plan, (setting, *_) = plan_of(experiment, *overrides, latency=latency)
-    return plan.rankings(setting, list(map(Question, queries)))
+def rankings(experiment: Experiment, queries: Sequence[str], *overrides: str, latency: bool = False) -> SettingResult:
+    return made_of(experiment, queries, *overrides, latency=latency).result()
 
 
 def numbers(part: SettingPart) -> dict[str, Any]:
@@ -280,10 +297,8 @@ def test_another_kind_of_chunker_cuts_other_chunks(tmp_path: Path) -> None:
     experiment = write_experiment(tmp_path)
     names = set()
     for chunker in ("{kind: document}", "{kind: fixed, size: 90, overlap: 0, unit: characters}"):
-        plan, (setting,) = plan_of(experiment, f"chunker={chunker}")
-        names.add(plan.ground.chunks(setting).name)
-    plan, (setting,) = plan_of(experiment)
-    assert len({*names, plan.ground.chunks(setting).name}) == 3
+        names.add(made_of(experiment, (), f"chunker={chunker}").chunks().name)
+    assert len({*names, made_of(experiment).chunks().name}) == 3
 
 
 def test_a_setting_that_searches_exactly_has_no_stage_that_an_approximate_one_needs(experiment: Experiment) -> None:
@@ -306,8 +321,7 @@ def test_another_tokenizer_cuts_other_chunks_and_another_model_with_the_same_one
     )
 
     def chunks() -> str:
-        plan, (setting,) = plan_of(experiment)
-        return plan.ground.chunks(setting).name
+        return made_of(experiment).chunks().name
 
     before = chunks()
     edit("config.yaml", "embedding:embed", "embedding:vector")(experiment)
@@ -560,9 +574,8 @@ def test_a_corpus_without_any_text_finds_nothing(tmp_path: Path) -> None:
 
 
 def test_search_finds_for_one_text_what_a_run_finds_for_it(experiment: Experiment) -> None:
-    plan, (setting,) = plan_of(experiment)
-    hits = plan.search(setting, QUESTIONS[0])
-    found = plan.rankings(setting, list(map(Question, QUESTIONS)))
+    (hits,) = search_settings(experiment.config(), QUESTIONS[0]).values()
+    found = rankings(experiment, QUESTIONS)
     units = found.retrieved.collapsed.units[0].tolist()
     assert [hit.rank for hit in hits] == [1, 2, 3]
     assert [hit.doc for hit in hits] == [found.chunks.document_id(unit) for unit in units]
@@ -573,10 +586,11 @@ def test_search_finds_for_one_text_what_a_run_finds_for_it(experiment: Experimen
 
 def test_long_texts_are_counted_without_embedding_any(experiment: Experiment, minilm_folder: Path) -> None:
     limits = (f"embedder.tokenizer_model={minilm_folder}", "embedder.max_length=11")
-    plan, (setting,) = plan_of(experiment, *limits)
-    counted = plan.ground.too_long(setting, QUESTIONS)
+    made = made_of(experiment, QUESTIONS, *limits)
+    results = Results(made.corpus.resources, made.corpus.runner)
+    counted = results.too_long(made.corpus.graph.stages(made.setting), made.graph.questions)
     assert experiment.embedded() == []
-    assert plan.rankings(setting, list(map(Question, QUESTIONS))).too_long == counted
+    assert made.result().too_long == counted
     assert counted["queries"] == 1  # "How many days does soup keep in the fridge?" with its two special tokens
     assert counted["chunks"] not in (None, 0)
 

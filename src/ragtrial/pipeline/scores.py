@@ -1,4 +1,4 @@
-"""Rankings of settings against labels: graded by document or by passage, evaluated, and audited."""
+"""The scores of a setting: its rankings against labels, graded by document or by passage, evaluated and audited."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation
 from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, grade_codes, grade_spans
 from ragtrial.evaluation.span_labels import SpanLabels, span_labels
 from ragtrial.evaluation.span_overlap import Overlaps
-from ragtrial.pipeline.audit import audit
-from ragtrial.pipeline.outcomes import SettingRankings
-from ragtrial.pipeline.searching import Retrieved
+from ragtrial.pipeline.audit_stage import audit
+from ragtrial.pipeline.results import SettingResult
+from ragtrial.pipeline.retrieval import Retrieved
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings, collapse, from_rows
 from ragtrial.records import Hit, Query
 from ragtrial.report.schema import AuditPart
@@ -45,7 +45,7 @@ class Scored:
     """The rankings of a setting, graded, and what the evaluators say of them."""
 
     query_ids: tuple[str, ...]
-    rankings: SettingRankings
+    rankings: SettingResult
     graded: GradedRankings
     evaluations: dict[str, Evaluation]
     audit: AuditPart | None
@@ -56,7 +56,7 @@ class Scored:
         return self.rankings.setting.retriever.top_k
 
 
-class Judge:
+class Scorer:
     """Scores rankings by labels that are looked up in ``library`` already."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Judge:
     def _document_labels(self) -> DocumentLabels:
         return DocumentLabels.of(self._queries, self._library.positions)
 
-    def score(self, rankings: SettingRankings) -> Scored:
+    def score(self, rankings: SettingResult) -> Scored:
         """``rankings``, graded and evaluated."""
         graded = self._graded(rankings, rankings.retrieved)
         evaluations = self._evaluated(graded, self._metrics, rankings)
@@ -95,11 +95,11 @@ class Judge:
         return Scored(self._query_ids, rankings, graded, evaluations, part, budget)
 
     def _evaluated(
-        self, graded: GradedRankings, metrics: MetricChoice, rankings: SettingRankings
+        self, graded: GradedRankings, metrics: MetricChoice, rankings: SettingResult
     ) -> dict[str, Evaluation]:
         return evaluated(graded, metrics, self._options, rankings.skipped)
 
-    def _graded(self, rankings: SettingRankings, retrieved: Retrieved) -> GradedRankings:
+    def _graded(self, rankings: SettingResult, retrieved: Retrieved) -> GradedRankings:
         options, top_k = self._options, rankings.setting.retriever.top_k
         ranked, chunks = retrieved.collapsed.rankings, rankings.chunks
         if options.unit == "document":

@@ -4,23 +4,43 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import Experiment, write_experiment
+from ragtrial.cache.workspace import Workspace
 from ragtrial.evaluator import RetrievalEvaluator
-from ragtrial.pipeline.schedule import Task, make_side_by_side, tasks_of
+from ragtrial.pipeline.graph import Graph
+from ragtrial.pipeline.runner import Runner
+from ragtrial.pipeline.stage import Stage, all_needs
 
 WORKERS = 3
 
 
+class Work(Stage[int]):
+    """A stage that keeps nothing, and does something when it is loaded."""
+
+    kind = "work"
+    is_kept = False
+
+    def __init__(self, number: int, needs: Sequence[Stage[int]], do: Callable[[int], None]) -> None:
+        self.number, self.needs = number, needs
+        self._do = do
+
+    def load(self, folder: Path, *_: int) -> int:
+        self._do(self.number)
+        return self.number
+
+
 @dataclass
 class Watched:
-    """Tasks that note what begins and ends, in order; those that ``fail`` raise."""
+    """Stages that note what begins and ends, in order; those that ``fail`` raise."""
 
     needs: list[set[int]]
     failing: set[int]
@@ -29,7 +49,7 @@ class Watched:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _at_work: int = 0
 
-    def tasks(self) -> list[Task]:
+    def stages(self) -> list[Stage[int]]:
         def work(number: int) -> None:
             with self._lock:
                 self.events.append(("begin", number))
@@ -41,10 +61,10 @@ class Watched:
             if number in self.failing:
                 raise ConnectionError(str(number))
 
-        return [
-            Task(str(number), frozenset(map(str, needs)), lambda number=number: work(number))  # type: ignore[misc]
-            for number, needs in enumerate(self.needs)
-        ]
+        made: list[Stage[int]] = []
+        for number, needs in enumerate(self.needs):
+            made.append(Work(number, [made[need] for need in sorted(needs)], work))
+        return made
 
     def possible(self) -> set[int]:
         """What can be run: all whose needs can be, and do not fail."""
@@ -63,11 +83,16 @@ def graphs(draw: st.DrawFn) -> Watched:
     return Watched(needs, draw(st.sets(st.integers(0, max(0, count - 1)), max_size=3)))
 
 
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
+    return Runner(Workspace(tmp_path_factory.mktemp("workspace")))
+
+
 @given(watched=graphs(), workers=st.integers(1, 4))
 def test_all_that_can_be_run_is_run_once_after_its_needs_and_never_too_many_at_once(
-    watched: Watched, workers: int
+    runner: Runner, watched: Watched, workers: int
 ) -> None:
-    make_side_by_side(watched.tasks(), workers)
+    runner.run_side_by_side(watched.stages(), workers)
     begun = [number for what, number in watched.events if what == "begin"]
     assert Counter(begun) == Counter(watched.possible())
     for number in begun:
@@ -76,7 +101,7 @@ def test_all_that_can_be_run_is_run_once_after_its_needs_and_never_too_many_at_o
     assert watched.most <= workers
 
 
-def test_tasks_that_need_nothing_of_each_other_are_at_work_at_once() -> None:
+def test_stages_that_need_nothing_of_each_other_are_at_work_at_once(runner: Runner) -> None:
     """Each waits until all are there; were they run one by one, the first would wait in vain."""
     together = threading.Barrier(WORKERS, timeout=20)
     met: list[int] = []
@@ -85,8 +110,7 @@ def test_tasks_that_need_nothing_of_each_other_are_at_work_at_once() -> None:
         together.wait()
         met.append(number)
 
-    tasks = [Task(str(number), frozenset(), lambda number=number: meet(number)) for number in range(WORKERS)]  # type: ignore[misc]
-    make_side_by_side(tasks, WORKERS)
+    runner.run_side_by_side([Work(number, [], meet) for number in range(WORKERS)], WORKERS)
     assert sorted(met) == list(range(WORKERS))
 
 
@@ -112,27 +136,37 @@ def evaluator_of(experiment: Experiment) -> RetrievalEvaluator:
     return made
 
 
-def test_each_stage_is_one_task_behind_all_that_it_needs(swept: Experiment) -> None:
-    evaluator = evaluator_of(swept)
-    tasks = tasks_of(evaluator.plan, evaluator.settings, evaluator.questions)
-    names = [task.name for task in tasks]
-    assert len(set(names)) == len(names)
-    for position, task in enumerate(tasks):
-        assert task.needs <= set(names[:position])
-    kinds = Counter(name.partition(" ")[0] for name in names)
-    # Of each size: rankings of dense, words, hybrid, whole and asked.
-    assert kinds == {"chunks": 3, "embeddings": 3, "index": 3, "ranking": 15}
+def stages_of(graph: Graph) -> list[Stage[Any]]:
+    """The stages up to the rankings of all settings, each once, behind what they need."""
+    ends = [graph.run_of(setting).ranking for setting in graph.settings]
+    return list(dict.fromkeys(stage for end in ends for stage in all_needs(end)))
+
+
+def run_side_by_side(evaluator: RetrievalEvaluator) -> None:
+    evaluator.corpus.runner.run_side_by_side(stages_of(evaluator.graph), WORKERS)
+
+
+def test_equal_stages_of_settings_are_one_stage_behind_all_that_it_needs(swept: Experiment) -> None:
+    stages = stages_of(evaluator_of(swept).graph)
+    assert len({stage.spec for stage in stages}) == len(stages)
+    for position, stage in enumerate(stages):
+        assert set(stage.needs) <= set(stages[:position])
+    kinds = Counter(stage.kind for stage in stages)
+    # Of each size: rankings of dense, words, hybrid, whole and asked, and those of the wordings that asked asks dense.
+    assert kinds == {
+        "documents": 1, "chunks": 3, "surroundings": 3, "lengths": 3, "embeddings": 3, "indexes": 3, "rankings": 18,
+    }  # fmt: skip
 
 
 def test_side_by_side_each_text_is_embedded_once_and_all_is_there_for_the_run(swept: Experiment) -> None:
     evaluator = evaluator_of(swept)
-    make_side_by_side(tasks_of(evaluator.plan, evaluator.settings, evaluator.questions), WORKERS)
+    run_side_by_side(evaluator)
     embedded = Counter(swept.embedded())
     assert set(embedded.values()) == {1}
     rankings = {one for one in swept.stages() if one[0] == "rankings"}
     assert len(evaluator.retrieve()) == 12
     assert Counter(swept.embedded()) == embedded
-    asked = 3  # the other wordings, asked of the part of each `asked`, are made with its own rankings
+    asked = 3  # the other wordings, asked of the part of each `asked`
     assert {one for one in swept.stages() if one[0] == "rankings"} == rankings
     assert len(rankings) == 15 + asked
 
@@ -141,5 +175,5 @@ def test_side_by_side_finds_what_one_after_another_finds(swept: Experiment, tmp_
     alone = [(one.name, one.results) for one in evaluator_of(swept).retrieve()]
     other = write_experiment(tmp_path / "other", retrievers=SWEPT, sweep={"matrix": {"chunker.size": [40, 60, 90]}})
     evaluator = evaluator_of(other)
-    make_side_by_side(tasks_of(evaluator.plan, evaluator.settings, evaluator.questions), WORKERS)
+    run_side_by_side(evaluator)
     assert [(one.name, one.results) for one in evaluator.retrieve()] == alone

@@ -18,11 +18,10 @@ from ragtrial.config.settings import settings_of
 from ragtrial.errors import InputError
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.amounts import estimated_chunks
-from ragtrial.pipeline.ingredients import changes, told
-from ragtrial.pipeline.planning import Node, WorkPlan
+from ragtrial.pipeline.chunk_stage import estimated_chunks
+from ragtrial.pipeline.dry_run import DryRun, PlannedStage, changes, describe_change
 from ragtrial.report.schema import ContextPart, CostsPart, LatencyPart, SettingPart
-from ragtrial.views.dry_run_lines import disk_warning, plan_json, plan_lines, total_lines
+from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines
 from ragtrial.views.table import cost_table
 
 FOLDERS = ("documents", "chunks", "surroundings", "lengths", "embeddings", "indexes", "rankings", "latency", "reach",
@@ -36,7 +35,7 @@ TREE = {
 }
 
 
-def plan_of(experiment: Experiment, *overrides: str) -> WorkPlan:
+def plan_of(experiment: Experiment, *overrides: str) -> DryRun:
     return RetrievalEvaluator(experiment.config(*overrides)).dry_run()
 
 
@@ -44,7 +43,7 @@ def stages(experiment: Experiment) -> set[tuple[str, str]]:
     return {(kind, path.name) for kind in FOLDERS for path in (experiment.workspace / kind).glob("[!.]*")}
 
 
-def whys(plan: WorkPlan) -> dict[tuple[str, str], str]:
+def whys(plan: DryRun) -> dict[tuple[str, str], str]:
     """Why each piece of work is to do, by its kind and what it is."""
     return {(node.kind, node.what): node.why for node in plan.to_do}
 
@@ -102,9 +101,9 @@ def cut_short(kind: str, name: str) -> Callable[[Experiment], None]:
         (nothing, (), set(), ""),
         (nothing, ("retrievers.dense.top_k=2",), {"latency", "audit"}, "not measured yet"),
         (nothing, ("retrievers.dense.top_k=6",), {"rankings", "latency", "audit"},
-         "top_k is 6, the rankings that are kept have 3"),
+         "retrievers.dense.top_k changed from 3 to 6"),
         (nothing, ("retrievers.hybrid.candidates=9",), {"rankings", "latency"},
-         "9 hits are looked at, the rankings that are kept have 5"),
+         "hits looked at changed"),
         (nothing, ("retrievers.bm25.k1=1.5",), {"rankings", "latency"},
          "retrievers.bm25.k1 changed from 1.2 to 1.5"),
         (nothing, ("chunker.size=120",), {"chunks", "embeddings", "index", "rankings", "latency", "audit"},
@@ -125,7 +124,7 @@ def cut_short(kind: str, name: str) -> Callable[[Experiment], None]:
          "embedder files changed"),
         (remove("lengths"), (), {"embeddings"}, "an earlier run asked for it; it is gone, or was not finished"),
         (remove("chunks"), (), {"chunks"}, "an earlier run asked for it; it is gone, or was not finished"),
-        (remove("indexes", "exact"), (), {"index", "audit"},
+        (remove("indexes", "exact"), (), {"index"},
          "an earlier run asked for it; it is gone, or was not finished"),
         (remove("indexes", "chroma"), (), {"index", "rankings", "latency", "audit"},
          "an earlier run asked for it; it is gone, or was not finished"),
@@ -142,7 +141,7 @@ def test_what_is_to_do_is_what_the_run_makes(
     assert {node.kind for node in plan.to_do} == to_do
     assert not why or any(node.why.startswith(why) for node in plan.to_do), whys(plan)
     before = stages(experiment)
-    missing = {stage for node in plan.nodes for stage in node.missing}
+    missing = {stage for node in plan.stages for stage in node.missing}
     damaged = {stage for stage in missing if stage in before}
     ids = {stage: (experiment.workspace.joinpath(*stage) / "stage.json").read_bytes() for stage in damaged}
     run_experiment(experiment.config(*overrides))
@@ -175,16 +174,16 @@ def test_a_plan_imports_neither_torch_nor_chroma(experiment: Experiment) -> None
 
 
 def test_each_piece_of_work_is_there_once_with_the_settings_that_need_it(finished: Experiment) -> None:
-    nodes = {(node.kind, node.what): node.settings for node in plan_of(finished).nodes}
+    nodes = {(node.kind, node.what): node.settings for node in plan_of(finished).stages}
     assert nodes["chunks", "recursive 90/0"] == ("dense", "exact", "hybrid", "twice")
     assert nodes["index", "chroma space=cosine"] == ("dense", "hybrid", "twice")
-    assert [node.kind for node in plan_of(finished).nodes].count("chunks") == 1
+    assert [node.kind for node in plan_of(finished).stages].count("chunks") == 1
 
 
 def test_parts_whose_rankings_nobody_needs_are_not_planned(finished: Experiment) -> None:
-    assert ("rankings", "bm25 (bm25)") not in {(node.kind, node.what) for node in plan_of(finished).nodes}
+    assert ("rankings", "bm25 (bm25)") not in {(node.kind, node.what) for node in plan_of(finished).stages}
     other = plan_of(finished, "retrievers.hybrid.rank_constant=9")
-    assert ("rankings", "bm25 (bm25)") in {(node.kind, node.what) for node in other.nodes}
+    assert ("rankings", "bm25 (bm25)") in {(node.kind, node.what) for node in other.stages}
 
 
 def test_as_many_rankings_are_planned_as_a_run_makes(tmp_path: Path) -> None:
@@ -240,15 +239,15 @@ def test_a_plan_says_where_what_it_cannot_find_is_named(tmp_path: Path) -> None:
 def test_texts_that_the_cache_has_are_not_to_do_and_a_text_that_two_stages_need_is_embedded_once(
     finished: Experiment, tmp_path: Path
 ) -> None:
-    (known,) = (node for node in plan_of(finished).nodes if node.kind == "embeddings")
+    (known,) = (node for node in plan_of(finished).stages if node.kind == "embeddings")
     assert (known.amount.count, known.amount.to_do, known.amount.is_estimate) == (16, 0, False)
     experiment = Experiment(shutil.copytree(finished.folder, tmp_path / "copy"))
     remove("embeddings")(experiment)
-    (cached,) = (node for node in plan_of(experiment).nodes if node.kind == "embeddings")
+    (cached,) = (node for node in plan_of(experiment).stages if node.kind == "embeddings")
     assert (cached.is_cached, cached.amount.count, cached.amount.to_do, cached.seconds) == (False, 16, 0, 0.0)
     shutil.rmtree(experiment.workspace / "vectors")
     other = "retrievers.other={kind: dense, top_k: 3, context: {title: false}, chunker: {kind: document}}"
-    first, second = (node for node in plan_of(experiment, other).nodes if node.kind == "embeddings")
+    first, second = (node for node in plan_of(experiment, other).stages if node.kind == "embeddings")
     assert (first.amount.to_do, second.amount.is_estimate) == (16, True)
 
 
@@ -272,7 +271,7 @@ def test_functions_of_the_user_s_have_a_rate_each(tmp_path: Path) -> None:
     run_experiment(experiment.config())
     more = {"mine": {**mine, "top_k": 4}, "other": {**mine, "function": "mine:second"}}
     planned = plan_of(write_experiment(tmp_path, retrievers=more))
-    seconds = {node.what: node.seconds for node in planned.nodes if node.kind == "rankings"}
+    seconds = {node.what: node.seconds for node in planned.stages if node.kind == "rankings"}
     assert seconds["mine (custom)"] is not None
     assert seconds["other (custom)"] is None
 
@@ -292,9 +291,9 @@ def test_the_command_prints_a_line_for_each_piece_of_work_within_80_columns(
     lines = plan_lines(plan, 80)
     assert max(map(len, lines)) <= 80
     assert [line for line in lines if line.startswith(" ")] == ["        chunker.size changed from 90 to 120"]
-    assert len(lines) == len(plan.nodes) + 1
+    assert len(lines) == len(plan.stages) + 1
     assert [line.split()[0] for line in lines if not line.startswith(" ")][:2] == ["cached", "to"]
-    assert len(plan_lines(plan, 160)) == len(plan.nodes)
+    assert len(plan_lines(plan, 160)) == len(plan.stages)
     assert not [line for line in lines if ".." in line], "reasons have lines of their own before anything is cut"
     assert "for dense, exact, hybrid, twice" in "\n".join(plan_lines(plan, 160, verbose=True))
 
@@ -302,25 +301,18 @@ def test_the_command_prints_a_line_for_each_piece_of_work_within_80_columns(
 def test_what_all_comes_to_names_what_is_not_known(tmp_path: Path) -> None:
     experiment = write_experiment(tmp_path)
     text = "\n".join(total_lines(plan_of(experiment), 200))
-    assert text.startswith("1 cached, 4 to do. Time: not known yet. Disk: at least ")
+    assert text.startswith("1 cached, 4 to do. Time: not known yet.")
     assert "? is not known yet" in text
     assert "~ is an estimate" in text
     run_experiment(experiment.config())
     assert total_lines(plan_of(experiment), 80) == ["Nothing to do: all 5 stages are cached."]
 
 
-def test_a_disk_that_is_too_small_is_named(experiment: Experiment) -> None:
-    plan = plan_of(experiment, "chunker.size=120")
-    assert disk_warning(plan) is None
-    short = WorkPlan(plan.experiment, plan.settings, plan.nodes, "/data/ws", plan.disk)
-    assert (disk_warning(short) or "").startswith("the disk of /data/ws is too small: about ")
-
-
 def test_json_has_every_stage_with_its_settings_and_why(experiment: Experiment) -> None:
     command = [sys.executable, "-m", "ragtrial", "plan", str(experiment.file), "--json", "--set", "chunker.size=120"]
     told_json: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     plan = plan_of(experiment, "chunker.size=120")
-    assert len(told_json["stages"]) == len(plan.nodes) == told_json["cached"] + told_json["to_do"]
+    assert len(told_json["stages"]) == len(plan.stages) == told_json["cached"] + told_json["to_do"]
     (chunks,) = (row for row in told_json["stages"] if row["stage"] == "chunks")
     assert chunks["why"] == "chunker.size changed from 90 to 120"
     assert chunks["settings"] == ["dense", "exact", "hybrid", "twice"]
@@ -347,13 +339,13 @@ def test_what_differs_names_options_before_contents(
 
 
 def test_a_change_is_told_as_it_stands_in_the_config() -> None:
-    assert told("retriever.b", {"retriever.b": None}, {"retriever.b": 0.5}, "words") == (
+    assert describe_change("retriever.b", {"retriever.b": None}, {"retriever.b": 0.5}, "words") == (
         "retrievers.words.b changed from null to 0.5"
     )
-    assert told("store.hnsw.ef_search", {}, {"store.hnsw.ef_search": 9}) == (
+    assert describe_change("store.hnsw.ef_search", {}, {"store.hnsw.ef_search": 9}) == (
         "store.hnsw.ef_search changed from nothing to 9"
     )
-    assert told("documents", {}, {}) == "documents changed"
+    assert describe_change("documents", {}, {}) == "documents changed"
 
 
 @pytest.mark.parametrize(
@@ -419,7 +411,7 @@ def test_of_fewer_than_a_hundred_queries_the_last_percentile_is_called_the_slowe
     assert (header[3], row[3]) == (column, "3.0")
 
 
-def test_a_node_without_a_lacking_stage_is_cached(finished: Experiment) -> None:
+def test_a_stage_that_is_kept_has_no_reason_and_takes_no_time(finished: Experiment) -> None:
     plan = plan_of(finished)
-    assert all(node.is_cached and node.why == "" and node.seconds == 0 and node.disk == 0 for node in plan.nodes)
-    assert isinstance(plan.nodes[0], Node)
+    assert all(stage.is_cached and stage.why == "" and stage.seconds == 0 for stage in plan.stages)
+    assert isinstance(plan.stages[0], PlannedStage)

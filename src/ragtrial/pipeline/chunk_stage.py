@@ -1,0 +1,125 @@
+"""The chunks of a setting: its documents, cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.components.chunkers.base import SizedChunker
+from ragtrial.components.chunkers.cutting import cut
+from ragtrial.components.embedders.cached import CachedEmbedder
+from ragtrial.config.settings import Setting
+from ragtrial.dataset.chunks import Chunks
+from ragtrial.dataset.library import Library
+from ragtrial.pipeline.document_stage import DocumentStage
+from ragtrial.pipeline.resources import Resources
+from ragtrial.pipeline.stage import Amount, Inputs, Known, Stage, options_and_code
+from ragtrial.progress import stage
+from ragtrial.rankings import Counts, Floats
+
+_BYTES_PER_UNIT = {"characters": 1, "words": 6}
+BYTES_PER_TOKEN = 4  # of English text, by the usual rule of thumb
+_BYTES_PER_CHUNK = 800  # of chunkers that are told no size
+
+
+class ChunkStage(Stage[Chunks]):
+    """The documents cut by the setting's chunker; vectors that a chunker asks for are made with its embedder."""
+
+    kind = "chunks"
+    shown_as = "chunks"
+
+    def __init__(self, resources: Resources, documents: DocumentStage, setting: Setting) -> None:
+        self.needs = self.reads = (documents,)
+        self._resources = resources
+        self._setting = setting
+        self._chunker = setting.chunker
+
+    @cached_property
+    def _embedder(self) -> CachedEmbedder:
+        return self._resources.embedder(self._setting.embedder)
+
+    def inputs(self) -> Inputs:
+        chunker, tokenizer = self._chunker, self._resources.unit_tokenizer(self._setting)
+        parts = chunker.fingerprint_parts(self._resources.digest)
+        found = options_and_code("chunker", chunker, parts, "chunker code")
+        found["context.title"] = self._setting.context.title
+        if tokenizer is not None:
+            owner = "embedder" if chunker.counted_by == "embedder" else "chunker"
+            found[f"{owner} tokenizer"] = fingerprint([tokenizer.fingerprint, tokenizer.special_tokens])
+        return found | (embedder_inputs(self._embedder) if chunker.needs_embedder else {})
+
+    def names(self) -> Inputs:
+        has_embedder = self._chunker.counted_by == "embedder" or self._chunker.needs_embedder
+        return embedder_names(self._setting) if has_embedder else {}
+
+    @property
+    def title(self) -> str:
+        return f"chunks ({self._chunker.summary()})"
+
+    def build(self, folder: Path, library: Library) -> None:
+        chunker, tokenizer = self._chunker, self._resources.unit_tokenizer(self._setting)
+        size = int(library.sizes.sum())
+        total, unit = (size, "bytes") if chunker.needs_embedder else (len(library), "documents")
+
+        def embed(texts: Sequence[str], advance: Callable[[int], None]) -> Floats:
+            return self._embedder.embed_documents(texts, advance)
+
+        with (
+            stage(self._resources.progress, "chunks", total, unit) as progress,
+            self._resources.timed(self._rate, size),
+        ):
+            has_titles = self._setting.context.title
+            cut(library, chunker, tokenizer, progress.advance, embed, has_titles=has_titles).write(folder)
+
+    def load(self, folder: Path, library: Library) -> Chunks:
+        if self._chunker.needs_embedder:
+            self._resources.mark_vectors(self._setting.embedder)
+        return Chunks(library, folder)
+
+    @property
+    def _rate(self) -> str:
+        return f"chunks {self._chunker.kind}"
+
+    def label(self) -> str:
+        chunker = self._chunker
+        if isinstance(chunker, SizedChunker):
+            return f"{chunker.kind} {chunker.size}/{chunker.overlap}"
+        return chunker.summary()
+
+    def amount(self, known: Known) -> Amount:
+        library, chunks = known(self.needs[0]), known(self)
+        size = int(library.sizes.sum()) if library else 0
+        seconds = self._resources.seconds(self._rate, size)
+        if chunks is not None:
+            return Amount(len(chunks), "chunks", len(chunks), seconds=seconds)
+        count = estimated_chunks(self._setting, library.sizes) if library else 0
+        return Amount(count, "chunks", count, is_estimate=True, seconds=seconds)
+
+
+def estimated_chunks(setting: Setting, sizes: Counts) -> int:
+    """About how many chunks documents of these ``sizes`` in bytes, shape (documents,), would be cut into."""
+    chunker, filled = setting.chunker, sizes[sizes > 0]
+    if chunker.kind == "document":
+        return len(filled)
+    step, again = _BYTES_PER_CHUNK, 0
+    if isinstance(chunker, SizedChunker):
+        unit = _BYTES_PER_UNIT.get(chunker.counted_by, BYTES_PER_TOKEN)
+        step, again = (chunker.size - chunker.overlap) * unit, chunker.overlap * unit
+    return int(np.maximum(1, -(-(filled - again) // step)).sum())
+
+
+def embedder_inputs(embedder: CachedEmbedder) -> dict[str, Any]:
+    """What changes the vectors of texts, but the texts."""
+    found = options_and_code("embedder", embedder.embedder, embedder.parts, "embedder files")
+    return found | {"embedder.document_prefix": embedder.document_prefix}
+
+
+def embedder_names(setting: Setting) -> Mapping[str, Any]:
+    """What embedders are called by their users; what is hashed of a model are its files."""
+    options = setting.embedder.model_dump(mode="json", include={"kind", "model", "revision", "function"})
+    return {f"embedder.{name}": value for name, value in options.items()}

@@ -1,0 +1,141 @@
+"""The index that a store builds of the vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragtrial.components.contextual_text import IndexedTexts
+from ragtrial.components.stores import Index, Vectors
+from ragtrial.config.settings import Setting
+from ragtrial.errors import StoreError
+from ragtrial.pipeline.context_stage import ContextStage
+from ragtrial.pipeline.embedding_stage import Embeddings, EmbeddingStage
+from ragtrial.pipeline.resources import Resources
+from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, NotBuiltError, Stage, dotted_options
+from ragtrial.progress import stage
+
+
+@dataclass(frozen=True)
+class BuiltIndex:
+    """A built index. ``id`` is that of this build; empty where every build finds the same."""
+
+    folder: Path
+    id: str
+    description: dict[str, Any]
+
+
+class IndexStage(Stage[BuiltIndex]):
+    """The index of a setting. An exact one has nothing to build: the vectors are all there is to it.
+
+    Two builds of an approximate index find other hits, so later stages depend on the build and not on the key alone.
+    """
+
+    kind = "indexes"
+    shown_as = "index"
+
+    def __init__(self, resources: Resources, texts: ContextStage, embeddings: EmbeddingStage, setting: Setting) -> None:
+        self.needs = (embeddings, texts)
+        self.reads = (texts,)
+        self.store = setting.store
+        self.setting_name = setting.name
+        self._resources = resources
+        self._texts = texts
+        self._embeddings = embeddings
+
+    def inputs(self) -> Inputs:
+        return dotted_options("store", self.store.identity())
+
+    def identity(self) -> str:
+        key = self.key()
+        if self.store.is_exact:
+            return key
+        build = self._resources.workspace.build_id(self.kind, key)
+        if not build:
+            raise NotBuiltError(self)
+        return f"{key} {build}"
+
+    @property
+    def title(self) -> str:
+        return f"index ({self.store.summary()})"
+
+    def build(self, folder: Path, embeddings: Embeddings, texts: IndexedTexts) -> None:
+        if not self.store.is_exact:
+            with (
+                stage(self._resources.progress, "index", len(texts), "vectors") as progress,
+                self._resources.timed(self._rate, len(texts)),
+            ):
+                self.store.build(vectors_of(texts, embeddings), folder, progress.advance)
+
+    def load(self, folder: Path, texts: IndexedTexts) -> BuiltIndex:
+        sealed = self._resources.workspace.seal(self.kind, folder.name)
+        description = {**self.store.model_dump(mode="json"), "vectors": len(texts)}
+        if self.store.is_exact:
+            return BuiltIndex(folder, "", description)
+        return BuiltIndex(folder, sealed.id, {**description, "id": sealed.id, "bytes": sealed.size})
+
+    def vectors(self, artefacts: Artefacts) -> Vectors:
+        """What is indexed, with the order that breaks ties; every byte of it is checked."""
+        return vectors_of(artefacts.artefact(self._texts), artefacts.artefact(self._embeddings, every_byte=True))
+
+    def open(self, artefacts: Artefacts) -> Index:
+        """The index, open for search; one that turns out to be damaged is built again. Raises StoreError."""
+        vectors = self.vectors(artefacts)
+        # Chroma finds nothing in a graph with other bytes, or ends the process.
+        folder = artefacts.artefact(self, every_byte=True).folder
+        try:
+            return self.store.open(vectors, folder)
+        except StoreError as error:
+            workspace = self._resources.workspace
+            workspace.drop_damaged(self.kind, folder.name, workspace.build_id(self.kind, folder.name), error)
+            return self.store.open(vectors, artefacts.artefact(self, every_byte=True).folder)
+
+    @property
+    def _rate(self) -> str:
+        return f"index {self.store.kind}"
+
+    def label(self) -> str:
+        return self.store.summary()
+
+    def amount(self, known: Known) -> Amount:
+        chunks = self._texts.amount(known)
+        seconds = 0.0 if self.store.is_exact else self._resources.seconds(self._rate, chunks.count)
+        return Amount(chunks.count, "vectors", chunks.count, chunks.is_estimate, seconds)
+
+
+OpenIndexes = Mapping[IndexStage, Index]
+
+
+@contextmanager
+def open_indexes(
+    artefacts: Artefacts, lock: Callable[[str, str], Any], stages: Sequence[IndexStage]
+) -> Iterator[OpenIndexes]:
+    """The indexes of ``stages``, open; no other process has an approximate one of them open meanwhile.
+
+    ``lock`` is ``Workspace.lock``.
+    """
+    by_name = {stage.key(): stage for stage in stages}
+    with ExitStack() as held:
+        for name in sorted(by_name):  # in one order for all processes: none waits for another that waits for it
+            store = by_name[name].store
+            if not store.is_exact:
+                held.enter_context(lock(f"open-{name}", f"the {store.kind} index of {by_name[name].setting_name}"))
+        found = {}
+        for name, one in by_name.items():
+            found[name] = index = one.open(artefacts)
+            held.callback(index.close)
+        yield {stage: found[stage.key()] for stage in stages}
+
+
+def vectors_of(texts: IndexedTexts, embeddings: Embeddings) -> Vectors:
+    """The vectors of all chunks, with their order by document id and position."""
+    chunks = texts.chunks
+    by_id = np.lexsort((chunks.start, chunks.library.id_order[chunks.document]))
+    order = np.empty(len(chunks), dtype=np.int64)
+    order[by_id] = np.arange(len(chunks))
+    return Vectors(embeddings.matrix, order)

@@ -1,0 +1,130 @@
+"""What the stages of a run share: the workspace, the models and tokenizers, each loaded once, and the progress."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+
+from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.cache.usage import user
+from ragtrial.cache.workspace import Workspace
+from ragtrial.components.embedders import Embedder
+from ragtrial.components.embedders.cached import CachedEmbedder
+from ragtrial.components.retrievers import Ranker
+from ragtrial.components.tokenizers import Tokenizer, UnitCounter, Words
+from ragtrial.config import ExperimentConfig
+from ragtrial.config.settings import Setting
+from ragtrial.errors import ModelNotFoundError, did_you_mean
+from ragtrial.options import TOKENIZERS, at_home
+from ragtrial.progress import Progress
+from ragtrial.records import Question
+
+
+class Resources:
+    """The workspace of a run, its embedders and tokenizers, and whom to tell of progress. Loads no model by itself."""
+
+    def __init__(self, workspace: Workspace, progress: Progress) -> None:
+        self.workspace = workspace
+        self.progress = progress
+        self.digest = workspace.digests.digest
+        self._lock = Lock()
+        self._embedders: dict[Embedder, CachedEmbedder] = {}
+        self._tokenizers: dict[Path, Tokenizer] = {}
+        self._prefix_files: dict[str, str] = {}
+        self._asked: dict[int, tuple[Sequence[Question], str]] = {}
+
+    @classmethod
+    def of(cls, config: ExperimentConfig, progress: Progress) -> Resources:
+        """Those of an experiment, in the workspace that its config names."""
+        name = config.experiment, config.file or str(Path.cwd())
+        return cls(Workspace(workspace_folder(config), user(*name)), progress)
+
+    def embedder(self, embedder: Embedder) -> CachedEmbedder:
+        """The one for all settings with this embedder. Raises ModelNotFoundError."""
+        with self._lock:
+            if embedder not in self._embedders:
+                self._embedders[embedder] = CachedEmbedder(embedder, self.workspace.root / "vectors", self.digest)
+            return self._embedders[embedder]
+
+    def release(self, embedder: Embedder) -> None:
+        """Let go of the model of ``embedder``: no later setting needs it."""
+        if embedder in self._embedders:
+            self._embedders[embedder].release()
+
+    def mark_vectors(self, embedder: Embedder) -> None:
+        """Note that the cached vectors of ``embedder`` are used."""
+        self.workspace.mark("vectors", self.embedder(embedder).path.stem)
+
+    def unit_tokenizer(self, setting: Setting) -> UnitCounter | None:
+        """What counts the sizes of the setting's chunks; None for characters. Raises ModelNotFoundError."""
+        counted_by = setting.chunker.counted_by
+        if counted_by == "characters":
+            return None
+        if counted_by == "words":
+            return Words()
+        if counted_by != "embedder":
+            return self._tokenizer(setting.name, Path(counted_by))
+        tokenizer = self.embedder(setting.embedder).tokenizer
+        if tokenizer is None:
+            raise ModelNotFoundError(
+                f"setting {setting.name!r}: its embedder has no tokenizer.json, so tokens cannot be counted; "
+                "set chunker.unit: characters or chunker.tokenizer: words."
+            )
+        return tokenizer
+
+    def _tokenizer(self, setting: str, path: Path) -> Tokenizer:
+        if path not in self._tokenizers:
+            if not path.is_file():
+                what = "a folder, not a tokenizer file" if path.is_dir() else "not there"
+                near = did_you_mean(path.name, TOKENIZERS)
+                raise ModelNotFoundError(
+                    f"setting {setting!r}: its chunker counts with {path}, which is {what}; "
+                    f"chunker.tokenizer must be {', '.join(TOKENIZERS)} or the path of a tokenizer.json.{near}"
+                )
+            self._tokenizers[path] = Tokenizer(path)
+        return self._tokenizers[path]
+
+    def prefixes_digest(self, file: str | None) -> str | None:
+        """The hash of a file of prefixes, the same for the whole run; empty if it cannot be read, None for no file."""
+        if file is None:
+            return None
+        if file not in self._prefix_files:
+            try:
+                self._prefix_files[file] = self.digest(Path(file))
+            except OSError:  # reading it will say so
+                return ""
+        return self._prefix_files[file]
+
+    def asked(self, retriever: Ranker, questions: Sequence[Question]) -> str:
+        """The fingerprint of what of ``questions`` changes the rankings of ``retriever``.
+
+        Made once for a list of questions where their texts are all that counts: it may be long.
+        """
+        if not retriever.asks_the_text_alone:
+            return fingerprint([retriever.asked(question) for question in questions])
+        known = self._asked.get(id(questions))
+        if known is None or known[0] is not questions:  # which is held here, so that no other gets its place in memory
+            known = self._asked[id(questions)] = questions, fingerprint([question.text for question in questions])
+        return known[1]
+
+    @contextmanager
+    def timed(self, rate: str, amount: float) -> Iterator[None]:
+        """Note how long ``amount`` units of the work called ``rate`` take."""
+        start = time.perf_counter()
+        yield
+        self.workspace.rates.note(rate, amount, time.perf_counter() - start)
+
+    def seconds(self, rate: str, amount: float) -> float | None:
+        """About how long ``amount`` units of the work called ``rate`` take; None if none was done here yet."""
+        return self.workspace.rates.seconds(rate, amount)
+
+
+def workspace_folder(config: ExperimentConfig) -> Path:
+    """Where finished stages are kept: what the config says, else RAGTRIAL_WORKSPACE, else .ragtrial beside it."""
+    named = config.workspace or os.environ.get("RAGTRIAL_WORKSPACE")
+    beside = Path(config.file).absolute().parent if config.file else Path.cwd()
+    return at_home(named).absolute() if named else beside / ".ragtrial"

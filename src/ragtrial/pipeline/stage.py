@@ -1,0 +1,199 @@
+"""What every stage of the pipeline owes: what it is made from, how it is built, kept, read and estimated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.cache.workspace import Workspace
+from ragtrial.options import Options
+from ragtrial.report.environment import without_secrets
+
+T = TypeVar("T")
+
+Inputs = Mapping[str, Any]
+"""JSON values by what they are: options by their dotted name in the config, contents by words, with a hash."""
+
+
+class NotBuiltError(Exception):
+    """The key of a stage depends on a build of ``stage``, which does not exist yet."""
+
+    def __init__(self, stage: Stage[Any]) -> None:
+        super().__init__(stage.kind)
+        self.stage = stage
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How many there are of a ``unit``, and how many of these are to do; estimated where they cannot be counted yet.
+
+    ``seconds`` is about how long that takes at the rates measured on this machine; None if none was measured yet.
+    """
+
+    count: int
+    unit: str
+    to_do: int
+    is_estimate: bool = False
+    seconds: float | None = None
+
+
+class Artefacts(Protocol):
+    """Gives the artefact of any stage, building first what is not kept."""
+
+    def artefact(self, stage: Stage[T], *, every_byte: bool = False) -> T:
+        """The artefact of ``stage``; with ``every_byte`` its files are checked to be what was written."""
+        ...
+
+
+class Known(Protocol):
+    """Gives the artefact of a stage that is kept, and None for any other; builds nothing."""
+
+    def __call__(self, stage: Stage[T]) -> T | None: ...
+
+
+class Stage(Generic[T]):
+    """One step of the pipeline; ``T`` is what it makes, its artefact. Equal stages are made once.
+
+    ``needs`` are the stages that it is built from, ``reads`` those of them whose artefacts ``load`` needs, too.
+    """
+
+    kind: ClassVar[str]
+    """Its folder in the cache."""
+
+    shown_as: ClassVar[str] = ""
+    """What a dry run calls it; empty for a stage that is a detail of those that need it."""
+
+    why_first: ClassVar[str] = ""
+    """Why it is to do where nothing that it needs is; empty where comparing inputs tells more."""
+
+    is_read_whole: ClassVar[bool] = False
+    """Whether loading reads every byte, so that every byte may be checked, too."""
+
+    needs: Sequence[Stage[Any]] = ()
+    reads: Sequence[Stage[Any]] = ()
+
+    is_kept: bool = True
+    """Whether there is anything to keep: a stage that takes moments is loaded from what it needs."""
+
+    # --- what it is made from
+
+    def inputs(self) -> Inputs:
+        """What changes the artefact, beside the stages that it needs. Hashed for the key, named in a dry run."""
+        raise NotImplementedError
+
+    def names(self) -> Inputs:
+        """What tells people why inputs differ and is not hashed: the name of a model, whose files are what counts."""
+        return {}
+
+    @cached_property
+    def own(self) -> str:
+        """The fingerprint of its inputs."""
+        return fingerprint([self.kind, dict(self.inputs())])
+
+    @cached_property
+    def spec(self) -> str:
+        """Equal for equal stages, whichever builds of an index these are made from."""
+        return fingerprint([self.own, *(need.spec for need in self.needs)])
+
+    def key(self) -> str:
+        """Its name in the cache. Raises NotBuiltError where that depends on an index that is not built."""
+        return fingerprint([self.own, *(need.identity() for need in self.needs)])
+
+    def identity(self) -> str:
+        """What the keys of later stages have of this one. Raises NotBuiltError."""
+        return self.key()
+
+    def described(self) -> Inputs:
+        """All inputs, of the stages that it needs, too, as they may be shown: of a secret the variable's name."""
+        values = {**self.names(), **self.inputs()}
+        if without_secrets(written := json.dumps(values, ensure_ascii=False)) != written:
+            values = {name: _shown(value) for name, value in values.items()}
+        return {name: value for need in self.needs for name, value in need.described().items()} | values
+
+    # --- how it is made and kept
+
+    @property
+    def title(self) -> str:
+        """What it is, in words: for locks, warnings and the list of the cache."""
+        raise NotImplementedError
+
+    def kept_key(self, workspace: Workspace) -> str | None:
+        """The name of a finished stage that serves; None if there is none. Raises NotBuiltError."""
+        key = self.key()
+        return key if workspace.has(self.kind, key) else None
+
+    @contextmanager
+    def opened(self, artefacts: Artefacts) -> Iterator[Sequence[Any]]:
+        """Hold what building takes beside artefacts, such as open indexes; given to ``build`` before these.
+
+        Entered before the stage is locked, so that whoever waits for it holds nothing that its builder needs.
+        """
+        yield ()
+
+    def build(self, folder: Path, *artefacts: Any) -> T | None:
+        """Fill ``folder``. Returns the artefact if it is at hand and need not be read again."""
+        raise NotImplementedError
+
+    def load(self, folder: Path, *artefacts: Any) -> T:
+        """The artefact that ``build`` has put into ``folder``; ``artefacts`` are those of ``reads``."""
+        raise NotImplementedError
+
+    def is_incomplete(self, artefact: T) -> bool:
+        """Whether a part could not be made that another run may make."""
+        return False
+
+    def failure(self, need: Stage[Any], error: Exception) -> Exception:
+        """What is said where ``error`` kept ``need`` from being made."""
+        return error
+
+    # --- what it takes
+
+    def label(self) -> str:
+        """What tells it from others of its kind in a dry run, in a few words."""
+        return ""
+
+    def amount(self, known: Known) -> Amount:
+        """How much there is to do if it has to be made."""
+        raise NotImplementedError
+
+
+def all_needs(stage: Stage[Any]) -> Iterator[Stage[Any]]:
+    """``stage`` and all that it needs, directly or not, each once and after what it needs itself."""
+    seen: dict[Stage[Any], None] = {}
+
+    def visit(one: Stage[Any]) -> Iterator[Stage[Any]]:
+        if one not in seen:
+            for need in one.needs:
+                yield from visit(need)
+            seen[one] = None
+            yield one
+
+    yield from visit(stage)
+
+
+def dotted_options(prefix: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """``options`` by their dotted names, options within options, too."""
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        dotted = f"{prefix}.{name}"
+        found |= dotted_options(dotted, value) if isinstance(value, Mapping) else {dotted: value}
+    return found
+
+
+def options_and_code(prefix: str, options: Options, identity: Mapping[str, Any], code: str) -> dict[str, Any]:
+    """``identity`` by dotted names as far as it is ``options``; the rest as one hash under ``code``."""
+    fields = type(options).model_fields
+    found = dotted_options(prefix, {name: value for name, value in identity.items() if name in fields})
+    return found | {code: fingerprint({name: value for name, value in identity.items() if name not in fields})}
+
+
+def _shown(value: Any) -> Any:
+    written = json.dumps(value, ensure_ascii=False)
+    shown = without_secrets(written)
+    return value if shown == written else f"{shown} (hash {fingerprint(value)[:8]})"
