@@ -12,6 +12,7 @@ from ragtrial.components.refiners import Refiner
 from ragtrial.components.retrievers import Candidates
 from ragtrial.config.settings import setting_of
 from ragtrial.dataset.chunks import Chunks
+from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.retriever_context import RetrieverContext
 from ragtrial.progress import Progress, Silent
@@ -53,7 +54,9 @@ class Bench:
 
     def chunks(self, *overrides: str) -> Chunks:
         """The chunks of the refiner's own chunker, or else the config's."""
-        return self.materials(*overrides).chunks()
+        config = self.experiment.config(*overrides)
+        corpus, setting = Corpus(config, Silent()), setting_of(config, "refined")
+        return corpus.runner.artefact(ChunkStage(corpus.resources, corpus.graph.documents, setting))
 
     def units(self, places: Sequence[Place]) -> Chunks:
         """Units at these places, in this order."""

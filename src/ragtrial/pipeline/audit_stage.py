@@ -15,6 +15,7 @@ from ragtrial.cache.arrays import read_array, write_array
 from ragtrial.cache.atomic import write_text
 from ragtrial.components.stores import Index, Vectors
 from ragtrial.components.stores.exact import ExactStore
+from ragtrial.config.settings import Setting
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.pipeline.index_stage import BuiltIndex, IndexStage, open_indexes
 from ragtrial.pipeline.ranking_stage import RankingStage
@@ -86,11 +87,11 @@ class ExactScoreStage(Stage[Floats]):
 
     kind = "rescored"
 
-    def __init__(self, resources: Resources, ranking: RankingStage, index: IndexStage) -> None:
+    def __init__(self, resources: Resources, setting: Setting, ranking: RankingStage, index: IndexStage) -> None:
         self.needs = (ranking,)
         self._resources = resources
-        self._ranking = ranking
-        self._setting = ranking.setting
+        self._questions = ranking.questions
+        self._setting = setting
         self._index = index
 
     def inputs(self) -> Inputs:
@@ -105,7 +106,7 @@ class ExactScoreStage(Stage[Floats]):
         yield (self._index.vectors(artefacts),)
 
     def build(self, folder: Path, vectors: Vectors, ranked: Ranked) -> None:
-        texts = [question.text for question in self._ranking.questions]
+        texts = [question.text for question in self._questions]
         queries = self._resources.embedder(self._setting.embedder).embed_queries(texts)
         units = ranked.cut(Depth(units=self._setting.retriever.top_k)).retrieved.units
         exact = ExactStore(space=self._setting.store.space).open(vectors, folder)
@@ -123,11 +124,17 @@ class AuditStage(Stage[Audited]):
     why_first = "not compared with exact search yet"
     is_kept = False
 
-    def __init__(self, resources: Resources, index: IndexStage, ranking: RankingStage, exact: RankingStage) -> None:
-        self.needs = self.reads = (ReachStage(resources, index), ExactScoreStage(resources, ranking, index), exact)
+    def __init__(
+        self, resources: Resources, setting: Setting, index: IndexStage, ranking: RankingStage, exact: RankingStage
+    ) -> None:
+        self.needs = self.reads = (
+            ReachStage(resources, index),
+            ExactScoreStage(resources, setting, ranking, index),
+            exact,
+        )
         self._resources = resources
         self._index = index
-        self._setting = ranking.setting
+        self._setting = setting
 
     def inputs(self) -> Inputs:
         return {}

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ragtrial.cache.fingerprints import file_digest
+from ragtrial.cache.workspace import DAMAGE
 from ragtrial.components.contextual_text import IndexedTexts, Surroundings
+from ragtrial.components.contextual_text.indexed_texts import name_of_texts
 from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.prefixes import match_prefixes, read_prefixes
 from ragtrial.errors import RunError
 from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.resources import Resources
-from ragtrial.pipeline.stage import Amount, Inputs, Known, Stage, dotted_options
+from ragtrial.pipeline.stage import Amount, Inputs, Known, NotBuiltError, Stage, dotted_options
 from ragtrial.progress import stage
 from ragtrial.records import Caution
 
@@ -30,11 +32,27 @@ class ContextStage(Stage[IndexedTexts]):
         self._setting = setting
         self._context = setting.context
         self.is_kept = not setting.context.is_bare
+        self._digest: str | None = None
 
     def inputs(self) -> Inputs:
         found = dotted_options("context", self._context.identity())
         content = self._resources.prefixes_digest(self._context.prefixes)
         return found if content is None else found | {"context prefixes": content}
+
+    def identity(self) -> str:
+        """By its content: another file of prefixes may surround the chunks with the same texts."""
+        chunks = self.needs[0].identity()
+        if not self.is_kept:
+            return name_of_texts(chunks, title=self._context.title, digest=None)
+        if self._digest is None:
+            workspace, key = self._resources.workspace, self.key()
+            if not workspace.has(self.kind, key):
+                raise NotBuiltError(self)
+            try:
+                self._digest = Surroundings.read(workspace.path(self.kind, key)).digest
+            except DAMAGE:
+                raise NotBuiltError(self) from None
+        return name_of_texts(chunks, title=self._context.title, digest=self._digest)
 
     @property
     def title(self) -> str:

@@ -135,10 +135,11 @@ class _Walk:
         if not lacking:
             return PlannedStage(kind, stage.label(), settings, "", replace(amount, to_do=0))
         missing = tuple(name for one in lacking for name in self._own_missing(one))
-        damage, after = self._damage(missing), self._first_to_do(stage)
+        damage, again = self._damage(missing), _asked_again(lacking[0], amount)
+        after = None if damage or again else self._first_to_do(stage)
         because = f"because the {after} {'is' if after in _SINGULAR else 'are'} to do" if after else ""
-        why = damage or because or _asked_again(lacking[0], amount) or stage.why_first or self._difference(lacking[0])
-        return PlannedStage(kind, stage.label(), settings, why, amount, missing, None if damage else after)
+        why = damage or again or because or stage.why_first or self._difference(lacking[0])
+        return PlannedStage(kind, stage.label(), settings, why, amount, missing, after)
 
     def _own_missing(self, stage: Stage[Any]) -> list[tuple[str, str | None]]:
         """``stage`` by the workspace's folder and name, if a run would make it."""

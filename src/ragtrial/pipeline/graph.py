@@ -144,13 +144,13 @@ class Graph:
         ranking = self.ranking(setting, self.questions, own_depth(setting))
         latency = audit = None
         if self._latency and all(one.setting.retriever.has_latency for one in stages.tree()):
-            made = LatencyStage(resources, self.corpus.documents, ranking, self.unit, self._seed)
+            made = LatencyStage(resources, self.corpus.documents, stages, ranking, self.unit, self._seed)
             latency = self.corpus.once(made)
         if stages.index is not None and is_approximate(setting):
             twin = exact_twin(setting)
             own = next((one for one in self.settings if one.ranking_key == twin.ranking_key), twin)
             exact = self.ranking(own, self.questions, own_depth(setting))
-            audit = self.corpus.once(AuditStage(resources, stages.index, ranking, exact))
+            audit = self.corpus.once(AuditStage(resources, setting, stages.index, ranking, exact))
         return SettingRun(stages, ranking, latency, audit)
 
     def ranking(self, setting: Setting, questions: Sequence[Question], depth: Depth) -> RankingStage:

@@ -19,6 +19,7 @@ from ragtrial.pipeline.open_setting import OpenSetting, open_setting
 from ragtrial.pipeline.ranking_stage import RankingStage
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth
+from ragtrial.pipeline.setting_stages import SettingStages
 from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, Stage
 from ragtrial.progress import stage
 from ragtrial.records import Unit
@@ -37,18 +38,25 @@ class LatencyStage(Stage[dict[str, Any] | None]):
     why_first = "not measured yet"
 
     def __init__(
-        self, resources: Resources, documents: DocumentStage, ranking: RankingStage, unit: Unit, seed: int
+        self,
+        resources: Resources,
+        documents: DocumentStage,
+        stages: SettingStages,
+        ranking: RankingStage,
+        unit: Unit,
+        seed: int,
     ) -> None:
         self.needs = (ranking,)
         self._resources = resources
         self._documents = documents
-        self._ranking = ranking
-        self._setting = ranking.setting
+        self._stages = stages
+        self._questions = ranking.questions
+        self._setting = stages.setting
         self._unit: Unit = unit
         self._seed = seed
 
     def inputs(self) -> Inputs:
-        tree = [one.setting for one in self._ranking.stages.tree()]
+        tree = [one.setting for one in self._stages.tree()]
         devices = [options.model_dump().get("device") for one in tree for options in (one.embedder, one.retriever)]
         # A retriever gets one question at a time, whatever its batches are; a refiner has many hits of that one.
         refiners = [one.retriever.model_dump() for one in tree if isinstance(one.retriever, Refiner)]
@@ -61,14 +69,14 @@ class LatencyStage(Stage[dict[str, Any] | None]):
 
     @contextmanager
     def opened(self, artefacts: Artefacts) -> Iterator[Sequence[OpenSetting]]:
-        library, stages = artefacts.artefact(self._documents), self._ranking.stages
+        library, stages = artefacts.artefact(self._documents), self._stages
         with open_setting(self._resources, library, stages, artefacts, self._unit, is_fresh=True) as setting:
             yield (setting,)
 
     def build(self, folder: Path, setting: OpenSetting, _ranked: object) -> None:
         start, depth = time.perf_counter(), Depth(units=self._setting.retriever.top_k)
         with stage(self._resources.progress, f"latency ({self._setting.name})"):
-            latency = measure_latency(lambda one: setting.ranked([one], depth), self._ranking.questions, self._seed)
+            latency = measure_latency(lambda one: setting.ranked([one], depth), self._questions, self._seed)
         write_text(folder / "latency.json", json.dumps(latency))
         asked = latency["n"] if latency else 0
         self._resources.workspace.rates.note(self._rate, asked, time.perf_counter() - start)
@@ -81,13 +89,13 @@ class LatencyStage(Stage[dict[str, Any] | None]):
 
     @property
     def _rate(self) -> str:
-        return " ".join(["latency", *(one.setting.retriever.kind for one in self._ranking.stages.tree())])
+        return " ".join(["latency", *(one.setting.retriever.kind for one in self._stages.tree())])
 
     def label(self) -> str:
         return self._setting.name
 
     def amount(self, known: Known) -> Amount:
-        count = min(len(self._ranking.questions), SAMPLE)
+        count = min(len(self._questions), SAMPLE)
         return Amount(count, "questions", count, seconds=self._resources.seconds(self._rate, count))
 
 

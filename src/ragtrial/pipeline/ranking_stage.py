@@ -155,8 +155,8 @@ class RankingStage(Stage[Ranked]):
 
     def failure(self, need: Stage[Any], error: Exception) -> Exception:
         """A failure in a part says whose it is."""
-        part = next((one for one in self.parts if one is need), None)
-        return error if part is None else of_part(part.setting, error)
+        part = next((name for name, one in zip(self.setting.parts, self.parts, strict=True) if one is need), None)
+        return error if part is None else of_part(part, error)
 
     def mark_used(self) -> set[tuple[str, str]]:
         """Note as used all that its parts' retrievers and its own keep. Gives kind and name of these stages."""

@@ -144,7 +144,7 @@ class Results:
             latency=latency,
             audited=audited,
             costs=self._costs(stages, run.ranking.mark_used()),
-            parts=tuple(self._components(run.ranking)),
+            parts=tuple(self._components(setting, run.ranking)),
         )
 
     def _make_corpus_stages(self, stages: SettingStages, timings: dict[str, float]) -> None:
@@ -208,23 +208,25 @@ class Results:
         size = _sum(sizes.values())
         return Costs(_sum(embedding.values()), _sum(indexing.values()), None if size is None else int(size))
 
-    def _components(self, whole: RankingStage, *, as_asked: bool = True) -> Iterator[ComponentRanking]:
+    def _components(
+        self, whole: Setting, ranking: RankingStage, *, as_asked: bool = True
+    ) -> Iterator[ComponentRanking]:
         """What there is to say of the parts of a setting, and of theirs.
 
         Of those that are settings of their own only what was looked at of them, where that is deeper than these are.
         ``as_asked`` says that the whole is asked the questions of the labels, and not other wordings of them.
         """
-        looked_at = Depth(candidates=whole.setting.depth_of_parts)
-        for part in whole.parts:
-            setting, is_same = part.setting, as_asked and part.questions is whole.questions
+        looked_at = Depth(candidates=whole.depth_of_parts)
+        for setting, part in zip(whole.parts, ranking.parts, strict=True):
+            is_same = as_asked and part.questions is ranking.questions
             is_deeper = is_same and looked_at.candidates > setting.retriever.top_k
             is_kept = part.kept_key(self.resources.workspace) is not None
             if is_kept and (is_deeper or not setting.retriever.score):
                 candidates = self.artefacts.artefact(part).candidates
                 cut = replace(candidates, rankings=candidates.rankings.cut(looked_at.candidates))
                 diagnostics = None if setting.retriever.score else self._diagnostics(part, candidates.facts)
-                yield ComponentRanking(setting, whole.setting, cut if is_same else None, diagnostics)
-            yield from self._components(part, as_asked=is_same)
+                yield ComponentRanking(setting, whole, cut if is_same else None, diagnostics)
+            yield from self._components(setting, part, as_asked=is_same)
 
     def _diagnostics(self, part: RankingStage, facts: Facts) -> ComponentDiagnostics:
         embeddings = part.stages.embeddings

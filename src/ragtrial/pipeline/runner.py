@@ -65,8 +65,8 @@ class Runner:
     ) -> None:
         """Make ``stages``, which come after what they need, at most ``workers`` at a time.
 
-        ``failed`` is told at once of what fails; all that needs it is left. Whoever wants it tries again, and sees why
-        it fails. What ``failed`` raises ends the work: no other stage is begun.
+        ``failed`` is told at once of what fails; all that needs it is left. What ``failed`` raises ends the work: no
+        other stage is begun.
         """
         done, left, at_work = set[Stage[Any]](), list(stages), dict[Future[object], Stage[Any]]()
         executor = ThreadPoolExecutor(workers, "ragtrial")
@@ -85,7 +85,8 @@ class Runner:
                         failed(stage, error)
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
-            self.forget_failures()
+            # Searches cost most, and others' services: they are not tried again. All else may do better alone.
+            self._failures = {one: error for one, error in self._failures.items() if isinstance(one, RankingStage)}
 
     def _loaded(self, stage: Stage[T], *, every_byte: bool) -> T:
         if not stage.is_kept:
