@@ -11,15 +11,13 @@ from typing import Any
 
 from ragtrial.errors import RunFileError, did_you_mean, listed
 from ragtrial.records import PromptQueries
-from ragtrial.runs.compiled.found import Duplicates
 from ragtrial.runs.formats import reading
 from ragtrial.runs.formats.guessing import Form, guess
-from ragtrial.runs.formats.sources import head_of, stem_of
-from ragtrial.runs.qrels import Order, Qrels, Run, RunHits
-from ragtrial.runs.trec.columns import match
-from ragtrial.runs.trec.lines import lines_of
+from ragtrial.runs.qrels import Duplicates, Order, Qrels, Run, RunHits
+from ragtrial.runs.streams import head_of, stem_of
+from ragtrial.runs.trec.exact import lines_of, load_run_file
+from ragtrial.runs.trec.in_memory import in_order, match
 from ragtrial.runs.trec.text_files import read_qrels, read_run
-from ragtrial.runs.trec.whole_runs import in_order, load_run_file
 
 Columns = Mapping[str, str]
 
@@ -205,8 +203,8 @@ def _first_documents(source: str | Path, form: Form) -> tuple[str, ...]:
     if not Path(source).is_file():
         return ()
     column = 2 if form == "trec" else 1
-    lines = islice(lines_of(head_of(source, RunFileError)), _SOME)
-    return tuple(line.fields[column].decode("utf-8", "replace") for line in lines if len(line.fields) > column)
+    lines = islice(lines_of(head_of(source, RunFileError).split(b"\n")), _SOME)
+    return tuple(fields[column].decode("utf-8", "replace") for _, fields in lines if len(fields) > column)
 
 
 def _shares(work: Mapping[str, float], wall: float) -> dict[str, float]:

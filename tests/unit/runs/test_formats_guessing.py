@@ -239,5 +239,5 @@ def test_a_form_that_is_said_is_not_guessed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["q1 Q0 d1 1 0.5 t\n", "q1 d1 1\n"])
 def test_trec_and_msmarco_text_is_left_to_their_own_reader(tmp_path: Path, content: str) -> None:
     write_files(tmp_path, {"a.txt": content})
-    with pytest.raises(ValueError, match=r"text is read by ragtrial\.matching"):
+    with pytest.raises(ValueError, match=r"text is read by ragtrial\.runs\.trec"):
         read_runs(tmp_path / "a.txt")

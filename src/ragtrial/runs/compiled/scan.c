@@ -29,7 +29,7 @@ EXPORT void rt_scanner_free(Scanner *scanner) {
     void *all[] = {scanner->rows.at,   scanner->rows.length, scanner->rows.line, scanner->rows.score,
                    scanner->rows.rank, scanner->order,       scanner->other,     scanner->taken,
                    scanner->keyed,     scanner->keyed_room,  scanner->slots,     found->queries,
-                   found->keys,        found->first_lines,   found->lengths,     found->hit_counts,
+                   found->keys,        found->lengths,     found->hit_counts,
                    found->tied,        found->contradicted,  found->ranks,       found->judgments,
                    found->tie_first,   found->tie_last,      scanner};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
@@ -38,9 +38,9 @@ EXPORT void rt_scanner_free(Scanner *scanner) {
 /* What was found last; holds until the next call. */
 EXPORT const Found *rt_found(const Scanner *scanner) { return &scanner->found; }
 
-static void fault_at(Scanner *scanner, int64_t line, int wrong, const Columns *columns, int column) {
-    Fault fault = {.line = line, .wrong = wrong};
-    if (wrong == COLUMNS) {
+static void fault_at(Scanner *scanner, int64_t line, int error, const Columns *columns, int column) {
+    Fault fault = {.line = line, .error = error};
+    if (error == COLUMNS) {
         fault.other = columns->count;
     } else {
         fault.found_at = columns->begin[column] - scanner->text;
@@ -138,7 +138,7 @@ static int scan_lines(Scanner *scanner, const uint8_t *at, const uint8_t *end) {
 
 void start_anew(Found *found) {
     found->lines = found->rows = found->duplicates = found->fault_count = found->faults_kept = 0;
-    found->unknown_kept = found->stretch_count = found->hit_count = 0;
+    found->unknown_kept = found->segment_count = found->hit_count = 0;
     found->read = found->check = found->join = 0;
 }
 

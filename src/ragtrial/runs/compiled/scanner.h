@@ -34,7 +34,7 @@ struct Scanner {
     uint32_t *order, *other, *taken; /* rows in order; room for another order; the row that took each judgment */
     Keyed *keyed, *keyed_room;
     uint64_t *slots;
-    size_t slots_room, taken_room, stretch_room, hit_room;
+    size_t slots_room, taken_room, segment_room, hit_room;
     Found found;
 };
 

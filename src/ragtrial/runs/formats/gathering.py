@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.rankings import Counts
-from ragtrial.runs.formats.faults import Faults, shown
-from ragtrial.runs.qrels import Judgments, Names, Qrels, Run
+from ragtrial.runs.faults import Faults, shown
+from ragtrial.runs.qrels import Judgments, PackedIds, Qrels, Run
 
 _BLOCK = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Coded:
+class CodedIds:
     """A column of ids: the distinct ones in the order in which they first came, and which each row has.
 
     ``codes`` is int64 (rows,), positions in ``names``.
@@ -61,24 +61,24 @@ def ids_of(values: Sequence[object], role: str, faults: Faults) -> list[str]:
     return ids
 
 
-def coded(ids: Sequence[str]) -> Coded:
+def coded(ids: Sequence[str]) -> CodedIds:
     """A column of ids, told apart."""
     places: dict[str, int] = {}
     codes = np.fromiter((places.setdefault(name, len(places)) for name in ids), dtype=np.int64, count=len(ids))
-    return Coded(codes, tuple(places))
+    return CodedIds(codes, tuple(places))
 
 
-def recoded(codes: Counts, ids: Sequence[str]) -> Coded:
+def recoded(codes: Counts, ids: Sequence[str]) -> CodedIds:
     """``codes`` into ``ids`` that may hold one id twice (7 and "7"); every one of them has a row."""
     again = coded(ids)
-    return Coded(again.codes[codes] if len(again.names) < len(ids) else codes, again.names)
+    return CodedIds(again.codes[codes] if len(again.names) < len(ids) else codes, again.names)
 
 
-def packed(ids: Iterable[str], faults: Faults, role: str = "document") -> Names:
-    """The ids as ``Names``; a fault if one has half of a surrogate pair, which JSON and Python can spell."""
+def packed(ids: Iterable[str], faults: Faults, role: str = "document") -> PackedIds:
+    """The ids as ``PackedIds``; a fault if one has half of a surrogate pair, which JSON and Python can spell."""
     names = ids if isinstance(ids, list) else list(ids)
     try:
-        return Names.of(names)
+        return PackedIds.of(names)
     except UnicodeEncodeError:
         for name in dict.fromkeys(names):
             try:
@@ -89,7 +89,7 @@ def packed(ids: Iterable[str], faults: Faults, role: str = "document") -> Names:
         raise
 
 
-def taken(names: Names, wanted: Counts) -> Names:
+def taken(names: PackedIds, wanted: Counts) -> PackedIds:
     """The names at the positions ``wanted``, in that order, each as often as it stands there."""
     lengths = np.diff(names.ends, prepend=0)
     starts, lengths = (names.ends - lengths)[wanted], lengths[wanted]
@@ -101,10 +101,10 @@ def taken(names: Names, wanted: Counts) -> Names:
         shifts = starts[block] - (ends[block] - lengths[block])
         end = int(ends[min(first + _BLOCK, len(ends)) - 1])
         text[offset:end] = names.text[np.arange(offset, end) + np.repeat(shifts, lengths[block])]
-    return Names(text, ends)
+    return PackedIds(text, ends)
 
 
-def qrels_of(queries: Coded, documents: Coded, grades: npt.NDArray[np.int64], faults: Faults) -> Qrels:
+def qrels_of(queries: CodedIds, documents: CodedIds, grades: npt.NDArray[np.int64], faults: Faults) -> Qrels:
     """Qrels of rows; a fault for each row whose pair an earlier one judges. Raises the faults, these and earlier."""
     keys = queries.codes * np.int64(max(len(documents.names), 1)) + documents.codes
     distinct, first, which = np.unique(keys, return_index=True, return_inverse=True)
@@ -129,7 +129,7 @@ def qrels_of(queries: Coded, documents: Coded, grades: npt.NDArray[np.int64], fa
     return Qrels(queries.names, taken(names, codes), Judgments(starts, own.astype(np.int32), unordered))
 
 
-def run_of(name: str, queries: Coded, documents: Names, values: npt.NDArray[np.float64], faults: Faults) -> Run:
+def run_of(name: str, queries: CodedIds, documents: PackedIds, values: npt.NDArray[np.float64], faults: Faults) -> Run:
     """A run of rows with scores; they stay in their order within each query. Raises the faults there are."""
     _ = packed(queries.names, faults, "query")
     faults.raise_any()
@@ -139,7 +139,7 @@ def run_of(name: str, queries: Coded, documents: Names, values: npt.NDArray[np.f
     return Run(name, queries.names, starts, documents, values)
 
 
-def _grouped(queries: Coded) -> tuple[Counts | None, Counts]:
+def _grouped(queries: CodedIds) -> tuple[Counts | None, Counts]:
     """The order that puts the rows of each query side by side (None if they stand so), and where each begins."""
     codes = queries.codes
     counts = np.bincount(codes, minlength=len(queries.names))

@@ -10,11 +10,11 @@ import numpy as np
 
 from ragtrial.dataset.json_places import Place, json_value, places
 from ragtrial.records import MOST_GRADE
-from ragtrial.runs.formats.faults import Faults, shown
+from ragtrial.runs.faults import Faults, shown
 from ragtrial.runs.formats.gathering import id_of, no_id, packed
 from ragtrial.runs.formats.numerals import are_numbers, are_whole, no_grade, no_number
-from ragtrial.runs.formats.sources import Source, name_of, text_of
 from ragtrial.runs.qrels import Grades, Judgments, Qrels, Run
+from ragtrial.runs.streams import Source, name_of, text_of
 
 _OBJECT = "an object"
 _LONGEST = 20_000_000

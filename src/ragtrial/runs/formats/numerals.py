@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.records import MOST_GRADE
-from ragtrial.runs.formats.faults import Faults, shown
+from ragtrial.runs.faults import Faults, shown
 
 Floats = npt.NDArray[np.float64]
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.records import ExperimentResults, PromptQueries
-from ragtrial.runs.formats.faults import Faults
+from ragtrial.runs.faults import Faults
+from ragtrial.runs.formats.frames import parquet_table, qrels_of_table, run_of_table, table_of
 from ragtrial.runs.formats.guessing import FORMS_OF, Form, guess
 from ragtrial.runs.formats.labelled import beir_qrels, labels_of, qrels_of_labels
 from ragtrial.runs.formats.mappings import json_text, qrels_of_mapping, run_of_mapping
@@ -16,9 +17,8 @@ from ragtrial.runs.formats.named_forms import Columns, Kind
 from ragtrial.runs.formats.report_runs import rankings_run, report_qrels, report_runs
 from ragtrial.runs.formats.results_files import read_results, results_run
 from ragtrial.runs.formats.rows import json_lines, qrels_of_rows, run_of_tuples
-from ragtrial.runs.formats.sources import Source, name_of, stem_of
-from ragtrial.runs.formats.tables import parquet_table, qrels_of_table, run_of_table, table_of
 from ragtrial.runs.qrels import Qrels, Run
+from ragtrial.runs.streams import Source, name_of, stem_of
 
 REPORTS = "results"
 """Where reports are looked for by id."""

@@ -9,12 +9,12 @@ from itertools import pairwise
 import numpy as np
 
 from ragtrial.records import highest_grades
-from ragtrial.runs.formats.faults import Faults, shown
+from ragtrial.runs.faults import Faults, shown
 from ragtrial.runs.formats.gathering import packed
 from ragtrial.runs.formats.numerals import are_numbers
 from ragtrial.runs.formats.rows import json_lines
-from ragtrial.runs.formats.sources import Source
 from ragtrial.runs.qrels import Qrels, Run
+from ragtrial.runs.streams import Source
 
 
 def report_runs(reference: Source, directory: Source, faults: Faults) -> list[Run]:

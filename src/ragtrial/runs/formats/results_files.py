@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import RunFileError
 from ragtrial.records import ExperimentResults, Hit, Mean, PromptQueries, QueryResult
-from ragtrial.runs.formats.faults import Faults, shown
+from ragtrial.runs.faults import Faults, shown
 from ragtrial.runs.formats.gathering import id_of
 from ragtrial.runs.formats.labelled import spellings
 from ragtrial.runs.formats.mappings import json_text
 from ragtrial.runs.formats.report_runs import falls, ranked_run
-from ragtrial.runs.formats.sources import Source, name_of, stem_of
 from ragtrial.runs.qrels import Run
+from ragtrial.runs.streams import Source, name_of, stem_of
 
 
 def read_results(source: Source) -> list[ExperimentResults]:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ragtrial.runs.formats.faults import Faults, shown
+from ragtrial.runs.faults import Faults, shown
 from ragtrial.runs.formats.gathering import coded, ids_of, packed, qrels_of, run_of
 from ragtrial.runs.formats.named_forms import Columns, Kind, Role, roles_of
 from ragtrial.runs.formats.numerals import grades_of, scores_of
-from ragtrial.runs.formats.sources import Source, text_of
 from ragtrial.runs.qrels import Qrels, Run
+from ragtrial.runs.streams import Source, text_of
 
 _TUPLES: dict[Kind, tuple[Role, ...]] = {"run": ("query", "document", "score"), "qrels": ("query", "document", "grade")}
 _NUMBERS: tuple[Role, ...] = ("grade", "score", "rank")

@@ -9,9 +9,9 @@ import numpy as np
 
 from ragtrial.errors import LabelsError, RunFileError
 from ragtrial.rankings import Counts
-from ragtrial.runs.formats.faults import Faults, shown
+from ragtrial.runs.faults import Faults, shown
 from ragtrial.runs.formats.output import Target, opened
-from ragtrial.runs.qrels import Names, Qrels, Run
+from ragtrial.runs.qrels import PackedIds, Qrels, Run
 
 ScoresWritten = Literal["own", "by rank"]
 """Which scores a run was written with: its own, or for each query n, n - 1, ... 1."""
@@ -82,7 +82,7 @@ def _falls(ranked: Run) -> bool:
     return bool(falls.all() and np.isfinite(scores).all())
 
 
-def _check(queries: Sequence[str], starts: Counts, documents: Names, faults: Faults) -> None:
+def _check(queries: Sequence[str], starts: Counts, documents: PackedIds, faults: Faults) -> None:
     for index, names in enumerate(_rows(starts, documents)):
         query = queries[index]
         if _is_unfit(query):
@@ -103,7 +103,7 @@ def _is_unfit(name: str) -> bool:
     return name.split() != [name] or "\0" in name
 
 
-def _rows(starts: Counts, documents: Names) -> Iterator[list[str]]:
+def _rows(starts: Counts, documents: PackedIds) -> Iterator[list[str]]:
     """The documents of each query."""
     names = iter(documents)
     for length in np.diff(starts).tolist():
