@@ -13,11 +13,12 @@ from ragtrial.errors import RunFileError, did_you_mean, listed
 from ragtrial.records import PromptQueries
 from ragtrial.runs.formats import reading
 from ragtrial.runs.formats.guessing import Form, guess
+from ragtrial.runs.formats.labelled import labels_of, qrels_of_labels
 from ragtrial.runs.qrels import Duplicates, Order, Qrels, Run, RunHits
 from ragtrial.runs.streams import head_of, stem_of
-from ragtrial.runs.trec.exact import lines_of, load_run_file
+from ragtrial.runs.trec.exact import lines_of
 from ragtrial.runs.trec.in_memory import in_order, match
-from ragtrial.runs.trec.text_files import read_qrels, read_run
+from ragtrial.runs.trec.text_files import read_run
 
 Columns = Mapping[str, str]
 
@@ -76,20 +77,14 @@ class JoinedRun:
 
 def load_judgments(given: Given) -> JudgedBy:
     """The qrels: a file of any known form, ``-`` (standard input), a table, dicts. Raises LabelsError."""
-    source = given.qrels
-    if isinstance(source, PromptQueries):
-        return JudgedBy(reading.read_qrels(source), source)
+    source, form = given.qrels, given.qrels_form
+    labels = source if isinstance(source, PromptQueries) else None
     if isinstance(source, str | Path):
-        form = given.qrels_form or guess(source, "qrels")
-        if form == "trec" or form == "msmarco":
-            return JudgedBy(read_qrels(source, form))
-        if form == "labels":
-            from ragtrial.runs.formats.labelled import labels_of
-
-            labels = labels_of(source)
-            return JudgedBy(reading.read_qrels(labels), labels)
-        return JudgedBy(reading.read_qrels(source, form=form, columns=given.qrels_columns))
-    return JudgedBy(reading.read_qrels(source, columns=given.qrels_columns))
+        form = form or guess(source, "qrels")
+        labels = labels_of(source) if form == "labels" else None
+    if labels is not None:
+        return JudgedBy(qrels_of_labels(labels), labels)
+    return JudgedBy(reading.read_qrels(source, form=form, columns=given.qrels_columns))
 
 
 def joined_runs(
@@ -130,12 +125,9 @@ def loaded_runs(
 
     Raises RunFileError, ReportError.
     """
-    form = given.run_form
-    if isinstance(source, str | Path):
-        form = form or guess(source, "run")
-        if form == "trec" or form == "msmarco":
-            return [load_run_file(source, form=form, name=name or stem_of(source), lenient=lenient)]
-    return reading.read_runs(source, form=form, columns=given.run_columns, name=name, labels=labels)
+    return reading.read_runs(
+        source, form=given.run_form, columns=given.run_columns, name=name, labels=labels, lenient=lenient
+    )
 
 
 def chosen_run(source: str | Path, name: str | None, duplicates: Duplicates, form: Form | None = None) -> Run:

@@ -4,69 +4,6 @@
 #include "scanner.h"
 #include "table.h"
 
-static int grow(void *column, size_t size, size_t count) {
-    void *grown = realloc(*(void **)column, size * count);
-    if (!grown) return OUT_OF_MEMORY;
-    *(void **)column = grown;
-    return OK;
-}
-
-int make_room(Scanner *scanner, size_t count) {
-    Rows *rows = &scanner->rows;
-    if (count <= rows->room) return OK;
-    size_t room = rows->room ? rows->room : 1024;
-    while (room < count) room *= 2;
-    if (grow(&rows->at, sizeof *rows->at, room) || grow(&rows->length, sizeof *rows->length, room) ||
-        grow(&rows->line, sizeof *rows->line, room) || grow(&rows->score, sizeof *rows->score, room) ||
-        grow(&rows->rank, sizeof *rows->rank, room) || grow(&scanner->order, sizeof *scanner->order, room) ||
-        grow(&scanner->other, sizeof *scanner->other, room) || grow(&scanner->keyed, sizeof *scanner->keyed, room) ||
-        grow(&scanner->keyed_room, sizeof *scanner->keyed_room, room))
-        return OUT_OF_MEMORY;
-    rows->room = room;
-    return OK;
-}
-
-static int make_room_for_segment(Scanner *scanner) {
-    Found *found = &scanner->found;
-    if ((size_t)found->segment_count < scanner->segment_room) return OK;
-    size_t room = scanner->segment_room ? 2 * scanner->segment_room : 256;
-    if (grow(&found->queries, sizeof *found->queries, room) || grow(&found->keys, sizeof *found->keys, room) ||
-        grow(&found->lengths, sizeof *found->lengths, room) ||
-        grow(&found->hit_counts, sizeof *found->hit_counts, room) || grow(&found->tied, sizeof *found->tied, room) ||
-        grow(&found->contradicted, sizeof *found->contradicted, room))
-        return OUT_OF_MEMORY;
-    scanner->segment_room = room;
-    return OK;
-}
-
-static int make_room_for_hits(Scanner *scanner, size_t more) {
-    Found *found = &scanner->found;
-    size_t count = (size_t)found->hit_count + more, room = scanner->hit_room ? scanner->hit_room : 1024;
-    if (count <= scanner->hit_room) return OK;
-    while (room < count) room *= 2;
-    if (grow(&found->ranks, sizeof *found->ranks, room) || grow(&found->judgments, sizeof *found->judgments, room) ||
-        grow(&found->tie_first, sizeof *found->tie_first, room) ||
-        grow(&found->tie_last, sizeof *found->tie_last, room))
-        return OUT_OF_MEMORY;
-    scanner->hit_room = room;
-    return OK;
-}
-
-static int is_before(const Fault *a, const Fault *b) {
-    if (a->line != b->line) return a->line < b->line;
-    return a->error != b->error ? a->error < b->error : a->other < b->other;
-}
-
-void add_fault(Found *found, Fault fault) {
-    found->fault_count++;
-    int64_t at = found->faults_kept;
-    if (at == MOST_FAULTS && !is_before(&fault, &found->faults[at - 1])) return;
-    if (at == MOST_FAULTS) at--;
-    else found->faults_kept++;
-    for (; at > 0 && is_before(&fault, &found->faults[at - 1]); at--) found->faults[at] = found->faults[at - 1];
-    found->faults[at] = fault;
-}
-
 /* Where text stands, counted from the scanner's. Both may lie in different memory. */
 static int64_t place_of(const Scanner *scanner, const uint8_t *text) {
     return (int64_t)((intptr_t)text - (intptr_t)scanner->text);

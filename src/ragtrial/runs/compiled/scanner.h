@@ -44,8 +44,13 @@ int64_t query_index(const Judged *judged, const uint8_t *name, size_t length, ui
 /* The rows at hand are those of this query, whole: orders, checks and joins them. */
 int rank_query(Scanner *scanner, const uint8_t *name, size_t length, int64_t first_line);
 
-/* Room for so many rows in all columns of rows. */
+/* A column with room for so many entries of a size. */
+int grow(void *column, size_t size, size_t count);
+
+/* Room for so many rows in all columns of rows, for one segment more, and for so many hits more. */
 int make_room(Scanner *scanner, size_t rows);
+int make_room_for_segment(Scanner *scanner);
+int make_room_for_hits(Scanner *scanner, size_t more);
 
 /* The first few faults, by line, are kept, all counted. */
 void add_fault(Found *found, Fault fault);
