@@ -46,7 +46,7 @@ class Given:
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedBy:
+class LoadedQrels:
     """Qrels, and the labels they were made of, if they were: results without ids are found by the labels' texts."""
 
     qrels: Qrels
@@ -55,7 +55,7 @@ class JudgedBy:
 
 @dataclass(frozen=True)
 class Handling:
-    """How runs are read: in which order, what a document that stands twice is, and if lines may be as trec_eval's."""
+    """How runs are read: in which order, what a duplicate document is, and whether lines may be as trec_eval's."""
 
     order: Order = "score"
     duplicates: Duplicates = "error"
@@ -75,7 +75,7 @@ class JoinedRun:
     some_documents: tuple[str, ...] = ()
 
 
-def load_judgments(given: Given) -> JudgedBy:
+def load_judgments(given: Given) -> LoadedQrels:
     """The qrels: a file of any known form, ``-`` (standard input), a table, dicts. Raises LabelsError."""
     source, form = given.qrels, given.qrels_form
     labels = source if isinstance(source, PromptQueries) else None
@@ -83,12 +83,12 @@ def load_judgments(given: Given) -> JudgedBy:
         form = form or guess(source, "qrels")
         labels = labels_of(source) if form == "labels" else None
     if labels is not None:
-        return JudgedBy(qrels_of_labels(labels), labels)
-    return JudgedBy(reading.read_qrels(source, form=form, columns=given.qrels_columns))
+        return LoadedQrels(qrels_of_labels(labels), labels)
+    return LoadedQrels(reading.read_qrels(source, form=form, columns=given.qrels_columns))
 
 
 def joined_runs(
-    source: Any, name: str | None, given: Given, judged: JudgedBy, handling: Handling
+    source: Any, name: str | None, given: Given, judged: LoadedQrels, handling: Handling
 ) -> Iterator[JoinedRun]:
     """The runs that ``source`` holds, joined with their judgments: one, or several for a report or results.
 

@@ -13,8 +13,8 @@ import pytest
 from corpora import write_files
 from forms import qrels_rows, run_rows, told
 from ragtrial.errors import InputError, LabelsError, ReportError, RunFileError
+from ragtrial.runs.formats.column_roles import Kind
 from ragtrial.runs.formats.guessing import FORMS_OF, Form, guess
-from ragtrial.runs.formats.named_forms import Kind
 from ragtrial.runs.formats.reading import read_qrels, read_runs
 
 KNOWN: list[tuple[Kind, str, str, Form]] = [

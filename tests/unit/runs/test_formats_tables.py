@@ -22,7 +22,7 @@ from pyarrow import parquet
 from forms import Rows, qrels_rows, run_rows, told
 from ragtrial.errors import LabelsError, RunFileError
 from ragtrial.runs.formats import frames
-from ragtrial.runs.formats.gathering import taken
+from ragtrial.runs.formats.gathering import ids_at
 from ragtrial.runs.formats.reading import read_qrels, read_runs
 from ragtrial.runs.qrels import PackedIds
 
@@ -385,7 +385,7 @@ def test_rows_of_many_queries_are_put_side_by_side(queries: int) -> None:
 @given(st.lists(ids, max_size=8), st.lists(st.integers(0, 7), max_size=20))
 def test_names_are_taken_in_any_order_any_number_of_times(names: list[str], wanted: list[int]) -> None:
     places = [place for place in wanted if place < len(names)]
-    made = taken(PackedIds.of(names), np.array(places, dtype=np.int64))
+    made = ids_at(PackedIds.of(names), np.array(places, dtype=np.int64))
     assert list(made) == [names[place] for place in places]
 
 
@@ -393,7 +393,7 @@ def test_more_names_are_taken_than_fit_a_block(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("ragtrial.runs.formats.gathering._BLOCK", 3)
     names = ["", "a", "bc", "def", "\u00e4"]
     places = [4, 3, 2, 1, 0, 0, 2, 4]
-    assert list(taken(PackedIds.of(names), np.array(places))) == [names[place] for place in places]
+    assert list(ids_at(PackedIds.of(names), np.array(places))) == [names[place] for place in places]
 
 
 LISTS: list[Any] = [[1], [2]]

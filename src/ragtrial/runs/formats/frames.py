@@ -8,23 +8,50 @@ imported here unless there is a table.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ragtrial.records import MOST_GRADE
 from ragtrial.runs.faults import Faults
-from ragtrial.runs.formats.gathering import CodedIds, coded, id_of, ids_of, no_id, packed, qrels_of, recoded, run_of
-from ragtrial.runs.formats.named_forms import Columns, Role, roles_of
-from ragtrial.runs.formats.numerals import grades_of, no_grade, scores_of
+from ragtrial.runs.formats.column_roles import Columns, Kind, Role, roles_of
+from ragtrial.runs.formats.gathering import (
+    CodedIds,
+    coded,
+    id_of,
+    id_problem,
+    ids_of,
+    packed,
+    qrels_of,
+    recoded,
+    run_of,
+)
+from ragtrial.runs.formats.numerals import grade_problem, grades_of, scores_of
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
 from ragtrial.runs.streams import Source, content_of
 
 Column = Any
 """A list of Python's values, None for null, or a ChunkedArray of pyarrow without dictionary or run ends."""
+
+
+class Picked(NamedTuple):
+    """The columns that matter; ``role`` is what the numbers are, ``names`` has the name of each role's column."""
+
+    queries: Column
+    documents: Column
+    numbers: Column
+    role: Role
+    names: Mapping[Role, str]
+
+
+def number_role(roles: Iterable[Role]) -> Role:
+    """What the numbers are: of a run, scores rather than ranks."""
+    there = set(roles)
+    numbers: tuple[Role, ...] = ("grade", "score", "rank")
+    return next(role for role in numbers if role in there)
 
 
 class Table:
@@ -57,7 +84,7 @@ def table_of(source: object, faults: Faults) -> Table | None:
     return Table(pa.table(source))
 
 
-def parquet_table(source: Source, columns: Columns | None, kind: str, faults: Faults) -> Table:
+def parquet_table(source: Source, columns: Columns | None, kind: Kind, faults: Faults) -> Table:
     """The columns of a Parquet file that matter. Raises the error of ``faults`` if it is none."""
     try:
         import pyarrow as pa
@@ -69,38 +96,40 @@ def parquet_table(source: Source, columns: Columns | None, kind: str, faults: Fa
     try:
         file = parquet.ParquetFile(pa.BufferReader(content))
         found = list(file.schema_arrow.names)
-        chosen = roles_of(found, "qrels" if kind == "qrels" else "run", columns, faults)
+        chosen = roles_of(found, kind, columns, faults)
         return Table(file.read(columns=list(chosen.values())))
     except (pa.ArrowException, OSError) as failure:
         reason = str(failure).partition("\n")[0].rstrip(".")
         raise faults.fail(f"is no Parquet file, or a damaged one: {reason}.") from None
 
 
-def qrels_of_table(table: Table, columns: Columns | None, faults: Faults) -> Qrels:
-    """The qrels of a table. Raises the error of ``faults`` with everything that is wrong, by row."""
-    chosen = roles_of(table.names, "qrels", columns, faults)
-    found = {role: table.column(name) for role, name in chosen.items()}
-    if not len(found["query"]):
+def picked_from(table: Table, kind: Kind, columns: Columns | None, faults: Faults) -> Picked:
+    """The columns of a table that matter. Raises the error of ``faults`` if there is none, or no row."""
+    chosen = roles_of(table.names, kind, columns, faults)
+    role = number_role(chosen)
+    queries = table.column(chosen["query"])
+    if not len(queries):
         raise faults.fail("has no rows.")
-    queries, documents = (_coded(found[role], chosen[role], role, faults) for role in ("query", "document"))
+    return Picked(queries, table.column(chosen["document"]), table.column(chosen[role]), role, chosen)
+
+
+def qrels_of_columns(picked: Picked, faults: Faults) -> Qrels:
+    """The qrels of columns. Raises the error of ``faults`` with everything that is wrong, by row."""
+    queries = _coded(picked.queries, picked.names["query"], "query", faults)
+    documents = _coded(picked.documents, picked.names["document"], "document", faults)
     can_compare = not faults.count
-    grades = _grades(found["grade"], chosen["grade"], faults)
+    grades = _grades(picked.numbers, picked.names["grade"], faults)
     if not can_compare:
         faults.raise_any()
     return qrels_of(queries, documents, grades, faults)
 
 
-def run_of_table(name: str, table: Table, columns: Columns | None, faults: Faults) -> Run:
-    """The run of a table. Raises the error of ``faults`` with everything that is wrong, by row."""
-    chosen = roles_of(table.names, "run", columns, faults)
-    role: Role = "score" if "score" in chosen else "rank"
-    found = {role: table.column(name) for role, name in chosen.items()}
-    if not len(found["query"]):
-        raise faults.fail("has no rows.")
-    values = _scores(found[role], chosen[role], role, faults)
-    queries = _coded(found["query"], chosen["query"], "query", faults)
-    documents = _ids(found["document"], chosen["document"], faults)
-    return replace(run_of(name, queries, documents, values, faults), by_rank=role == "rank")
+def run_of_columns(name: str, picked: Picked, faults: Faults) -> Run:
+    """The run of columns. Raises the error of ``faults`` with everything that is wrong, by row."""
+    values = _scores(picked.numbers, picked.names[picked.role], picked.role, faults)
+    queries = _coded(picked.queries, picked.names["query"], "query", faults)
+    documents = _ids(picked.documents, picked.names["document"], faults)
+    return replace(run_of(name, queries, documents, values, faults), by_rank=picked.role == "rank")
 
 
 def _has_arrow() -> bool:
@@ -176,7 +205,7 @@ def _coded(column: Column, name: str, role: str, faults: Faults) -> CodedIds:
     wrong = ~np.array([name is not None for name in ids] + [False], dtype=np.bool_)[codes]  # the last is that of null
     if not wrong.any():
         return recoded(codes, [name or "" for name in ids])
-    faults.add_rows(wrong, lambda row: no_id(role, values[codes[row]] if codes[row] >= 0 else None))
+    faults.add_rows(wrong, lambda row: id_problem(role, values[codes[row]] if codes[row] >= 0 else None))
     return coded([])
 
 
@@ -243,5 +272,5 @@ def _grades(column: Column, name: str, faults: Faults) -> npt.NDArray[np.int64]:
         return grades_of(column.to_pylist(), faults)
     values: npt.NDArray[np.int64] = column.cast(pa.int64()).to_numpy()
     beyond = (values > MOST_GRADE) | (values < -MOST_GRADE)
-    faults.add_rows(beyond, lambda row: no_grade(int(values[row])) or "")
+    faults.add_rows(beyond, lambda row: grade_problem(int(values[row])) or "")
     return values

@@ -41,7 +41,7 @@ def id_of(value: object) -> str | None:
     return None
 
 
-def no_id(role: str, value: object) -> str:
+def id_problem(role: str, value: object) -> str:
     """What is wrong with a value for which ``id_of`` has nothing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return f"has no {role}: null is no id."
@@ -56,7 +56,7 @@ def ids_of(values: Sequence[object], role: str, faults: Faults) -> list[str]:
     for row, value in enumerate(values):
         name = id_of(value)
         if name is None:
-            faults.add_row(row, no_id(role, value))
+            faults.add_row(row, id_problem(role, value))
         ids.append(name or "")
     return ids
 
@@ -89,7 +89,7 @@ def packed(ids: Iterable[str], faults: Faults, role: str = "document") -> Packed
         raise
 
 
-def taken(names: PackedIds, wanted: Counts) -> PackedIds:
+def ids_at(names: PackedIds, wanted: Counts) -> PackedIds:
     """The names at the positions ``wanted``, in that order, each as often as it stands there."""
     lengths = np.diff(names.ends, prepend=0)
     starts, lengths = (names.ends - lengths)[wanted], lengths[wanted]
@@ -126,7 +126,7 @@ def qrels_of(queries: CodedIds, documents: CodedIds, grades: npt.NDArray[np.int6
     codes = documents.codes if order is None else documents.codes[order]
     own = grades if order is None else grades[order]
     unordered = np.zeros(len(queries.names), dtype=np.bool_)
-    return Qrels(queries.names, taken(names, codes), Judgments(starts, own.astype(np.int32), unordered))
+    return Qrels(queries.names, ids_at(names, codes), Judgments(starts, own.astype(np.int32), unordered))
 
 
 def run_of(name: str, queries: CodedIds, documents: PackedIds, values: npt.NDArray[np.float64], faults: Faults) -> Run:
@@ -135,7 +135,7 @@ def run_of(name: str, queries: CodedIds, documents: PackedIds, values: npt.NDArr
     faults.raise_any()
     order, starts = _grouped(queries)
     if order is not None:
-        documents, values = taken(documents, order), values[order]
+        documents, values = ids_at(documents, order), values[order]
     return Run(name, queries.names, starts, documents, values)
 
 

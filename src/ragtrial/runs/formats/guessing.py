@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from ragtrial.dataset.json_places import load_json
 from ragtrial.errors import Fault, InputError, LabelsError, RunFileError
 from ragtrial.runs.faults import shown
-from ragtrial.runs.formats.named_forms import Kind, usual_names
+from ragtrial.runs.formats.column_roles import Kind, usual_names
 from ragtrial.runs.streams import HEAD, Source, head_of, is_standard_input, name_of, release
 
 Form = Literal[

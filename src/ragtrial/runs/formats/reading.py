@@ -9,14 +9,14 @@ from pathlib import Path
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.records import ExperimentResults, PromptQueries
 from ragtrial.runs.faults import Faults
-from ragtrial.runs.formats.frames import parquet_table, qrels_of_table, run_of_table, table_of
+from ragtrial.runs.formats.column_roles import Columns, Kind
+from ragtrial.runs.formats.frames import parquet_table, picked_from, qrels_of_columns, run_of_columns, table_of
 from ragtrial.runs.formats.guessing import FORMS_OF, Form, guess
 from ragtrial.runs.formats.labelled import beir_qrels, labels_of, qrels_of_labels
 from ragtrial.runs.formats.mappings import json_text, qrels_of_mapping, run_of_mapping
-from ragtrial.runs.formats.named_forms import Columns, Kind
 from ragtrial.runs.formats.report_runs import rankings_run, report_qrels, report_runs
 from ragtrial.runs.formats.results_files import read_results, results_run
-from ragtrial.runs.formats.rows import json_lines, qrels_of_rows, run_of_tuples
+from ragtrial.runs.formats.rows import json_lines, picked_rows
 from ragtrial.runs.qrels import Qrels, Run
 from ragtrial.runs.streams import Source, name_of, stem_of
 from ragtrial.runs.trec.exact import load_run_file
@@ -45,11 +45,11 @@ def read_qrels(
     faults = Faults(f"the given {type(source).__name__}", LabelsError)
     table = table_of(source, faults)
     if table is not None:
-        return qrels_of_table(table, columns, faults)
+        return qrels_of_columns(picked_from(table, "qrels", columns, faults), faults)
     if isinstance(source, Mapping):
         return qrels_of_mapping(source, faults)
     if isinstance(source, Iterable) and not isinstance(source, bytes):
-        return qrels_of_rows(source, columns, faults)
+        return qrels_of_columns(picked_rows(source, "qrels", columns, faults), faults)
     raise _no_source(source, LabelsError)
 
 
@@ -89,11 +89,11 @@ def read_runs(
     faults = Faults(f"the given {type(source).__name__}", RunFileError)
     table = table_of(source, faults)
     if table is not None:
-        return [run_of_table(name or "run", table, columns, faults)]
+        return [run_of_columns(name or "run", picked_from(table, "run", columns, faults), faults)]
     if isinstance(source, Mapping):
         return [run_of_mapping(name or "run", source, faults)]
     if isinstance(source, Iterable) and not isinstance(source, bytes):
-        return [run_of_tuples(name or "run", source, columns, faults)]
+        return [run_of_columns(name or "run", picked_rows(source, "run", columns, faults), faults)]
     raise _no_source(source, RunFileError)
 
 
@@ -112,8 +112,9 @@ def _qrels_file(source: Source, form: Form, columns: Columns | None, directory: 
             value, text = json_text(source, faults)
             return qrels_of_mapping(value, faults, text)
         case "jsonl":
-            return qrels_of_rows(json_lines(source, faults), columns, faults)
-    return qrels_of_table(parquet_table(source, columns, "qrels", faults), columns, faults)
+            return qrels_of_columns(picked_rows(json_lines(source, faults), "qrels", columns, faults), faults)
+    table = parquet_table(source, columns, "qrels", faults)
+    return qrels_of_columns(picked_from(table, "qrels", columns, faults), faults)
 
 
 def _run_file(source: Source, form: Form, columns: Columns | None, name: str, *, lenient: bool) -> Run:
@@ -127,8 +128,9 @@ def _run_file(source: Source, form: Form, columns: Columns | None, name: str, *,
             value, text = json_text(source, faults)
             return run_of_mapping(name, value, faults, text)
         case "jsonl":
-            return run_of_tuples(name, json_lines(source, faults), columns, faults)
-    return run_of_table(name, parquet_table(source, columns, "run", faults), columns, faults)
+            return run_of_columns(name, picked_rows(json_lines(source, faults), "run", columns, faults), faults)
+    table = parquet_table(source, columns, "run", faults)
+    return run_of_columns(name, picked_from(table, "run", columns, faults), faults)
 
 
 def _checked(form: Form | None, kind: Kind) -> Form | None:

@@ -36,7 +36,7 @@ def write_trec_run(target: Target, ranked: Run, *, name: str | None = None) -> S
         faults.add(f"the run's name {shown(tag)} is empty or has white space, which ends a column; give it another.")
     _check(ranked.queries, ranked.starts, ranked.documents, faults)
     longest = int(np.diff(ranked.starts).max(initial=0))
-    own = _falls(ranked)
+    own = _scores_fall(ranked)
     if not own and longest > _MOST_BY_RANK:
         faults.add(f"a query has {longest:,} documents; scores by rank can tell {_MOST_BY_RANK:,} apart.")
     faults.raise_any()
@@ -70,7 +70,7 @@ def write_trec_qrels(target: Target, qrels: Qrels) -> None:
             file.write(_encoded("".join(f"{query} 0 {doc} {grade}\n" for doc, grade in lines)))
 
 
-def _falls(ranked: Run) -> bool:
+def _scores_fall(ranked: Run) -> bool:
     """Whether the scores of every query fall from row to row, as numbers of 32 bits."""
     if ranked.values is None or ranked.by_rank:
         return False
