@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial.runs.trec import whole_runs as loading
 from small_experiment import ragtrial
 
 Capture = pytest.CaptureFixture[str]
@@ -286,8 +285,7 @@ def test_of_a_document_that_stands_twice_the_first_keeps_its_place(capsys: Captu
     assert [(hit["rank"], hit["doc"], hit["score"]) for hit in hits] == [(1, "a", 5), (2, "b", 4), (3, "c", 2)]
 
 
-def test_lines_of_an_export_are_counted_over_the_whole_file(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "BLOCK", 64)
+def test_lines_of_an_export_are_counted_over_the_whole_file(capsys: Capture) -> None:
     lines = [f"q{number} Q0 d 1 1.0 t" for number in range(40)]
     Path("bad.run").write_text("\n".join([*lines, "q40 Q0 d 1 nan t", ""]))
     assert "bad.run:41: the score 'nan'" in ragtrial(capsys, "export", "bad.run", "out.run").err

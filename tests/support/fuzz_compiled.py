@@ -16,8 +16,8 @@ from ragtrial.dataset.spans import ChunkSpans, Passages
 from ragtrial.errors import RagtrialError
 from ragtrial.evaluation.coverage import cover, plain_cover
 from ragtrial.rankings import from_rows
-from ragtrial.runs.qrels import Names, Qrels, Run
-from ragtrial.runs.trec.columns import match, match_codes
+from ragtrial.runs.qrels import PackedIds, Qrels, Run
+from ragtrial.runs.trec.in_memory import match, match_codes
 from ragtrial.runs.trec.text_files import read_qrels, read_run
 
 QRELS = Qrels.of([(f"q{number}", [(f"d{at}", at) for at in range(number)], False) for number in range(5)])
@@ -80,7 +80,7 @@ def one_round(generator: random.Random, path: Path) -> None:
 def in_memory(generator: random.Random, order: Any) -> None:
     count = generator.randrange(30)
     starts = np.array(sorted([0, count, *(generator.randrange(count + 1) for _ in range(5))]))
-    documents = Names.of(f"d{generator.randrange(9)}" * generator.randrange(1, 5) for _ in range(count))
+    documents = PackedIds.of(f"d{generator.randrange(9)}" * generator.randrange(1, 5) for _ in range(count))
     values = np.array([generator.choice([1.0, 2.0, -0.0, np.inf]) for _ in range(count)])
     run = Run("r", tuple(f"q{number}" for number in range(6)), starts, documents, values, generator.random() < 0.3)
     attempt(lambda: match(run, QRELS, order=order, duplicates="first"))

@@ -9,7 +9,7 @@ import numpy as np
 from ragtrial.dataset.spans import ChunkSpans, Meetings, Passages
 from ragtrial.rankings import Codes
 from ragtrial.runs.compiled import available
-from ragtrial.runs.trec.columns import in_two
+from ragtrial.runs.trec.in_memory import split_over_threads
 
 
 def cover(codes: Codes, chunks: ChunkSpans, passages: Passages) -> Meetings:
@@ -23,7 +23,7 @@ def cover(codes: Codes, chunks: ChunkSpans, passages: Passages) -> Meetings:
     from ragtrial.runs.compiled.covering import Covering
 
     covering = Covering(codes, chunks, passages)
-    found = in_two(covering.meetings, len(codes), codes.size)
+    found = split_over_threads(covering.meetings, len(codes), codes.size)
     counts, met, gained, covered, ranks = (np.concatenate(part) for part in zip(*found, strict=True))
     return Meetings(np.concatenate(([0], np.cumsum(counts))).astype(np.int64), met, ranks, gained, covered)
 

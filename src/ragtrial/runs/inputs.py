@@ -11,15 +11,14 @@ from typing import Any
 
 from ragtrial.errors import RunFileError, did_you_mean, listed
 from ragtrial.records import PromptQueries
-from ragtrial.runs.compiled.found import Duplicates
 from ragtrial.runs.formats import reading
 from ragtrial.runs.formats.guessing import Form, guess
-from ragtrial.runs.formats.sources import head_of, stem_of
-from ragtrial.runs.qrels import Order, Qrels, Run, RunHits
-from ragtrial.runs.trec.columns import match
-from ragtrial.runs.trec.lines import lines_of
-from ragtrial.runs.trec.text_files import read_qrels, read_run
-from ragtrial.runs.trec.whole_runs import in_order, load_run_file
+from ragtrial.runs.formats.labelled import labels_of, qrels_of_labels
+from ragtrial.runs.qrels import Duplicates, Order, Qrels, Run, RunHits
+from ragtrial.runs.streams import head_of, stem_of
+from ragtrial.runs.trec.exact import lines_of
+from ragtrial.runs.trec.in_memory import in_order, match
+from ragtrial.runs.trec.text_files import read_run
 
 Columns = Mapping[str, str]
 
@@ -47,7 +46,7 @@ class Given:
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedBy:
+class LoadedQrels:
     """Qrels, and the labels they were made of, if they were: results without ids are found by the labels' texts."""
 
     qrels: Qrels
@@ -56,7 +55,7 @@ class JudgedBy:
 
 @dataclass(frozen=True)
 class Handling:
-    """How runs are read: in which order, what a document that stands twice is, and if lines may be as trec_eval's."""
+    """How runs are read: in which order, what a duplicate document is, and whether lines may be as trec_eval's."""
 
     order: Order = "score"
     duplicates: Duplicates = "error"
@@ -76,26 +75,20 @@ class JoinedRun:
     some_documents: tuple[str, ...] = ()
 
 
-def load_judgments(given: Given) -> JudgedBy:
+def load_judgments(given: Given) -> LoadedQrels:
     """The qrels: a file of any known form, ``-`` (standard input), a table, dicts. Raises LabelsError."""
-    source = given.qrels
-    if isinstance(source, PromptQueries):
-        return JudgedBy(reading.read_qrels(source), source)
+    source, form = given.qrels, given.qrels_form
+    labels = source if isinstance(source, PromptQueries) else None
     if isinstance(source, str | Path):
-        form = given.qrels_form or guess(source, "qrels")
-        if form == "trec" or form == "msmarco":
-            return JudgedBy(read_qrels(source, form))
-        if form == "labels":
-            from ragtrial.runs.formats.labelled import labels_of
-
-            labels = labels_of(source)
-            return JudgedBy(reading.read_qrels(labels), labels)
-        return JudgedBy(reading.read_qrels(source, form=form, columns=given.qrels_columns))
-    return JudgedBy(reading.read_qrels(source, columns=given.qrels_columns))
+        form = form or guess(source, "qrels")
+        labels = labels_of(source) if form == "labels" else None
+    if labels is not None:
+        return LoadedQrels(qrels_of_labels(labels), labels)
+    return LoadedQrels(reading.read_qrels(source, form=form, columns=given.qrels_columns))
 
 
 def joined_runs(
-    source: Any, name: str | None, given: Given, judged: JudgedBy, handling: Handling
+    source: Any, name: str | None, given: Given, judged: LoadedQrels, handling: Handling
 ) -> Iterator[JoinedRun]:
     """The runs that ``source`` holds, joined with their judgments: one, or several for a report or results.
 
@@ -132,12 +125,9 @@ def loaded_runs(
 
     Raises RunFileError, ReportError.
     """
-    form = given.run_form
-    if isinstance(source, str | Path):
-        form = form or guess(source, "run")
-        if form == "trec" or form == "msmarco":
-            return [load_run_file(source, form=form, name=name or stem_of(source), lenient=lenient)]
-    return reading.read_runs(source, form=form, columns=given.run_columns, name=name, labels=labels)
+    return reading.read_runs(
+        source, form=given.run_form, columns=given.run_columns, name=name, labels=labels, lenient=lenient
+    )
 
 
 def chosen_run(source: str | Path, name: str | None, duplicates: Duplicates, form: Form | None = None) -> Run:
@@ -205,8 +195,8 @@ def _first_documents(source: str | Path, form: Form) -> tuple[str, ...]:
     if not Path(source).is_file():
         return ()
     column = 2 if form == "trec" else 1
-    lines = islice(lines_of(head_of(source, RunFileError)), _SOME)
-    return tuple(line.fields[column].decode("utf-8", "replace") for line in lines if len(line.fields) > column)
+    lines = islice(lines_of(head_of(source, RunFileError).split(b"\n")), _SOME)
+    return tuple(fields[column].decode("utf-8", "replace") for _, fields in lines if len(fields) > column)
 
 
 def _shares(work: Mapping[str, float], wall: float) -> dict[str, float]:

@@ -17,10 +17,12 @@ Grades = npt.NDArray[np.int32]
 Order = Literal["score", "trec", "rank", "file"]
 """How a run is put in order: by score, descending, equal ones as they came; the same with equal ones by document id,
 descending in byte order, as trec_eval does; by the rank column, ascending; or as it came."""
+Duplicates = Literal["error", "first"]
+"""What a second row of a document for one query is: an error, or dropped."""
 
 
 @dataclass(frozen=True, eq=False)
-class Names:
+class PackedIds:
     """Ids packed one behind the other: id ``i`` is ``text[ends[i - 1]:ends[i]]``, UTF-8.
 
     ``text`` is uint8, ``ends`` int64 (names,). Bytes that are no UTF-8 survive as surrogates.
@@ -30,7 +32,7 @@ class Names:
     ends: Counts
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> Names:
+    def of(cls, names: Iterable[str]) -> PackedIds:
         names = list(names)
         joined = "".join(names)
         if joined.isascii():  # as many bytes as characters: many names are encoded at once
@@ -102,7 +104,7 @@ class Qrels:
     """
 
     queries: tuple[str, ...]
-    documents: Names
+    documents: PackedIds
     judgments: Judgments
 
     def __len__(self) -> int:
@@ -120,7 +122,7 @@ class Qrels:
             ordered.append(is_ordered)
         starts = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype(np.int64)
         judgments = Judgments(starts, np.array(grades, dtype=np.int32), np.array(ordered, dtype=np.bool_))
-        return cls(tuple(queries), Names.of(documents), judgments)
+        return cls(tuple(queries), PackedIds.of(documents), judgments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +138,7 @@ class Run:
     name: str
     queries: tuple[str, ...]
     starts: Counts
-    documents: Names
+    documents: PackedIds
     values: npt.NDArray[np.float64] | None
     by_rank: bool = False
     of_chunks: bool = False

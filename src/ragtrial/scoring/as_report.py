@@ -26,10 +26,10 @@ from ragtrial.report.schema import (
     SettingPart,
     WarningPart,
 )
-from ragtrial.runs.formats.sources import is_read_once, name_of
 from ragtrial.runs.inputs import Given, distinct, load_judgments, loaded_runs
 from ragtrial.runs.qrels import Qrels, Run
-from ragtrial.runs.trec.whole_runs import in_order
+from ragtrial.runs.streams import is_read_once, name_of
+from ragtrial.runs.trec.in_memory import in_order
 from ragtrial.scoring.score_runs import RunScores, Scoring
 
 

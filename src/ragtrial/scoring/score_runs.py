@@ -15,9 +15,8 @@ from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation, NoRelevant
 from ragtrial.evaluation.grading import GradedRankings, graded_hits, nothing_retrieved
 from ragtrial.evaluation.metrics import Metric, parse_metrics
 from ragtrial.records import Caution, Mean
-from ragtrial.runs.compiled.found import Duplicates
 from ragtrial.runs.inputs import Given, Handling, JoinedRun, distinct, joined_runs, load_judgments
-from ragtrial.runs.qrels import Order, Qrels, RunHits
+from ragtrial.runs.qrels import Duplicates, Order, Qrels, RunHits
 from ragtrial.scoring.mismatch import MOST_NAMED, Mismatch, document_cautions, mismatch_cautions
 
 STANDARD_METRICS = ("ndcg@10", "recall@100", "ap", "rr", "precision@10", "judged@10")

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,10 @@ from ragtrial.errors import RagtrialError
 from ragtrial.runs import compiled
 from ragtrial.runs.compiled import building
 from ragtrial.runs.compiled.binding import library, load
-from ragtrial.runs.compiled.found import Found, Reading
-from ragtrial.runs.qrels import Names, Qrels, Run
-from ragtrial.runs.trec.columns import match, match_codes
-from ragtrial.runs.trec.engines import CompiledEngine, PlainEngine
+from ragtrial.runs.compiled.block_scans import Rules
+from ragtrial.runs.compiled.calls import CompiledScanner
+from ragtrial.runs.qrels import PackedIds, Qrels, Run
+from ragtrial.runs.trec.in_memory import match, match_codes
 from ragtrial.runs.trec.text_files import read_qrels
 from run_files import columns_of, outcome
 from run_strategies import files, msmarco_rows, qrels_rows, trec_rows
@@ -113,31 +112,18 @@ def test_qrels_are_read_as_in_python(content: bytes) -> None:
     assert one == other
 
 
-@settings(max_examples=200)
-@given(content=files(trec_rows()) | files(trec_rows(is_sound=False)), order=st.sampled_from(["score", "file"]))
-def test_what_is_found_in_a_block_and_where_it_is_cut_is_as_in_python(content: bytes, order: Any) -> None:
-    reading = Reading("trec", order, "first")
-    buffer = np.frombuffer(content + bytes(64), dtype=np.uint8).copy()
-    engines = CompiledEngine(QRELS, reading), PlainEngine(QRELS, reading)
-    cuts = [[engine.cut(buffer, 0, end) for end in range(1, len(content))] for engine in engines]
-    assert cuts[0] == cuts[1]
-    one, other = (engine.scan(buffer, 0, len(content)) for engine in engines)
-    for field in fields(Found):
-        if field.name not in ("keys", "seconds"):  # hashes are the engine's own
-            assert np.array_equal(getattr(one, field.name), getattr(other, field.name)), field.name
-
-
 def test_ids_are_told_apart_though_their_hashes_meet() -> None:
     """These two have one upper half of the hash, and one place in tables of up to eight slots."""
     one, other = "D0055549", "D0078848"
     qrels = Qrels.of([(one, [(one, 1)], False)])
     rows = f"{other} Q0 {one} 1 2 t\n{one} Q0 {other} 1 2 t\n{one} Q0 {one} 2 1 t\n".encode()
-    engine = CompiledEngine(qrels, Reading("trec", "score", "error"))
-    found = engine.scan(np.frombuffer(rows + bytes(64), dtype=np.uint8).copy(), 0, len(rows))
-    first, second = found.keys.tolist()
+    found = CompiledScanner(qrels, Rules.of_file("trec", "score", "error")).scan(
+        np.frombuffer(rows + bytes(64), dtype=np.uint8).copy(), 0, len(rows)
+    )
+    first, second = found.segments["keys"].tolist()
     assert (first >> 32, first & 7) == (second >> 32, second & 7), "the hash is another one: look for other ids"
-    assert found.queries.tolist() == [-1, 0]
-    assert (found.ranks.tolist(), found.fault_count) == ([2], 0)
+    assert found.segments["queries"].tolist() == [-1, 0]
+    assert (found.hits["ranks"].tolist(), found.fault_count) == ([2], 0)
 
 
 @given(content=st.binary(max_size=300), options=st.fixed_dictionaries(OPTIONS))
@@ -164,7 +150,7 @@ def test_runs_in_memory_are_joined_as_in_python(
     names = ["q1", "u1", "q2", "q" * 70, "u2", "\udcff"]
     starts = np.searchsorted([query for query, _, _ in rows], np.arange(7))
     column = None if values == "none" else np.array([value for _, _, value in rows], dtype=np.float64)
-    documents = Names.of(f"d{document}" for _, document, _ in rows)
+    documents = PackedIds.of(f"d{document}" for _, document, _ in rows)
     run = Run("r", tuple(names), starts.astype(np.int64), documents, column, values == "ranks")
 
     def joined() -> Any:
@@ -198,7 +184,7 @@ def test_much_in_memory_is_shared_by_threads_without_a_difference() -> None:
     names = [f"q{number}" for number in range(queries)]
     qrels = Qrels.of((name, [(f"d{number}", 1) for number in generator.permutation(2000)[:9]], False) for name in names)
     scores = generator.integers(0, 400, numbers.size).astype(np.float64)
-    documents = Names.of(f"d{number}" for number in numbers.ravel())
+    documents = PackedIds.of(f"d{number}" for number in numbers.ravel())
     run = Run("r", tuple(names), np.arange(queries + 1) * depth, documents, scores)
     one, other = both(lambda: columns_of(match(run, qrels, order="trec", duplicates="error")))
     assert one == other

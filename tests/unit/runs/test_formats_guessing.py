@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from corpora import write_files
-from forms import told
+from forms import qrels_rows, run_rows, told
 from ragtrial.errors import InputError, LabelsError, ReportError, RunFileError
+from ragtrial.runs.formats.column_roles import Kind
 from ragtrial.runs.formats.guessing import FORMS_OF, Form, guess
-from ragtrial.runs.formats.named_forms import Kind
 from ragtrial.runs.formats.reading import read_qrels, read_runs
 
 KNOWN: list[tuple[Kind, str, str, Form]] = [
@@ -236,8 +236,9 @@ def test_a_form_that_is_said_is_not_guessed(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("content", ["q1 Q0 d1 1 0.5 t\n", "q1 d1 1\n"])
-def test_trec_and_msmarco_text_is_left_to_their_own_reader(tmp_path: Path, content: str) -> None:
-    write_files(tmp_path, {"a.txt": content})
-    with pytest.raises(ValueError, match=r"text is read by ragtrial\.matching"):
-        read_runs(tmp_path / "a.txt")
+@pytest.mark.parametrize(("content", "by_rank"), [("q1 Q0 d1 1 0.5 t\n", False), ("q1 d1 1\n", True)])
+def test_trec_and_msmarco_text_is_read_into_memory(tmp_path: Path, content: str, by_rank: bool) -> None:
+    write_files(tmp_path, {"a.txt": content, "qrels": "q1 0 d1 2\n"})
+    (run,) = read_runs(tmp_path / "a.txt")
+    assert (run.name, run.by_rank, run_rows(run)) == ("a", by_rank, {"q1": [("d1", 1.0 if by_rank else 0.5)]})
+    assert qrels_rows(read_qrels(tmp_path / "qrels")) == {"q1": {"d1": 2}}

@@ -154,7 +154,7 @@ def test_faults_of_dicts_have_the_ids_and_twenty_are_told() -> None:
     with pytest.raises(RunFileError) as caught:
         read_runs({1: {"d": 0.5}, "1": {}, None: {}, 1.5: {}, "q": {float("nan"): 1, 2: 1, "2": float("nan")}})
     assert str(caught.value).splitlines() == [
-        "the given dict: query '1' stands twice: as 1 and as '1'.",
+        "the given dict: query '1' comes twice: as 1 and as '1'.",
         "the given dict: has no query: null is no id.",
         "the given dict: the query is 1.5; an id is a string or a whole number.",
         "the given dict: query 'q': has no document: null is no id.",

@@ -21,10 +21,10 @@ from pyarrow import parquet
 
 from forms import Rows, qrels_rows, run_rows, told
 from ragtrial.errors import LabelsError, RunFileError
-from ragtrial.runs.formats import tables
-from ragtrial.runs.formats.gathering import taken
+from ragtrial.runs.formats import frames
+from ragtrial.runs.formats.gathering import ids_at
 from ragtrial.runs.formats.reading import read_qrels, read_runs
-from ragtrial.runs.qrels import Names
+from ragtrial.runs.qrels import PackedIds
 
 Make = Callable[[Mapping[str, Any]], object]
 
@@ -367,7 +367,7 @@ def test_a_table_of_a_kind_of_ones_own_is_still_a_table() -> None:
         """A subclass."""
 
     assert run_rows(read_runs(Mine({"qid": ["q"], "docid": ["d"], "score": [1]}))[0]) == {"q": [("d", 1.0)]}
-    assert tables.table_of(pd.Series([1]), None) is None  # type: ignore[arg-type]
+    assert frames.table_of(pd.Series([1]), None) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("queries", [2**16, 2**16 + 1])
@@ -385,7 +385,7 @@ def test_rows_of_many_queries_are_put_side_by_side(queries: int) -> None:
 @given(st.lists(ids, max_size=8), st.lists(st.integers(0, 7), max_size=20))
 def test_names_are_taken_in_any_order_any_number_of_times(names: list[str], wanted: list[int]) -> None:
     places = [place for place in wanted if place < len(names)]
-    made = taken(Names.of(names), np.array(places, dtype=np.int64))
+    made = ids_at(PackedIds.of(names), np.array(places, dtype=np.int64))
     assert list(made) == [names[place] for place in places]
 
 
@@ -393,20 +393,19 @@ def test_more_names_are_taken_than_fit_a_block(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("ragtrial.runs.formats.gathering._BLOCK", 3)
     names = ["", "a", "bc", "def", "\u00e4"]
     places = [4, 3, 2, 1, 0, 0, 2, 4]
-    assert list(taken(Names.of(names), np.array(places))) == [names[place] for place in places]
+    assert list(ids_at(PackedIds.of(names), np.array(places))) == [names[place] for place in places]
 
 
 LISTS: list[Any] = [[1], [2]]
 ODD: list[tuple[str, Callable[[dict[str, Any]], object], str, Any, str]] = [
-    ("a polars list", pl.DataFrame, "qid", LISTS, "List(Int64)"),
-    ("a polars struct", pl.DataFrame, "docid", [{"a": 1}, {"a": 2}], "Struct({'a': Int64})"),
+    ("a polars list", pl.DataFrame, "qid", LISTS, "large_list<item: int64>"),
+    ("a polars struct", pl.DataFrame, "docid", [{"a": 1}, {"a": 2}], "struct<a: int64>"),
     ("an Arrow list", pa.table, "qid", pa.array(LISTS), "list<item: int64>"),
     ("an Arrow struct", pa.table, "docid", pa.array([{"a": 1}, {"a": 2}]), "struct<a: int64>"),
     ("encoded lists", pa.table, "docid", pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(LISTS)),
      "dictionary<values=list<item: int64>, indices=int64, ordered=0>"),
     ("an Arrow list in pandas", pd.DataFrame, "qid", pd.array(LISTS, dtype=pd.ArrowDtype(pa.list_(pa.int64()))),
      "list<item: int64>"),
-    ("complex numbers", pd.DataFrame, "score", [1 + 2j, 2], "complex128"),
     ("an Arrow list of scores", pa.table, "score", pa.array(LISTS), "list<item: int64>"),
 ]  # fmt: skip
 
@@ -446,6 +445,16 @@ def test_objects_that_are_no_ids_are_told_with_their_row(frame: object) -> None:
     assert str(caught.value) == (
         "the given DataFrame: row 1 (from 0): the query is [1]; an id is a string or a whole number."
     )
+
+
+def test_complex_numbers_are_no_scores() -> None:
+    frame = pd.DataFrame({"qid": ["q", "r"], "docid": ["d", "e"], "score": [1 + 2j, 2]})
+    with pytest.raises(RunFileError) as caught:
+        read_runs(frame)
+    assert [line.partition(": ")[2] for line in str(caught.value).splitlines()] == [
+        "row 0 (from 0): the score (1+2j) is no number.",
+        "row 1 (from 0): the score (2+0j) is no number.",
+    ]
 
 
 def test_numbers_beyond_64_bits_are_read() -> None:

@@ -27,7 +27,7 @@ from ragtrial.errors import InputError, LabelsError, RunError, RunFileError
 from ragtrial.runs.formats.reading import read_qrels, read_runs
 from ragtrial.runs.formats.score_tables import Column, write_table
 from ragtrial.runs.formats.trec_files import write_trec_qrels, write_trec_run
-from ragtrial.runs.qrels import Names, Qrels, Run
+from ragtrial.runs.qrels import PackedIds, Qrels, Run
 
 names = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=4).filter(
     lambda name: not name.startswith("#")
@@ -80,7 +80,7 @@ def test_trec_eval_finds_every_document_at_the_rank_that_we_gave_it(
 
 def written(tmp_path: Path, values: list[float] | None, *, by_rank: bool = False, **how: Any) -> tuple[str, str]:
     own = None if values is None else np.array(values, dtype=np.float64)
-    run = Run("mine", ("q",), np.array([0, 3]), Names.of(["b", "a", "c"]), own, by_rank)
+    run = Run("mine", ("q",), np.array([0, 3]), PackedIds.of(["b", "a", "c"]), own, by_rank)
     said = write_trec_run(tmp_path / "run.txt", run, **how)
     return said, (tmp_path / "run.txt").read_text(encoding="utf-8")
 
@@ -99,7 +99,7 @@ def test_scores_are_the_runs_own_only_where_they_fall_in_32_bits(tmp_path: Path)
 
 
 def test_scores_may_rise_from_one_query_to_the_next(tmp_path: Path) -> None:
-    run = Run("m", ("p", "none", "q"), np.array([0, 1, 1, 2]), Names.of(["a", "a"]), np.array([1.0, 2.0]))
+    run = Run("m", ("p", "none", "q"), np.array([0, 1, 1, 2]), PackedIds.of(["a", "a"]), np.array([1.0, 2.0]))
     assert write_trec_run(tmp_path / "run.gz", run) == "own"
     assert gzip.decompress((tmp_path / "run.gz").read_bytes()) == b"p Q0 a 1 1.0 m\nq Q0 a 1 2.0 m\n"
 
@@ -143,7 +143,7 @@ def test_qrels_that_were_written_are_read_as_they_were(
 
 
 def test_bytes_that_are_no_utf8_are_written_as_they_were(tmp_path: Path) -> None:
-    run = Run("m", ("q\udce9",), np.array([0, 1]), Names.of(["d\udcff"]), None)
+    run = Run("m", ("q\udce9",), np.array([0, 1]), PackedIds.of(["d\udcff"]), None)
     write_trec_run(tmp_path / "run.txt", run)
     assert (tmp_path / "run.txt").read_bytes() == b"q\xe9 Q0 d\xff 1 1 m\n"
     assert qrels_rows(Qrels.of([("q\udce9", [("d\udcff", 1)], False)])) == {"q\udce9": {"d\udcff": 1}}

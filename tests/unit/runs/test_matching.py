@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtrial.errors import InputError, LabelsError, RunFileError
-from ragtrial.runs.qrels import Names, Order, Qrels, Run, RunHits
-from ragtrial.runs.trec.columns import match, match_codes
+from ragtrial.runs.qrels import Order, PackedIds, Qrels, Run, RunHits
+from ragtrial.runs.trec.in_memory import match, match_codes
 from ragtrial.runs.trec.text_files import read_qrels, read_run
 from run_files import QRELS, columns_of, hits_of, outcome
 
@@ -163,7 +163,7 @@ def test_lenient_reading_takes_long_tags_and_ranks_that_are_no_numbers(file: Pat
 def test_twenty_faults_are_listed_and_the_rest_counted(file: Path) -> None:
     told = refusal(file, b"q1 Q0 d1 1 x t\n" * 1234, block_size=64)
     assert [line.split(":")[1] for line in told[:20]] == [str(line) for line in range(1, 21)]
-    assert told[20:] == ["FILE: 1,214 more lines are wrong."]
+    assert told[20:] == ["FILE: and 1,214 more like these."]
 
 
 def test_an_ms_marco_run_is_ordered_by_its_ranks(file: Path) -> None:
@@ -329,7 +329,7 @@ def test_qrels_without_judgments_are_refused(file: Path) -> None:
 
 def run_of(values: list[float] | None, *, by_rank: bool = False, documents: str = "d9 d3 d1 d1") -> Run:
     column = None if values is None else np.array(values)
-    return Run("a run", ("q1", "q2"), np.array([0, 3, 4]), Names.of(documents.split()), column, by_rank)
+    return Run("a run", ("q1", "q2"), np.array([0, 3, 4]), PackedIds.of(documents.split()), column, by_rank)
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,7 @@ import pytest
 
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.runs.formats.guessing import guess
-from ragtrial.runs.formats.sources import content_of
-from ragtrial.runs.trec.streams import Ahead
+from ragtrial.runs.streams import PeekableStream, content_of
 from ragtrial.runs.trec.text_files import read_qrels
 from ragtrial.scoring.score_runs import Scoring, score
 
@@ -181,7 +180,7 @@ def test_bad_gzip_files_are_told_alike_by_all_who_open_them(
 
 
 def test_what_was_looked_at_is_read_again_and_once() -> None:
-    stream = Ahead(io.BytesIO(b"0123456789"))
+    stream = PeekableStream(io.BytesIO(b"0123456789"))
     assert [stream.look(4), stream.look(2), stream.read(1), stream.look(4)] == [b"0123", b"01", b"0", b"1234"]
     assert (stream.read(0), stream.read(8), stream.read(0)) == (b"", b"1234", b"")
     assert stream.look(9) == b"56789"
@@ -207,9 +206,9 @@ class Terminal(io.BytesIO):
 
 @pytest.mark.parametrize("looks", [True, False])
 def test_an_end_that_was_seen_is_one(looks: bool) -> None:
-    stream = Ahead(Terminal())
+    stream = PeekableStream(Terminal())
     if looks:
         assert stream.look(4) == b"ab"
     assert [stream.read(2), stream.read(2), stream.read(2), stream.look(2)] == [b"ab", b"", b"", b""]
-    other = Ahead(Terminal())
+    other = PeekableStream(Terminal())
     assert (other.look(4), other.read()) == (b"ab", b"ab")

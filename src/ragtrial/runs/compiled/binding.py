@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
+from ragtrial.runs.compiled.block_scans import MOST_UNKNOWN
 from ragtrial.runs.compiled.building import FOLDER, NAME, mark_of, sources
-from ragtrial.runs.compiled.found import MOST_FAULTS, MOST_UNKNOWN
+from ragtrial.runs.faults import MOST_FAULTS
 
 _log = logging.getLogger(__name__)
 _Fields = list[tuple[str, type]]
@@ -29,7 +30,7 @@ class CFault(ctypes.Structure):
 
     _fields_: ClassVar[_Fields] = [
         *((name, c_int64) for name in ("line", "other", "number", "found_at", "query_at")),
-        *((name, c_int32) for name in ("found_length", "query_length", "wrong", "unused")),
+        *((name, c_int32) for name in ("found_length", "query_length", "error", "unused")),
     ]
 
 
@@ -44,9 +45,9 @@ class CFound(ctypes.Structure):
 
     _fields_: ClassVar[_Fields] = [
         *((name, c_int64) for name in ("lines", "rows", "duplicates", "fault_count", "faults_kept", "unknown_kept")),
-        *((name, c_int64) for name in ("stretch_count", "hit_count")),
+        *((name, c_int64) for name in ("segment_count", "hit_count")),
         *((name, c_double) for name in ("read", "check", "join")),
-        *((name, c_void_p) for name in ("queries", "keys", "first_lines", "lengths", "hit_counts", "tied")),
+        *((name, c_void_p) for name in ("queries", "keys", "lengths", "hit_counts", "tied")),
         *((name, c_void_p) for name in ("contradicted", "judgments", "ranks", "tie_first", "tie_last")),
         ("faults", CFault * MOST_FAULTS),
         ("unknown", CUnknown * MOST_UNKNOWN),
@@ -60,7 +61,7 @@ class CNames(ctypes.Structure):
 
 
 class CPieces(ctypes.Structure):
-    """Where stretches begin."""
+    """Where segments begin."""
 
     _fields_: ClassVar[_Fields] = [
         ("count", c_int64),
@@ -113,7 +114,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     ),
     "rt_found": (POINTER(CFound), [c_void_p]),
     "rt_cut": (c_int64, [c_void_p, c_int64, c_int64]),
-    "rt_stretches": (POINTER(CPieces), [c_void_p, c_int64, c_int64]),
+    "rt_segments": (POINTER(CPieces), [c_void_p, c_int64, c_int64]),
     "rt_pieces_free": (None, [POINTER(CPieces)]),
     "rt_gather": (None, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p]),
     "rt_groups": (c_int32, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p]),
@@ -136,7 +137,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def load(path: Path, folder: Path = FOLDER) -> ctypes.CDLL | None:
-    """The library at ``path``, or None with a caution in the log if it cannot be used."""
+    """The library at ``path``, or None with a warning in the log if it cannot be used."""
     try:
         loaded = ctypes.CDLL(str(path))
         loaded.rt_mark.restype = c_char_p

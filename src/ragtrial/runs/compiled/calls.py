@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import queue
+import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,21 +13,32 @@ import numpy.typing as npt
 
 from ragtrial.rankings import Counts
 from ragtrial.runs.compiled.binding import CFault, CNames, CQrels, CRules, library
-from ragtrial.runs.compiled.found import Bytes, Duplicates, Found, LineFault, Reading, Seconds, Stretches, Wrong
-from ragtrial.runs.qrels import Judgments, Names, Order, Qrels, Run
+from ragtrial.runs.compiled.block_scans import (
+    HIT_COLUMNS,
+    SEGMENT_COLUMNS,
+    BlockScan,
+    Bytes,
+    Columns,
+    LineError,
+    LineFault,
+    Rules,
+    Seconds,
+)
+from ragtrial.runs.qrels import Judgments, PackedIds, Qrels, Run
 
 _FORMS = {"trec": 0, "msmarco": 1}
 _ORDERS = {"score": 0, "trec": 1, "rank": 2, "file": 3}
 
 
-def the_library() -> ctypes.CDLL:
+def load_library() -> ctypes.CDLL:
+    """The library. Raises RuntimeError where it is not there."""
     loaded = library()
     if loaded is None:
         raise RuntimeError("the compiled library is not there; ask ragtrial.runs.compiled.available() first")
     return loaded
 
 
-def at(array: npt.NDArray[Any], offset: int = 0) -> int:
+def address_of(array: npt.NDArray[Any], offset: int = 0) -> int:
     return int(array.ctypes.data) + offset
 
 
@@ -43,21 +54,23 @@ class _Packed(NamedTuple):
     arrays: tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 
-def _packed(names: Names) -> _Packed:
+def _packed(names: PackedIds) -> _Packed:
     text, ends = np.ascontiguousarray(names.text), np.ascontiguousarray(names.ends, dtype=np.int64)
-    return _Packed(CNames(at(text), at(ends), len(ends)), (text, ends))
+    return _Packed(CNames(address_of(text), address_of(ends), len(ends)), (text, ends))
 
 
-class CompiledJudged:
+class _CompiledQrels:
     """Qrels as hash tables."""
 
     def __init__(self, qrels: Qrels) -> None:
-        self._held = _packed(Names.of(qrels.queries)), _packed(qrels.documents)
+        self._held = _packed(PackedIds.of(qrels.queries)), _packed(qrels.documents)
         self._starts = np.ascontiguousarray(qrels.judgments.starts, dtype=np.int64)
-        self.address = _made(
-            the_library().rt_judged_new(*(ctypes.byref(names.struct) for names in self._held), at(self._starts))
-        )
-        weakref.finalize(self, the_library().rt_judged_free, self.address)
+        queries, documents = (ctypes.byref(ids.struct) for ids in self._held)
+        self.address = _made(load_library().rt_judged_new(queries, documents, address_of(self._starts)))
+        weakref.finalize(self, load_library().rt_judged_free, self.address)
+
+
+_compiled: weakref.WeakKeyDictionary[Qrels, _CompiledQrels] = weakref.WeakKeyDictionary()
 
 
 def _made(address: int | None) -> int:
@@ -69,69 +82,53 @@ def _made(address: int | None) -> int:
 class CompiledScanner:
     """Reads blocks of a run file, or rows in memory, against qrels. Several threads may call it at once."""
 
-    def __init__(self, judged: CompiledJudged, rules: CRules) -> None:
-        self._judged, self._rules = judged, rules
-        self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
+    def __init__(self, qrels: Qrels, rules: Rules) -> None:
+        if qrels not in _compiled:
+            _compiled[qrels] = _CompiledQrels(qrels)
+        self._qrels = _compiled[qrels]
+        self._rules = CRules(
+            _FORMS[rules.form],
+            _ORDERS[rules.order],
+            rules.duplicates == "first",
+            rules.lenient,
+            rules.has_scores,
+            rules.unique_ranks,
+        )
+        self._of_thread = threading.local()
 
-    @classmethod
-    def of(cls, judged: CompiledJudged, reading: Reading) -> CompiledScanner:
-        """One for files."""
-        scores = reading.form == "trec"
-        form, first = _FORMS[reading.form], reading.duplicates == "first"
-        return cls(judged, CRules(form, _ORDERS[reading.order], first, reading.lenient, scores, not scores))
+    def scan(self, buffer: Bytes, begin: int, end: int) -> BlockScan:
+        """What is in bytes ``begin`` to ``end`` of a buffer; the byte behind may be overwritten."""
+        address = self._address()
+        _check(load_library().rt_scan(address, address_of(buffer, begin), end - begin))
+        return _scan_at(address, buffer[begin:])
 
-    @classmethod
-    def of_rules(
-        cls, judged: CompiledJudged, order: Order, duplicates: Duplicates, *, scores: bool, ranks: bool
-    ) -> CompiledScanner:
-        """One for rows in memory, which have scores, or ranks of which each may be taken once, or neither."""
-        return cls(judged, CRules(0, _ORDERS[order], duplicates == "first", 0, scores, ranks))
-
-    def scan(self, buffer: Bytes, begin: int, end: int) -> Found:
-        """What stands in bytes ``begin`` to ``end`` of a buffer; the byte behind may be overwritten."""
-        with _Lent(self) as address:
-            _check(the_library().rt_scan(address, at(buffer, begin), end - begin))
-            return _found(address, buffer[begin:])
-
-    def match(self, run: Run, queries: Names, first: int, last: int) -> Found:
+    def match(self, run: Run, queries: PackedIds, first: int, last: int) -> BlockScan:
         """What the rows of queries ``first`` to ``last`` of a run are; ids in faults and unknown ones are empty."""
         names, documents = _packed(queries), _packed(run.documents)
         starts = np.ascontiguousarray(run.starts, dtype=np.int64)
         values = None if run.values is None else np.ascontiguousarray(run.values, dtype=np.float64)
-        with _Lent(self) as address:
-            _check(
-                the_library().rt_match(
-                    address,
-                    ctypes.byref(names.struct),
-                    ctypes.byref(documents.struct),
-                    at(starts),
-                    None if values is None else at(values),
-                    first,
-                    last,
-                )
+        address = self._address()
+        failed = load_library().rt_match(
+            address,
+            ctypes.byref(names.struct),
+            ctypes.byref(documents.struct),
+            address_of(starts),
+            None if values is None else address_of(values),
+            first,
+            last,
+        )
+        _check(failed)
+        return _scan_at(address, run.documents.text, names=False)
+
+    def _address(self) -> int:
+        """The library's scanner for this thread, freed with this object."""
+        if not hasattr(self._of_thread, "address"):
+            self._of_thread.address = _made(
+                load_library().rt_scanner_new(self._qrels.address, ctypes.byref(self._rules))
             )
-            return _found(address, run.documents.text, names=False)
-
-
-class _Lent:
-    """A scanner of the library for one thread, for one call; freed with the Python object that lends it."""
-
-    def __init__(self, scanner: CompiledScanner) -> None:
-        self._scanner = scanner
-
-    def __enter__(self) -> int:
-        free = self._scanner._free  # noqa: SLF001 - its own part
-        try:
-            self._address = free.get_nowait()
-        except queue.Empty:
-            rules = self._scanner._rules  # noqa: SLF001
-            judged = self._scanner._judged  # noqa: SLF001
-            self._address = _made(the_library().rt_scanner_new(judged.address, ctypes.byref(rules)))
-            weakref.finalize(self._scanner, the_library().rt_scanner_free, self._address)
-        return self._address
-
-    def __exit__(self, *_: object) -> None:
-        self._scanner._free.put(self._address)  # noqa: SLF001
+            weakref.finalize(self, load_library().rt_scanner_free, self._of_thread.address)
+        address: int = self._of_thread.address
+        return address
 
 
 def _check(failed: int) -> None:
@@ -139,25 +136,19 @@ def _check(failed: int) -> None:
         raise MemoryError
 
 
-def _found(address: int, text: Bytes, *, names: bool = True) -> Found:
-    found = the_library().rt_found(address).contents
-    stretches, hits = found.stretch_count, found.hit_count
+def _scan_at(address: int, text: Bytes, *, names: bool = True) -> BlockScan:
+    found = load_library().rt_found(address).contents
+
+    def columns(types: Mapping[str, npt.DTypeLike], count: int) -> Columns:
+        return {name: _copied(getattr(found, name), count, kind) for name, kind in types.items()}
+
     unknown = found.unknown[: found.unknown_kept]
-    return Found(
+    return BlockScan(
         found.lines,
         found.rows,
         found.duplicates,
-        _copied(found.queries, stretches, np.int32),
-        _copied(found.keys, stretches, np.uint64),
-        _copied(found.first_lines, stretches, np.int64),
-        _copied(found.lengths, stretches, np.int64),
-        _copied(found.hit_counts, stretches, np.int64),
-        _copied(found.tied, stretches, np.bool_),
-        _copied(found.contradicted, stretches, np.bool_),
-        _copied(found.ranks, hits, np.int32),
-        _copied(found.judgments, hits, np.int64),
-        _copied(found.tie_first, hits, np.int32),
-        _copied(found.tie_last, hits, np.int32),
+        columns(SEGMENT_COLUMNS, found.segment_count),
+        columns(HIT_COLUMNS, found.hit_count),
         tuple((one.line, _text(text, one.name_at, one.name_length) if names else b"") for one in unknown),
         tuple(_line_fault(fault, text, names=names) for fault in found.faults[: found.faults_kept]),
         found.fault_count,
@@ -170,58 +161,64 @@ def _text(text: Bytes, at: int, length: int) -> bytes:
 
 
 def _line_fault(fault: CFault, text: Bytes, *, names: bool = True) -> LineFault:
-    wrong = Wrong(fault.wrong)
+    error = LineError(fault.error)
     found = _text(text, fault.found_at, fault.found_length)
-    if wrong == Wrong.RANK_TAKEN:
+    if error == LineError.RANK_TAKEN:
         found = str(fault.number).encode()
     query = _text(text, fault.query_at, fault.query_length) if names else b""
-    return LineFault(fault.line, wrong, fault.other, found, query)
+    return LineFault(fault.line, error, fault.other, found, query)
 
 
 def compiled_cut(buffer: Bytes, begin: int, end: int) -> int:
     """Where the lines of the last query begin that ends, or does not yet end, before ``end``."""
-    return int(the_library().rt_cut(at(buffer), begin, end))
+    return int(load_library().rt_cut(address_of(buffer), begin, end))
 
 
-def compiled_stretches(buffer: Bytes, begin: int, end: int) -> Stretches:
-    """The stretches of a block of whole lines."""
-    pointer = the_library().rt_stretches(at(buffer), begin, end)
+def compiled_segments(buffer: Bytes, begin: int, end: int) -> Segments:
+    """The segments of a block of whole lines."""
+    pointer = load_library().rt_segments(address_of(buffer), begin, end)
     if not pointer:
         raise MemoryError
     pieces = pointer.contents
     begins = _copied(pieces.begins, pieces.count, np.int64)
     lines = _copied(pieces.lines, pieces.count, np.int64)
     shares = _copied(pieces.shares, pieces.count, np.uint32)
-    the_library().rt_pieces_free(pointer)
-    return Stretches(begins, np.append(begins[1:], end) if len(begins) else begins, lines, shares)
+    load_library().rt_pieces_free(pointer)
+    return Segments(begins, np.append(begins[1:], end) if len(begins) else begins, lines, shares)
 
 
 def compiled_gather(buffer: Bytes, begins: Counts, ends: Counts) -> Bytes:
     """The pieces of a buffer, one behind the other."""
     begins, ends = np.ascontiguousarray(begins), np.ascontiguousarray(ends)
     gathered = np.empty(int((ends - begins).sum()), dtype=np.uint8)
-    the_library().rt_gather(at(buffer), at(begins), at(ends), len(begins), at(gathered))
+    load_library().rt_gather(
+        address_of(buffer), address_of(begins), address_of(ends), len(begins), address_of(gathered)
+    )
     return gathered
 
 
 def compiled_groups(buffer: Bytes, begins: Counts, ends: Counts) -> Counts:
-    """The number of the query of each stretch, in the order in which they first came."""
+    """The number of the query of each segment, in the order in which they first came."""
     begins, ends = np.ascontiguousarray(begins), np.ascontiguousarray(ends)
     groups = np.empty(len(begins), dtype=np.int64)
-    _check(the_library().rt_groups(at(buffer), at(begins), at(ends), len(begins), at(groups)))
+    _check(
+        load_library().rt_groups(
+            address_of(buffer), address_of(begins), address_of(ends), len(begins), address_of(groups)
+        )
+    )
     return groups
 
 
 def compiled_qrels(buffer: Bytes, begin: int, end: int) -> tuple[Qrels, list[LineFault], int]:
     """Qrels of four columns, the first of what is wrong with them, and how much that is."""
-    pointer = the_library().rt_qrels_new(at(buffer, begin), end - begin)
+    pointer = load_library().rt_qrels_new(address_of(buffer, begin), end - begin)
     if not pointer:
         raise MemoryError
     try:
         read: CQrels = pointer.contents
-        faults = [_line_fault(fault, buffer[begin:]) for fault in _first(read.faults, read.faults_kept)]
+        faults = [_line_fault(fault, buffer[begin:]) for fault in read.faults[: read.faults_kept]]
         text = ctypes.string_at(read.query_text, read.query_size).decode("utf-8", "surrogateescape")
-        documents = Names(
+        documents = PackedIds(
             _copied(read.document_text, read.document_size, np.uint8), _copied(read.ends, read.rows, np.int64)
         )
         judgments = Judgments(
@@ -231,11 +228,19 @@ def compiled_qrels(buffer: Bytes, begin: int, end: int) -> tuple[Qrels, list[Lin
         )
         return Qrels(tuple(text.split("\n")[:-1]), documents, judgments), faults, read.fault_count
     finally:
-        the_library().rt_qrels_free(pointer)
+        load_library().rt_qrels_free(pointer)
 
 
-def _first(faults: Iterable[CFault], count: int) -> list[CFault]:
-    return list(faults)[:count]
+class Segments(NamedTuple):
+    """Where segments are in a block: bytes ``begins`` to ``ends`` (int64), whole lines, from line ``lines`` on.
+
+    ``shares`` (uint32) is a hash of the query's id (FNV-1a, 32 bits), by which a file is divided into parts.
+    """
+
+    begins: Counts
+    ends: Counts
+    lines: Counts
+    shares: npt.NDArray[np.uint32]
 
 
 class Places(NamedTuple):
@@ -252,17 +257,17 @@ def compiled_match_codes(
     """The hits of queries ``first`` to ``last``; all arrays contiguous, ``starts`` int64."""
     count, room = last - first, int(starts[last] - starts[first])
     places = Places(np.empty(count, dtype=np.int64), np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int64))
-    counts = at(places.counts) - first * 8  # the library counts queries from 0
-    failed = the_library().rt_match_codes(
-        at(codes),
+    counts = address_of(places.counts) - first * 8  # the library counts queries from 0
+    failed = load_library().rt_match_codes(
+        address_of(codes),
         codes.shape[1],
-        at(judged),
-        at(starts),
+        address_of(judged),
+        address_of(starts),
         first,
         last,
         counts,
-        at(places.ranks),
-        at(places.judgments),
+        address_of(places.ranks),
+        address_of(places.judgments),
     )
     _check(failed)
     hits = int(places.counts.sum())

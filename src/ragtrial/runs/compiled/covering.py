@@ -11,13 +11,13 @@ import numpy.typing as npt
 from ragtrial.dataset.spans import ChunkSpans, Passages
 from ragtrial.rankings import Codes, Counts
 from ragtrial.runs.compiled.binding import CCoverage, CMeetings
-from ragtrial.runs.compiled.calls import at, the_library
+from ragtrial.runs.compiled.calls import address_of, load_library
 
 _FIRST_ROOM = 4
 """Meetings of a passage that there is room for at first."""
 
 
-class Found(NamedTuple):
+class CoverageHits(NamedTuple):
     """The meetings of some queries: how many each has, and the columns of them all."""
 
     counts: Counts
@@ -38,19 +38,27 @@ class Covering:
             (passages.ends, np.int64),
         ]  # fmt: skip
         self._held = [np.ascontiguousarray(column, dtype=dtype) for column, dtype in columns]
-        self._given = CCoverage(*map(at, self._held), codes.shape[1])
+        self._given = CCoverage(*map(address_of, self._held), codes.shape[1])
 
-    def meetings(self, first: int, last: int) -> Found:
+    def meetings(self, first: int, last: int) -> CoverageHits:
         """Those of queries ``first`` to ``last``. Raises MemoryError."""
         room = _FIRST_ROOM * int(self._starts[last] - self._starts[first])
         counts = np.zeros(last - first, dtype=np.int64)
         while True:
             passages, gained, covered = (np.empty(room, dtype=np.int64) for _ in range(3))
-            found = Found(counts, passages, gained, covered, np.empty(room, dtype=np.int32))
-            out = CMeetings(at(found.passages), at(found.gained), at(found.covered), at(found.ranks), room)
-            total = the_library().rt_cover(ctypes.byref(self._given), ctypes.byref(out), first, last, at(counts))
+            found = CoverageHits(counts, passages, gained, covered, np.empty(room, dtype=np.int32))
+            out = CMeetings(
+                address_of(found.passages),
+                address_of(found.gained),
+                address_of(found.covered),
+                address_of(found.ranks),
+                room,
+            )
+            total = load_library().rt_cover(
+                ctypes.byref(self._given), ctypes.byref(out), first, last, address_of(counts)
+            )
             if total < 0:
                 raise MemoryError("no memory for the meetings of chunks and passages")
             if total <= room:
-                return Found(counts, passages[:total], gained[:total], covered[:total], found.ranks[:total])
+                return CoverageHits(counts, passages[:total], gained[:total], covered[:total], found.ranks[:total])
             room = total

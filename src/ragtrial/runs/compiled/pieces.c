@@ -71,8 +71,8 @@ static int add_piece(Pieces *pieces, int64_t *room, int64_t begin, int64_t line,
     return OK;
 }
 
-/* Where, in bytes and lines, each stretch of lines of one query begins. NULL if there is no memory. */
-EXPORT Pieces *rt_stretches(const uint8_t *text, int64_t begin, int64_t end) {
+/* Where, in bytes and lines, each segment of lines of one query begins. NULL if there is no memory. */
+EXPORT Pieces *rt_segments(const uint8_t *text, int64_t begin, int64_t end) {
     Pieces *pieces = calloc(1, sizeof *pieces);
     if (!pieces) return NULL;
     int64_t room = 0, line = 0;

@@ -12,7 +12,7 @@ typedef struct {
     int32_t grade;
 } Row;
 
-/* library.py mirrors the first part. Query ids have line feeds between them. */
+/* binding.py mirrors the first part. Query ids have line feeds between them. */
 typedef struct {
     int64_t rows, queries, query_size, document_size, fault_count, faults_kept;
     uint8_t *query_text, *document_text;
@@ -63,13 +63,13 @@ static const Row *earlier_row(Qrels *qrels, const Row *row) {
     return NULL;
 }
 
-static void fault(Qrels *qrels, int64_t line, int wrong, int64_t other, const Columns *columns, int column) {
-    Fault told = {.line = line, .wrong = wrong, .other = other};
-    if (wrong != COLUMNS) {
+static void fault(Qrels *qrels, int64_t line, int error, int64_t other, const Columns *columns, int column) {
+    Fault told = {.line = line, .error = error, .other = other};
+    if (error != COLUMNS) {
         told.found_at = columns->begin[column] - qrels->text;
         told.found_length = (int32_t)columns->length[column];
     }
-    if (wrong == JUDGED_TWICE) {
+    if (error == JUDGED_TWICE) {
         told.query_at = columns->begin[0] - qrels->text;
         told.query_length = (int32_t)columns->length[0];
     }

@@ -1,79 +1,15 @@
-/* One query: its rows in order, without duplicates, joined with its judgments. matching/ranking.py in C. */
+/* One query: its rows in order, without duplicates, joined with its judgments. trec/exact.py does the same in Python. */
 #include <stdlib.h>
 
 #include "scanner.h"
 #include "table.h"
-
-static int grow(void *column, size_t size, size_t count) {
-    void *grown = realloc(*(void **)column, size * count);
-    if (!grown) return OUT_OF_MEMORY;
-    *(void **)column = grown;
-    return OK;
-}
-
-int make_room(Scanner *scanner, size_t count) {
-    Rows *rows = &scanner->rows;
-    if (count <= rows->room) return OK;
-    size_t room = rows->room ? rows->room : 1024;
-    while (room < count) room *= 2;
-    if (grow(&rows->at, sizeof *rows->at, room) || grow(&rows->length, sizeof *rows->length, room) ||
-        grow(&rows->line, sizeof *rows->line, room) || grow(&rows->score, sizeof *rows->score, room) ||
-        grow(&rows->rank, sizeof *rows->rank, room) || grow(&scanner->order, sizeof *scanner->order, room) ||
-        grow(&scanner->other, sizeof *scanner->other, room) || grow(&scanner->keyed, sizeof *scanner->keyed, room) ||
-        grow(&scanner->keyed_room, sizeof *scanner->keyed_room, room))
-        return OUT_OF_MEMORY;
-    rows->room = room;
-    return OK;
-}
-
-static int make_room_for_stretch(Scanner *scanner) {
-    Found *found = &scanner->found;
-    if ((size_t)found->stretch_count < scanner->stretch_room) return OK;
-    size_t room = scanner->stretch_room ? 2 * scanner->stretch_room : 256;
-    if (grow(&found->queries, sizeof *found->queries, room) || grow(&found->keys, sizeof *found->keys, room) ||
-        grow(&found->first_lines, sizeof *found->first_lines, room) ||
-        grow(&found->lengths, sizeof *found->lengths, room) ||
-        grow(&found->hit_counts, sizeof *found->hit_counts, room) || grow(&found->tied, sizeof *found->tied, room) ||
-        grow(&found->contradicted, sizeof *found->contradicted, room))
-        return OUT_OF_MEMORY;
-    scanner->stretch_room = room;
-    return OK;
-}
-
-static int make_room_for_hits(Scanner *scanner, size_t more) {
-    Found *found = &scanner->found;
-    size_t count = (size_t)found->hit_count + more, room = scanner->hit_room ? scanner->hit_room : 1024;
-    if (count <= scanner->hit_room) return OK;
-    while (room < count) room *= 2;
-    if (grow(&found->ranks, sizeof *found->ranks, room) || grow(&found->judgments, sizeof *found->judgments, room) ||
-        grow(&found->tie_first, sizeof *found->tie_first, room) ||
-        grow(&found->tie_last, sizeof *found->tie_last, room))
-        return OUT_OF_MEMORY;
-    scanner->hit_room = room;
-    return OK;
-}
-
-static int is_before(const Fault *a, const Fault *b) {
-    if (a->line != b->line) return a->line < b->line;
-    return a->wrong != b->wrong ? a->wrong < b->wrong : a->other < b->other;
-}
-
-void add_fault(Found *found, Fault fault) {
-    found->fault_count++;
-    int64_t at = found->faults_kept;
-    if (at == MOST_FAULTS && !is_before(&fault, &found->faults[at - 1])) return;
-    if (at == MOST_FAULTS) at--;
-    else found->faults_kept++;
-    for (; at > 0 && is_before(&fault, &found->faults[at - 1]); at--) found->faults[at] = found->faults[at - 1];
-    found->faults[at] = fault;
-}
 
 /* Where text stands, counted from the scanner's. Both may lie in different memory. */
 static int64_t place_of(const Scanner *scanner, const uint8_t *text) {
     return (int64_t)((intptr_t)text - (intptr_t)scanner->text);
 }
 
-static void add_pair(Scanner *scanner, uint32_t a, uint32_t b, const uint8_t *name, size_t length, int wrong) {
+static void add_pair(Scanner *scanner, uint32_t a, uint32_t b, const uint8_t *name, size_t length, int error) {
     const Rows *rows = &scanner->rows;
     uint32_t later = rows->line[a] > rows->line[b] ? a : b, earlier = later == a ? b : a;
     Fault fault = {.line = rows->line[later] + scanner->row_line,
@@ -83,7 +19,7 @@ static void add_pair(Scanner *scanner, uint32_t a, uint32_t b, const uint8_t *na
                    .found_length = (int32_t)rows->length[later],
                    .query_at = place_of(scanner, name),
                    .query_length = (int32_t)length,
-                   .wrong = wrong};
+                   .error = error};
     add_fault(&scanner->found, fault);
 }
 
@@ -230,12 +166,11 @@ static void find_ties(Scanner *scanner, const Query *query, int64_t first_hit) {
     }
 }
 
-static void add_stretch(Scanner *scanner, const Query *query, int64_t index, uint64_t hash, int64_t line) {
+static void add_segment(Scanner *scanner, const Query *query, int64_t index, uint64_t hash, int64_t line) {
     Found *found = &scanner->found;
-    int64_t at = found->stretch_count;
+    int64_t at = found->segment_count;
     found->queries[at] = (int32_t)index;
     found->keys[at] = hash;
-    found->first_lines[at] = line;
     if (index < 0 && found->unknown_kept < MOST_UNKNOWN)
         found->unknown[found->unknown_kept++] =
             (Unknown){line, place_of(scanner, query->name), (int64_t)query->length};
@@ -248,8 +183,8 @@ int rank_query(Scanner *scanner, const uint8_t *name, size_t length, int64_t fir
     uint64_t hash = hash_of(name, length);
     int64_t index = query_index(scanner->judged, name, length, hash), first_hit = found->hit_count;
     uint8_t tied = 0, contradicted = 0;
-    if (make_room_for_stretch(scanner)) return OUT_OF_MEMORY;
-    add_stretch(scanner, &query, index, hash, first_line);
+    if (make_room_for_segment(scanner)) return OUT_OF_MEMORY;
+    add_segment(scanner, &query, index, hash, first_line);
     if (index >= 0) {
         query.start = scanner->judged->starts[index];
         query.judged = (size_t)(scanner->judged->starts[index + 1] - query.start);
@@ -263,10 +198,10 @@ int rank_query(Scanner *scanner, const uint8_t *name, size_t length, int64_t fir
     if (tied && (scanner->rules.order == ORDER_SCORE || scanner->rules.order == ORDER_TREC))
         find_ties(scanner, &query, first_hit);
     found->rows += (int64_t)scanner->rows.count;
-    found->lengths[found->stretch_count] = (int64_t)query.kept;
-    found->hit_counts[found->stretch_count] = found->hit_count - first_hit;
-    found->tied[found->stretch_count] = tied;
-    found->contradicted[found->stretch_count++] = contradicted;
+    found->lengths[found->segment_count] = (int64_t)query.kept;
+    found->hit_counts[found->segment_count] = found->hit_count - first_hit;
+    found->tied[found->segment_count] = tied;
+    found->contradicted[found->segment_count++] = contradicted;
     double ended = seconds_now();
     found->check += (ordered - begun) + (ended - joined);
     found->join += joined - ordered;

@@ -1,4 +1,4 @@
-/* What Python and the C files share: how a run is read, what is found in it. library.py mirrors these structures. */
+/* What Python and the C files share: how a run is read, what is found in it. binding.py mirrors these structures. */
 #ifndef RAGTRIAL_RUN_H
 #define RAGTRIAL_RUN_H
 
@@ -23,7 +23,7 @@ typedef struct {
 /* Texts are given by where they begin in the block, and their length. Lines count from 0. */
 typedef struct {
     int64_t line, other, number, found_at, query_at;
-    int32_t found_length, query_length, wrong, unused;
+    int32_t found_length, query_length, error, unused;
 } Fault;
 
 typedef struct {
@@ -31,11 +31,11 @@ typedef struct {
 } Unknown;
 
 typedef struct {
-    int64_t lines, rows, duplicates, fault_count, faults_kept, unknown_kept, stretch_count, hit_count;
+    int64_t lines, rows, duplicates, fault_count, faults_kept, unknown_kept, segment_count, hit_count;
     double read, check, join;
     int32_t *queries;
     uint64_t *keys;
-    int64_t *first_lines, *lengths, *hit_counts;
+    int64_t *lengths, *hit_counts;
     uint8_t *tied, *contradicted;
     int64_t *judgments;
     int32_t *ranks, *tie_first, *tie_last;

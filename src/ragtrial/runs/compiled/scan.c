@@ -1,46 +1,11 @@
 /* Blocks of run files: lines, columns, numbers; the rows of a query go to rank_query together. */
-#if !defined(_WIN32)
-#define _POSIX_C_SOURCE 200809L
-#endif
-#include <stdlib.h>
-#include <time.h>
-
 #include "columns.h"
 #include "number.h"
 #include "scanner.h"
 
-double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-EXPORT Scanner *rt_scanner_new(const Judged *judged, const Rules *rules) {
-    Scanner *scanner = calloc(1, sizeof *scanner);
-    if (!scanner) return NULL;
-    scanner->judged = judged;
-    scanner->rules = *rules;
-    return scanner;
-}
-
-EXPORT void rt_scanner_free(Scanner *scanner) {
-    if (!scanner) return;
-    Found *found = &scanner->found;
-    void *all[] = {scanner->rows.at,   scanner->rows.length, scanner->rows.line, scanner->rows.score,
-                   scanner->rows.rank, scanner->order,       scanner->other,     scanner->taken,
-                   scanner->keyed,     scanner->keyed_room,  scanner->slots,     found->queries,
-                   found->keys,        found->first_lines,   found->lengths,     found->hit_counts,
-                   found->tied,        found->contradicted,  found->ranks,       found->judgments,
-                   found->tie_first,   found->tie_last,      scanner};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
-}
-
-/* What was found last; holds until the next call. */
-EXPORT const Found *rt_found(const Scanner *scanner) { return &scanner->found; }
-
-static void fault_at(Scanner *scanner, int64_t line, int wrong, const Columns *columns, int column) {
-    Fault fault = {.line = line, .wrong = wrong};
-    if (wrong == COLUMNS) {
+static void fault_at(Scanner *scanner, int64_t line, int error, const Columns *columns, int column) {
+    Fault fault = {.line = line, .error = error};
+    if (error == COLUMNS) {
         fault.other = columns->count;
     } else {
         fault.found_at = columns->begin[column] - scanner->text;
@@ -134,12 +99,6 @@ static int scan_lines(Scanner *scanner, const uint8_t *at, const uint8_t *end) {
     }
     scanner->found.lines = at > end ? line - 1 : line; /* the last one may have no line feed */
     return finish(scanner, &current, &begun);
-}
-
-void start_anew(Found *found) {
-    found->lines = found->rows = found->duplicates = found->fault_count = found->faults_kept = 0;
-    found->unknown_kept = found->stretch_count = found->hit_count = 0;
-    found->read = found->check = found->join = 0;
 }
 
 /* Reads the block text[0:size], of which PADDING bytes more can be read, and the first be written. */

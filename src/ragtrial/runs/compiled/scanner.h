@@ -34,7 +34,7 @@ struct Scanner {
     uint32_t *order, *other, *taken; /* rows in order; room for another order; the row that took each judgment */
     Keyed *keyed, *keyed_room;
     uint64_t *slots;
-    size_t slots_room, taken_room, stretch_room, hit_room;
+    size_t slots_room, taken_room, segment_room, hit_room;
     Found found;
 };
 
@@ -44,8 +44,13 @@ int64_t query_index(const Judged *judged, const uint8_t *name, size_t length, ui
 /* The rows at hand are those of this query, whole: orders, checks and joins them. */
 int rank_query(Scanner *scanner, const uint8_t *name, size_t length, int64_t first_line);
 
-/* Room for so many rows in all columns of rows. */
+/* A column with room for so many entries of a size. */
+int grow(void *column, size_t size, size_t count);
+
+/* Room for so many rows in all columns of rows, for one segment more, and for so many hits more. */
 int make_room(Scanner *scanner, size_t rows);
+int make_room_for_segment(Scanner *scanner);
+int make_room_for_hits(Scanner *scanner, size_t more);
 
 /* The first few faults, by line, are kept, all counted. */
 void add_fault(Found *found, Fault fault);

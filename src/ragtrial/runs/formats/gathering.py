@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.rankings import Counts
-from ragtrial.runs.formats.faults import Faults, shown
-from ragtrial.runs.qrels import Judgments, Names, Qrels, Run
+from ragtrial.runs.faults import Faults, shown
+from ragtrial.runs.qrels import Judgments, PackedIds, Qrels, Run
 
 _BLOCK = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Coded:
+class CodedIds:
     """A column of ids: the distinct ones in the order in which they first came, and which each row has.
 
     ``codes`` is int64 (rows,), positions in ``names``.
@@ -41,7 +41,7 @@ def id_of(value: object) -> str | None:
     return None
 
 
-def no_id(role: str, value: object) -> str:
+def id_problem(role: str, value: object) -> str:
     """What is wrong with a value for which ``id_of`` has nothing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return f"has no {role}: null is no id."
@@ -56,29 +56,29 @@ def ids_of(values: Sequence[object], role: str, faults: Faults) -> list[str]:
     for row, value in enumerate(values):
         name = id_of(value)
         if name is None:
-            faults.add_row(row, no_id(role, value))
+            faults.add_row(row, id_problem(role, value))
         ids.append(name or "")
     return ids
 
 
-def coded(ids: Sequence[str]) -> Coded:
+def coded(ids: Sequence[str]) -> CodedIds:
     """A column of ids, told apart."""
     places: dict[str, int] = {}
     codes = np.fromiter((places.setdefault(name, len(places)) for name in ids), dtype=np.int64, count=len(ids))
-    return Coded(codes, tuple(places))
+    return CodedIds(codes, tuple(places))
 
 
-def recoded(codes: Counts, ids: Sequence[str]) -> Coded:
+def recoded(codes: Counts, ids: Sequence[str]) -> CodedIds:
     """``codes`` into ``ids`` that may hold one id twice (7 and "7"); every one of them has a row."""
     again = coded(ids)
-    return Coded(again.codes[codes] if len(again.names) < len(ids) else codes, again.names)
+    return CodedIds(again.codes[codes] if len(again.names) < len(ids) else codes, again.names)
 
 
-def packed(ids: Iterable[str], faults: Faults, role: str = "document") -> Names:
-    """The ids as ``Names``; a fault if one has half of a surrogate pair, which JSON and Python can spell."""
+def packed(ids: Iterable[str], faults: Faults, role: str = "document") -> PackedIds:
+    """The ids as ``PackedIds``; a fault if one has half of a surrogate pair, which JSON and Python can spell."""
     names = ids if isinstance(ids, list) else list(ids)
     try:
-        return Names.of(names)
+        return PackedIds.of(names)
     except UnicodeEncodeError:
         for name in dict.fromkeys(names):
             try:
@@ -89,7 +89,7 @@ def packed(ids: Iterable[str], faults: Faults, role: str = "document") -> Names:
         raise
 
 
-def taken(names: Names, wanted: Counts) -> Names:
+def ids_at(names: PackedIds, wanted: Counts) -> PackedIds:
     """The names at the positions ``wanted``, in that order, each as often as it stands there."""
     lengths = np.diff(names.ends, prepend=0)
     starts, lengths = (names.ends - lengths)[wanted], lengths[wanted]
@@ -101,10 +101,10 @@ def taken(names: Names, wanted: Counts) -> Names:
         shifts = starts[block] - (ends[block] - lengths[block])
         end = int(ends[min(first + _BLOCK, len(ends)) - 1])
         text[offset:end] = names.text[np.arange(offset, end) + np.repeat(shifts, lengths[block])]
-    return Names(text, ends)
+    return PackedIds(text, ends)
 
 
-def qrels_of(queries: Coded, documents: Coded, grades: npt.NDArray[np.int64], faults: Faults) -> Qrels:
+def qrels_of(queries: CodedIds, documents: CodedIds, grades: npt.NDArray[np.int64], faults: Faults) -> Qrels:
     """Qrels of rows; a fault for each row whose pair an earlier one judges. Raises the faults, these and earlier."""
     keys = queries.codes * np.int64(max(len(documents.names), 1)) + documents.codes
     distinct, first, which = np.unique(keys, return_index=True, return_inverse=True)
@@ -126,20 +126,20 @@ def qrels_of(queries: Coded, documents: Coded, grades: npt.NDArray[np.int64], fa
     codes = documents.codes if order is None else documents.codes[order]
     own = grades if order is None else grades[order]
     unordered = np.zeros(len(queries.names), dtype=np.bool_)
-    return Qrels(queries.names, taken(names, codes), Judgments(starts, own.astype(np.int32), unordered))
+    return Qrels(queries.names, ids_at(names, codes), Judgments(starts, own.astype(np.int32), unordered))
 
 
-def run_of(name: str, queries: Coded, documents: Names, values: npt.NDArray[np.float64], faults: Faults) -> Run:
+def run_of(name: str, queries: CodedIds, documents: PackedIds, values: npt.NDArray[np.float64], faults: Faults) -> Run:
     """A run of rows with scores; they stay in their order within each query. Raises the faults there are."""
     _ = packed(queries.names, faults, "query")
     faults.raise_any()
     order, starts = _grouped(queries)
     if order is not None:
-        documents, values = taken(documents, order), values[order]
+        documents, values = ids_at(documents, order), values[order]
     return Run(name, queries.names, starts, documents, values)
 
 
-def _grouped(queries: Coded) -> tuple[Counts | None, Counts]:
+def _grouped(queries: CodedIds) -> tuple[Counts | None, Counts]:
     """The order that puts the rows of each query side by side (None if they stand so), and where each begins."""
     codes = queries.codes
     counts = np.bincount(codes, minlength=len(queries.names))

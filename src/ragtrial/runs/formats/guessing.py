@@ -12,9 +12,9 @@ from typing import Literal, get_args
 
 from ragtrial.dataset.json_places import load_json
 from ragtrial.errors import Fault, InputError, LabelsError, RunFileError
-from ragtrial.runs.formats.faults import shown
-from ragtrial.runs.formats.named_forms import Kind, usual_names
-from ragtrial.runs.formats.sources import HEAD, Source, head_of, is_standard_input, let_go, name_of
+from ragtrial.runs.faults import shown
+from ragtrial.runs.formats.column_roles import Kind, usual_names
+from ragtrial.runs.streams import HEAD, Source, head_of, is_standard_input, name_of, release
 
 Form = Literal[
     "trec", "msmarco", "beir", "json", "jsonl", "parquet", "labels", "report", "rankings", "results"
@@ -54,10 +54,10 @@ def guess(source: Source, kind: Kind) -> Form:
         try:
             form = _by_head(head, source, kind, error)
         except InputError:
-            let_go(source)
+            release(source)
             raise
     if form not in FORMS_OF[kind]:
-        let_go(source)
+        release(source)
         raise _unsure(source, kind, error, f"looks like {_OTHER.get(form, 'the form ' + repr(form))}")
     return form
 

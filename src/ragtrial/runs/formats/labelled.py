@@ -10,10 +10,10 @@ import numpy as np
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, LabelsError
 from ragtrial.records import PromptQueries, Query, highest_grades
-from ragtrial.runs.formats.faults import Faults
+from ragtrial.runs.faults import Faults
 from ragtrial.runs.formats.gathering import coded, qrels_of
-from ragtrial.runs.formats.sources import Source, is_read_once, is_standard_input, let_go, name_of, text_of
 from ragtrial.runs.qrels import Qrels
+from ragtrial.runs.streams import Source, is_read_once, is_standard_input, name_of, release, text_of
 
 
 def beir_qrels(source: Source, faults: Faults) -> Qrels:
@@ -36,10 +36,10 @@ def labels_of(source: Source) -> PromptQueries:
     from ragtrial.dataset.labels import load_prompt_queries
 
     if is_standard_input(source):
-        let_go(source)
+        release(source)
         raise LabelsError("labels cannot be read from standard input; name the file.")
     if is_read_once(source):
-        let_go(source)
+        release(source)
         raise LabelsError(Fault(name_of(source), message="is a pipe; labels can only be read from a file: name it."))
     return load_prompt_queries(Path(source))
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from ragtrial.dataset.json_places import Place, json_value, places
 from ragtrial.records import MOST_GRADE
-from ragtrial.runs.formats.faults import Faults, shown
-from ragtrial.runs.formats.gathering import id_of, no_id, packed
-from ragtrial.runs.formats.numerals import are_numbers, are_whole, no_grade, no_number
-from ragtrial.runs.formats.sources import Source, name_of, text_of
+from ragtrial.runs.faults import Faults, shown
+from ragtrial.runs.formats.gathering import id_of, id_problem, packed
+from ragtrial.runs.formats.numerals import are_numbers, are_whole, grade_problem, number_problem
 from ragtrial.runs.qrels import Grades, Judgments, Qrels, Run
+from ragtrial.runs.streams import Source, name_of, text_of
 
 _OBJECT = "an object"
 _LONGEST = 20_000_000
@@ -50,9 +50,9 @@ class _Reader:
     def _take(self, key: object, row: object) -> None:
         query = id_of(key)
         if query is None:
-            self._fault((), no_id("query", key))
+            self._fault((), id_problem("query", key))
         elif query in self.queries:
-            self._fault((key,), f"query {query!r} stands twice: as {self.queries[query]!r} and as {key!r}.")
+            self._fault((key,), f"query {query!r} comes twice: as {self.queries[query]!r} and as {key!r}.")
         else:
             self.queries[query] = key
             self._take_row(key, query, row)
@@ -79,7 +79,7 @@ class _Reader:
             for place, document in enumerate(documents):
                 name = id_of(document)
                 if name is None:
-                    self._fault((key, place), f"query {query!r}: {no_id('document', document)}")
+                    self._fault((key, place), f"query {query!r}: {id_problem('document', document)}")
                 names.append(name or "")
         # A document that a run retrieves twice is for those to judge who put it in order; here it cannot be told from
         # a slip only where one object has it twice.
@@ -96,7 +96,7 @@ class _Reader:
         values = list(row.values())
         if not self._are_plain(values):
             for document, value in row.items():
-                wrong = no_grade(value) if self.role == "grade" else no_number("score", value)
+                wrong = grade_problem(value) if self.role == "grade" else number_problem("score", value)
                 if wrong:
                     self._fault((key, document), f"query {query!r}, document {document!r}: {wrong}")
         self.numbers += values

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.records import MOST_GRADE
-from ragtrial.runs.formats.faults import Faults, shown
+from ragtrial.runs.faults import Faults, shown
 
 Floats = npt.NDArray[np.float64]
 
@@ -19,7 +19,7 @@ _WHOLE = (int, np.integer)
 _NUMBERS = (int, float, np.integer, np.floating)
 
 
-def no_number(role: str, value: object) -> str | None:
+def number_problem(role: str, value: object) -> str | None:
     """What is wrong with a score or a rank; None if nothing is."""
     if value is None:
         return f"has no {role}: null is no number."
@@ -36,7 +36,7 @@ def no_number(role: str, value: object) -> str | None:
     return None
 
 
-def no_grade(value: object) -> str | None:
+def grade_problem(value: object) -> str | None:
     """What is wrong with a grade; None if nothing is."""
     if value is None:
         return "has no grade: null is no number."
@@ -69,7 +69,7 @@ def scores_of(values: Sequence[object], role: str, faults: Faults) -> Floats:
                 return numbers
     made = np.zeros(len(values))
     for row, value in enumerate(values):
-        wrong = no_number(role, value)
+        wrong = number_problem(role, value)
         if wrong:
             faults.add_row(row, wrong)
         else:
@@ -83,7 +83,7 @@ def grades_of(values: Sequence[object], faults: Faults) -> npt.NDArray[np.int64]
         return np.array(values, dtype=np.int64)
     made = np.zeros(len(values), dtype=np.int64)
     for row, value in enumerate(values):
-        wrong = no_grade(value)
+        wrong = grade_problem(value)
         if wrong:
             faults.add_row(row, wrong)
         else:

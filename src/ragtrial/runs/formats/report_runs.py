@@ -9,12 +9,12 @@ from itertools import pairwise
 import numpy as np
 
 from ragtrial.records import highest_grades
-from ragtrial.runs.formats.faults import Faults, shown
+from ragtrial.runs.faults import Faults, shown
 from ragtrial.runs.formats.gathering import packed
 from ragtrial.runs.formats.numerals import are_numbers
 from ragtrial.runs.formats.rows import json_lines
-from ragtrial.runs.formats.sources import Source
 from ragtrial.runs.qrels import Qrels, Run
+from ragtrial.runs.streams import Source
 
 
 def report_runs(reference: Source, directory: Source, faults: Faults) -> list[Run]:
@@ -61,7 +61,7 @@ def rankings_run(source: Source, name: str, faults: Faults) -> Run:
         queries[str(query)] = number
         documents += docs  # type: ignore[arg-type]
         lengths.append(len(docs))  # type: ignore[arg-type]
-        in_order = in_order and own is not None and falls(own)  # type: ignore[arg-type]
+        in_order = in_order and own is not None and is_descending(own)  # type: ignore[arg-type]
         scores += own or []  # type: ignore[arg-type]
     if not queries and not faults.count:
         raise faults.fail("has no rankings.")
@@ -84,7 +84,7 @@ def ranked_run(
     return Run(name, tuple(queries), starts, packed(documents, faults), values)
 
 
-def falls(scores: Sequence[float]) -> bool:
+def is_descending(scores: Sequence[float]) -> bool:
     """Whether no score is above the one before it."""
     return all(later <= earlier for earlier, later in pairwise(scores))
 

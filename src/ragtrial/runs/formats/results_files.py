@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import RunFileError
 from ragtrial.records import ExperimentResults, Hit, Mean, PromptQueries, QueryResult
-from ragtrial.runs.formats.faults import Faults, shown
+from ragtrial.runs.faults import Faults, shown
 from ragtrial.runs.formats.gathering import id_of
 from ragtrial.runs.formats.labelled import spellings
 from ragtrial.runs.formats.mappings import json_text
-from ragtrial.runs.formats.report_runs import falls, ranked_run
-from ragtrial.runs.formats.sources import Source, name_of, stem_of
+from ragtrial.runs.formats.report_runs import is_descending, ranked_run
 from ragtrial.runs.qrels import Run
+from ragtrial.runs.streams import Source, name_of, stem_of
 
 
 def read_results(source: Source) -> list[ExperimentResults]:
@@ -35,7 +35,7 @@ def read_results(source: Source) -> list[ExperimentResults]:
         raise faults.fail("must be a list of experiments, each with `results`.")
     made = [_experiment(entry, f"[{index}]", stem_of(source), faults) for index, entry in enumerate(value)]
     faults.raise_any()
-    return _told_apart(made)
+    return _with_unique_names(made)
 
 
 def results_run(results: ExperimentResults, labels: PromptQueries | None = None) -> Run:
@@ -63,7 +63,7 @@ def results_run(results: ExperimentResults, labels: PromptQueries | None = None)
     faults.raise_any()
     hits = [hit for row in rows.values() for hit in row]
     scores = [hit.score for hit in hits if hit.score is not None]
-    known = len(scores) == len(hits) and all(falls([hit.score or 0.0 for hit in row]) for row in rows.values())
+    known = len(scores) == len(hits) and all(is_descending([hit.score or 0.0 for hit in row]) for row in rows.values())
     documents = [hit.doc for hit in hits]
     return ranked_run(
         results.name, list(rows), list(map(len, rows.values())), documents, scores if known else None, faults
@@ -170,7 +170,7 @@ def _means(evaluations: object) -> dict[str, Mean]:
     return {name: Mean(**one) for name, one in found.items() if isinstance(one, dict) and one.keys() == {"mean", "n"}}
 
 
-def _told_apart(experiments: Sequence[ExperimentResults]) -> list[ExperimentResults]:
+def _with_unique_names(experiments: Sequence[ExperimentResults]) -> list[ExperimentResults]:
     """The experiments with names of their own: one that several share gets their number, from 1."""
     counts = Counter(one.name for one in experiments)
     seen: Counter[str] = Counter()

@@ -9,9 +9,8 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from json.encoder import encode_basestring
 from pathlib import Path
-from typing import IO, Any, Literal, cast, get_args
+from typing import IO, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,7 @@ TableForm = Literal["csv", "json", "jsonl", "md", "parquet"]
 _FORMS: tuple[TableForm, ...] = get_args(TableForm)
 _BLOCK = 20_000
 _ESCAPED = str.maketrans({"|": r"\|", "\\": r"\\", "\n": " ", "\r": " "})
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _NEEDS_ESCAPE = re.compile(r"[|\\\n\r]")
 
 Block = list[list[object]]
@@ -107,39 +107,20 @@ def _write_jsonl(file: IO[bytes], names: Sequence[str], blocks: Iterator[Block])
 
 def _json_lines(names: Sequence[str], blocks: Iterator[Block]) -> Iterator[list[str]]:
     """The objects of each block."""
-    keys = [json.dumps(name).replace("%", "%%") for name in names]
-    template = "{" + ", ".join(f"{key}: %s" for key in keys) + "}"
     for block in blocks:
-        yield list(map(template.__mod__, zip(*map(_json_values, block), strict=True)))
+        try:
+            yield [_json(dict(zip(names, row, strict=True))) for row in zip(*block, strict=True)]
+        except ValueError as error:
+            raise InputError("an infinite number cannot be written as JSON; write the table as CSV.") from error
 
 
-def _json_values(values: list[object]) -> list[str]:
-    kinds = set(map(type, values))
-    if kinds == {str}:
-        texts = list(map(encode_basestring, values))  # type: ignore[arg-type]
-        return texts if _is_text("".join(texts)) else list(map(json.dumps, values))
-    if kinds == {float}:
-        numbers = cast("list[float]", values)
-        if all(map(math.isfinite, numbers)):
-            return list(map(float.__repr__, numbers))
-    try:
-        return [_json(value) for value in values]
-    except ValueError as error:
-        raise InputError("an infinite number cannot be written as JSON; write the table as CSV.") from error
-
-
-def _json(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return text if _is_text(text) else json.dumps(value)
-
-
-def _is_text(text: str) -> bool:
-    """Whether ``text`` can be written as UTF-8; bytes of an id that are none can only be escaped."""
+def _json(row: Mapping[str, object]) -> str:
+    text = _ENCODER.encode(row)
     try:
         text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    except UnicodeEncodeError:  # bytes of an id that are no UTF-8 can only be escaped
+        return json.dumps(row)
+    return text
 
 
 def _write_markdown(file: IO[bytes], names: Sequence[str], blocks: Iterator[Block]) -> None:

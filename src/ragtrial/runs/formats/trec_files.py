@@ -9,9 +9,9 @@ import numpy as np
 
 from ragtrial.errors import LabelsError, RunFileError
 from ragtrial.rankings import Counts
-from ragtrial.runs.formats.faults import Faults, shown
+from ragtrial.runs.faults import Faults, shown
 from ragtrial.runs.formats.output import Target, opened
-from ragtrial.runs.qrels import Names, Qrels, Run
+from ragtrial.runs.qrels import PackedIds, Qrels, Run
 
 ScoresWritten = Literal["own", "by rank"]
 """Which scores a run was written with: its own, or for each query n, n - 1, ... 1."""
@@ -36,7 +36,7 @@ def write_trec_run(target: Target, ranked: Run, *, name: str | None = None) -> S
         faults.add(f"the run's name {shown(tag)} is empty or has white space, which ends a column; give it another.")
     _check(ranked.queries, ranked.starts, ranked.documents, faults)
     longest = int(np.diff(ranked.starts).max(initial=0))
-    own = _falls(ranked)
+    own = _scores_fall(ranked)
     if not own and longest > _MOST_BY_RANK:
         faults.add(f"a query has {longest:,} documents; scores by rank can tell {_MOST_BY_RANK:,} apart.")
     faults.raise_any()
@@ -70,7 +70,7 @@ def write_trec_qrels(target: Target, qrels: Qrels) -> None:
             file.write(_encoded("".join(f"{query} 0 {doc} {grade}\n" for doc, grade in lines)))
 
 
-def _falls(ranked: Run) -> bool:
+def _scores_fall(ranked: Run) -> bool:
     """Whether the scores of every query fall from row to row, as numbers of 32 bits."""
     if ranked.values is None or ranked.by_rank:
         return False
@@ -82,7 +82,7 @@ def _falls(ranked: Run) -> bool:
     return bool(falls.all() and np.isfinite(scores).all())
 
 
-def _check(queries: Sequence[str], starts: Counts, documents: Names, faults: Faults) -> None:
+def _check(queries: Sequence[str], starts: Counts, documents: PackedIds, faults: Faults) -> None:
     for index, names in enumerate(_rows(starts, documents)):
         query = queries[index]
         if _is_unfit(query):
@@ -103,7 +103,7 @@ def _is_unfit(name: str) -> bool:
     return name.split() != [name] or "\0" in name
 
 
-def _rows(starts: Counts, documents: Names) -> Iterator[list[str]]:
+def _rows(starts: Counts, documents: PackedIds) -> Iterator[list[str]]:
     """The documents of each query."""
     names = iter(documents)
     for length in np.diff(starts).tolist():

@@ -1,4 +1,4 @@
-"""Files as blocks: whole lines, and all lines of a query in one block, whatever the file is.
+"""Files as blocks: whole lines, and all lines of a query in one block, as far as they are consecutive.
 
 A file is read in pieces of a few MiB into buffers that are used again, so memory stays flat. What cannot be read
 twice (standard input, a pipe) is kept in a temporary file on the way.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from time import perf_counter
 from types import TracebackType
 from typing import IO, NamedTuple, Self
@@ -17,8 +16,8 @@ from typing import IO, NamedTuple, Self
 import numpy as np
 
 from ragtrial.errors import Fault, InputError
-from ragtrial.runs.compiled.found import Bytes
-from ragtrial.runs.trec.streams import UNREADABLE, is_read_once, opened, reason_of
+from ragtrial.runs.compiled.block_scans import Bytes
+from ragtrial.runs.streams import Source, is_read_once, name_of, opened
 
 BLOCK = 4 * 2**20
 PADDING = 64
@@ -35,10 +34,6 @@ def cut_lines(buffer: Bytes, begin: int, end: int) -> int:
     return begin + buffer[begin:end].tobytes().rfind(b"\n") + 1
 
 
-def _cut_nothing(_buffer: Bytes, begin: int, _end: int) -> int:
-    return begin
-
-
 class Block(NamedTuple):
     """Bytes ``begin`` to ``end`` of ``buffer``, which has room for PADDING more."""
 
@@ -47,18 +42,17 @@ class Block(NamedTuple):
     end: int
 
 
-class Source:
-    """A file that can be read, and read again. ``-`` is standard input. Gzip data are unpacked.
+class BlockReader:
+    """A file that can be read in blocks, and read again. ``-`` is standard input. Gzip data are unpacked.
 
-    ``name`` is what messages call it, ``size`` the bytes read last, ``seconds`` what reading has taken so far.
-    Whatever cannot be read raises ``error``.
+    ``size`` is the bytes read last, ``seconds`` what reading has taken so far. Raises ``error`` if the file cannot be
+    read.
     """
 
-    def __init__(self, path: Path | str, error: type[InputError]) -> None:
-        self._path, self._error = Path(path), error
+    def __init__(self, path: Source, error: type[InputError]) -> None:
+        self._path, self._error = path, error
         self.seconds = 0.0
         self.size = 0
-        self.name = "standard input" if str(path) == "-" else str(path)
         self._spool: IO[bytes] | None = None
         self._stack = ExitStack()
         self._free: list[Bytes] = []
@@ -70,60 +64,57 @@ class Source:
         self._stack.close()
 
     def blocks(self, cut: Cut, size: int = BLOCK) -> Iterator[Block]:
-        """The file from its start, each query's lines in one block as far as they stand together.
+        """The file from its start, each query's lines in one block as far as they are consecutive.
 
         Give a block's buffer back (``reuse``) when it is done with. Without any content there is no block.
         """
         self._free = [buffer for buffer in self._free if len(buffer) == size + PADDING]
         self.size = 0
-        try:
-            with self._opened() as stream:
-                yield from self._cut_blocks(stream, cut, size)
-        except UNREADABLE as failure:
-            raise self._error(Fault(self.name, message=reason_of(failure))) from failure
+        if self._spool is not None:
+            self._spool.seek(0)
+            yield from self._cut_blocks(self._spool, None, cut, size)
+            return
+        if is_read_once(self._path):
+            self._spool = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
+        with opened(self._path, self._error) as stream:
+            yield from self._cut_blocks(stream, self._spool, cut, size)
 
     def reuse(self, block: Block) -> None:
         self._free.append(block.buffer)
 
     def whole(self) -> Block:
         """All of the file in one block."""
-        return next(self.blocks(_cut_nothing), Block(np.zeros(PADDING, dtype=np.uint8), 0, 0))
+        return next(self.blocks(lambda _buffer, begin, _end: begin), Block(np.zeros(PADDING, dtype=np.uint8), 0, 0))
 
-    def _opened(self) -> _Stream:
-        if self._spool is not None:
-            self._spool.seek(0)
-            return _Stream(self._spool, closes=False)
-        once = is_read_once(self._path)
-        reads = self._stack.enter_context(opened(self._path))
-        if not once:
-            return _Stream(reads)
-        self._spool = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
-        return _Stream(reads, self._spool)
-
-    def _cut_blocks(self, stream: _Stream, cut: Cut, size: int) -> Iterator[Block]:
-        carried, first = np.empty(0, dtype=np.uint8), True
-        while True:
+    def _cut_blocks(self, stream: IO[bytes], spool: IO[bytes] | None, cut: Cut, size: int) -> Iterator[Block]:
+        carried, first, ended = np.empty(0, dtype=np.uint8), True, False
+        while not ended:
             buffer = self._buffer(size, len(carried))
             buffer[: len(carried)] = carried
-            end, ended = self._fill(stream, buffer, len(carried))
+            end, ended = self._fill(stream, spool, buffer, len(carried))
             begin = 3 if first and buffer[:3].tobytes() == _BOM and end >= 3 else 0
             at = end if ended else cut(buffer, begin, end)
             while at == begin and not ended:  # one query fills the buffer: it needs a larger one
                 buffer = self._grown(buffer, end)
-                end, ended = self._fill(stream, buffer, end)
+                end, ended = self._fill(stream, spool, buffer, end)
                 at = end if ended else cut(buffer, begin, end)
             carried, first = buffer[at:end].copy(), False
             if at > begin:
                 yield Block(buffer, begin, at)
-            if ended:
-                return
 
-    def _fill(self, stream: _Stream, buffer: Bytes, begin: int) -> tuple[int, bool]:
+    def _fill(self, stream: IO[bytes], spool: IO[bytes] | None, buffer: Bytes, begin: int) -> tuple[int, bool]:
+        """Reads into ``buffer`` from ``begin`` on, and into ``spool``: where it ends now, and if the file has ended."""
         started = perf_counter()
-        end, ended = stream.fill(buffer, begin)
+        room = memoryview(buffer.data)[: len(buffer) - PADDING]
+        end, count = begin, 1
+        while end < len(room) and count:
+            count = stream.readinto(room[end:])  # type: ignore[attr-defined]
+            if spool is not None:
+                spool.write(room[end : end + count])
+            end += count
         self.seconds += perf_counter() - started
         self.size += end - begin
-        return end, ended
+        return end, not count
 
     def _buffer(self, size: int, carried: int) -> Bytes:
         if carried < size:
@@ -132,34 +123,8 @@ class Source:
 
     def _grown(self, buffer: Bytes, end: int) -> Bytes:
         if 2 * len(buffer) > _MOST:
-            raise self._error(Fault(self.name, message="has a query of more than 2 GiB; is it text with line ends?"))
+            message = "has a query of more than 2 GiB; is it text with line ends?"
+            raise self._error(Fault(name_of(self._path), message=message))
         grown = np.empty(2 * (len(buffer) - PADDING) + PADDING, dtype=np.uint8)
         grown[:end] = buffer[:end]
         return grown
-
-
-class _Stream:
-    """What is read from, and the temporary file that keeps it."""
-
-    def __init__(self, reads: IO[bytes], spool: IO[bytes] | None = None, *, closes: bool = True) -> None:
-        self._reads, self._spool, self._closes = reads, spool, closes
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
-        if self._closes:
-            self._reads.close()
-
-    def fill(self, buffer: Bytes, begin: int) -> tuple[int, bool]:
-        """Reads into ``buffer`` from ``begin`` on: where it ends now, and whether the file has ended."""
-        room = memoryview(buffer.data)[: len(buffer) - PADDING]
-        at = begin
-        while at < len(room):
-            count = self._reads.readinto(room[at:])  # type: ignore[attr-defined]
-            if not count:
-                return at, True
-            if self._spool is not None:
-                self._spool.write(room[at : at + count])
-            at += count
-        return at, False

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from ragtrial.errors import did_you_mean, listed
-from ragtrial.runs.formats.faults import Faults
+from ragtrial.runs.faults import Faults
 
 Kind = Literal["qrels", "run"]
 Role = Literal["query", "document", "score", "rank", "grade"]

@@ -1,0 +1,233 @@
+"""Runs and qrels in plain Python, line by line: where there is no compiled code, and for runs that are kept whole.
+
+Whatever the compiled code reads and joins, this reads and joins to the same values, with the same faults.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+from operator import attrgetter
+from time import perf_counter
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.errors import InputError, RunFileError
+from ragtrial.runs.compiled.block_scans import (
+    HIT_COLUMNS,
+    MOST_UNKNOWN,
+    SEGMENT_COLUMNS,
+    BlockScan,
+    Columns,
+    Form,
+    LineError,
+    LineFault,
+    Rules,
+    Seconds,
+)
+from ragtrial.runs.faults import Faults
+from ragtrial.runs.qrels import PackedIds, Qrels, Run
+from ragtrial.runs.streams import Source, name_of, opened
+from ragtrial.runs.trec.lines import Row, add_line_faults, grade_of, row_of
+
+_BOM = b"\xef\xbb\xbf"
+_score, _rank, _document, _line = map(attrgetter, ("score", "rank", "document", "line"))
+
+
+def encoded(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _decoded(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
+
+
+def lines_of(lines: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+    """The number, from 0, and the fields of each line that is neither blank nor a comment.
+
+    Fields end at white space: space, tab, CR, VT, FF.
+    """
+    for number, line in enumerate(lines):
+        fields = (line.removeprefix(_BOM) if number == 0 else line).split()
+        if fields and fields[0][:1] != b"#":
+            yield number, fields
+
+
+def _lines_in(path: Source, error: type[InputError]) -> Iterator[tuple[int, list[bytes]]]:
+    with opened(path, error) as raw, io.BufferedReader(raw) as lines:  # type: ignore[type-var]  # a raw stream
+        yield from lines_of(lines)
+
+
+def exact_qrels(path: Source, error: type[InputError]) -> tuple[Qrels, list[LineFault]]:
+    """Qrels of four columns, and what is wrong with them. Raises ``error`` if the file cannot be read."""
+    faults: list[LineFault] = []
+    judged: dict[bytes, dict[bytes, tuple[int, int]]] = {}
+    for number, fields in _lines_in(path, error):
+        if len(fields) != 4:
+            faults.append(LineFault(number, LineError.COLUMNS, len(fields)))
+            continue
+        query, _, document, text = fields
+        grade = grade_of(text)
+        if grade is None:
+            faults.append(LineFault(number, LineError.GRADE, 0, text))
+            continue
+        line, _ = judged.setdefault(query, {}).setdefault(document, (number, grade))
+        if line != number:
+            faults.append(LineFault(number, LineError.JUDGED_TWICE, line, document, query))
+    rows = (
+        (_decoded(query), [(_decoded(document), grade) for document, (_, grade) in own.items()], False)
+        for query, own in judged.items()
+    )
+    return Qrels.of(rows), faults
+
+
+def exact_run(path: Source, qrels: Qrels, rules: Rules) -> BlockScan:
+    """A run file, read and joined. Raises RunFileError if it cannot be read."""
+    started = perf_counter()
+    rows, faults = _rows_of_file(path, rules)
+    read = perf_counter() - started
+    return scan_rows(rows.items(), qrels, rules, faults, read)
+
+
+def load_run_file(path: Source, *, form: Form, name: str, lenient: bool = False) -> Run:
+    """A run file in memory, its rows as they came. Raises RunFileError with the faults of all lines."""
+    found, line_faults = _rows_of_file(path, Rules.of_file(form, "file", "first", lenient=lenient))
+    faults = Faults(name_of(path), RunFileError)
+    add_line_faults(faults, line_faults, len(line_faults), "run", form)
+    faults.raise_any()
+    if not found:
+        raise faults.fail("has no rows; a run has at least one.")
+    rows = [row for own in found.values() for row in own]
+    return Run(
+        name,
+        tuple(map(_decoded, found)),
+        np.cumsum([0, *map(len, found.values())], dtype=np.int64),
+        PackedIds.of(_decoded(row.document) for row in rows),
+        np.array([row.rank if form == "msmarco" else row.score for row in rows], dtype=np.float64),
+        by_rank=form == "msmarco",
+    )
+
+
+def _rows_of_file(path: Source, rules: Rules) -> tuple[dict[bytes, list[Row]], list[LineFault]]:
+    """The rows of each query, and what is wrong with lines."""
+    rows: dict[bytes, list[Row]] = {}
+    faults: list[LineFault] = []
+    for number, fields in _lines_in(path, RunFileError):
+        row = row_of(number, fields, rules)
+        if isinstance(row, Row):
+            rows.setdefault(fields[0], []).append(row)
+        else:
+            faults.append(row)
+    return rows, faults
+
+
+def scan_rows(
+    queries: Iterable[tuple[bytes, Sequence[Row]]],
+    qrels: Qrels,
+    rules: Rules,
+    faults: Iterable[LineFault] = (),
+    read: float = 0.0,
+) -> BlockScan:
+    """The rows of queries, each of which comes once, joined with their judgments; ``faults`` is what is wrong already.
+
+    The rows of a query come in the order of their lines. To read them took ``read`` seconds.
+    """
+    started = perf_counter()
+    index = {encoded(name): query for query, name in enumerate(qrels.queries)}
+    documents, starts = [encoded(name) for name in qrels.documents], qrels.judgments.starts.tolist()
+    segments: list[tuple[object, ...]] = []
+    hits: list[tuple[int, int, int, int]] = []
+    unknown: list[tuple[int, bytes]] = []
+    found = list(faults)
+    count = duplicates = 0
+    for name, rows in queries:
+        query = index.get(name, -1)
+        if query < 0:
+            unknown.append((rows[0].line, name))
+        judged = {documents[at]: at for at in range(starts[query], starts[query + 1])} if query >= 0 else {}
+        kept, pairs = _once_each(_ordered(rows, rules))
+        found += _pair_faults(name, kept, pairs, rules)
+        own = _hits(kept, judged, rules)
+        tied, contradicted = _score_flags(kept, rules)
+        segments.append((query, 0, len(kept), len(own), tied, contradicted))
+        hits += own
+        count, duplicates = count + len(rows), duplicates + len(pairs)
+    return BlockScan(
+        0,
+        count,
+        duplicates,
+        _columns(segments, SEGMENT_COLUMNS),
+        _columns(hits, HIT_COLUMNS),
+        tuple(sorted(unknown)[:MOST_UNKNOWN]),
+        tuple(found),
+        len(found),
+        Seconds(read, perf_counter() - started),
+    )
+
+
+def _columns(rows: Sequence[tuple[object, ...]], types: Mapping[str, npt.DTypeLike]) -> Columns:
+    columns = zip(*rows, strict=True) if rows else [()] * len(types)
+    return {name: np.array(column, dtype=kind) for (name, kind), column in zip(types.items(), columns, strict=True)}
+
+
+def _ordered(rows: Sequence[Row], rules: Rules) -> Sequence[Row]:
+    if rules.order == "rank":
+        return sorted(rows, key=_rank)
+    if rules.order == "file" or not rules.has_scores:
+        return rows
+    if rules.order == "trec":
+        rows = sorted(rows, key=_document, reverse=True)
+    return sorted(rows, key=_score, reverse=True)
+
+
+def _once_each(rows: Sequence[Row]) -> tuple[list[Row], list[tuple[Row, Row]]]:
+    """The first row of each document, and each later one with the first."""
+    first: dict[bytes, Row] = {}
+    pairs = [(first[row.document], row) for row in rows if first.setdefault(row.document, row) is not row]
+    return list(first.values()), pairs
+
+
+def _pair_faults(query: bytes, kept: Sequence[Row], pairs: list[tuple[Row, Row]], rules: Rules) -> Iterator[LineFault]:
+    """Documents that the query retrieves twice, and ranks that it gives twice, where neither may be."""
+    for one, other in pairs if rules.duplicates == "error" else []:
+        earlier, later = sorted((one.line, other.line))
+        yield LineFault(later, LineError.DUPLICATE, earlier, one.document, query)
+    by_rank = sorted(kept, key=lambda row: (row.rank, row.line)) if rules.unique_ranks else []
+    for before, after in pairwise(by_rank):
+        if before.rank == after.rank:
+            yield LineFault(after.line, LineError.RANK_TAKEN, before.line, str(after.rank).encode(), query)
+
+
+def _score_flags(rows: Sequence[Row], rules: Rules) -> tuple[bool, bool]:
+    """Whether two rows are tied, and whether a row with a lower score has a smaller rank number than a higher one."""
+    if not rules.has_scores:
+        return False, False
+    by_score = sorted(sorted(rows, key=_line), key=_score, reverse=True)
+    highest = None
+    contradicted = tied = False
+    for _, group in groupby(by_score, key=_score):
+        members = list(group)
+        tied = tied or len(members) > 1
+        ranks = [row.rank for row in members if row.rank is not None]
+        if not ranks:
+            continue
+        contradicted = contradicted or (highest is not None and min(ranks) < highest)
+        highest = max(ranks) if highest is None else max(*ranks, highest)
+    return tied, contradicted
+
+
+def _hits(rows: Sequence[Row], judged: Mapping[bytes, int], rules: Rules) -> list[tuple[int, int, int, int]]:
+    """Judgment, rank, first and last rank with the same score of each judged row."""
+    if not rules.has_scores or rules.order in ("rank", "file"):
+        return [(judged[row.document], at, at, at) for at, row in enumerate(rows, 1) if row.document in judged]
+    hits, start = [], 1
+    for _, group in groupby(rows, key=_score):
+        members = list(group)
+        last = start + len(members) - 1
+        for at, row in enumerate(members, start):
+            if row.document in judged:
+                hits.append((judged[row.document], at, start, last))
+        start = last + 1
+    return hits

@@ -1,0 +1,176 @@
+"""Runs in memory, joined with qrels: packed ids, or integer codes; and put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ragtrial.errors import RunFileError
+from ragtrial.rankings import Counts
+from ragtrial.runs.compiled import available
+from ragtrial.runs.compiled.block_scans import BlockScan, LineError, LineFault, MergedScans, Ranks, Rules
+from ragtrial.runs.faults import MOST_FAULTS, Faults, shown
+from ragtrial.runs.qrels import Duplicates, Order, PackedIds, Qrels, Run, RunHits
+from ragtrial.runs.trec.exact import encoded, scan_rows
+from ragtrial.runs.trec.lines import Row
+
+Codes = npt.NDArray[np.int32]
+Result = TypeVar("Result")
+_MUCH = 200_000
+"""From so many hits on, a second thread is worth its start."""
+
+
+class CodeHits(NamedTuple):
+    """The judged hits of coded rankings: ``starts``, ``ranks`` and ``judgments`` as in RunHits."""
+
+    starts: Counts
+    ranks: Ranks
+    judgments: Counts
+
+
+def match(run: Run, qrels: Qrels, *, order: Order, duplicates: Duplicates) -> RunHits:
+    """A run in memory, joined with qrels as ``read_run`` joins a file.
+
+    Where the run has ranks they are the order; where it has neither ranks nor scores it is in order as it came.
+    Raises RunFileError where a score or rank is NaN, two rows have one rank, or, if duplicates are errors, a query
+    retrieves a document twice; places are hits of a query, counted from 1 as they came.
+    """
+    rules = _rules(run, order, duplicates)
+    faults = Faults(run.name, RunFileError)
+    wrong = np.flatnonzero(np.isnan(run.values)) if run.values is not None else np.zeros(0, dtype=np.int64)
+    for row in wrong[:MOST_FAULTS].tolist():
+        faults.add(f"{_place(run, row)}: the {'rank' if run.by_rank else 'score'} is not a number (NaN).")
+    faults.count = len(wrong)
+    faults.raise_any()
+    merged = MergedScans()
+    for scan in _compiled_scans(run, qrels, rules) if available() else [scan_rows(_rows(run), qrels, rules)]:
+        names = [(row, encoded(run.queries[_query_of(run, row)])) for row, _ in scan.unknown]
+        merged.add(BlockScan(**{**vars(scan), "unknown": tuple(names)}))
+    for fault in merged.faults:
+        faults.add(_message(run, fault))
+    faults.count = merged.fault_count
+    faults.raise_any()
+    return merged.hits(len(qrels))
+
+
+def _rules(run: Run, order: Order, duplicates: Duplicates) -> Rules:
+    if run.values is None:
+        return Rules("file", duplicates, has_scores=False)
+    if run.by_rank:
+        return Rules("rank", duplicates, has_scores=False, unique_ranks=True)
+    if order == "rank":
+        raise ValueError(f"run {run.name!r} has scores, not ranks: order cannot be 'rank'")
+    return Rules(order, duplicates)
+
+
+def _message(run: Run, fault: LineFault) -> str:
+    found = f"retrieves document {shown(fault.found)}"
+    if fault.error == LineError.RANK_TAKEN and run.values is not None:
+        found = f"has rank {run.values[fault.line]:g}"
+    earlier = fault.other - int(run.starts[_query_of(run, fault.other)]) + 1
+    return f"{_place(run, fault.line)}: {found}, as hit {earlier:,} does."
+
+
+def _place(run: Run, row: int) -> str:
+    query = _query_of(run, row)
+    return f"query {run.queries[query]!r}, hit {row - int(run.starts[query]) + 1:,}"
+
+
+def _query_of(run: Run, row: int) -> int:
+    return int(np.searchsorted(run.starts, row, side="right")) - 1
+
+
+def _compiled_scans(run: Run, qrels: Qrels, rules: Rules) -> list[BlockScan]:
+    from ragtrial.runs.compiled.calls import CompiledScanner
+
+    scanner, names = CompiledScanner(qrels, rules), PackedIds.of(run.queries)
+    return split_over_threads(
+        lambda first, last: scanner.match(run, names, first, last), len(run), len(run.documents)
+    )  # fmt: skip
+
+
+def _rows(run: Run) -> Iterator[tuple[bytes, list[Row]]]:
+    """The rows of each query that has any."""
+    documents = [encoded(name) for name in run.documents]
+    values = [0.0] * len(documents) if run.values is None else run.values.tolist()
+    starts = run.starts.tolist()
+    for name, begin, end in zip(run.queries, starts, starts[1:], strict=False):
+        if begin < end:
+            rows = ((documents[at], at, values[at]) for at in range(begin, end))
+            yield encoded(name), [Row(doc, at, value, value if run.by_rank else None) for doc, at, value in rows]
+
+
+def in_order(run: Run, order: Order) -> Run:
+    """The rows of each query best first, each document once: the first of those that come twice."""
+    documents = list(run.documents)
+    kept: list[int] = []
+    lengths = [0]
+    for start, end in zip(run.starts.tolist(), run.starts[1:].tolist(), strict=False):
+        rows = list(range(start, end))
+        if run.values is not None:
+            values = run.values
+            if order == "trec":
+                rows.sort(key=lambda row: encoded(documents[row]), reverse=True)
+            rows.sort(key=lambda row: values[row] if run.by_rank else -values[row])
+        first: dict[str, int] = {}
+        for row in rows:
+            first.setdefault(documents[row], row)
+        kept += first.values()
+        lengths.append(len(first))
+    return Run(
+        run.name,
+        run.queries,
+        np.cumsum(lengths, dtype=np.int64),
+        PackedIds.of(documents[row] for row in kept),
+        None if run.values is None else run.values[kept],
+        by_rank=run.by_rank,
+    )
+
+
+def match_codes(codes: Codes, judged: Codes, starts: Counts) -> CodeHits:
+    """Rankings of integer codes, joined with judgments in the same codes.
+
+    ``codes`` is int32 (queries, depth), best first, each code once in a row, rows filled up with -1. ``judged`` is
+    int32 (judgments,), those of query ``i`` at ``starts[i]:starts[i + 1]``, each code once; negative ones (documents
+    that have no code) match nothing.
+    """
+    if not available():
+        return _plain_match_codes(codes, judged, starts)
+    from ragtrial.runs.compiled.calls import compiled_match_codes
+
+    codes, judged = np.ascontiguousarray(codes, dtype=np.int32), np.ascontiguousarray(judged, dtype=np.int32)
+    starts = np.ascontiguousarray(starts, dtype=np.int64)
+    found = split_over_threads(
+        lambda first, last: compiled_match_codes(codes, judged, starts, first, last), len(codes), codes.size
+    )
+    counts, ranks, judgments = (np.concatenate(part) for part in zip(*found, strict=True))
+    return CodeHits(np.concatenate(([0], np.cumsum(counts))).astype(np.int64), ranks, judgments)
+
+
+def split_over_threads(work: Callable[[int, int], Result], queries: int, size: int) -> list[Result]:
+    """What ``work`` gives for queries from one to another: all at once, or, if there is much of it, by two threads."""
+    if size < _MUCH or queries < 2:
+        return [work(0, queries)]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(work, (0, queries // 2), (queries // 2, queries)))
+
+
+def _plain_match_codes(codes: Codes, judged: Codes, starts: Counts) -> CodeHits:
+    """The same by one sorted search: rows and codes in one number, the row above."""
+    queries, depth = codes.shape
+    rows = np.repeat(np.arange(queries), np.diff(starts))
+    keys = (rows << 32) + judged
+    having = np.flatnonzero(judged >= 0)
+    order = having[np.argsort(keys[having], kind="stable")]
+    keys = np.append(keys[order], -1)  # nothing is found at the end
+    wanted = ((np.arange(queries) << 32)[:, None] + codes).ravel()
+    at = np.searchsorted(keys[:-1], wanted)
+    hits = np.flatnonzero((keys[at] == wanted) & (codes.ravel() >= 0))
+    query, place = np.divmod(hits, max(depth, 1))
+    ends = np.cumsum(np.bincount(query, minlength=queries))
+    return CodeHits(np.concatenate(([0], ends)).astype(np.int64), (place + 1).astype(np.int32), order[at[hits]])
