@@ -18,6 +18,11 @@ Case = tuple[Sequence[str], Sequence[str], Mapping[str, int]]
 
 NAMES = tuple("abcdefgh")
 
+WITH_JOINT_BOUNDS = tuple(
+    name for name, one in METRICS.members() if one.structure is not None and one.aggregate != "geometric"
+)
+"""The metrics for whose difference a range is known."""
+
 
 def joined(cases: Sequence[Case], threshold: int = 1) -> JointHits:
     """The hits of each case, one query each."""

@@ -108,3 +108,9 @@ class GradedEvaluator(Evaluator):
 
 
 EVALUATORS: tuple[type[Evaluator], ...] = (OrderUnawareEvaluator, OrderAwareEvaluator, GradedEvaluator)
+
+
+def scores_of(metric: Metric, graded: GradedRankings) -> Scores:
+    """The scores of a metric, one per query, whatever its family. Raises CutoffError, and MetricError as it does."""
+    formulas = next(one.metrics_class for one in EVALUATORS if one.family == metric.definition.family)
+    return metric.compute(formulas(metric.seen(graded)))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joint import Case, all_labellings, differences, joined, metrics_of, pairs
-from ragtrial.comparison.unjudged.joint_bounds import MOST, joint_bounds
+from joint import WITH_JOINT_BOUNDS, Case, all_labellings, differences, joined, metrics_of, pairs
+from ragtrial.comparison.unjudged.joint_bounds import joint_bounds
 from ragtrial.comparison.unjudged.joint_hits import NOWHERE, Stretches
 from ragtrial.evaluation.bounds import bounds as score_bounds
 from ragtrial.evaluation.metrics import Metric, parse_metric
@@ -18,7 +18,7 @@ from ragtrial.labelling.pooling import stakes as module
 from ragtrial.labelling.pooling.stakes import Stakes, chances, levels_of, most_left
 from scenarios import Scenario
 
-EXACT = tuple(name for name in MOST if name not in ("ap", "capped_ap"))
+EXACT = tuple(name for name in WITH_JOINT_BOUNDS if name not in ("ap", "capped_ap"))
 
 
 def stakes_of(metric: Metric | str, *cases: Case, threshold: int = 1, spans: dict[str, tuple[int, int]] | None = None,
@@ -53,7 +53,7 @@ def width(metric: Metric, case: Case, threshold: int, highest: int) -> float:
     return float(reached.max() - reached.min())
 
 
-@given(case=pairs(2), metrics=metrics_of(tuple(MOST)), threshold=st.integers(1, 2))
+@given(case=pairs(2), metrics=metrics_of(WITH_JOINT_BOUNDS), threshold=st.integers(1, 2))
 @settings(max_examples=8)
 def test_what_a_label_leaves_is_the_range_over_all_grades_of_the_rest(
     case: Case, metrics: list[Metric], threshold: int
@@ -93,7 +93,7 @@ def test_trying_a_label_and_taking_it_down_come_to_the_same(
             np.testing.assert_allclose(after.tried(again), fresh.tried(again), atol=1e-12)
 
 
-@given(case=pairs(3), metrics=metrics_of(tuple(MOST)))
+@given(case=pairs(3), metrics=metrics_of(WITH_JOINT_BOUNDS))
 @settings(max_examples=8)
 def test_no_label_makes_a_range_wider(case: Case, metrics: list[Metric]) -> None:
     for metric in metrics:

@@ -113,6 +113,10 @@ class JointHits:
         """The sum of ``terms`` over each query's hits that are meant by ``which``, (queries,)."""
         return np.bincount(self.rows[which], weights=terms[which], minlength=self.queries).astype(np.float64)
 
+    def within(self, ranks: Counts, k: int | None) -> Bools:
+        """Which of these ranks are among the first ``k``; without a cutoff, which are ranks at all."""
+        return np.asarray(ranks < NOWHERE if k is None else ranks <= k)
+
     def of(self, queries: Counts) -> Counts:
         """The places of the hits of some ``queries``, which ascend."""
         chosen = np.zeros(self.queries, dtype=np.bool_)

@@ -14,9 +14,10 @@ from functools import cached_property
 import numpy as np
 
 from ragtrial.comparison.unjudged.joint_bounds import joint_bounds, joint_bounds_of_chunks
-from ragtrial.comparison.unjudged.joint_hits import NOWHERE, JointHits, Labels, Stretches
+from ragtrial.comparison.unjudged.joint_hits import JointHits, Labels, Stretches
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import Metric
+from ragtrial.evaluation.metrics.structure import FirstHit, HitCount
 from ragtrial.rankings import Bools, Counts
 from ragtrial.runs.qrels import Grades
 
@@ -115,16 +116,16 @@ class Stakes:
 
     def _rescored(self, hits: JointHits, scores: Scores, grades: Grades, closed: Bools, chosen: Bools) -> Scores:
         """The scores of two rankings of chunks when those that were ``closed`` are relevant, if they are."""
-        scores = scores.copy()
+        scores, structure = scores.copy(), self.metric.definition.structure
         relevant = np.append(grades >= hits.threshold, [False])[hits.rows]
-        for own, ranks in zip(scores, (hits.first, hits.second), strict=True):
-            within = relevant & (ranks <= (self.metric.k or NOWHERE - 1))
-            if self.metric.name == "precision":
-                own += hits.count(hits.rows, within & closed) / (self.metric.k or 1)
-            else:
+        for own, ranks, lengths in zip(scores, (hits.first, hits.second), hits.lengths, strict=True):
+            within = relevant & hits.within(ranks, self.metric.k)
+            if isinstance(structure, HitCount):
+                more = hits.count(hits.rows, within & closed)
+                own += structure.value(self.metric, more, hits.relevant_counts, lengths)
+            elif isinstance(structure, FirstHit):
                 found = within & chosen
-                worth = 1.0 if self.metric.name == "hit_rate" else 1.0 / ranks[found]
-                np.maximum.at(own, hits.rows[found], worth)
+                np.maximum.at(own, hits.rows[found], structure.value(ranks[found]))
         return scores
 
     def tried(self, hits: Counts, levels: Grades | None = None) -> Scores:
@@ -159,7 +160,7 @@ def levels_of(metric: Metric, hits: JointHits) -> Grades:
 
     Where a metric asks only whether a hit is relevant, one that is, if labels have any; else theirs, of many some.
     """
-    threshold = int(dict(metric.parameters).get("rel", hits.threshold))
+    threshold = metric.threshold(hits.threshold)
     least = min(0, threshold - 1)
     if metric.definition.family != "graded":
         highest = [hits.highest_grade] if hits.highest_grade >= threshold else []
