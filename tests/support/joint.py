@@ -41,6 +41,7 @@ def joined(cases: Sequence[Case], threshold: int = 1) -> JointHits:
     return JointHits(
         queries=len(cases),
         rows=np.array(rows, dtype=np.int64),
+        codes=np.arange(len(rows), dtype=np.int64),
         first=np.array(first, dtype=np.int64),
         second=np.array(second, dtype=np.int64),
         is_open=np.array(is_open, dtype=np.bool_),

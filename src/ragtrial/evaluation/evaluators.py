@@ -87,21 +87,21 @@ class Evaluator:
 
 
 class OrderUnawareEvaluator(Evaluator):
-    """The service around ``OrderUnawareMetrics``.: what was found, not where."""
+    """The service around ``OrderUnawareMetrics``: what was found, not where."""
 
     family = "order_unaware"
     metrics_class = OrderUnawareMetrics
 
 
 class OrderAwareEvaluator(Evaluator):
-    """The service around ``OrderAwareMetrics``.: where it was found."""
+    """The service around ``OrderAwareMetrics``: where it was found."""
 
     family = "order_aware"
     metrics_class = OrderAwareMetrics
 
 
 class GradedEvaluator(Evaluator):
-    """The service around ``GradedMetrics``.: how good what was found is."""
+    """The service around ``GradedMetrics``: how good what was found is."""
 
     family = "graded"
     metrics_class = GradedMetrics

@@ -18,7 +18,7 @@ from ragtrial.comparison.comparison_parts import Comparison, Verdict
 from ragtrial.comparison.contest import contest_of
 from ragtrial.comparison.unjudged import joint_ap, joint_bounds, joint_hits
 from ragtrial.comparison.unjudged.joint_bounds import as_judged
-from ragtrial.comparison.unjudged.sensitivity import UnjudgedPart, hangs_on, unjudged_parts
+from ragtrial.comparison.unjudged.sensitivity import UnjudgedPart, depends_on_unjudged, unjudged_parts
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report
@@ -226,7 +226,7 @@ def test_a_verdict_hangs_on_what_could_undo_it(
     high: float,
     expected: bool | None,
 ) -> None:
-    assert hangs_on(verdict, low, high, 0.02) is expected
+    assert depends_on_unjudged(verdict, low, high, 0.02) is expected
 
 
 def test_a_verdict_that_other_grades_could_undo_says_so_in_words_and_in_the_table(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ BLOCK = 2**18
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class _QueryBlock:
     """Some queries and the first k places of their rankings, as rows and columns.
 
     ``unjudged`` says where a hit is that nobody judged, ``helpful`` where one is that brings something already, both
@@ -103,7 +103,7 @@ def _below(terms: Floats2d) -> Floats2d:
     return through[:, -1:] - through
 
 
-def _ratios(block: Block, numerators: Floats2d, denominators: npt.NDArray[Any], otherwise: float) -> Floats2d:
+def _ratios(block: _QueryBlock, numerators: Floats2d, denominators: npt.NDArray[Any], otherwise: float) -> Floats2d:
     """The score after each step of a walk, at the place of the hit taken in; ``otherwise`` at other places."""
     result = np.full(numerators.shape, otherwise)
     np.divide(numerators, denominators, out=result, where=block.unjudged)
@@ -115,7 +115,7 @@ def _cumsum_up(terms: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.cumsum(terms[:, ::-1], axis=1)[:, ::-1]
 
 
-def _blocks(graded: GradedRankings, known: Bools, helpful: Bools, k: int | None) -> Iterator[Block]:
+def _blocks(graded: GradedRankings, known: Bools, helpful: Bools, k: int | None) -> Iterator[_QueryBlock]:
     """The queries that have unjudged hits, longest rankings first, so that rows of one block are alike in length."""
     shown = graded.retrieved(k)
     unjudged = shown - graded.count(known & graded.within(k))
@@ -133,7 +133,7 @@ def _blocks(graded: GradedRankings, known: Bools, helpful: Bools, k: int | None)
         open_places[rows[known[hits]], columns[known[hits]]] = False
         helping = np.zeros(open_places.shape, dtype=np.bool_)
         helping[rows, columns] = helpful[hits]
-        yield Block(chosen, open_places, helping, beyond[chosen])
+        yield _QueryBlock(chosen, open_places, helping, beyond[chosen])
 
 
 def _hits_of(graded: GradedRankings, queries: Counts) -> tuple[Counts, Counts]:

@@ -1,6 +1,6 @@
-"""What hangs on the unjudged hits of a comparison, query by query, and how much of it a label would settle.
+"""How much the unjudged hits of a comparison leave open, query by query, and how much of it a label would settle.
 
-The range of a query's difference is that of ``comparison.joint_bounds``, over all grades of what nobody judged. A
+The range of a query's difference is that of ``joint_bounds``, over all grades of what nobody judged. A
 label can only narrow it, whatever the grade: it leaves fewer ways of grading. How much is found by judging the hit
 with each grade in turn, in as many made-up queries, whose ranges are then worked out all at once.
 """
@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from ragtrial.comparison.unjudged.joint_bounds import joint_bounds, joint_bounds_of_chunks
-from ragtrial.comparison.unjudged.joint_hits import JointHits, Labels, Stretches
+from ragtrial.comparison.unjudged.joint_hits import HitSpans, JointHits, Labels
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import Metric
 from ragtrial.evaluation.metrics.structure import FirstHit, HitCount
@@ -32,26 +32,28 @@ _BUCKETS = np.array([1, 2, 3, 5, 10, 20])
 
 
 @dataclass(frozen=True, eq=False)
-class Stakes:
-    """A comparison of two rankings of each query, or of one with an empty one, and where its hits are, ``stretches``.
+class LabelValue:
+    """A comparison of two rankings of each query, or of one with an empty one, and where its hits are, ``spans``.
 
-    ``codes`` are those of JudgedLists, (hits,). ``scores`` are those of the two rankings, (2, queries), as they are,
+    ``scores`` are those of the two rankings, (2, queries), as they are,
     which counts for chunks alone. ``counts`` says which queries are in the mean, (queries,); the others have nothing
-    at stake. ``levels`` are the grades that are tried.
+    to settle. ``levels`` are the grades that are tried. ``known_widths`` are ``widths`` where these are known already.
     """
 
     metric: Metric
     hits: JointHits
-    codes: Counts
-    stretches: Stretches
+    spans: HitSpans
     scores: Scores
     counts: Bools
     levels: Grades
     are_chunks: bool
+    known_widths: Scores | None = None
 
     @cached_property
     def widths(self) -> Scores:
         """How far the ends of each query's difference are apart, (queries,)."""
+        if self.known_widths is not None:
+            return self.known_widths
         if self.are_chunks:
             bounds = joint_bounds_of_chunks(self.metric, self.hits, self.scores[0], self.scores[1])
         else:
@@ -79,7 +81,7 @@ class Stakes:
         counted = int(self.counts.sum())
         return float(self.widths.sum()) / counted if counted else 0.0
 
-    def judged(self, hits: Counts, grades: Grades) -> Stakes:
+    def judged(self, hits: Counts, grades: Grades) -> LabelValue:
         """A query for each of ``hits``: that of the hit, with the hit judged so, (trials,) both.
 
         Chunks that it overlaps are judged with it, as they are once a passage of it is labelled.
@@ -87,7 +89,7 @@ class Stakes:
         rows = self.hits.rows[hits]
         trials, at = _spread(self.first_hits, rows)
         chosen = hits[trials]
-        closed = self.hits.is_open[at] & (self.stretches.at(at).meet(self.stretches.at(chosen)) | (at == chosen))
+        closed = self.hits.is_open[at] & (self.spans.at(at).meet(self.spans.at(chosen)) | (at == chosen))
         labels, own = _spread(self._first_labels, rows)
         known = np.unique(self.hits.labels.grades)
         count = len(hits)
@@ -98,6 +100,7 @@ class Stakes:
             self.hits,
             queries=count + 1,  # the last one has no hits: it keeps the grades that there are
             rows=trials,
+            codes=self.hits.codes[at],
             first=self.hits.first[at],
             second=self.hits.second[at],
             is_open=self.hits.is_open[at] & ~closed,
@@ -111,7 +114,12 @@ class Stakes:
             scores = self._rescored(made, scores, grades, closed, at == chosen)
         counts = np.append(self.counts[rows], [False])
         return replace(
-            self, hits=made, codes=self.codes[at], stretches=self.stretches.at(at), scores=scores, counts=counts
+            self,
+            hits=made,
+            spans=self.spans.at(at),
+            scores=scores,
+            counts=counts,
+            known_widths=None,
         )
 
     def _rescored(self, hits: JointHits, scores: Scores, grades: Grades, closed: Bools, chosen: Bools) -> Scores:
@@ -138,7 +146,7 @@ class Stakes:
             found[chosen] = made.widths[:-1].reshape(len(chosen), len(levels))
         return np.minimum(found, self.widths[self.hits.rows[hits], None])  # inexact ranges may seem to grow
 
-    def with_label(self, hit: int, grade: int) -> Stakes:
+    def with_label(self, hit: int, grade: int) -> LabelValue:
         """The same comparison with one hit judged, and what it overlaps."""
         one = self.judged(np.array([hit]), np.array([grade], dtype=np.int32))
         row = int(self.hits.rows[hit])
@@ -148,11 +156,10 @@ class Stakes:
         labels, behind = self.hits.labels, int(self._first_labels[row + 1])
         rows = np.insert(labels.rows, behind, row)
         labels = Labels(np.arange(len(rows)), rows, np.insert(labels.grades, behind, grade).astype(np.int32))
-        made = replace(self, hits=replace(self.hits, is_open=is_open, grades=grades, labels=labels), scores=scores)
         widths = self.widths.copy()
-        widths[row] = min(widths[row], one.widths[0])
-        made.__dict__.update(widths=widths, first_hits=self.first_hits)  # only one query's is another
-        return made
+        widths[row] = min(widths[row], one.widths[0])  # those of the other queries stay as they are
+        hits = replace(self.hits, is_open=is_open, grades=grades, labels=labels)
+        return replace(self, hits=hits, scores=scores, known_widths=widths)
 
 
 def levels_of(metric: Metric, hits: JointHits) -> Grades:
@@ -171,16 +178,16 @@ def levels_of(metric: Metric, hits: JointHits) -> Grades:
     return np.concatenate([[0], above]).astype(np.int32)
 
 
-def chances(stakes: Stakes) -> Scores:
+def chances(value: LabelValue) -> Scores:
     """How often hits have each of the levels, at ranks like that of each hit, (hits, levels); rows sum to 1.
 
     Counted over all hits of the comparison: one that nobody judged stands with those that have the lowest, since most
     of what no one labels is not relevant.
     """
-    hits, levels = stakes.hits, stakes.levels
+    hits, levels = value.hits, value.levels
     level = np.searchsorted(levels, hits.grades, side="right") - 1
     level = np.where(hits.is_open, 0, np.clip(level, 0, len(levels) - 1))
-    bucket = np.searchsorted(_BUCKETS, stakes.best_ranks)
+    bucket = np.searchsorted(_BUCKETS, value.best_ranks)
     counts = np.zeros((len(_BUCKETS) + 1, len(levels)))
     np.add.at(counts, (bucket, level), 1.0)
     counts[:, 0] += 1.0
@@ -188,19 +195,19 @@ def chances(stakes: Stakes) -> Scores:
     return shares[bucket]
 
 
-def most_left(stakes: Stakes, chosen: Sequence[int], most_ways: int = 256) -> float:
+def most_left(value: LabelValue, chosen: Sequence[int], most_ways: int = 256) -> float:
     """The most that the width of one query can be once all ``chosen`` hits of it are judged, whatever their grades.
 
     All grades are tried for the first of them, as long as there are no more than ``most_ways``; no label widens.
     """
-    row = int(stakes.hits.rows[chosen[0]])
-    made, ways, widest = stakes, 1, float(stakes.widths[row])
+    row = int(value.hits.rows[chosen[0]])
+    made, ways, widest = value, 1, float(value.widths[row])
     for place, hit in enumerate(chosen):
-        if ways * len(stakes.levels) > most_ways:
+        if ways * len(value.levels) > most_ways:
             break
-        at = made.first_hits[:ways] + (hit - stakes.first_hits[row]) if place else np.array([hit])
-        made = made.judged(np.repeat(at, len(stakes.levels)), np.tile(stakes.levels, len(at)))
-        ways *= len(stakes.levels)
+        at = made.first_hits[:ways] + (hit - value.first_hits[row]) if place else np.array([hit])
+        made = made.judged(np.repeat(at, len(value.levels)), np.tile(value.levels, len(at)))
+        ways *= len(value.levels)
         widest = min(widest, float(made.widths[:-1].max()))
     return widest
 
