@@ -25,7 +25,7 @@ Value = float | int | str | bool
 
 
 @dataclass(frozen=True)
-class Parameter:
+class MetricParameter:
     """What may stand in brackets behind a metric's name.
 
     A number strictly between ``low`` and ``high`` (one from ``low`` to ``high`` where ``whole`` or ``closed``), one of
@@ -78,8 +78,8 @@ LARGEST_GRADE = 2**31 - 1
 LARGEST_POWER = 1000
 """The highest grade that an exponential gain has a number for."""
 
-RELEVANCE = Parameter(None, low=1, high=LARGEST_GRADE, whole=True)
-_JUDGED_ONLY = Parameter(default=False)
+RELEVANCE = MetricParameter(None, low=1, high=LARGEST_GRADE, whole=True)
+_JUDGED_ONLY = MetricParameter(default=False)
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Definition:
     source: str
     compute: Callable[..., Scores]
     aliases: tuple[Alias, ...] = ()
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    parameters: Mapping[str, MetricParameter] = field(default_factory=dict)
     cut: Cut = "required"
     aggregate: Aggregate = "mean"
     highest: float | None = 1.0
@@ -194,7 +194,7 @@ def metric(
     formula: str,
     source: str,
     *,
-    parameters: Mapping[str, Parameter] | None = None,
+    parameters: Mapping[str, MetricParameter] | None = None,
     condensable: bool = True,
     aliases: tuple[str | Alias, ...] = (),
     **more: Any,

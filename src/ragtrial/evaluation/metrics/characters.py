@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import Card, Formulas, Parameter, metric
+from ragtrial.evaluation.metrics.base import Card, Formulas, MetricParameter, metric
 from ragtrial.evaluation.metrics.structure import ratio
 from ragtrial.evaluation.span_overlap import CoveredText, Overlaps
 from ragtrial.rankings import Counts
@@ -98,7 +98,7 @@ class CharacterMetrics(Formulas):
             "of no chunk as well: touching=true",
             "that code places a chunk whose text stands in several places at the first of them",
         ),
-        cut="none", of_chunks=True, parameters={"touching": Parameter(default=False)},
+        cut="none", of_chunks=True, parameters={"touching": MetricParameter(default=False)},
     )  # fmt: skip
     def span_precision_ceiling(self, *, touching: bool = False) -> Scores:
         """Precision in characters if every chunk with relevant text were retrieved: the report's precision-omega.

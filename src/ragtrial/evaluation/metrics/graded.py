@@ -11,7 +11,16 @@ import numpy.typing as npt
 
 from ragtrial.errors import MetricError
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import LARGEST_POWER, Alias, Card, Formulas, Metric, Parameter, gains_of, metric
+from ragtrial.evaluation.metrics.base import (
+    LARGEST_POWER,
+    Alias,
+    Card,
+    Formulas,
+    Metric,
+    MetricParameter,
+    gains_of,
+    metric,
+)
 from ragtrial.evaluation.metrics.structure import WeightedSum, ratio
 from ragtrial.rankings import Counts
 from ragtrial.runs.qrels import Grades
@@ -23,7 +32,7 @@ _SAYS_WHAT_IS_JUDGED = "it says how much was judged, and a labelling judges ever
 
 Gain = Literal["linear", "exp"]
 
-_GAIN = {"gain": Parameter("linear", choices=("linear", "exp"))}
+_GAIN = {"gain": MetricParameter("linear", choices=("linear", "exp"))}
 _GAINS = "the grade (linear), or 2^grade - 1 (exp), or what is given for the grade; below 0 and unjudged: 0"
 
 
@@ -125,7 +134,7 @@ class GradedMetrics(Formulas):
         "graded", "gain",
         "sum over the first k hits of (probability to be content with the hit and none above) / rank",
         "Chapelle, Metzler, Zhang & Grinspan 2009, Expected Reciprocal Rank for Graded Relevance, CIKM",
-        parameters={"max": Parameter(4, low=1, high=100, whole=True, always=True)}, cut="optional",
+        parameters={"max": MetricParameter(4, low=1, high=100, whole=True, always=True)}, cut="optional",
         prefers="gain", unbounded="no way to its extremes is known here but to try all grades.",
         card=Card(
             gain="the probability (2^grade - 1) / 2^max that a hit contents the reader; below 0 and unjudged: 0",

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import Alias, Card, Formulas, Parameter, metric
+from ragtrial.evaluation.metrics.base import Alias, Card, Formulas, MetricParameter, metric
 
 _SOURCE = "Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval, section 8.4; as in trec_eval 10"
 _ROUNDED = "the recall is rounded to a number of documents, halves up: round(recall x R)"
@@ -21,7 +21,7 @@ class InterpolatedMetrics(Formulas):
 
     @metric(
         "order_aware", "relevant", "the highest precision at any rank with round(recall x R) relevant hits or more",
-        _SOURCE, cut="none", parameters={"recall": Parameter(0.1, 0, 1, closed=True, always=True)},
+        _SOURCE, cut="none", parameters={"recall": MetricParameter(0.1, 0, 1, closed=True, always=True)},
         aliases=(Alias("iprec", takes="recall"), Alias("iprec_at_recall", takes="recall")),
         prefers="relevant", unbounded=_MOVING_LEVELS,
         card=Card(

@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import Alias, Card, Metric, Parameter, metric
+from ragtrial.evaluation.metrics.base import Alias, Card, Metric, MetricParameter, metric
 from ragtrial.evaluation.metrics.incomplete import IncompleteMetrics
 from ragtrial.evaluation.metrics.interpolated import InterpolatedMetrics
 from ragtrial.evaluation.metrics.structure import FirstHit, PrecisionSum, WeightedSum, ratio
 
 _BUCKLEY = "Buckley & Voorhees 2005, TREC: Experiment and Evaluation in IR, chapter 3"
 _MOFFAT = "Moffat & Zobel 2008, Rank-Biased Precision, ACM TOIS 27(1)"
-_PERSISTENCE = {"p": Parameter(0.8, 0, 1, always=True)}
+_PERSISTENCE = {"p": MetricParameter(0.8, 0, 1, always=True)}
 
 
 def _persistence(metric: Metric, ranks: npt.NDArray[Any]) -> Scores:
@@ -193,7 +193,7 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
         "order_aware", "order",
         "rank-biased overlap of the first k hits with the ordered labels, / the best attainable at k",
         "Webber, Moffat & Zobel 2010, ACM TOIS 28(4); normalised as in Clarke, Vtyurina & Smucker 2021, ACM TOIS 39(4)",
-        parameters={"p": Parameter(0.9, 0, 1, always=True)},
+        parameters={"p": MetricParameter(0.9, 0, 1, always=True)},
         spans="rank-biased overlap of the first k positions with the ordered labels, / the best attainable at k",
         standard=True, columns={"document": 7}, ideal="relevant",  # where a hit belongs depends on all the others
         unbounded="its labels are an order, in which a hit that nobody judged has no place.",

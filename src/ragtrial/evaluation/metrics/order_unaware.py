@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import RELEVANCE, Alias, Card, Metric, Parameter, metric
+from ragtrial.evaluation.metrics.base import RELEVANCE, Alias, Card, Metric, MetricParameter, metric
 from ragtrial.evaluation.metrics.characters import CharacterMetrics
 from ragtrial.evaluation.metrics.structure import FirstHit, HitCount, ratio
 from ragtrial.rankings import Counts
@@ -173,7 +173,7 @@ class OrderUnawareMetrics(CharacterMetrics):
         "order_unaware", "relevant",
         "(1 + beta^2) x precision x recall / (beta^2 x precision + recall), of all hits",
         "van Rijsbergen 1979, Information Retrieval, chapter 7; Chinchor 1992, MUC-4 Evaluation Metrics",
-        cut="none", parameters={"beta": Parameter(1.0, 0, 1000)},
+        cut="none", parameters={"beta": MetricParameter(1.0, 0, 1000)},
         aliases=(
             Alias("set_f", cut="none", takes="beta", translated=sqrt),
             Alias("setf", cut="none", takes="beta", translated=sqrt),
