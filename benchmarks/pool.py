@@ -106,10 +106,10 @@ def narrowed(
     choice = pool.choose(budget)
     seconds = time.perf_counter() - start
     first = choice.settled[0]
-    unjudged = pool.unjudged()
+    unjudged = pool.hits(judged=False)
     pair = None if first.baseline is None else Pair(contest.place(first.baseline), contest.place(first.setting))
-    stakes = pool.stakes(pair)
-    of_pair = [PooledHit(int(stakes.hits.rows[one]), int(stakes.codes[one])) for one in pool.candidates(stakes)]
+    value = pool.label_value(pair)
+    of_pair = [PooledHit(int(value.hits.rows[one]), int(value.hits.codes[one])) for one in pool.candidates(value)]
     left = []
     for number, hits in enumerate(
         (choice.hits, rng.sample(unjudged, min(budget, len(unjudged))), rng.sample(of_pair, min(budget, len(of_pair))))
@@ -119,7 +119,7 @@ def narrowed(
             query, doc = contest.queries[hit.row].id, str(pool.lists.unit_of(hit.code))
             known[query][doc] = everything[query].get(doc, 0)
         again = scored(report, known, folder / str(number), baseline, metric)
-        left.append(first.width - Pool(again, Aim(again.baseline)).stakes(pair).width)
+        left.append(first.width - Pool(again, Aim(again.baseline)).label_value(pair).width)
     return Narrowed(first.width, left[0], left[1], left[2], len(unjudged), seconds)
 
 

@@ -18,6 +18,11 @@ Case = tuple[Sequence[str], Sequence[str], Mapping[str, int]]
 
 NAMES = tuple("abcdefgh")
 
+WITH_JOINT_BOUNDS = tuple(
+    name for name, one in METRICS.members() if one.structure is not None and one.aggregate != "geometric"
+)
+"""The metrics for whose difference a range is known."""
+
 
 def joined(cases: Sequence[Case], threshold: int = 1) -> JointHits:
     """The hits of each case, one query each."""
@@ -36,6 +41,7 @@ def joined(cases: Sequence[Case], threshold: int = 1) -> JointHits:
     return JointHits(
         queries=len(cases),
         rows=np.array(rows, dtype=np.int64),
+        codes=np.arange(len(rows), dtype=np.int64),
         first=np.array(first, dtype=np.int64),
         second=np.array(second, dtype=np.int64),
         is_open=np.array(is_open, dtype=np.bool_),

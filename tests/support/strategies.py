@@ -7,7 +7,7 @@ from functools import cache
 from hypothesis import strategies as st
 
 from ragtrial.evaluation.metrics import METRICS, Metric
-from ragtrial.evaluation.metrics.base import Definition, Parameter, Value
+from ragtrial.evaluation.metrics.base import Definition, MetricParameter, Value
 from scenarios import SCALE, Scenario
 
 DOCUMENTS = tuple(f"d{number}" for number in range(12))
@@ -97,7 +97,7 @@ def falling_labels(draw: st.DrawFn) -> dict[str, int]:
 
 
 @cache
-def values_of(parameter: Parameter) -> st.SearchStrategy[Value | None]:
+def values_of(parameter: MetricParameter) -> st.SearchStrategy[Value | None]:
     """Anything a parameter may be; its default, which may be None, is among it."""
     if parameter.choices:
         return st.sampled_from(parameter.choices)

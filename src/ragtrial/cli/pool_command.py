@@ -12,7 +12,7 @@ from ragtrial.cli.terminal import Terminal, common_options
 
 if TYPE_CHECKING:
     from ragtrial.labelling.pooling.pool import Pooled
-    from ragtrial.labelling.pooling.pooling import Settled
+    from ragtrial.labelling.pooling.pooling import SettledVerdict
 
 
 @click.command("pool", short_help="Write a worklist of the texts to label next.")
@@ -116,5 +116,5 @@ def _rows(made: Pooled) -> list[list[str]]:
     return rows
 
 
-def _name(one: Settled) -> str:
+def _name(one: SettledVerdict) -> str:
     return one.setting if one.baseline is None else f"{one.setting} less {one.baseline}"

@@ -16,13 +16,6 @@ from ragtrial.options import dotted
 from ragtrial.records import Unit
 
 _STANDARD_CUTOFFS = {"order_unaware": (1, 3, 5, 10), "order_aware": (10,), "graded": (5, 10)}
-_STANDARD: dict[str, tuple[str, ...]] = {
-    "order_unaware": ("precision", "recall", "f1", "hit_rate"),
-    "order_aware": ("rr", "ap"),
-    "graded": ("dcg", "ndcg", "judged"),
-}
-_DIVIDED_BY_K = ("precision", "f1")
-_STANDARD_OF_SPANS = {"order_unaware": ("span_recall", "span_precision", "span_iou", "span_precision_ceiling")}
 
 
 @dataclass(frozen=True)
@@ -37,7 +30,7 @@ class MetricChoice:
 
         Without those that divide by the cutoff, which would say nothing of such rankings.
         """
-        kept = [metric for metric in self.metrics if metric.name not in _DIVIDED_BY_K]
+        kept = [metric for metric in self.metrics if not metric.definition.divides_by_k]
         at = [metric if metric.definition.cut == "none" else metric.at(depth) for metric in kept]
         return MetricChoice(tuple(dict.fromkeys(at)), self.primary)
 
@@ -54,7 +47,7 @@ def depth_of(config: ExperimentConfig) -> int:
 def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricChoice, list[tuple[KeyPath, str]]]:
     """The metrics of ``config``, and what is wrong with it, each at its place.
 
-    ``ordered`` says whether any query's labels are an order; rbo is then among the standard metrics.
+    ``ordered`` says whether any query's labels are an order; metrics of orders are then among the standard ones.
     """
     unit = config.evaluators.unit
     kept = _Kept(unit, depth_of(config), _shallowest(config))
@@ -64,12 +57,9 @@ def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricCh
         options: FamilyOptions = getattr(config.evaluators, family)
         where: KeyPath = ("evaluators", family)
         cutoffs = _cutoffs(family, options, kept, where)
-        names = _STANDARD[family] + (("rbo",) if ordered and family == "order_aware" else ())
-        names += _STANDARD_OF_SPANS.get(family, ()) if unit == "span" else ()
-        standard = map(parse_metric, names)
-        chosen += [
-            metric.at(k) for metric in standard for k in (cutoffs if metric.definition.cut != "none" else [None])
-        ]
+        for name, one in METRICS.members():
+            if one.family == family and one.standard and one.has_unit(unit) and (ordered or one.needs != "order"):
+                chosen += [parse_metric(name).at(k) for k in (cutoffs if one.cut != "none" else [None])]
         for index, text in enumerate(options.metrics):
             metric = _parsed(text, kept, (*where, "metrics", index), faults)
             if metric and metric.definition.family != family:

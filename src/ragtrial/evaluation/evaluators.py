@@ -87,24 +87,30 @@ class Evaluator:
 
 
 class OrderUnawareEvaluator(Evaluator):
-    """The service around ``OrderUnawareMetrics``.: what was found, not where."""
+    """The service around ``OrderUnawareMetrics``: what was found, not where."""
 
     family = "order_unaware"
     metrics_class = OrderUnawareMetrics
 
 
 class OrderAwareEvaluator(Evaluator):
-    """The service around ``OrderAwareMetrics``.: where it was found."""
+    """The service around ``OrderAwareMetrics``: where it was found."""
 
     family = "order_aware"
     metrics_class = OrderAwareMetrics
 
 
 class GradedEvaluator(Evaluator):
-    """The service around ``GradedMetrics``.: how good what was found is."""
+    """The service around ``GradedMetrics``: how good what was found is."""
 
     family = "graded"
     metrics_class = GradedMetrics
 
 
 EVALUATORS: tuple[type[Evaluator], ...] = (OrderUnawareEvaluator, OrderAwareEvaluator, GradedEvaluator)
+
+
+def scores_of(metric: Metric, graded: GradedRankings) -> Scores:
+    """The scores of a metric, one per query, whatever its family. Raises CutoffError, and MetricError as it does."""
+    formulas = next(one.metrics_class for one in EVALUATORS if one.family == metric.definition.family)
+    return metric.compute(formulas(metric.seen(graded)))

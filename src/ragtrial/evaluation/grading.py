@@ -239,12 +239,16 @@ class GradedRankings:
 
     def _ranks_of_groups(self, groups: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """First and last rank of each stretch of equal ``groups`` in a query whose hits have no gaps, (hits, 2)."""
-        new = np.ones(len(groups), dtype=np.bool_)
-        new[1:] = (groups[1:] != groups[:-1]) | (self.rows[1:] != self.rows[:-1])
-        begins = np.flatnonzero(new)
+        begins = self.group_starts(groups)
         sizes = np.diff(np.append(begins, len(groups)))
         first = np.repeat(self.ranks[begins], sizes)
         return np.stack([first, first + np.repeat(sizes, sizes) - 1], axis=1).astype(np.int32)
+
+    def group_starts(self, groups: npt.NDArray[Any]) -> Counts:
+        """The first judged hit of each stretch of equal ``groups``, given for all hits, in one query."""
+        new = np.ones(len(groups), dtype=np.bool_)
+        new[1:] = (groups[1:] != groups[:-1]) | (self.rows[1:] != self.rows[:-1])
+        return np.flatnonzero(new)
 
     def _kept(self, kept: Bools, ranks: npt.NDArray[np.int32]) -> GradedRankings:
         counts = np.bincount(self.rows[kept], minlength=len(self))
@@ -299,23 +303,11 @@ class DocumentLabels:
     @classmethod
     def of(cls, queries: Sequence[Query], positions: Mapping[str, int]) -> DocumentLabels:
         """The labels of ``queries`` by where each document stands: of several that name one the highest grade."""
-        labels = [label for query in queries for label in query.relevant_docs]
-        counts = [len(query.relevant_docs) for query in queries]
-        codes = np.array([positions.get(label.doc, PADDING) for label in labels], dtype=np.int32)
-        grades = np.array([label.relevance for label in labels], dtype=np.int32)
-        if not _are_distinct(codes, counts):
-            rows = [highest_grades((one.doc, one.relevance) for one in query.relevant_docs) for query in queries]
-            counts = [len(row) for row in rows]
-            codes = np.array([positions.get(name, PADDING) for row in rows for name in row], dtype=np.int32)
-            grades = np.array([grade for row in rows for grade in row.values()], dtype=np.int32)
+        rows = [highest_grades((one.doc, one.relevance) for one in query.relevant_docs) for query in queries]
+        codes = np.array([positions.get(name, PADDING) for row in rows for name in row], dtype=np.int32)
+        grades = np.array([grade for row in rows for grade in row.values()], dtype=np.int32)
         ordered = np.array([query.ordered for query in queries], dtype=np.bool_)
-        return cls(Judgments(np.cumsum([0, *counts], dtype=np.int64), grades, ordered), codes)
-
-
-def _are_distinct(codes: npt.NDArray[np.int32], counts: Sequence[int]) -> bool:
-    """Whether no row of so many ``codes`` has one twice; False also where an unknown one could be."""
-    keys = np.sort((np.repeat(np.arange(len(counts)), counts) << 32) + codes)
-    return not (codes == PADDING).any() and not (keys[1:] == keys[:-1]).any()
+        return cls(Judgments(np.cumsum([0, *map(len, rows)], dtype=np.int64), grades, ordered), codes)
 
 
 def grade(

@@ -6,15 +6,9 @@ from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.models import EvaluatorOptions
 from ragtrial.evaluation.evaluators import NoRelevant
 from ragtrial.evaluation.metrics import Metric
+from ragtrial.evaluation.metrics.base import DEFINED_FOR
 from ragtrial.records import Unit
 from ragtrial.report.schema import MetricPart
-
-_COUNTED = {
-    "relevant": "queries with at least one relevant document",
-    "gain": "queries with at least one document of a grade above 0",
-    "nothing": "all queries",
-    "order": "queries whose labels are an order, with at least one relevant document",
-}
 
 
 def metric_parts(metrics: MetricChoice, options: EvaluatorOptions) -> dict[str, MetricPart]:
@@ -26,7 +20,7 @@ def metric_parts(metrics: MetricChoice, options: EvaluatorOptions) -> dict[str, 
 def metric_part(metric: Metric, threshold: int, no_relevant: NoRelevant, unit: Unit = "document") -> MetricPart:
     """What a metric means and over which queries its mean is, where grades count as relevant from ``threshold`` on."""
     definition = metric.definition
-    needs = _COUNTED[definition.needs].replace("document", "document" if unit == "document" else "passage")
+    needs = DEFINED_FOR[definition.needs].replace("document", "document" if unit == "document" else "passage")
     if no_relevant == "zero" and definition.needs != "order":
         needs = "all queries"
     known = f" (relevant: grade {threshold} and above)" if definition.needs in ("relevant", "order") else ""

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragtrial.errors import ReportError, did_you_mean
-from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.evaluation.metrics import METRICS, parse_metric
 from ragtrial.report.model import Report
 from ragtrial.report.schema import MeanPart, SettingPart
 from ragtrial.views.plain_text import plain
 
-_USUAL = ("ndcg", "recall", "precision", "hit_rate", "rr", "ap", "rbo", "rbp", "judged")
-_USUAL_OF_SPANS = ("ndcg", "recall", "span_recall", "span_precision", "span_iou", "hit_rate", "rr", "precision", "ap")
 _FEWEST_FOR_P99 = 100
 """Of fewer queries the 99th percentile is the slowest."""
 
@@ -211,7 +209,8 @@ def usual_metrics(report: Report) -> list[str]:
     """The primary metric, then each usual one at its cutoff or the nearest below."""
     cutoff = parse_metric(report.primary_metric).k or 0
     names = [report.primary_metric]
-    for usual in _USUAL_OF_SPANS if report.unit == "span" else _USUAL:
+    columns = {name: one.columns[report.unit] for name, one in METRICS.members() if report.unit in one.columns}
+    for usual in sorted(columns, key=columns.__getitem__):
         same = [name for name in report.metrics if parse_metric(name).name == usual]
         same.sort(key=lambda name: abs((parse_metric(name).k or 0) - cutoff))
         names += [name for name in same[:1] if name not in names and parse_metric(names[0]).name != usual]

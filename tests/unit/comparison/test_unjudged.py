@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments import write_experiment
-from joint import Case, all_labellings, differences, joined, metrics_of, pairs
+from joint import WITH_JOINT_BOUNDS, Case, all_labellings, differences, joined, metrics_of, pairs
 from ragtrial.comparison.comparing import Aim, compare_settings
 from ragtrial.comparison.comparison_parts import Comparison, Verdict
 from ragtrial.comparison.contest import contest_of
 from ragtrial.comparison.unjudged import joint_ap, joint_bounds, joint_hits
-from ragtrial.comparison.unjudged.joint_bounds import MOST, NOT_KNOWN, as_judged
-from ragtrial.comparison.unjudged.sensitivity import UnjudgedPart, hangs_on, unjudged_parts
+from ragtrial.comparison.unjudged.joint_bounds import as_judged
+from ragtrial.comparison.unjudged.sensitivity import UnjudgedPart, depends_on_unjudged, unjudged_parts
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report
@@ -39,7 +39,7 @@ def case_of(first: str, second: str, **judged: int) -> Case:
     return first.split(), second.split(), judged
 
 
-@given(case=pairs(3), metrics=metrics_of(tuple(MOST)), threshold=st.integers(1, 2))
+@given(case=pairs(3), metrics=metrics_of(WITH_JOINT_BOUNDS), threshold=st.integers(1, 2))
 @settings(max_examples=25)
 def test_bounds_are_the_extremes_over_every_way_of_grading_the_open_hits(
     case: Case, metrics: list[Metric], threshold: int
@@ -63,7 +63,7 @@ def test_bounds_that_are_told_apart_by_counts_alone_leave_no_grading_out(case: C
             assert high >= reached.max() - 1e-12, metric
 
 
-@given(cases=st.lists(pairs(4), min_size=1, max_size=6), metrics=metrics_of(tuple(MOST)))
+@given(cases=st.lists(pairs(4), min_size=1, max_size=6), metrics=metrics_of(WITH_JOINT_BOUNDS))
 @settings(max_examples=12)
 def test_queries_do_not_touch_each_other_however_they_are_cut_into_blocks(
     cases: list[Case], metrics: list[Metric]
@@ -80,7 +80,7 @@ def test_queries_do_not_touch_each_other_however_they_are_cut_into_blocks(
         assert found.high == pytest.approx(alone[:, 1], abs=1e-12), metric
 
 
-@given(case=pairs(8), metrics=metrics_of(tuple(MOST)))
+@given(case=pairs(8), metrics=metrics_of(WITH_JOINT_BOUNDS))
 @settings(max_examples=12)
 def test_the_difference_as_labels_have_it_is_that_of_the_scores_and_within_its_bounds(
     case: Case, metrics: list[Metric]
@@ -139,9 +139,8 @@ def test_where_no_grade_of_the_labels_is_relevant_none_can_become_so() -> None:
 
 
 def test_every_metric_has_bounds_or_a_reason_why_not() -> None:
-    """A new metric: show its extremes and add it to MOST, or say in NOT_KNOWN why it has none."""
-    assert set(OF_DOCUMENTS) <= MOST.keys() | NOT_KNOWN.keys()
-    for name in set(OF_DOCUMENTS) - MOST.keys():
+    """A new metric: name the structure of its value, or say in ``unbounded`` why it has no bounds."""
+    for name in set(OF_DOCUMENTS) - set(WITH_JOINT_BOUNDS):
         metric = Metric(name, None if METRICS[name].cut == "none" else 2)
         with pytest.raises(ValueError, match=r"\.$"):
             joint_bounds.joint_bounds(metric, joined([case_of("a", "b", a=1)]))
@@ -227,7 +226,7 @@ def test_a_verdict_hangs_on_what_could_undo_it(
     high: float,
     expected: bool | None,
 ) -> None:
-    assert hangs_on(verdict, low, high, 0.02) is expected
+    assert depends_on_unjudged(verdict, low, high, 0.02) is expected
 
 
 def test_a_verdict_that_other_grades_could_undo_says_so_in_words_and_in_the_table(tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.evaluation.bounds import attainable, ceiling
-from ragtrial.evaluation.bounds.ceiling import IDEALS, UNATTAINABLE
-from ragtrial.evaluation.metrics import Metric, Scores, parse_metric
+from ragtrial.evaluation.bounds import attainable
+from ragtrial.evaluation.metrics import METRICS, Metric, Scores, parse_metric
 from scenarios import OF_DOCUMENTS, Labels, Scenario, scenario, scores
 from strategies import DOCUMENTS, labels, metric_called, rankings, scenarios
+
+WITH_BEST_VALUE = sorted(name for name in OF_DOCUMENTS if METRICS[name].aggregate != "sum")
 
 LOWER_IS_BETTER = {"unjudged", "rbp_residual"}
 
@@ -49,7 +50,7 @@ def test_no_ranking_beats_what_is_attainable(
     case = Scenario((drawn[0],), (drawn[1],), (True,))
     most = of(metric, case, threshold, pooled=pooled)
     if most is None:
-        assert name in UNATTAINABLE
+        assert METRICS[name].aggregate == "sum"
         return
     (score,) = scores(metric, replace(case.graded(threshold=threshold), pooled=pooled))
     if name in LOWER_IS_BETTER:
@@ -58,7 +59,7 @@ def test_no_ranking_beats_what_is_attainable(
         assert score <= most[0] + 1e-12
 
 
-@pytest.mark.parametrize("name", sorted(IDEALS.keys() & set(OF_DOCUMENTS)))
+@pytest.mark.parametrize("name", WITH_BEST_VALUE)
 @given(data=st.data(), known=labels(), threshold=st.integers(1, 3), pooled=st.booleans())
 def test_the_best_of_all_rankings_of_judged_documents_reaches_it(
     name: str, data: st.DataObject, known: dict[str, int], threshold: int, pooled: bool
@@ -110,18 +111,19 @@ def test_ndcg_is_always_attainable_and_ap_and_recall_where_k_is_no_less_than_r(c
         assert most.tolist() == some.tolist(), name
 
 
-def test_every_metric_has_a_best_value_or_a_reason_why_not() -> None:
-    """A new metric: say in IDEALS which documents an ideal ranking has, or in UNATTAINABLE why there is none."""
-    assert not IDEALS.keys() & UNATTAINABLE.keys()
-    assert set(OF_DOCUMENTS) == IDEALS.keys() | UNATTAINABLE.keys()
+def test_every_metric_but_the_counts_has_a_best_value() -> None:
+    """A new metric: say in ``prefers`` or ``ideal`` which documents an ideal ranking has."""
+    for name in OF_DOCUMENTS:
+        metric = Metric(name, None if METRICS[name].cut == "none" else 2)
+        assert (of(metric, scenario(("a", "a"))) is None) == (METRICS[name].aggregate == "sum"), name
 
 
-def test_a_metric_that_no_table_knows_has_no_best_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ceiling, "IDEALS", {})
+def test_a_metric_that_says_nothing_of_an_ideal_has_no_best_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METRICS._members, "ap", replace(METRICS["ap"], prefers=None))
     assert of(parse_metric("ap@2"), scenario(("a", "a"))) is None
 
 
-@given(metric=st.sampled_from(sorted(IDEALS.keys() & set(OF_DOCUMENTS))).flatmap(metric_called), case=scenarios())
+@given(metric=st.sampled_from(WITH_BEST_VALUE).flatmap(metric_called), case=scenarios())
 def test_queries_do_not_touch_each_other(metric: Metric, case: Scenario) -> None:
     together = of(metric, case)
     assert together is not None

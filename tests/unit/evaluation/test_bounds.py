@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from ragtrial.errors import CutoffError, MetricError
 from ragtrial.evaluation.bounds import Bounds, bounds, labellings, why_unbounded
-from ragtrial.evaluation.bounds import unjudged_hits as unjudged
-from ragtrial.evaluation.bounds.unjudged_hits import BOUNDED, UNBOUNDED
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
 from scenarios import OF_DOCUMENTS, Labels, Scenario, scenario, scores
 from strategies import DOCUMENTS, UNRETRIEVABLE, parameters_of, scenarios
+
+BOUNDED = [name for name in OF_DOCUMENTS if not METRICS[name].unbounded]
+UNBOUNDED = [name for name in OF_DOCUMENTS if METRICS[name].unbounded]
 
 MOST_HITS = 8
 cutoffs = st.integers(1, MOST_HITS + 2)
@@ -190,9 +191,9 @@ def test_hits_below_a_cut_of_the_ranking_were_not_retrieved() -> None:
 
 
 def test_every_metric_has_bounds_or_a_reason_why_not() -> None:
-    """A new metric: show its extremes and add it to BOUNDED, or say in UNBOUNDED why it has none."""
-    assert not BOUNDED.keys() & UNBOUNDED.keys()
-    assert set(OF_DOCUMENTS) == BOUNDED.keys() | UNBOUNDED.keys()
+    """A new metric: name the structure of its value, or say in ``unbounded`` why it has no bounds."""
+    for name in OF_DOCUMENTS:
+        assert (METRICS[name].structure is None) <= bool(METRICS[name].unbounded), name
 
 
 @pytest.mark.parametrize("name", UNBOUNDED)
@@ -200,12 +201,12 @@ def test_a_metric_without_bounds_has_none_and_a_sentence_that_says_why(name: str
     metric = Metric(name, None if METRICS[name].cut == "none" else 2)
     graded = scenario(("a x", "a")).graded()
     assert bounds(metric, graded) is None
-    assert why_unbounded(metric, graded) == UNBOUNDED[name]
-    assert UNBOUNDED[name].endswith(".")
+    assert why_unbounded(metric, graded) == METRICS[name].unbounded
+    assert METRICS[name].unbounded.endswith(".")
 
 
-def test_a_metric_that_no_table_knows_has_no_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unjudged, "BOUNDED", {})
+def test_a_metric_of_unknown_structure_has_no_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METRICS._members, "ap", replace(METRICS["ap"], structure=None))
     graded = scenario(("a x", "a")).graded()
     assert bounds(parse_metric("ap@2"), graded) is None
     assert why_unbounded(parse_metric("ap@2"), graded) == "no bounds of ap under unjudged hits are known."

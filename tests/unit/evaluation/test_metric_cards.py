@@ -20,7 +20,7 @@ capped_ap(rel=2)@5 (order_aware)
   denominator   the most relevant hits that the first 5 can hold
   range         0 to 1
   relevant      from grade 2 on
-  defined for   queries with a relevant document
+  defined for   queries with at least one relevant document
   over queries  the mean
   parameter     rel=2
                 judged_only=false
@@ -103,10 +103,13 @@ def test_gains_are_told_as_they_are_given() -> None:
 
 def test_over_which_queries_and_how_is_told() -> None:
     told = {name: (card(example(name)).defined_for, card(example(name)).over_queries) for name in METRICS.names()}
-    assert told["gm_ap"] == ("queries with a relevant document", "the geometric mean, each query at least 0.00001")
+    assert told["gm_ap"] == (
+        "queries with at least one relevant document",
+        "the geometric mean, each query at least 0.00001",
+    )
     assert told["num_ret"] == ("all queries", "the sum")
-    assert told["ndcg"] == ("queries with a judged gain above 0", "the mean")
-    assert told["rbo"] == ("queries with a relevant document whose labels are an order", "the mean")
+    assert told["ndcg"] == ("queries with at least one document of a grade above 0", "the mean")
+    assert told["rbo"] == ("queries whose labels are an order, with at least one relevant document", "the mean")
 
 
 def test_explain_prints_the_card_as_wide_as_the_terminal(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtrial.evaluation.bounds import Bounds, tie_range, ties, ties_that_matter
-from ragtrial.evaluation.bounds.preferences import PREFERENCES, UNORDERED
+from ragtrial.evaluation.bounds import Bounds, tie_range, ties_that_matter
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
 from scenarios import OF_DOCUMENTS, Scenario, scenario, scores
 from strategies import DOCUMENTS, cutoffs, labels, metric_called
+
+UNORDERED = ("rbo", "infap")
+"""No order of equal scores is best for all: a hit counts by its place in the labels, or by all the others above it."""
 
 Transformation = Callable[[GradedRankings], GradedRankings]
 
@@ -94,14 +96,13 @@ def test_the_range_is_that_of_all_orders_of_equal_scores(
     assert found.high == pytest.approx([all_scores.max()], abs=1e-12)
 
 
-def test_every_metric_prefers_some_hits_or_has_a_reason_why_not() -> None:
-    """A new metric: show that moving some kind of hit up never lowers it, or say in UNORDERED why there is none."""
-    assert not PREFERENCES.keys() & UNORDERED.keys()
-    assert set(OF_DOCUMENTS) == PREFERENCES.keys() | UNORDERED.keys()
+def test_every_metric_but_those_for_which_no_order_is_best_prefers_some_hits() -> None:
+    """A new metric: show that moving some kind of hit up never lowers it, or that there is none."""
+    assert {name for name in OF_DOCUMENTS if METRICS[name].prefers is None} == set(UNORDERED)
 
 
-def test_a_metric_that_no_table_knows_has_no_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ties, "PREFERENCES", {})
+def test_a_metric_that_prefers_no_hits_has_no_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METRICS._members, "ap", replace(METRICS["ap"], prefers=None))
     assert tie_range(parse_metric("ap@2"), tied(scenario(("a x", "a")), [[1, 1]])) is None
 
 
@@ -159,7 +160,7 @@ def test_ties_matter_where_two_of_equal_score_are_judged_unlike(runs: list[tuple
         judged = [single.labels[0].get(doc) for doc in single.rankings[0]]
         pairs = combinations(zip(judged, run_scores, strict=True), 2)
         assert matter[index] == any(one != other and same == score for (one, same), (other, score) in pairs)
-    for name in sorted(PREFERENCES.keys() & METRICS.names()):
+    for name in sorted(name for name, one in METRICS.members() if one.prefers):
         found = tie_range(Metric(name, None if METRICS[name].cut == "none" else k), graded)
         assert found is not None
         assert found.low[~matter].tolist() == found.high[~matter].tolist(), name

@@ -15,7 +15,7 @@ import numpy as np
 
 from ragtrial.comparison.unjudged.joint_hits import BLOCK, NOWHERE, JointHits, blocks, places_in_row
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import ratio
+from ragtrial.evaluation.metrics.structure import ratio
 from ragtrial.rankings import Bools, Counts
 
 MOST_TRIED = 12

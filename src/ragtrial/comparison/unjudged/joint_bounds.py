@@ -1,7 +1,7 @@
 """The least and the most by which two rankings can differ, over all ways in which unjudged hits could be graded.
 
 A document has one grade, in both rankings. Let a hit's edge be what it weighs in the second ranking less what it weighs
-in the first. For most metrics the difference is a sum of gains times edges, over a denominator that hangs on how many
+in the first. For most metrics the difference is a sum of gains times edges, over a denominator that depends on how many
 documents gain how much, whichever they are. So for given numbers of them the most is had where the highest edges have
 the highest gains (the rearrangement inequality), and what is left is to find the best numbers: by trying all of them
 where a document is relevant or not, for nDCG by dynamic programming. The least is the most with the rankings swapped.
@@ -9,45 +9,28 @@ where a document is relevant or not, for nDCG by dynamic programming. The least 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 
 from ragtrial.comparison.unjudged.joint_ap import most_ap
-from ragtrial.comparison.unjudged.joint_hits import NOWHERE, JointHits, blocks, places_in_row
-from ragtrial.evaluation.bounds.base import gains
-from ragtrial.evaluation.bounds.unjudged_hits import UNBOUNDED
+from ragtrial.comparison.unjudged.joint_hits import JointHits, blocks, places_in_row
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import Metric
-from ragtrial.evaluation.metrics.base import ratio
-from ragtrial.evaluation.metrics.graded import discount
+from ragtrial.evaluation.metrics.structure import FirstHit, HitCount, PrecisionSum, WeightedSum, ratio
 from ragtrial.rankings import Bools, Counts
 from ragtrial.runs.qrels import Grades
 
 MOST_STEPS = 100
 """Of Dinkelbach's method, which takes four or five."""
 
-_GEOMETRIC = "its mean over queries is geometric, and the difference of two such means is not a mean of differences."
-_NOT_WORKED_OUT = "no way to its extremes is known here but to try all grades."
-_CHUNKS = "a relevant passage that nobody labelled may lie anywhere in a chunk, and in several at once."
-
-
-@dataclass(frozen=True, eq=False)
-class Most:
-    """The most that each query's difference can be, and whether that is reached by some grades, both (queries,).
-
-    Where it is not exact, no grades bring more.
-    """
-
-    values: Scores
-    is_exact: Bools
-
 
 @dataclass(frozen=True, eq=False)
 class DifferenceBounds:
-    """The least and the most of each query's difference, (queries,); ``is_exact`` as in Most."""
+    """The least and the most of each query's difference, (queries,).
+
+    ``is_exact`` says whether some grades reach both ends; if not, no grades lead beyond them.
+    """
 
     low: Scores
     high: Scores
@@ -63,9 +46,15 @@ def joint_bounds(metric: Metric, hits: JointHits) -> DifferenceBounds:
     """
     if (why := why_unbounded(metric)) is not None:
         raise ValueError(why)
-    most, hits = MOST[metric.name], _at_threshold(metric, hits)
-    high, low = most(metric, hits), most(metric, hits.swapped)
-    return DifferenceBounds(-low.values, high.values, high.is_exact & low.is_exact)
+    hits = _at_threshold(metric, hits)
+    is_exact = np.ones(hits.queries, dtype=np.bool_)
+    if isinstance(metric.definition.structure, PrecisionSum):
+        capped = metric.definition.structure.capped
+        high, is_exact = most_ap(hits, metric.k, is_capped=capped)
+        low, _ = most_ap(hits.swapped, metric.k, is_capped=capped)
+    else:
+        high, low = _most(metric, hits), _most(metric, hits.swapped)
+    return DifferenceBounds(-low, high, is_exact)
 
 
 def joint_bounds_of_chunks(metric: Metric, hits: JointHits, first: Scores, second: Scores) -> DifferenceBounds:
@@ -76,19 +65,18 @@ def joint_bounds_of_chunks(metric: Metric, hits: JointHits, first: Scores, secon
     """
     if (why := why_unbounded_of_chunks(metric)) is not None:
         raise ValueError(why)
-    if metric.name == "precision":
-        high = second - first + _edges_above_0(metric, hits)
-        low = second - first - _edges_above_0(metric, hits.swapped)
-    else:
-        high = _one_more(metric, hits, first, second)
-        low = -_one_more(metric, hits.swapped, second, first)
+    high = _most_of_chunks(metric, hits, first, second)
+    low = -_most_of_chunks(metric, hits.swapped, second, first)
     return DifferenceBounds(low, high, np.zeros(hits.queries, dtype=np.bool_))
 
 
 def why_unbounded(metric: Metric) -> str | None:
     """Why nothing is known of the range of a metric's difference, in a sentence; None where it is known."""
-    if metric.name not in MOST:
-        return NOT_KNOWN.get(metric.name, _NOT_WORKED_OUT)
+    definition = metric.definition
+    if definition.structure is None:
+        return definition.unbounded or "no way to its extremes is known here but to try all grades."
+    if definition.aggregate == "geometric":
+        return "its mean over queries is geometric, and the difference of two such means is not a mean of differences."
     if dict(metric.parameters).get("judged_only"):
         return "judged_only drops the unjudged hits; what they would score can be said of the metric without it."
     return None
@@ -96,99 +84,83 @@ def why_unbounded(metric: Metric) -> str | None:
 
 def why_unbounded_of_chunks(metric: Metric) -> str | None:
     """The same where passages are found in chunks."""
-    return None if metric.name in ("precision", "hit_rate", "rr") else _CHUNKS
+    structure = metric.definition.structure
+    if isinstance(structure, FirstHit) or (isinstance(structure, HitCount) and structure.of_chunks):
+        return None
+    return "a relevant passage that nobody labelled may lie anywhere in a chunk, and in several at once."
 
 
 def as_judged(metric: Metric, hits: JointHits) -> Scores:
     """The second ranking's score less the first's as labels have it, (queries,), where the metric has bounds."""
-    return MOST[metric.name](metric, _at_threshold(metric, hits.without_open)).values
+    return joint_bounds(metric, hits.without_open).high
 
 
 def _at_threshold(metric: Metric, hits: JointHits) -> JointHits:
     """The hits by the metric's own threshold; nothing is open to it where no grade of the labels reaches that."""
-    threshold = int(dict(metric.parameters).get("rel", hits.threshold))
-    seen = replace(hits, threshold=threshold)
+    seen = replace(hits, threshold=metric.threshold(hits.threshold))
     graded = metric.definition.family == "graded"
-    return seen if graded or seen.highest_grade >= threshold else seen.without_open
+    return seen if graded or seen.highest_grade >= seen.threshold else seen.without_open
 
 
-def _edges(k: int | None, hits: JointHits, weigh: Callable[[Counts], Scores]) -> Scores:
-    """What each hit weighs in the second ranking less what in the first, (hits,); nothing below ``k``."""
+def _most(metric: Metric, hits: JointHits) -> Scores:
+    """The most that each query's difference can be, (queries,), where the metric is no sum of precisions."""
+    structure = metric.definition.structure
+    if isinstance(structure, HitCount):
+        return _most_counted(metric, structure, hits)
+    if isinstance(structure, FirstHit):
+        known = np.zeros((2, hits.queries))
+        for values, ranks in zip(known, (hits.first, hits.second), strict=True):
+            found = hits.relevant & hits.within(ranks, metric.k)
+            np.maximum.at(values, hits.rows[found], structure.value(ranks[found]))
+        return _with_one_more(metric, structure, hits, known[0], known[1])
+    if not isinstance(structure, WeightedSum):
+        raise TypeError(f"{metric} has no such structure")
     edges = np.zeros(len(hits.rows))
     for ranks, sign in ((hits.second, 1.0), (hits.first, -1.0)):
-        within = ranks < NOWHERE if k is None else ranks <= k
-        edges[within] += sign * weigh(ranks[within])
-    return edges
+        within = hits.within(ranks, metric.k)
+        edges[within] += sign * structure.weight(metric, ranks[within])
+    if structure.normalised:
+        return _most_normalised(metric, structure, hits, edges)
+    # All that has an edge gains as much as it can, all else nothing.
+    gains, highest = hits.relevant.astype(np.float64), 1.0
+    if metric.definition.family == "graded":
+        gains, highest = metric.gain(hits.grades), float(open_gains(metric, hits).max(initial=0.0))
+    known_sum = hits.total(gains * edges, ~hits.is_open)
+    return np.asarray(known_sum + hits.total(highest * np.maximum(edges, 0.0), hits.is_open))
 
 
-def _exact(values: Scores) -> Most:
-    return Most(values, np.ones(len(values), dtype=np.bool_))
+def _most_of_chunks(metric: Metric, hits: JointHits, first: Scores, second: Scores) -> Scores:
+    structure = metric.definition.structure
+    if isinstance(structure, FirstHit):
+        return _with_one_more(metric, structure, hits, first, second)
+    if not isinstance(structure, HitCount):
+        raise TypeError(f"{metric} does not count chunks")
+    only_second = hits.within(hits.second, metric.k) & ~hits.within(hits.first, metric.k)
+    more = hits.count(hits.rows, hits.is_open & only_second)
+    return np.asarray(second - first + structure.value(metric, more, hits.relevant_counts, hits.lengths[1]))
 
 
-def _most_sum(hits: JointHits, edges: Scores, worth: Scores, highest: float) -> Most:
-    """Of metrics that only add up: all that has an edge gains as much as it can, all else nothing."""
-    known = hits.total(worth * edges, ~hits.is_open)
-    return _exact(known + hits.total(highest * np.maximum(edges, 0.0), hits.is_open))
-
-
-def _precision(metric: Metric, hits: JointHits) -> Most:
-    k = cast("int", metric.k)
-    edges = _edges(k, hits, lambda ranks: np.full(len(ranks), 1 / k))
-    return _most_sum(hits, edges, hits.relevant.astype(np.float64), 1.0)
-
-
-def _rbp(metric: Metric, hits: JointHits) -> Most:
-    p = float(dict(metric.parameters)["p"])
-    edges = _edges(metric.k, hits, lambda ranks: np.asarray((1 - p) * p ** (ranks - 1.0), dtype=np.float64))
-    return _most_sum(hits, edges, hits.relevant.astype(np.float64), 1.0)
-
-
-def _dcg(metric: Metric, hits: JointHits) -> Most:
-    highest = open_gains(metric, hits).max(initial=0.0)
-    return _most_sum(hits, _edges(metric.k, hits, discount), gains(metric, hits.grades), float(highest))
-
-
-def _edges_above_0(metric: Metric, hits: JointHits) -> Scores:
-    """How much precision can rise by chunks that nobody judged."""
-    k = cast("int", metric.k)
-    edges = _edges(k, hits, lambda ranks: np.full(len(ranks), 1 / k))
-    return hits.total(np.maximum(edges, 0.0), hits.is_open)
-
-
-def _first_relevant(metric: Metric, hits: JointHits) -> Most:
-    """Of metrics that ask for the first relevant hit alone."""
-    known = [np.zeros(hits.queries), np.zeros(hits.queries)]
-    for values, ranks in zip(known, (hits.first, hits.second), strict=True):
-        np.maximum.at(values, hits.rows[hits.relevant], _worth_of_first(metric, ranks[hits.relevant]))
-    return _exact(_one_more(metric, hits, known[0], known[1]))
-
-
-def _one_more(metric: Metric, hits: JointHits, first: Scores, second: Scores) -> Scores:
+def _with_one_more(metric: Metric, structure: FirstHit, hits: JointHits, first: Scores, second: Scores) -> Scores:
     """The most that the difference can be: with one more relevant hit, which leaves the first ranking lowest, or none.
 
     More than one bring nothing more: only the highest of them counts in the second ranking.
     """
     rows = hits.rows[hits.is_open]
-    in_first, in_second = (_worth_of_first(metric, ranks[hits.is_open]) for ranks in (hits.first, hits.second))
-    made = np.maximum(second[rows], in_second) - np.maximum(first[rows], in_first)
+    with_it = [
+        np.maximum(now[rows], np.where(hits.within(ranks, metric.k), structure.value(ranks), 0.0)[hits.is_open])
+        for now, ranks in ((first, hits.first), (second, hits.second))
+    ]
     most: Scores = second - first
-    np.maximum.at(most, rows, made)
+    np.maximum.at(most, rows, with_it[1] - with_it[0])
     return most
 
 
-def _worth_of_first(metric: Metric, ranks: Counts) -> Scores:
-    """The score of a ranking whose first relevant hit has this rank."""
-    within = ranks < NOWHERE if metric.k is None else ranks <= metric.k
-    return np.where(within, 1.0 if metric.name == "hit_rate" else 1.0 / ranks, 0.0)
-
-
-def _counted(metric: Metric, hits: JointHits) -> Most:
-    """Of metrics of how many hits are relevant, and R: for each number of new relevant documents the best choice.
+def _most_counted(metric: Metric, structure: HitCount, hits: JointHits) -> Scores:
+    """For each number of new relevant documents the best choice of them.
 
     First those that the second ranking alone has, then those of both and of neither, at last those of the first alone.
     """
-    k = NOWHERE - 1 if metric.k is None else metric.k
-    in_first, in_second = hits.first <= k, hits.second <= k
+    in_first, in_second = (hits.within(ranks, metric.k) for ranks in (hits.first, hits.second))
     found = [hits.count(hits.rows, hits.relevant & one) for one in (in_first, in_second)]
     groups = [in_second & ~in_first, in_second & in_first, ~in_second & ~in_first, in_first & ~in_second]
     sizes = np.array([hits.count(hits.rows, hits.is_open & one) for one in groups])
@@ -199,31 +171,11 @@ def _counted(metric: Metric, hits: JointHits) -> Most:
         relevant = hits.relevant_counts[rows, None] + more
         second = found[1][rows, None] + np.minimum(more, only + both)
         first = found[0][rows, None] + np.clip(more - only, 0, both) + np.maximum(more - only - both - neither, 0)
-        lengths = hits.lengths[:, rows, None]
-        made = _share(metric, second, relevant, lengths[1]) - _share(metric, first, relevant, lengths[0])
+        lengths = np.broadcast_to(hits.lengths[:, rows, None], (2, *relevant.shape))
+        made = structure.value(metric, second, relevant, lengths[1])
+        made = made - structure.value(metric, first, relevant, lengths[0])
         most[rows] = np.where(more <= only + both + neither + other, made, -np.inf).max(axis=1)
-    return _exact(most)
-
-
-def _share(metric: Metric, found: Counts, relevant: Counts, length: Counts) -> Scores:
-    """The score of rankings with so many relevant hits, of queries with so many relevant documents."""
-    k = metric.k or 0
-    match metric.name:
-        case "recall" | "set_recall":
-            return ratio(found, relevant)
-        case "capped_recall":
-            return ratio(found, np.minimum(relevant, k))
-        case "set_precision":
-            return ratio(found, np.broadcast_to(length, found.shape))
-        case "f1":
-            return ratio(2 * found, relevant + k)
-    beta = dict(metric.parameters).get("beta", metric.definition.parameters["beta"].default)
-    weight = cast("float", beta) ** 2
-    return ratio((1 + weight) * found, np.where(found > 0, length + weight * relevant, 0))
-
-
-def _ap(metric: Metric, hits: JointHits) -> Most:
-    return Most(*most_ap(hits, metric.k, is_capped=metric.name == "capped_ap"))
+    return most
 
 
 def open_gains(metric: Metric, hits: JointHits) -> Scores:
@@ -237,41 +189,41 @@ def open_gains(metric: Metric, hits: JointHits) -> Scores:
     while usual in given:
         usual -= 1
     tried: Grades = np.array([*given, highest, max(usual, 0), *np.unique(hits.labels.grades).tolist()], dtype=np.int32)
-    found = np.unique(gains(metric, tried))
+    found = np.unique(metric.gain(tried))
     return found[found > 0]
 
 
-def _ndcg(metric: Metric, hits: JointHits) -> Most:
-    """The most of (gains times edges) / ideal, by Dinkelbach's method (1967): see ``_best_counts``."""
+def _most_normalised(metric: Metric, structure: WeightedSum, hits: JointHits, edges: Scores) -> Scores:
+    """The most of (gains times edges) / ideal, by Dinkelbach's method (1967): see ``_improved``."""
     levels = open_gains(metric, hits)
     if not len(levels):
-        return _exact(np.zeros(hits.queries))
+        return np.zeros(hits.queries)
     steps = np.diff(levels, prepend=0.0)
-    gained = gains(metric, hits.labels.grades)
+    gained = metric.gain(hits.labels.grades)
     reaching = np.array([hits.count(hits.labels.rows, gained >= level) for level in levels])
-    edges = _edges(metric.k, hits, discount)
-    known = hits.total(gains(metric, hits.grades) * edges, ~hits.is_open)
+    known = hits.total(metric.gain(hits.grades) * edges, ~hits.is_open)
     counts = hits.count(hits.rows, hits.is_open)
     deepest = int((reaching[0] + counts).max(initial=0))
-    ideal = np.concatenate(([0.0], np.cumsum(discount(np.arange(1, deepest + 1)))))
+    ideal = np.concatenate(([0.0], np.cumsum(structure.weight(metric, np.arange(1, deepest + 1)))))
     ideal = ideal[np.minimum(np.arange(deepest + 1), deepest if metric.k is None else metric.k)]
     most = np.empty(hits.queries)
     for rows in blocks(counts):
-        summed = _highest_summed(hits, rows, edges, int(counts[rows].max(initial=0)))
-        is_there = np.arange(summed.shape[1]) <= counts[rows, None]
-        places = np.minimum(reaching[:, rows, None] + np.arange(summed.shape[1]), deepest)
-        terms = _Terms(known[rows], summed, ideal[places], steps, is_there)
+        highest_sums = _highest_sums(hits, rows, edges, int(counts[rows].max(initial=0)))
+        places = np.arange(highest_sums.shape[1])
+        # A gain is a stack of steps. If x more documents reach a level, its step brings so much times itself.
+        numerators = steps[:, None, None] * highest_sums
+        denominators = steps[:, None, None] * ideal[np.minimum(reaching[:, rows, None] + places, deepest)]
         best = ratio(known[rows], (steps[:, None] * ideal[reaching[:, rows]]).sum(axis=0))
         for _ in range(MOST_STEPS):
-            better = terms.improved(best)
+            better = _improved(best, known[rows], numerators, denominators, places <= counts[rows, None])
             if not (better > best).any():
                 break
             best = np.maximum(better, best)
         most[rows] = best
-    return _exact(most)
+    return most
 
 
-def _highest_summed(hits: JointHits, rows: Counts, edges: Scores, most: int) -> Scores:
+def _highest_sums(hits: JointHits, rows: Counts, edges: Scores, most: int) -> Scores:
     """For each of the queries the sums of its 0, 1, 2, ... highest edges of open hits, (rows, most + 1)."""
     chosen = hits.of(rows)
     chosen = chosen[hits.is_open[chosen]]
@@ -282,60 +234,24 @@ def _highest_summed(hits: JointHits, rows: Counts, edges: Scores, most: int) -> 
     return np.cumsum(table, axis=1)
 
 
-@dataclass(frozen=True, eq=False)
-class _Terms:
-    """Of some queries all that the difference is made of.
+def _improved(best: Scores, known: Scores, numerators: Scores, denominators: Scores, is_there: Bools) -> Scores:
+    """A difference that some grades reach, and that is more than ``best`` unless ``best`` is the most, (rows,).
 
-    Gains are stacks of ``steps``, (levels,), from the lowest gain up. If x documents more gain at least a level, then
-    its step brings ``summed[:, x]`` times itself to the numerator and ``ideals[level, :, x]`` times itself to the
-    denominator; ``known`` is what is judged. x may be at most where ``is_there``.
+    ``numerators`` and ``denominators``, (levels, rows, counts), are what each level brings if so many more documents
+    reach it; ``is_there`` says which counts a query has. Sought are the counts that maximise numerator - best x
+    denominator, where no level is reached by more than the level below it: the best count of each level with the levels
+    above it, for each number that bounds them.
     """
-
-    known: Scores
-    summed: Scores
-    ideals: Scores
-    steps: Scores
-    is_there: Bools
-
-    def improved(self, best: Scores) -> Scores:
-        """A difference that some grades reach, and that is more than ``best`` unless ``best`` is the most.
-
-        The numbers of documents that maximise numerator - best x denominator, where no level is gained by more than
-        the level below it: the best of each level with the levels above it, for each number that bounds them.
-        """
-        shape = self.summed.shape
-        numerators, denominators = np.zeros(shape), np.zeros(shape)
-        for level in range(len(self.steps) - 1, -1, -1):
-            numerators = numerators + self.steps[level] * self.summed
-            denominators = denominators + self.steps[level] * self.ideals[level]
-            gained = numerators - best[:, None] * denominators
-            if not level:
-                gained = np.where(self.is_there, gained, -np.inf)
-            at = _places_of_highest(gained)
-            numerators = np.take_along_axis(numerators, at, axis=1)
-            denominators = np.take_along_axis(denominators, at, axis=1)
-        return ratio(self.known + numerators[:, -1], denominators[:, -1])
-
-
-def _places_of_highest(values: Scores) -> Counts:
-    """For each place of a row where the highest value so far stands, the first of equal ones."""
-    highest = np.maximum.accumulate(values, axis=1)
-    is_new = np.ones(values.shape, dtype=np.bool_)
-    is_new[:, 1:] = highest[:, 1:] > highest[:, :-1]
-    return np.maximum.accumulate(np.where(is_new, np.arange(values.shape[1]), 0), axis=1)
-
-
-MOST: Mapping[str, Callable[[Metric, JointHits], Most]] = {
-    "precision": _precision,
-    "rbp": _rbp,
-    "dcg": _dcg,
-    "ndcg": _ndcg,
-    "hit_rate": _first_relevant,
-    "rr": _first_relevant,
-    **dict.fromkeys(("recall", "set_recall", "capped_recall", "set_precision", "f1", "set_f"), _counted),
-    **dict.fromkeys(("ap", "capped_ap"), _ap),
-}
-"""By metric: the most that the second ranking's score can be above the first's."""
-
-NOT_KNOWN: Mapping[str, str] = {**UNBOUNDED, "gm_ap": _GEOMETRIC, "err": _NOT_WORKED_OUT}
-"""Why other metrics have no bounds."""
+    numerator, denominator = np.zeros(is_there.shape), np.zeros(is_there.shape)
+    for level in range(len(numerators) - 1, -1, -1):
+        numerator, denominator = numerator + numerators[level], denominator + denominators[level]
+        gained = numerator - best[:, None] * denominator
+        if not level:
+            gained = np.where(is_there, gained, -np.inf)
+        # For each place of a row, where the highest value so far is, the first of equal ones.
+        highest = np.maximum.accumulate(gained, axis=1)
+        is_new = np.ones(gained.shape, dtype=np.bool_)
+        is_new[:, 1:] = highest[:, 1:] > highest[:, :-1]
+        at = np.maximum.accumulate(np.where(is_new, np.arange(gained.shape[1]), 0), axis=1)
+        numerator, denominator = (np.take_along_axis(one, at, axis=1) for one in (numerator, denominator))
+    return ratio(known + numerator[:, -1], denominator[:, -1])

@@ -43,18 +43,18 @@ class Labels:
 
 
 @dataclass(frozen=True, eq=False)
-class Stretches:
+class HitSpans:
     """Where hits are, (hits,) each: ``documents``, as numbers, from ``starts`` to ``ends``; of whole ones 0 to 1."""
 
     documents: Counts
     starts: Counts
     ends: Counts
 
-    def at(self, hits: Counts) -> Stretches:
+    def at(self, hits: Counts) -> HitSpans:
         """The same of some of the hits."""
-        return Stretches(self.documents[hits], self.starts[hits], self.ends[hits])
+        return HitSpans(self.documents[hits], self.starts[hits], self.ends[hits])
 
-    def meet(self, others: Stretches) -> Bools:
+    def meet(self, others: HitSpans) -> Bools:
         """Which of them share a character with that at the same place of ``others``."""
         same = self.documents == others.documents
         return np.asarray(same & (self.starts < others.ends) & (others.starts < self.ends))
@@ -64,12 +64,14 @@ class Stretches:
 class JointHits:
     """All that two rankings found for each of ``queries`` queries, each document of a query once; (hits,) each.
 
-    ``rows`` ascend. ``first`` and ``second`` are the ranks in the two, from 1 on, NOWHERE where it is in one alone.
-    ``is_open`` marks what nobody judged; the grade of it is 0. ``lengths`` are those of the two rankings, (2, queries).
+    ``rows`` ascend; ``codes`` say what the hits are, as JudgedLists has it. ``first`` and ``second`` are the ranks in
+    the two, from 1 on, NOWHERE where it is in one alone. ``is_open`` marks what nobody judged; the grade of it is 0.
+    ``lengths`` are those of the two rankings, (2, queries).
     """
 
     queries: int
     rows: Counts
+    codes: Counts
     first: Counts
     second: Counts
     is_open: Bools
@@ -87,7 +89,9 @@ class JointHits:
     def without_open(self) -> JointHits:
         """The judged hits alone."""
         kept = ~self.is_open
-        columns = {name: getattr(self, name)[kept] for name in ("rows", "first", "second", "is_open", "grades")}
+        columns = {
+            name: getattr(self, name)[kept] for name in ("rows", "codes", "first", "second", "is_open", "grades")
+        }
         return replace(self, **columns)
 
     @cached_property
@@ -113,6 +117,10 @@ class JointHits:
         """The sum of ``terms`` over each query's hits that are meant by ``which``, (queries,)."""
         return np.bincount(self.rows[which], weights=terms[which], minlength=self.queries).astype(np.float64)
 
+    def within(self, ranks: Counts, k: int | None) -> Bools:
+        """Which of these ranks are among the first ``k``; without a cutoff, which are ranks at all."""
+        return np.asarray(ranks < NOWHERE if k is None else ranks <= k)
+
     def of(self, queries: Counts) -> Counts:
         """The places of the hits of some ``queries``, which ascend."""
         chosen = np.zeros(self.queries, dtype=np.bool_)
@@ -136,7 +144,7 @@ def places_in_row(rows: Counts) -> Counts:
 class JudgedLists:
     """The rankings of a contest's settings, each read once, and the labels they are judged by.
 
-    Under unit: document hits are documents, under unit: span stretches of them.
+    Under unit: document hits are documents, under unit: span chunks of them.
     """
 
     def __init__(self, contest: Contest) -> None:
@@ -157,9 +165,7 @@ class JudgedLists:
     def finds(self, place: int, k: int | None, threshold: int) -> Bools:
         """Whether the contender at ``place`` has a relevant hit among its first ``k``, (queries,). As ``codes``."""
         codes = self.codes(place)[:, :k]
-        if self.unit == "document":
-            self._of_documents  # noqa: B018 - as below
-        width = max(1, len(self._codes))
+        width = self.width
         keys, _ = _keys(codes, width)
         labels = self._labels(width, keys)
         found = np.intersect1d(keys, labels.keys[labels.grades >= threshold]) // width
@@ -167,10 +173,7 @@ class JudgedLists:
 
     def joint(self, first: int, second: int, *, threshold: int, pooled: bool = False) -> JointHits:
         """The hits of two contenders, by their places. ``pooled`` is as in GradedRankings. Raises ReportError."""
-        codes = [self.codes(first), self.codes(second)]
-        if self.unit == "document":
-            self._of_documents  # noqa: B018 - labelled documents have codes, too, before these are counted
-        width = max(1, len(self._codes))
+        codes, width = [self.codes(first), self.codes(second)], self.width
         keys, ranks = zip(*(_keys(one, width) for one in codes), strict=True)
         both = np.union1d(*keys)
         placed = []
@@ -186,6 +189,7 @@ class JudgedLists:
         return JointHits(
             queries=len(self._ids),
             rows=both // width,
+            codes=both % width,
             first=placed[0],
             second=placed[1],
             is_open=is_open,
@@ -199,13 +203,8 @@ class JudgedLists:
     def width(self) -> int:
         """How many units have a code by now: those of the rankings that were read, and labelled documents."""
         if self.unit == "document":
-            self._of_documents  # noqa: B018 - as above
+            self._of_documents  # noqa: B018 - labelled documents have codes, too, before these are counted
         return max(1, len(self._codes))
-
-    def found(self, first: int, second: int) -> Counts:
-        """The codes of the hits of ``joint``, in their order, (hits,)."""
-        codes, width = [self.codes(first), self.codes(second)], self.width
-        return np.union1d(*(_keys(one, width)[0] for one in codes)) % width
 
     def is_judged(self, keys: Counts) -> Bools:
         """Which hits have a label, by their query's place times ``width``, and their code; ``keys`` ascend."""
@@ -215,15 +214,15 @@ class JudgedLists:
         """What has the code."""
         return self._names[code]
 
-    def stretches(self, codes: Counts) -> Stretches:
+    def spans(self, codes: Counts) -> HitSpans:
         """Where each of the units is that have these codes."""
         if self.unit == "document":
-            return Stretches(codes, np.zeros_like(codes), np.ones_like(codes))
+            return HitSpans(codes, np.zeros_like(codes), np.ones_like(codes))
         units = [unit for unit in (self._names[code] for code in codes.tolist()) if not isinstance(unit, str)]
         numbers: dict[str, int] = {}
         rows = [(numbers.setdefault(doc, len(numbers)), start, end) for doc, start, end in units]
         table: Counts = np.array(rows, dtype=np.int64).reshape(-1, 3)
-        return Stretches(table[:, 0], table[:, 1], table[:, 2])
+        return HitSpans(table[:, 0], table[:, 1], table[:, 2])
 
     def _read(self, place: int) -> Codes:
         contender = self._contest.contenders[place]

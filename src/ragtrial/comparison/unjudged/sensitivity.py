@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -77,7 +78,7 @@ def unjudged_parts(contest: Contest, comparisons: Sequence[ComparisonPart], marg
     return [_part(contest, lists, scores[part.metric], part, margin) for part in comparisons]
 
 
-def hangs_on(verdict: Verdict | None, low: float, high: float, margin: float) -> bool | None:
+def depends_on_unjudged(verdict: Verdict | None, low: float, high: float, margin: float) -> bool | None:
     """Whether a difference between ``low`` and ``high`` could be such that the verdict was wrong of it.
 
     None for a verdict that claims nothing.
@@ -115,21 +116,17 @@ def _part(contest: Contest, lists: JudgedLists, scores: Scores, part: Comparison
     now = (second - first)[counted]  # sums that are added in another order differ in their last bits
     low = float(np.minimum(bounds.low[counted], now).mean())
     high = float(np.maximum(bounds.high[counted], now).mean())
-    hangs = hangs_on(part.verdict, low, high, margin)
+    depends = depends_on_unjudged(part.verdict, low, high, margin)
     inexact = int((~bounds.is_exact[counted] & (bounds.low[counted] < bounds.high[counted])).sum())
-    return UnjudgedPart(
-        metric=part.metric,
-        baseline=part.baseline,
-        setting=part.setting,
-        difference=part.difference,
+    return _described(
+        part,
+        _sentence(found["unjudged"], low, high, hangs=depends, is_exact=not inexact),
+        **found,
         low=low,
         high=high,
         is_exact=not inexact,
         inexact_queries=inexact,
-        hangs_on_unjudged=hangs,
-        why_not_known=None,
-        sentence=_sentence(found["unjudged"], low, high, hangs=hangs, is_exact=not inexact),
-        **found,
+        hangs_on_unjudged=depends,
     )
 
 
@@ -166,18 +163,14 @@ def _sentence(unjudged: int, low: float, high: float, *, hangs: bool | None, is_
 
 
 def _unknown(part: ComparisonPart, why: str, **found: int) -> UnjudgedPart:
-    counts = {"n": part.n, "unjudged": 0, "queries_with_unjudged": 0, "highest_grade": 0, **found}
-    return UnjudgedPart(
-        metric=part.metric,
-        baseline=part.baseline,
-        setting=part.setting,
-        difference=part.difference,
-        low=None,
-        high=None,
-        is_exact=False,
-        inexact_queries=0,
-        hangs_on_unjudged=None,
-        why_not_known=why,
-        sentence=f"what unjudged hits could change is not known: {why}",
-        **counts,
+    return _described(part, f"what unjudged hits could change is not known: {why}", why_not_known=why, **found)
+
+
+def _described(part: ComparisonPart, sentence: str, **known: Any) -> UnjudgedPart:
+    """What is known of a comparison, and nothing else."""
+    compared = {name: getattr(part, name) for name in ("metric", "baseline", "setting", "difference", "n")}
+    counts = dict.fromkeys(("inexact_queries", "unjudged", "queries_with_unjudged", "highest_grade"), 0)
+    unknown = dict.fromkeys(("low", "high", "hangs_on_unjudged", "why_not_known"))
+    return UnjudgedPart.model_validate(
+        {**compared, **counts, **unknown, "is_exact": False, "sentence": sentence, **known}
     )

@@ -1,18 +1,14 @@
-"""What all ranges share: the two ends, the scores themselves, and what a gain is."""
+"""What all ranges share: the two ends, and which hits make a score higher."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from ragtrial.evaluation.evaluators import EVALUATORS
+import numpy as np
+
 from ragtrial.evaluation.grading import GradedRankings, Scores
 from ragtrial.evaluation.metrics import Metric
-from ragtrial.evaluation.metrics.base import gains_of
-from ragtrial.runs.qrels import Grades
-
-FORMULAS: dict[str, Any] = {evaluator.family: evaluator.metrics_class for evaluator in EVALUATORS}
-"""The class with the formulas of each family."""
+from ragtrial.evaluation.metrics.base import Preference
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,17 +19,15 @@ class Bounds:
     high: Scores
 
 
-def values(metric: Metric, graded: GradedRankings) -> Scores:
-    """The scores of a metric, one per query, whatever its family. Raises CutoffError."""
-    scores: Scores = metric.compute(FORMULAS[metric.definition.family](metric.seen(graded)))
-    return scores
+def preferred(metric: Metric, graded: GradedRankings, preference: Preference) -> Scores:
+    """How much each judged hit is preferred, shape (hits,), where a hit that nobody judged has 0.
 
-
-def with_threshold(metric: Metric, graded: GradedRankings) -> GradedRankings:
-    """The rankings with the metric's own threshold, where it has one."""
-    return graded.at_threshold(int(dict(metric.parameters).get("rel", graded.threshold)))
-
-
-def gains(metric: Metric, grades: Grades) -> Scores:
-    """What documents of these grades gain by the metric."""
-    return gains_of(grades, dict(metric.gains), exponential=dict(metric.parameters).get("gain") == "exp")
+    Some metrics of relevance divide by the judged hits, or count those above a relevant one: to them a judged hit
+    that is not relevant is worse than an unjudged one. To the others both are the same.
+    """
+    if preference == "gain":
+        return metric.gain(graded.grades)
+    judged = graded.is_judged.astype(np.float64)
+    if preference == "relevant":
+        return np.where(graded.at_threshold(metric.threshold(graded.threshold)).relevant, 1.0, -judged)
+    return judged if preference == "judged" else -judged

@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.evaluation.grading import GradedRankings, Scores
-from ragtrial.evaluation.metrics.base import ratio
-from ragtrial.evaluation.metrics.graded import discount
+from ragtrial.evaluation.metrics import Metric
+from ragtrial.evaluation.metrics.structure import PrecisionSum, WeightedSum, ratio
 from ragtrial.rankings import Bools, Counts
 
 Floats2d = npt.NDArray[np.float64]
@@ -37,7 +37,7 @@ BLOCK = 2**18
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class _QueryBlock:
     """Some queries and the first k places of their rankings, as rows and columns.
 
     ``unjudged`` says where a hit is that nobody judged, ``helpful`` where one is that brings something already, both
@@ -50,67 +50,60 @@ class Block:
     beyond: Counts
 
 
-def extreme_ap(
-    graded: GradedRankings, known: Bools, k: int | None, *, most_relevant: int = np.iinfo(np.int64).max
-) -> tuple[Scores, Scores]:
-    """The least and the most AP of each query, (queries,), where hits that are not ``known`` may be relevant or not.
+def extremes(metric: Metric, graded: GradedRankings) -> tuple[Scores, Scores]:
+    """The least and the most score of each query, (queries,), where unjudged hits may be relevant or not.
 
-    Where R is more than ``most_relevant``, that is what is divided by. Without the labelling in which none of them is
-    relevant, which is the score itself; infinite where there is no other.
+    For metrics whose structure is a PrecisionSum or a normalised WeightedSum, where all documents that gain, gain
+    alike. Without the labelling in which none of them is relevant, which is the score itself; infinite where there is
+    no other.
     """
+    structure = metric.definition.structure
+    if isinstance(structure, WeightedSum):
+        gaining = metric.gain(graded.judgments.grades) > 0
+        known, helpful = graded.is_judged, gaining[graded.indices]
+        counts = np.bincount(graded.judgments.rows[gaining], minlength=len(graded))
+        deepest = int((counts + graded.lengths).max(initial=0)) if metric.k is None else metric.k
+        weights = structure.weight(metric, np.arange(1, deepest + 1))
+        divisors = np.concatenate(([0.0], np.cumsum(weights)))
+    else:
+        known, helpful, counts = graded.is_judged | graded.relevant, graded.relevant, graded.relevant_counts
+        capped = isinstance(structure, PrecisionSum) and structure.capped and metric.k is not None
+        deepest = metric.k if capped and metric.k else int((counts + graded.lengths).max(initial=0))
+        weights = 1 / np.arange(1.0, int(graded.lengths.max(initial=0)) + 1)
+        divisors = np.arange(deepest + 1.0)
     least, most = np.full(len(graded), np.inf), np.full(len(graded), -np.inf)
-    for block in _blocks(graded, known, graded.relevant, k):
-        share = 1 / np.arange(1.0, block.unjudged.shape[1] + 1)
-        relevant, beyond = graded.relevant_counts[block.queries], block.beyond
-        above = np.cumsum(block.helpful, axis=1)
-        start = (block.helpful * above) @ share
-        # A new relevant hit brings 1 / rank for itself and each relevant one above it, and 1 / its rank for each below.
-        shares = np.cumsum(block.helpful * share, axis=1)
-        below = shares[:, -1:] - shares
+    for block in _blocks(graded, known, helpful, metric.k):
+        unjudged, beyond, now = block.unjudged, block.beyond, counts[block.queries]
+        weight = weights[: unjudged.shape[1]]
+        if isinstance(structure, WeightedSum):
+            start = block.helpful @ weight
+            down = up = np.broadcast_to(weight, unjudged.shape)
+        else:
+            above = np.cumsum(block.helpful, axis=1)
+            start = (block.helpful * above) @ weight
+            # A new relevant hit brings 1 / rank for itself and each relevant one above it, and 1 / its rank for each
+            # below. On the walk up, all unjudged ones further down are relevant already.
+            down = (above + np.cumsum(unjudged, axis=1)) * weight + _below(block.helpful * weight)
+            up = (above + 1) * weight + _below((block.helpful | unjudged) * weight)
+        taken = now[:, None] + np.cumsum(unjudged, axis=1)
+        sums = start[:, None] + np.cumsum(down * unjudged, axis=1)
+        most[block.queries] = _ratios(block, sums, divisors[np.minimum(taken, deepest)], -np.inf).max(axis=1)
 
-        taken = np.cumsum(block.unjudged, axis=1)
-        sums = start[:, None] + np.cumsum(((above + taken) * share + below) * block.unjudged, axis=1)
-        most[block.queries] = _ratios(block, sums, np.minimum(relevant[:, None] + taken, most_relevant), -np.inf).max(
-            axis=1
-        )
-
-        # On the walk up all those further down are relevant already.
-        shares = np.cumsum(block.unjudged * share, axis=1)
-        below += shares[:, -1:] - shares
-        taken = (relevant + beyond)[:, None] + _cumsum_up(block.unjudged)
-        sums = start[:, None] + _cumsum_up(((above + 1) * share + below) * block.unjudged)
-        first = np.where(beyond > 0, ratio(start, np.minimum(relevant + beyond, most_relevant)), np.inf)
-        rest = _ratios(block, sums, np.minimum(taken, most_relevant), np.inf).min(axis=1)
+        taken = (now + beyond)[:, None] + _cumsum_up(unjudged)
+        sums = start[:, None] + _cumsum_up(up * unjudged)
+        first = np.where(beyond > 0, ratio(start, divisors[np.minimum(now + beyond, deepest)]), np.inf)
+        rest = _ratios(block, sums, divisors[np.minimum(taken, deepest)], np.inf).min(axis=1)
         least[block.queries] = np.minimum(first, rest)
     return least, np.minimum(most, 1)
 
 
-def extreme_ndcg(graded: GradedRankings, known: Bools, k: int | None, gaining: Bools) -> tuple[Scores, Scores]:
-    """The same of nDCG, where all documents that gain, whose judgments are ``gaining``, gain alike."""
-    least, most = np.full(len(graded), np.inf), np.full(len(graded), -np.inf)
-    all_gaining = np.bincount(graded.judgments.rows[gaining], minlength=len(graded))
-    for block in _blocks(graded, known, gaining[graded.indices], k):
-        weights = discount(np.arange(1, block.unjudged.shape[1] + 1))
-        weighed = block.unjudged * weights
-        gaining_here, beyond = all_gaining[block.queries], block.beyond
-        start = block.helpful @ weights
-        deepest = int((gaining_here + block.unjudged.sum(axis=1) + beyond).max())
-        deepest = deepest if k is None else min(deepest, k)
-        ideal = np.concatenate(([0.0], np.cumsum(discount(np.arange(1, deepest + 1)))))
-
-        sums = start[:, None] + np.cumsum(weighed, axis=1)
-        taken = gaining_here[:, None] + np.cumsum(block.unjudged, axis=1)
-        most[block.queries] = _ratios(block, sums, ideal[np.minimum(taken, deepest)], -np.inf).max(axis=1)
-
-        sums = start[:, None] + _cumsum_up(weighed)
-        taken = (gaining_here + beyond)[:, None] + _cumsum_up(block.unjudged)
-        first = ratio(start, ideal[np.minimum(gaining_here + beyond, deepest)])
-        rest = _ratios(block, sums, ideal[np.minimum(taken, deepest)], np.inf).min(axis=1)
-        least[block.queries] = np.minimum(np.where(beyond > 0, first, np.inf), rest)
-    return least, np.minimum(most, 1)
+def _below(terms: Floats2d) -> Floats2d:
+    """The sum of all terms further down than each place."""
+    through = np.cumsum(terms, axis=1)
+    return through[:, -1:] - through
 
 
-def _ratios(block: Block, numerators: Floats2d, denominators: npt.NDArray[Any], otherwise: float) -> Floats2d:
+def _ratios(block: _QueryBlock, numerators: Floats2d, denominators: npt.NDArray[Any], otherwise: float) -> Floats2d:
     """The score after each step of a walk, at the place of the hit taken in; ``otherwise`` at other places."""
     result = np.full(numerators.shape, otherwise)
     np.divide(numerators, denominators, out=result, where=block.unjudged)
@@ -122,7 +115,7 @@ def _cumsum_up(terms: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.cumsum(terms[:, ::-1], axis=1)[:, ::-1]
 
 
-def _blocks(graded: GradedRankings, known: Bools, helpful: Bools, k: int | None) -> Iterator[Block]:
+def _blocks(graded: GradedRankings, known: Bools, helpful: Bools, k: int | None) -> Iterator[_QueryBlock]:
     """The queries that have unjudged hits, longest rankings first, so that rows of one block are alike in length."""
     shown = graded.retrieved(k)
     unjudged = shown - graded.count(known & graded.within(k))
@@ -140,7 +133,7 @@ def _blocks(graded: GradedRankings, known: Bools, helpful: Bools, k: int | None)
         open_places[rows[known[hits]], columns[known[hits]]] = False
         helping = np.zeros(open_places.shape, dtype=np.bool_)
         helping[rows, columns] = helpful[hits]
-        yield Block(chosen, open_places, helping, beyond[chosen])
+        yield _QueryBlock(chosen, open_places, helping, beyond[chosen])
 
 
 def _hits_of(graded: GradedRankings, queries: Counts) -> tuple[Counts, Counts]:

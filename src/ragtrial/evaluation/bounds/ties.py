@@ -10,10 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from ragtrial.evaluation.bounds.base import Bounds, values
-from ragtrial.evaluation.bounds.preferences import PREFERENCES, worth
+from ragtrial.evaluation.bounds.base import Bounds, preferred
+from ragtrial.evaluation.evaluators import scores_of
 from ragtrial.evaluation.grading import GradedRankings, Scores
 from ragtrial.evaluation.metrics import Metric
 from ragtrial.rankings import Bools
@@ -33,12 +32,12 @@ def tie_range(
     exact. Low equals high where there are no ties, or no scores. None for a metric of which no order is known to be
     best. Raises CutoffError as the metric does.
     """
-    preference = PREFERENCES.get(metric.name)
+    preference = metric.definition.prefers
     if preference is None:
         return None
-    preferred = worth(metric, graded, preference)
-    high = values(metric, then(_best_first(graded, preferred)))
-    low = values(metric, then(_best_first(graded, -preferred)))
+    worth = preferred(metric, graded, preference)
+    high = scores_of(metric, then(_best_first(graded, worth)))
+    low = scores_of(metric, then(_best_first(graded, -worth)))
     return Bounds(low, high)
 
 
@@ -52,7 +51,7 @@ def ties_that_matter(graded: GradedRankings) -> Bools:
     matter = np.zeros(len(graded), dtype=np.bool_)
     if graded.ties is None or not len(graded.ties):
         return matter
-    begins = _begins(graded, graded.ties)
+    begins = graded.group_starts(graded.ties[:, 0])
     first, last = graded.ties[begins].T.astype(np.int64)
     judged = np.diff(np.append(begins, len(graded.ties)))
     unlike = np.minimum.reduceat(graded.grades, begins) != np.maximum.reduceat(graded.grades, begins)
@@ -60,24 +59,17 @@ def ties_that_matter(graded: GradedRankings) -> Bools:
     return matter
 
 
-def _best_first(graded: GradedRankings, preferred: Scores) -> GradedRankings:
+def _best_first(graded: GradedRankings, worth: Scores) -> GradedRankings:
     """The same with each group of equal scores in the order of preference; hits that nobody judged have 0."""
     ties = graded.ties
     if ties is None or (ties[:, 0] == ties[:, 1]).all():
         return graded
-    order = np.lexsort((-preferred, ties[:, 0], graded.rows))
+    order = np.lexsort((-worth, ties[:, 0], graded.rows))
     # Sorting moves hits only within their groups, so the n-th hit still belongs to the group of the n-th.
-    begins = _begins(graded, ties)
+    begins = graded.group_starts(ties[:, 0])
     sizes = np.diff(np.append(begins, len(ties)))
     place = np.arange(len(ties)) - np.repeat(begins, sizes)
-    above = preferred[order] > 0
+    above = worth[order] > 0
     # Those that are better than unjudged hits stand from the top of the group on, the others up to its end.
     ranks = np.where(above, ties[:, 0] + place, ties[:, 1] - (np.repeat(sizes, sizes) - 1 - place))
     return replace(graded, ranks=ranks.astype(np.int32), indices=graded.indices[order])
-
-
-def _begins(graded: GradedRankings, ties: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """The first judged hit of each group of equal scores that has one."""
-    new = np.ones(len(ties), dtype=np.bool_)
-    new[1:] = (ties[1:, 0] != ties[:-1, 0]) | (graded.rows[1:] != graded.rows[:-1])
-    return np.flatnonzero(new)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ragtrial.errors import MetricError
 from ragtrial.evaluation.grading import GradedRankings, Scores
+from ragtrial.evaluation.metrics.structure import Structure
 from ragtrial.rankings import Bools
 from ragtrial.records import Unit
 from ragtrial.registry import Registry
@@ -19,11 +20,12 @@ Family = Literal["order_unaware", "order_aware", "graded"]
 Needs = Literal["relevant", "gain", "order", "nothing"]
 Cut = Literal["required", "optional", "none"]
 Aggregate = Literal["mean", "geometric", "sum"]
+Preference = Literal["relevant", "gain", "judged", "unjudged"]
 Value = float | int | str | bool
 
 
 @dataclass(frozen=True)
-class Parameter:
+class MetricParameter:
     """What may stand in brackets behind a metric's name.
 
     A number strictly between ``low`` and ``high`` (one from ``low`` to ``high`` where ``whole`` or ``closed``), one of
@@ -61,6 +63,14 @@ class Parameter:
         return value
 
 
+DEFINED_FOR: Mapping[Needs, str] = {
+    "relevant": "queries with at least one relevant document",
+    "gain": "queries with at least one document of a grade above 0",
+    "nothing": "all queries",
+    "order": "queries whose labels are an order, with at least one relevant document",
+}
+"""The queries that a metric is defined for, in words."""
+
 FLOOR = 1e-5
 """The least that a query counts in a geometric mean, as trec_eval has it."""
 
@@ -68,8 +78,8 @@ LARGEST_GRADE = 2**31 - 1
 LARGEST_POWER = 1000
 """The highest grade that an exponential gain has a number for."""
 
-RELEVANCE = Parameter(None, low=1, high=LARGEST_GRADE, whole=True)
-_JUDGED_ONLY = Parameter(default=False)
+RELEVANCE = MetricParameter(None, low=1, high=LARGEST_GRADE, whole=True)
+_JUDGED_ONLY = MetricParameter(default=False)
 
 
 @dataclass(frozen=True)
@@ -115,6 +125,17 @@ class Definition:
     Where ``gains``, a gain may be given for each grade. ``aliases`` are other names for the same number. ``spans`` is
     the formula where passages are found in chunks, empty where the metric is not defined for that; ``documents`` says
     whether it is where documents are. ``of_chunks`` metrics say what the chunks would allow, whatever is retrieved.
+
+    The metric never falls when a hit that it ``prefers`` moves up into the place of another: one sort of equal scores
+    then finds their best order. Leave it None until somebody has shown this. ``ideal`` says which documents make the
+    best ranking, if these are others. ``structure`` says how the value is built, from which bounds, shares and
+    worklists follow; None where it is built in another way. ``unbounded`` is a sentence about why the range of a score
+    over all judgments of unjudged hits is not known.
+
+    A run computes a ``standard`` metric unless told otherwise (one that needs an order where labels are an order).
+    ``divides_by_k`` leaves it out where rankings end elsewhere than at k. ``columns`` is its place among the metrics of
+    a table, per unit, lower ones first; narrow tables leave out the last ones, and all tables the others. ``curve`` is
+    its place among the curves over k on a page.
     """
 
     name: str
@@ -124,7 +145,7 @@ class Definition:
     source: str
     compute: Callable[..., Scores]
     aliases: tuple[Alias, ...] = ()
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    parameters: Mapping[str, MetricParameter] = field(default_factory=dict)
     cut: Cut = "required"
     aggregate: Aggregate = "mean"
     highest: float | None = 1.0
@@ -132,6 +153,14 @@ class Definition:
     spans: str = ""
     documents: bool = True
     of_chunks: bool = False
+    prefers: Preference | None = None
+    ideal: Preference | None = None
+    structure: Structure | None = None
+    unbounded: str = ""
+    standard: bool = False
+    divides_by_k: bool = False
+    columns: Mapping[Unit, int] = field(default_factory=dict)
+    curve: int | None = None
     card: Card = field(default_factory=Card)
 
     def has_unit(self, unit: Unit) -> bool:
@@ -165,7 +194,7 @@ def metric(
     formula: str,
     source: str,
     *,
-    parameters: Mapping[str, Parameter] | None = None,
+    parameters: Mapping[str, MetricParameter] | None = None,
     condensable: bool = True,
     aliases: tuple[str | Alias, ...] = (),
     **more: Any,
@@ -232,15 +261,26 @@ class Metric:
         """The same metric, cut at ``k``."""
         return Metric(self.name, k, self.parameters, self.gains)
 
+    def value_of(self, parameter: str) -> Value | None:
+        """The value of a parameter: the given one, or the default."""
+        return dict(self.parameters).get(parameter, self.definition.parameters[parameter].default)
+
+    def threshold(self, usual: int) -> int:
+        """The grade from which a document is relevant to it: its own, else ``usual``."""
+        return int(dict(self.parameters).get("rel", usual))
+
+    def gain(self, grades: npt.NDArray[Any]) -> Scores:
+        """What documents of these grades gain."""
+        return gains_of(grades, dict(self.gains), exponential=dict(self.parameters).get("gain") == "exp")
+
     def seen(self, graded: GradedRankings) -> GradedRankings:
         """The rankings as this metric sees them: with its threshold, without hits that nobody judged if it says so.
 
         Raises MetricError as ``check_unit`` does.
         """
         self.check_unit(graded.unit)
-        given = dict(self.parameters)
-        seen = graded.at_threshold(int(given.get("rel", graded.threshold)))
-        return seen.condensed() if given.get("judged_only") else seen
+        seen = graded.at_threshold(self.threshold(graded.threshold))
+        return seen.condensed() if dict(self.parameters).get("judged_only") else seen
 
     def eligible(self, seen: GradedRankings) -> Bools:
         """For which queries of what it has ``seen`` the metric is defined, shape (queries,)."""
@@ -248,7 +288,7 @@ class Metric:
         if not self.gains:
             return defined
         judgments = seen.judgments
-        gaining = gains_of(judgments.grades, dict(self.gains)) > 0
+        gaining = self.gain(judgments.grades) > 0
         return np.bincount(judgments.rows[gaining], minlength=len(judgments)) > 0
 
     def compute(self, formulas: Any) -> Scores:
@@ -312,10 +352,3 @@ def summary(values: Scores, aggregate: Aggregate) -> float:
     if aggregate == "geometric":
         return float(np.exp(np.log(np.maximum(values, FLOOR)).mean()))
     return float(values.mean())
-
-
-def ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any] | np.float64) -> Scores:
-    """``numerator / denominator`` as float64, 0 where the denominator is 0."""
-    result: Scores = np.zeros(np.shape(numerator), dtype=np.float64)
-    np.divide(numerator, denominator, out=result, where=np.asarray(denominator) != 0)
-    return result

@@ -7,14 +7,8 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ragtrial.evaluation.metrics.base import FLOOR, Metric, shown
+from ragtrial.evaluation.metrics.base import DEFINED_FOR, FLOOR, Metric, shown
 
-_DEFINED_FOR = {
-    "relevant": "queries with a relevant document",
-    "gain": "queries with a judged gain above 0",
-    "order": "queries with a relevant document whose labels are an order",
-    "nothing": "all queries",
-}
 _AGGREGATES = {
     "mean": "the mean",
     "geometric": f"the geometric mean, each query at least {FLOOR:f}".rstrip("0"),
@@ -66,7 +60,7 @@ def card(metric: Metric) -> MetricCard:
         denominator=_cut(metric, words.denominator),
         range="0 or more" if definition.highest is None else f"0 to {definition.highest:g}",
         relevant=f"from {threshold} on" if "rel" in definition.parameters else None,
-        defined_for=_DEFINED_FOR[definition.needs],
+        defined_for=DEFINED_FOR[definition.needs],
         over_queries=_AGGREGATES[definition.aggregate],
         parameters={
             key: shown(value)

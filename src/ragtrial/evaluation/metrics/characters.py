@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import Card, Formulas, Parameter, metric, ratio
+from ragtrial.evaluation.metrics.base import Card, Formulas, MetricParameter, metric
+from ragtrial.evaluation.metrics.structure import ratio
 from ragtrial.evaluation.span_overlap import CoveredText, Overlaps
 from ragtrial.rankings import Counts
 
@@ -30,6 +31,7 @@ def _of_text(
     card = Card(gain=_RELEVANT, denominator=denominator, edges=(*edges, alternatives), unlike=(_UNIT, *unlike))
     return metric(
         "order_unaware", "relevant", formula, _SMITH, condensable=False, spans=formula, documents=False, card=card,
+        standard=True,
         **more,
     )  # fmt: skip
 
@@ -46,6 +48,7 @@ class CharacterMetrics(Formulas):
         "all characters of relevant passages, each once",
         "characters that several chunks repeat count once",
         unlike=("the code of the report adds up the lengths of passages that overlap, and cannot reach 1 then",),
+        columns={"span": 3},
     )
     def span_recall(self, k: int) -> Scores:
         """Share of the relevant characters that are in the first ``k`` chunks.
@@ -60,6 +63,7 @@ class CharacterMetrics(Formulas):
         "the characters of the first k chunks, those that are repeated as often as they are",
         "characters that several chunks repeat count against it",
         "0 where nothing was retrieved",
+        columns={"span": 4},
     )
     def span_precision(self, k: int) -> Scores:
         """Share of the characters of the first ``k`` chunks that are relevant, and not in a chunk above.
@@ -72,6 +76,7 @@ class CharacterMetrics(Formulas):
         "relevant characters in the first k chunks / (characters in those chunks + relevant ones in none of them)",
         "the characters of the first k chunks, as often as they are repeated, and the relevant ones that are missing",
         "characters that several chunks repeat count against it",
+        columns={"span": 5},
     )
     def span_iou(self, k: int) -> Scores:
         """Intersection over union of what was retrieved and what is relevant, in characters.
@@ -93,7 +98,7 @@ class CharacterMetrics(Formulas):
             "of no chunk as well: touching=true",
             "that code places a chunk whose text stands in several places at the first of them",
         ),
-        cut="none", of_chunks=True, parameters={"touching": Parameter(default=False)},
+        cut="none", of_chunks=True, parameters={"touching": MetricParameter(default=False)},
     )  # fmt: skip
     def span_precision_ceiling(self, *, touching: bool = False) -> Scores:
         """Precision in characters if every chunk with relevant text were retrieved: the report's precision-omega.

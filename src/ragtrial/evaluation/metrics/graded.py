@@ -11,17 +11,46 @@ import numpy.typing as npt
 
 from ragtrial.errors import MetricError
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import LARGEST_POWER, Alias, Card, Formulas, Parameter, gains_of, metric, ratio
+from ragtrial.evaluation.metrics.base import (
+    LARGEST_POWER,
+    Alias,
+    Card,
+    Formulas,
+    Metric,
+    MetricParameter,
+    gains_of,
+    metric,
+)
+from ragtrial.evaluation.metrics.structure import WeightedSum, ratio
 from ragtrial.rankings import Counts
 from ragtrial.runs.qrels import Grades
 
 _TABULATED = 10_000
 """The deepest rank whose discount is looked up: there are many hits, and few ranks."""
 
+_SAYS_WHAT_IS_JUDGED = "it says how much was judged, and a labelling judges everything."
+
 Gain = Literal["linear", "exp"]
 
-_GAIN = {"gain": Parameter("linear", choices=("linear", "exp"))}
+_GAIN = {"gain": MetricParameter("linear", choices=("linear", "exp"))}
 _GAINS = "the grade (linear), or 2^grade - 1 (exp), or what is given for the grade; below 0 and unjudged: 0"
+
+
+def discount(ranks: npt.NDArray[Any]) -> Scores:
+    """1 / log2(rank + 1), for ranks from 1 on."""
+    deepest = int(ranks.max(initial=1))
+    if deepest > _TABULATED:
+        return np.asarray(1 / np.log2(ranks + 1.0))
+    return np.asarray(_discounts()[ranks])
+
+
+@cache
+def _discounts() -> Scores:
+    return np.concatenate(([0.0], 1 / np.log2(np.arange(2.0, _TABULATED + 2))))
+
+
+def _discounted(_metric: Metric, ranks: npt.NDArray[Any]) -> Scores:
+    return discount(ranks)
 
 
 class GradedMetrics(Formulas):
@@ -37,6 +66,8 @@ class GradedMetrics(Formulas):
         parameters=_GAIN, cut="optional", highest=None, gains=True,
         spans="sum over passages found at the first k positions of grade / log2(position + 1)",
         aliases=(Alias("dcg_burges", {"gain": "exp"}),),
+        prefers="gain", standard=True, structure=WeightedSum(_discounted),
+        unbounded="it is as high as the gains are, and an unjudged hit has none; ndcg has bounds.",
         card=Card(
             gain=_GAINS,
             edges=("no upper bound: a mean over queries leans towards those with many or high grades",),
@@ -65,6 +96,8 @@ class GradedMetrics(Formulas):
             Alias("ndcg_cut", cut="required"), Alias("ndcg_burges", {"gain": "exp"}),
             Alias("document_ndcg", cut="none"), Alias("documentndcgevaluator", cut="none"),
         ),
+        prefers="gain", standard=True, columns={"document": 1, "span": 1}, curve=1,
+        structure=WeightedSum(_discounted, normalised=True),
         card=Card(
             gain=_GAINS,
             denominator="the DCG, cut at k, of the best order of all judged documents, retrieved or not",
@@ -101,7 +134,8 @@ class GradedMetrics(Formulas):
         "graded", "gain",
         "sum over the first k hits of (probability to be content with the hit and none above) / rank",
         "Chapelle, Metzler, Zhang & Grinspan 2009, Expected Reciprocal Rank for Graded Relevance, CIKM",
-        parameters={"max": Parameter(4, low=1, high=100, whole=True, always=True)}, cut="optional",
+        parameters={"max": MetricParameter(4, low=1, high=100, whole=True, always=True)}, cut="optional",
+        prefers="gain", unbounded="no way to its extremes is known here but to try all grades.",
         card=Card(
             gain="the probability (2^grade - 1) / 2^max that a hit contents the reader; below 0 and unjudged: 0",
             edges=(
@@ -133,6 +167,7 @@ class GradedMetrics(Formulas):
         "graded", "gain", "judged hits in the first k / min(k, hits)",
         "Lu, Moffat & Culpepper 2016, Information Retrieval Journal 19(4)", cut="optional", condensable=False,
         spans="chunks among the first k that overlap a judged passage / min(k, chunks)",
+        prefers="judged", standard=True, columns={"document": 9}, unbounded=_SAYS_WHAT_IS_JUDGED,
         card=Card(
             gain="1 for a hit with a judgment of any grade, else 0",
             denominator="k, or the number of hits if there are fewer",
@@ -151,6 +186,7 @@ class GradedMetrics(Formulas):
     @metric(
         "graded", "gain", "hits among the first k that nobody judged / k",
         "trec_eval 10, unj_k", aliases=(Alias("unj", cut="required"),), condensable=False,
+        prefers="unjudged", ideal="judged", unbounded=_SAYS_WHAT_IS_JUDGED,
         card=Card(
             gain="1 for a hit without a judgment, else 0",
             denominator="k, even where fewer were retrieved",
@@ -187,19 +223,6 @@ class GradedMetrics(Formulas):
         if k is not None:
             terms[ranks > k] = 0.0
         return np.bincount(judgments.rows, weights=terms, minlength=len(judgments)).astype(np.float64)
-
-
-def discount(ranks: npt.NDArray[Any]) -> Scores:
-    """1 / log2(rank + 1), for ranks from 1 on."""
-    deepest = int(ranks.max(initial=1))
-    if deepest > _TABULATED:
-        return np.asarray(1 / np.log2(ranks + 1.0))
-    return np.asarray(_discounts()[ranks])
-
-
-@cache
-def _discounts() -> Scores:
-    return np.concatenate(([0.0], 1 / np.log2(np.arange(2.0, _TABULATED + 2))))
 
 
 def products_above(factors: Scores, counts: Counts) -> Scores:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import Card, Formulas, metric, ratio
+from ragtrial.evaluation.metrics.base import Card, Formulas, metric
+from ragtrial.evaluation.metrics.structure import ratio
+
+_MADE_FOR_GAPS = (
+    "no way to its extremes is known here but to try all labellings; it is made to say something without them."
+)
 
 EPSILON = 1e-5
 """What keeps inferred precision defined where nothing above a hit is judged; trec_eval's."""
@@ -19,6 +24,7 @@ class IncompleteMetrics(Formulas):
         "1/R x sum over relevant hits of 1 - min(judged non-relevant hits above, R) / min(N, R)",
         "Buckley & Voorhees 2004, Retrieval Evaluation with Incomplete Information, SIGIR; as in trec_eval",
         cut="none", condensable=False,
+        prefers="relevant", unbounded=_MADE_FOR_GAPS,
         card=Card(
             denominator="R, the relevant documents; N are those judged not relevant, retrieved or not",
             edges=(
@@ -47,6 +53,7 @@ class IncompleteMetrics(Formulas):
         "order_aware", "relevant", "sum over relevant hits of the precision expected at their rank, / R",
         "Yilmaz & Aslam 2006, Estimating Average Precision with Incomplete and Imperfect Judgments, CIKM",
         cut="none",
+        ideal="relevant", unbounded=_MADE_FOR_GAPS,  # pooled hits above help a relevant one, judged ones harm it
         card=Card(
             denominator="R, the relevant documents",
             edges=(

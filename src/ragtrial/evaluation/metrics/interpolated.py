@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import Alias, Card, Formulas, Parameter, metric
+from ragtrial.evaluation.metrics.base import Alias, Card, Formulas, MetricParameter, metric
 
 _SOURCE = "Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval, section 8.4; as in trec_eval 10"
 _ROUNDED = "the recall is rounded to a number of documents, halves up: round(recall x R)"
+_MOVING_LEVELS = "no way to its extremes is known here but to try all labellings, since its recall levels move with R."
 _OLDER = "trec_eval up to 9, and with it pytrec_eval and ir_measures, round otherwise: floor(recall x R + 0.9)"
 
 
@@ -20,8 +21,9 @@ class InterpolatedMetrics(Formulas):
 
     @metric(
         "order_aware", "relevant", "the highest precision at any rank with round(recall x R) relevant hits or more",
-        _SOURCE, cut="none", parameters={"recall": Parameter(0.1, 0, 1, closed=True, always=True)},
+        _SOURCE, cut="none", parameters={"recall": MetricParameter(0.1, 0, 1, closed=True, always=True)},
         aliases=(Alias("iprec", takes="recall"), Alias("iprec_at_recall", takes="recall")),
+        prefers="relevant", unbounded=_MOVING_LEVELS,
         card=Card(
             denominator="the rank", edges=(_ROUNDED, "0 where that many were not found"),
             elsewhere={"trec_eval": "iprec_at_recall_{recall}"},
@@ -39,6 +41,7 @@ class InterpolatedMetrics(Formulas):
     @metric(
         "order_aware", "relevant", "the mean of iprec at recall 0, 0.1, ... 1", _SOURCE, cut="none",
         aliases=("11pt_avg", "11_pt_avg"),
+        prefers="relevant", unbounded=_MOVING_LEVELS,
         card=Card(
             denominator="the rank", edges=(_ROUNDED,), elsewhere={"trec_eval": "11pt_avg"}, unlike=(_OLDER,),
         ),

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import Alias, Card, Parameter, metric, ratio
+from ragtrial.evaluation.metrics.base import Alias, Card, Metric, MetricParameter, metric
 from ragtrial.evaluation.metrics.incomplete import IncompleteMetrics
 from ragtrial.evaluation.metrics.interpolated import InterpolatedMetrics
+from ragtrial.evaluation.metrics.structure import FirstHit, PrecisionSum, WeightedSum, ratio
 
 _BUCKLEY = "Buckley & Voorhees 2005, TREC: Experiment and Evaluation in IR, chapter 3"
 _MOFFAT = "Moffat & Zobel 2008, Rank-Biased Precision, ACM TOIS 27(1)"
-_PERSISTENCE = {"p": Parameter(0.8, 0, 1, always=True)}
+_PERSISTENCE = {"p": MetricParameter(0.8, 0, 1, always=True)}
+
+
+def _persistence(metric: Metric, ranks: npt.NDArray[Any]) -> Scores:
+    p = float(metric.value_of("p") or 0)
+    return np.asarray((1 - p) * p ** (ranks - 1.0), dtype=np.float64)
 
 
 class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
@@ -28,6 +37,8 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
             "mrr", Alias("recip_rank", cut="none"), Alias("document_mrr", cut="none"),
             Alias("documentmrrevaluator", cut="none"),
         ),
+        prefers="relevant", standard=True, columns={"document": 5, "span": 7}, curve=5,
+        structure=FirstHit(lambda ranks: np.asarray(1.0 / ranks)),
         card=Card(
             denominator="the rank of the first relevant hit", edges=("its mean is MRR@k",),
             elsewhere={"ir_measures": "RR@{k}", "ranx": "mrr@{k}", "BEIR": "MRR@{k}", "MTEB": "mrr_at_{k}"},
@@ -57,6 +68,7 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
             "map", Alias("map_cut", cut="required"), Alias("document_map", cut="none"),
             Alias("documentmapevaluator", cut="none"),
         ),
+        prefers="relevant", standard=True, columns={"document": 6, "span": 9}, curve=6, structure=PrecisionSum(),
         card=Card(
             denominator="R, the relevant documents of the query, retrieved or not",
             edges=("with R > k even a perfect ranking stays below 1; capped_ap@k divides by min(k, R)",),
@@ -79,6 +91,7 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
     @metric(
         "order_aware", "relevant", "sum over relevant hits in the first k of precision at their rank, / min(k, R)",
         f"{_BUCKLEY}; over min(k, R) as in the competitions of Kaggle (MAP@k)",
+        prefers="relevant", structure=PrecisionSum(capped=True),
         card=Card(
             denominator="the most relevant hits that the first k can hold",
             elsewhere={"Kaggle": "MAP@{k}", "ml_metrics": "mapk(k={k})"},
@@ -93,6 +106,7 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
         "order_aware", "relevant", "average precision; over queries the geometric mean of max(ap, 0.00001)",
         "Robertson 2006, On GMAP: and Other Transformations, CIKM", cut="optional", aggregate="geometric",
         aliases=(Alias("gm_map", cut="none"),),
+        prefers="relevant", structure=PrecisionSum(),
         card=Card(
             denominator="R, the relevant documents of the query, retrieved or not",
             edges=("one failed query weighs as much as many good ones", "a query counts 0.00001 at least"),
@@ -106,6 +120,8 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
     @metric(
         "order_aware", "relevant", "relevant hits in the first R / R, the relevant documents of the query", _BUCKLEY,
         cut="none", aliases=("rprec", "r_prec"),
+        prefers="relevant",
+        unbounded="no way to its extremes is known here but to try all labellings, since where it cuts moves with R.",
         card=Card(
             denominator="R, the relevant documents of the query, retrieved or not",
             edges=("precision and recall are equal at this rank",),
@@ -123,6 +139,7 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
         _MOFFAT, cut="optional", parameters=_PERSISTENCE,
         spans="(1 - p) x sum over relevant passages found at the first k positions of p^(position - 1)",
         aliases=(Alias("rbp", takes="p"),),
+        prefers="relevant", columns={"document": 8}, structure=WeightedSum(_persistence),
         card=Card(
             edges=("p is the probability to read on after each hit", "rbp_residual says what is not known"),
             elsewhere={"ir_measures": "RBP(p={p},rel=1)@{k}"},
@@ -147,6 +164,8 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
         "order_aware", "relevant",
         "(1 - p) x sum of p^(rank - 1) over all ranks without a judged hit, those below the first k included",
         f"{_MOFFAT}, section 5", cut="optional", parameters=_PERSISTENCE, condensable=False,
+        prefers="unjudged", ideal="judged",
+        unbounded="it says itself how far rbp could rise, hits that were not retrieved included.",
         card=Card(
             gain="1 for a rank that nobody judged or that was not retrieved, else 0",
             edges=(
@@ -174,8 +193,10 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
         "order_aware", "order",
         "rank-biased overlap of the first k hits with the ordered labels, / the best attainable at k",
         "Webber, Moffat & Zobel 2010, ACM TOIS 28(4); normalised as in Clarke, Vtyurina & Smucker 2021, ACM TOIS 39(4)",
-        parameters={"p": Parameter(0.9, 0, 1, always=True)},
+        parameters={"p": MetricParameter(0.9, 0, 1, always=True)},
         spans="rank-biased overlap of the first k positions with the ordered labels, / the best attainable at k",
+        standard=True, columns={"document": 7}, ideal="relevant",  # where a hit belongs depends on all the others
+        unbounded="its labels are an order, in which a hit that nobody judged has no place.",
         card=Card(
             gain="the agreement of the first hits and the first labels, at each depth",
             denominator="what the labels in their own order would get",

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import cast
 
 import numpy as np
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import RELEVANCE, Alias, Card, Parameter, metric, ratio
+from ragtrial.evaluation.metrics.base import RELEVANCE, Alias, Card, Metric, MetricParameter, metric
 from ragtrial.evaluation.metrics.characters import CharacterMetrics
+from ragtrial.evaluation.metrics.structure import FirstHit, HitCount, ratio
 from ragtrial.rankings import Counts
 
 _MANNING = "Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval, section 8"
 _R = "R, the relevant documents of the query, retrieved or not"
 _WHOLE = "the whole ranking counts: its depth decides as much as its quality"
+_COUNTS = "it counts, and what it counts is not how good a ranking is."
+
+
+def _divisor_of_f(metric: Metric, relevant: Counts, hits: Counts) -> Scores:
+    weight = cast("float", metric.value_of("beta")) ** 2
+    return np.asarray((hits + weight * relevant) / (1 + weight))
 
 
 class OrderUnawareMetrics(CharacterMetrics):
@@ -26,6 +34,8 @@ class OrderUnawareMetrics(CharacterMetrics):
         "order_unaware", "relevant", "relevant hits in the first k / k", f"{_MANNING}.4",
         spans="chunks among the first k that overlap a relevant passage / k",
         aliases=("p", "prec"),
+        prefers="relevant", standard=True, divides_by_k=True, columns={"document": 3, "span": 8}, curve=3,
+        structure=HitCount(lambda metric, *_: np.array(metric.k), of_chunks=True),
         card=Card(
             denominator="k, even where fewer were retrieved",
             edges=("with R < k even a perfect ranking scores R / k",),
@@ -47,6 +57,8 @@ class OrderUnawareMetrics(CharacterMetrics):
         "order_unaware", "relevant", "relevant hits in the first k / R, the relevant documents of the query",
         f"{_MANNING}.4", aliases=("r",),
         spans="relevant passages found in the first k chunks / R, the relevant passages of the query",
+        prefers="relevant", standard=True, columns={"document": 2, "span": 2}, curve=2,
+        structure=HitCount(lambda _metric, relevant, _: relevant),
         card=Card(
             denominator=_R,
             edges=("with R > k even a perfect ranking scores k / R; capped_recall@k divides by min(k, R)",),
@@ -68,6 +80,8 @@ class OrderUnawareMetrics(CharacterMetrics):
         "order_unaware", "relevant", "relevant hits in the first k / min(k, R)",
         "Thakur et al. 2021, BEIR, appendix; trec_eval's relative_P_k",
         aliases=(Alias("relative_p", cut="required"), Alias("r_cap", cut="required")),
+        prefers="relevant",
+        structure=HitCount(lambda metric, relevant, _: np.minimum(relevant, metric.k or 1)),
         card=Card(
             denominator="the most relevant hits that the first k can hold",
             elsewhere={"trec_eval": "relative_P_{k}", "BEIR": "R_cap@{k}"},
@@ -85,6 +99,8 @@ class OrderUnawareMetrics(CharacterMetrics):
         "order_unaware", "relevant", "2 x precision@k x recall@k / (precision@k + recall@k)",
         "van Rijsbergen 1979, Information Retrieval, chapter 7", aliases=("f", "f_score", "f1_score"),
         spans="2 x precision@k x recall@k / (precision@k + recall@k), precision of chunks and recall of passages",
+        prefers="relevant", standard=True, divides_by_k=True,
+        structure=HitCount(lambda metric, relevant, _: (relevant + (metric.k or 1)) / 2),
         card=Card(
             denominator="k + R",
             edges=("equal to 2 x relevant hits / (k + R), where documents are found",),
@@ -105,6 +121,8 @@ class OrderUnawareMetrics(CharacterMetrics):
         "order_unaware", "relevant", "1 if any of the first k hits is relevant, else 0",
         "trec_eval, success_k", aliases=("hit", "success", "accuracy"),
         spans="1 if any relevant passage is found in the first k chunks, else 0",
+        prefers="relevant", standard=True, columns={"document": 4, "span": 6}, curve=4,
+        structure=FirstHit(lambda ranks: np.ones(ranks.shape)),
         card=Card(
             elsewhere={
                 "trec_eval": "success_{k}", "ir_measures": "Success@{k}", "ranx": "hit_rate@{k}",
@@ -119,6 +137,7 @@ class OrderUnawareMetrics(CharacterMetrics):
 
     @metric(
         "order_unaware", "relevant", "relevant hits / hits", f"{_MANNING}.3", cut="none", aliases=("set_p", "setp"),
+        prefers="relevant", structure=HitCount(lambda _metric, _relevant, hits: hits),
         card=Card(
             denominator="the hits there are", edges=(_WHOLE, "0 where nothing was retrieved"),
             elsewhere={"trec_eval": "set_P", "ir_measures": "SetP", "ranx": "precision"},
@@ -134,6 +153,7 @@ class OrderUnawareMetrics(CharacterMetrics):
     @metric(
         "order_unaware", "relevant", "relevant hits / R, the relevant documents of the query", f"{_MANNING}.3",
         cut="none", aliases=("setr", Alias("document_recall_multi_hit", cut="none")),
+        prefers="relevant", structure=HitCount(lambda _metric, relevant, _: relevant),
         card=Card(
             denominator=_R, edges=(_WHOLE,),
             elsewhere={
@@ -153,11 +173,12 @@ class OrderUnawareMetrics(CharacterMetrics):
         "order_unaware", "relevant",
         "(1 + beta^2) x precision x recall / (beta^2 x precision + recall), of all hits",
         "van Rijsbergen 1979, Information Retrieval, chapter 7; Chinchor 1992, MUC-4 Evaluation Metrics",
-        cut="none", parameters={"beta": Parameter(1.0, 0, 1000)},
+        cut="none", parameters={"beta": MetricParameter(1.0, 0, 1000)},
         aliases=(
             Alias("set_f", cut="none", takes="beta", translated=sqrt),
             Alias("setf", cut="none", takes="beta", translated=sqrt),
         ),
+        prefers="relevant", structure=HitCount(_divisor_of_f),
         card=Card(
             denominator="hits + beta^2 x R",
             edges=(_WHOLE, "recall counts beta times as much as precision"),
@@ -177,6 +198,7 @@ class OrderUnawareMetrics(CharacterMetrics):
     @metric(
         "order_unaware", "nothing", "hits, relevant or not", "trec_eval, num_ret", cut="none", aggregate="sum",
         highest=None, condensable=False, aliases=("numret",),
+        prefers="judged", unbounded=_COUNTS,
         card=Card(
             gain="1 for every hit", edges=("over many queries: the sum",),
             elsewhere={"trec_eval": "num_ret", "ir_measures": "NumRet"},
@@ -190,6 +212,7 @@ class OrderUnawareMetrics(CharacterMetrics):
         "order_unaware", "nothing", "R, the relevant documents of the query, retrieved or not", "trec_eval, num_rel",
         cut="none", aggregate="sum", highest=None, condensable=False, parameters={"rel": RELEVANCE},
         aliases=("numrel",),
+        prefers="relevant", unbounded=_COUNTS,
         card=Card(
             gain="1 for every relevant document", edges=("over many queries: the sum", "says nothing about a system"),
             elsewhere={"trec_eval": "num_rel", "ir_measures": "NumRel"},
@@ -202,6 +225,7 @@ class OrderUnawareMetrics(CharacterMetrics):
     @metric(
         "order_unaware", "nothing", "relevant hits", "trec_eval, num_rel_ret", cut="none", aggregate="sum",
         highest=None, condensable=False, parameters={"rel": RELEVANCE}, aliases=("numrelret",),
+        prefers="relevant", unbounded=_COUNTS,
         card=Card(
             edges=("over many queries: the sum",),
             elsewhere={"trec_eval": "num_rel_ret", "ir_measures": "NumRelRet", "ranx": "hits"},

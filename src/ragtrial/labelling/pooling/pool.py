@@ -14,7 +14,7 @@ from ragtrial.errors import InputError, LabelsError, listed
 from ragtrial.labelling.changes import Form
 from ragtrial.labelling.label_target import LabelTarget, label_target, refuse_others
 from ragtrial.labelling.pooling.item_texts import ItemText, questions_of, texts_of
-from ragtrial.labelling.pooling.pooling import Choice, Pool, PooledHit, Settled
+from ragtrial.labelling.pooling.pooling import Choice, Pool, PooledHit, SettledVerdict
 from ragtrial.labelling.pooling.worklist import VERSION, WorkItem, Worklist
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import Caution
@@ -57,7 +57,7 @@ class Pooled:
     """
 
     worklist: Worklist
-    settled: tuple[Settled, ...]
+    settled: tuple[SettledVerdict, ...]
     new: int
     repeated: int
     unjudged: int
@@ -92,7 +92,7 @@ def pool_of(contest: Contest, aim: Aim, options: PoolOptions, progress: Progress
     report = contest.contenders[0].report
     target = label_target(report, options.labels, options.config)
     rng = random.Random(options.seed)  # noqa: S311 - not for secrets
-    judged = pool.judged()
+    judged = pool.hits(judged=True)
     again = rng.sample(judged, min(options.repeats.of(len(choice.hits)), len(judged)))
     hits = [*choice.hits, *again]
     items = _items(pool, hits, target, progress or Silent())

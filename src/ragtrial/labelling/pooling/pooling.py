@@ -13,11 +13,11 @@ from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.contest import Contest, Pair
 from ragtrial.comparison.unjudged.joint_bounds import as_judged, joint_bounds, why_unbounded, why_unbounded_of_chunks
 from ragtrial.comparison.unjudged.joint_hits import NOWHERE, JointHits, JudgedLists, is_pooled, threshold_of
-from ragtrial.comparison.unjudged.sensitivity import hangs_on
+from ragtrial.comparison.unjudged.sensitivity import depends_on_unjudged
 from ragtrial.errors import ComparisonError, InputError, listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import Metric, parse_metric
-from ragtrial.labelling.pooling.stakes import Stakes, chances, levels_of, most_left
+from ragtrial.labelling.pooling.label_value import LabelValue, chances, levels_of, most_left
 from ragtrial.rankings import PADDING, Bools, Codes, Counts
 
 _LEAST = 1e-12
@@ -42,7 +42,7 @@ class PooledHit:
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledVerdict:
     """What labels of the chosen hits would do to one comparison: how wide its range is, and becomes.
 
     ``baseline`` is None where there is one setting: the range is then of its mean score. ``at_most`` holds whatever
@@ -59,27 +59,17 @@ class Settled:
     is_settled: bool
 
 
-@dataclass(frozen=True, eq=False)
-class _Compared:
-    """A comparison, as Settled names it, and what is at stake in it."""
-
-    stakes: Stakes
-    baseline: str | None
-    setting: str
-    is_settled: bool
-
-
 @dataclass(frozen=True)
 class Choice:
     """The hits to label, those that settle most first, and what they settle; ``unjudged`` were there to choose from."""
 
     hits: tuple[PooledHit, ...]
-    settled: tuple[Settled, ...]
+    settled: tuple[SettledVerdict, ...]
     unjudged: int
 
 
 class Pool:
-    """The first ``depth`` hits of all settings of a contest, and the comparisons that hang on them.
+    """The first ``depth`` hits of all settings of a contest, and the comparisons that depend on them.
 
     Raises ReportError for rankings that cannot be read; InputError for a metric that has no range, and for a report
     whose rankings do not give its scores.
@@ -96,12 +86,16 @@ class Pool:
     @cached_property
     def pooled(self) -> Counts:
         """The keys of the hits, ascending, each once: the query's place times ``_width``, and the code."""
-        keys = [np.empty(0, dtype=np.int64)]
+        return np.unique(np.concatenate(self._first_keys()))
+
+    def _first_keys(self) -> list[Counts]:
+        """For each setting the keys of its hits among the first ``depth``."""
+        keys = []
         for place in range(len(self.contest.contenders)):
             codes = self.lists.codes(place)[:, : self.depth]
             rows, columns = np.nonzero(codes != PADDING)
             keys.append(rows * self._width + codes[rows, columns])
-        return np.unique(np.concatenate(keys))
+        return keys
 
     def rank_alike(self) -> bool:
         """Whether all settings have the same hits at the same ranks, as far down as the metric looks."""
@@ -123,45 +117,27 @@ class Pool:
         """
         hits: list[PooledHit] = []
         likeliest: list[int] = []
-        settled: list[Settled] = []
-        for one in self._comparisons():
+        settled: list[SettledVerdict] = []
+        for verdict, value in self._comparisons():
             if len(hits) >= budget:
                 break
-            stakes = one.stakes
-            candidates = self.candidates(stakes)
-            now = self._with_labels(stakes, hits, likeliest)
-            new, grades, left = _greedy(now, candidates, self._finders(stakes), budget - len(hits))
-            hits += [PooledHit(int(stakes.hits.rows[hit]), int(stakes.codes[hit])) for hit in new]
+            now = self._with_labels(value, hits, likeliest)
+            new, grades, left = _greedy(now, self.candidates(value), self._finders(value), budget - len(hits))
+            hits += [PooledHit(int(value.hits.rows[hit]), int(value.hits.codes[hit])) for hit in new]
             likeliest += grades
-            settled.append(
-                Settled(
-                    baseline=one.baseline,
-                    setting=one.setting,
-                    width=stakes.width,
-                    at_most=_at_most(stakes, self._found(stakes, hits)),
-                    if_likeliest=left.width,
-                    labels=len(new),
-                    is_settled=one.is_settled,
-                )
-            )
-        return Choice(tuple(hits), tuple(settled), len(self.unjudged()))
+            at_most = _at_most(value, self._found(value, hits))
+            settled.append(replace(verdict, at_most=at_most, if_likeliest=left.width, labels=len(new)))
+        return Choice(tuple(hits), tuple(settled), len(self.hits(judged=False)))
 
-    def judged(self) -> list[PooledHit]:
-        """The pooled hits that are judged already, of queries that count."""
-        return self._split(judged=True)
-
-    def unjudged(self) -> list[PooledHit]:
-        """The others."""
-        return self._split(judged=False)
-
-    def _split(self, *, judged: bool) -> list[PooledHit]:
+    def hits(self, *, judged: bool) -> list[PooledHit]:
+        """The pooled hits of queries that count: those that are judged already, or the others."""
         counts: Bools = np.asarray(~np.isnan(self._scores).all(axis=0))
         keys = self.pooled[counts[self.pooled // self._width]]
         kept = keys[np.flatnonzero(self.lists.is_judged(keys) == judged)].tolist()
         return [PooledHit(key // self._width, key % self._width) for key in kept]
 
-    def stakes(self, pair: Pair | None) -> Stakes:
-        """What hangs on the hits of a pair; of the one setting that there is without a pair."""
+    def label_value(self, pair: Pair | None) -> LabelValue:
+        """What labels of the hits of a pair are worth; of the one setting that there is without a pair."""
         first, second = (0, 0) if pair is None else (pair.baseline, pair.setting)
         self._width  # noqa: B018 - all rankings are read before hits are counted
         report = self.contest.contenders[second].report
@@ -173,28 +149,28 @@ class Pool:
             scores[0] = np.where(np.isnan(scores[1]), np.nan, 0.0)
         counts = ~np.isnan(scores).any(axis=0)
         self._refuse_others(hits, scores)
-        codes = self.lists.found(first, second)
-        return Stakes(
+        return LabelValue(
             metric=self.metric,
             hits=hits,
-            codes=codes,
-            stretches=self.lists.stretches(codes),
+            spans=self.lists.spans(hits.codes),
             scores=np.where(counts, scores, 0.0),
             counts=counts,
             levels=levels_of(self.metric, hits),
             are_chunks=self.lists.unit == "span",
         )
 
-    def _comparisons(self) -> Iterator[_Compared]:
-        """What is at stake between settings, the comparison that decides first; those that are settled come last."""
+    def _comparisons(self) -> Iterator[tuple[SettledVerdict, LabelValue]]:
+        """The comparisons as they are, that which decides first; those that are settled come last."""
         if len(self.contest.contenders) == 1:
-            yield _Compared(self.stakes(None), None, self.contest.names[0], is_settled=False)
+            value = self.label_value(None)
+            yield _without_labels(None, self.contest.names[0], value, is_settled=False), value
             return
         late = []
         for part in self._in_order():
-            stakes = self.stakes(Pair(self.contest.place(part.baseline), self.contest.place(part.setting)))
-            one = _Compared(stakes, part.baseline, part.setting, self._is_settled(stakes, part))
-            if one.is_settled:
+            value = self.label_value(Pair(self.contest.place(part.baseline), self.contest.place(part.setting)))
+            is_settled = self._is_settled(value, part)
+            one = _without_labels(part.baseline, part.setting, value, is_settled=is_settled), value
+            if is_settled:
                 late.append(one)
             else:
                 yield one
@@ -208,46 +184,41 @@ class Pool:
             rows.sort(key=lambda part: best not in (part.baseline, part.setting))
         return rows
 
-    def _is_settled(self, stakes: Stakes, part: ComparisonPart) -> bool:
-        """Whether the verdict holds whatever the unjudged hits are, or nothing hangs on them."""
-        if not stakes.widths.any():
+    def _is_settled(self, value: LabelValue, part: ComparisonPart) -> bool:
+        """Whether the verdict holds whatever the unjudged hits are, or nothing depends on them."""
+        if not value.widths.any():
             return True
-        if stakes.are_chunks:
+        if value.are_chunks:
             return False
-        bounds = joint_bounds(self.metric, stakes.hits)
-        low, high = (float(ends[stakes.counts].mean()) for ends in (bounds.low, bounds.high))
-        return hangs_on(part.verdict, low, high, self.aim.margin) is False
+        bounds = joint_bounds(self.metric, value.hits)
+        low, high = (float(ends[value.counts].mean()) for ends in (bounds.low, bounds.high))
+        return depends_on_unjudged(part.verdict, low, high, self.aim.margin) is False
 
-    def _keys(self, stakes: Stakes) -> Counts:
-        return stakes.hits.rows * self._width + stakes.codes
+    def _keys(self, value: LabelValue) -> Counts:
+        return value.hits.rows * self._width + value.hits.codes
 
-    def candidates(self, stakes: Stakes) -> Counts:
+    def candidates(self, value: LabelValue) -> Counts:
         """The hits of a comparison that may be chosen."""
-        able = stakes.hits.is_open & stakes.counts[stakes.hits.rows]
-        return np.flatnonzero(able & np.isin(self._keys(stakes), self.pooled))
+        able = value.hits.is_open & value.counts[value.hits.rows]
+        return np.flatnonzero(able & np.isin(self._keys(value), self.pooled))
 
-    def _finders(self, stakes: Stakes) -> Counts:
+    def _finders(self, value: LabelValue) -> Counts:
         """How many settings have each hit of a comparison among their first, (hits,)."""
-        keys, count = self._keys(stakes), np.zeros(len(stakes.hits.rows), dtype=np.int64)
-        for place in range(len(self.contest.contenders)):
-            codes = self.lists.codes(place)[:, : self.depth]
-            rows, columns = np.nonzero(codes != PADDING)
-            count += np.isin(keys, rows * self._width + codes[rows, columns])
-        return count
+        keys = self._keys(value)
+        return np.asarray(np.sum([np.isin(keys, one) for one in self._first_keys()], axis=0), dtype=np.int64)
 
-    def _found(self, stakes: Stakes, hits: Sequence[PooledHit]) -> list[int]:
+    def _found(self, value: LabelValue, hits: Sequence[PooledHit]) -> list[int]:
         """Where those of ``hits`` that are among those of a comparison stand in it."""
-        keys = self._keys(stakes)
-        wanted = np.array([one.row * self._width + one.code for one in hits], dtype=np.int64)
-        at = np.minimum(np.searchsorted(keys, wanted), max(0, len(keys) - 1))
-        return [int(place) for place, key in zip(at, wanted, strict=True) if len(keys) and keys[place] == key]
+        places = {key: place for place, key in enumerate(self._keys(value).tolist())}
+        keys = (one.row * self._width + one.code for one in hits)
+        return [places[key] for key in keys if key in places]
 
-    def _with_labels(self, stakes: Stakes, hits: Sequence[PooledHit], grades: Sequence[int]) -> Stakes:
+    def _with_labels(self, value: LabelValue, hits: Sequence[PooledHit], grades: Sequence[int]) -> LabelValue:
         for one, grade in zip(hits, grades, strict=True):
-            for place in self._found(stakes, [one]):
-                if stakes.hits.is_open[place]:
-                    stakes = stakes.with_label(place, grade)
-        return stakes
+            for place in self._found(value, [one]):
+                if value.hits.is_open[place]:
+                    value = value.with_label(place, grade)
+        return value
 
     def _refuse_unbounded(self) -> None:
         known = why_unbounded_of_chunks if self.lists.unit == "span" else why_unbounded
@@ -272,6 +243,10 @@ class Pool:
             )
 
 
+def _without_labels(baseline: str | None, setting: str, value: LabelValue, *, is_settled: bool) -> SettledVerdict:
+    return SettledVerdict(baseline, setting, value.width, value.width, value.width, labels=0, is_settled=is_settled)
+
+
 def _alone(hits: JointHits) -> JointHits:
     """The hits of one ranking beside an empty one: the difference is its score."""
     nowhere = np.full(len(hits.rows), NOWHERE, dtype=np.int64)
@@ -289,54 +264,56 @@ def _means(scores: Scores) -> Scores:
     return np.where(counted.any(axis=1), sums / np.maximum(counted.sum(axis=1), 1), np.nan)
 
 
-def _greedy(stakes: Stakes, candidates: Counts, finders: Counts, budget: int) -> tuple[list[int], list[int], Stakes]:
-    """The hits that narrow most, one after another, the likeliest grade of each, and what is at stake then.
+def _greedy(
+    value: LabelValue, candidates: Counts, finders: Counts, budget: int
+) -> tuple[list[int], list[int], LabelValue]:
+    """The hits that narrow most, one after another, the likeliest grade of each, and the comparison then.
 
     Of hits that narrow alike that which more settings found, then the higher ranked.
     """
-    candidates = candidates[stakes.hits.is_open[candidates] & (stakes.widths[stakes.hits.rows[candidates]] > _LEAST)]
-    candidates = _screened(stakes, candidates, max(_MANY, _PER_LABEL * budget))
-    chance = chances(stakes)
-    values = _narrowings(stakes, candidates, chance)
+    candidates = candidates[value.hits.is_open[candidates] & (value.widths[value.hits.rows[candidates]] > _LEAST)]
+    candidates = _screened(value, candidates, max(_MANY, _PER_LABEL * budget))
+    chance = chances(value)
+    values = _narrowings(value, candidates, chance)
     chosen: list[int] = []
     grades: list[int] = []
-    ranks = stakes.best_ranks
+    ranks = value.best_ranks
     while len(chosen) < budget and len(candidates):
         best = int(np.lexsort((ranks[candidates], -finders[candidates], -values.round(12)))[0])
         if values[best] <= _LEAST:
             break
         hit = int(candidates[best])
-        grade = int(stakes.levels[chance[hit].argmax()])
-        stakes = stakes.with_label(hit, grade)
+        grade = int(value.levels[chance[hit].argmax()])
+        value = value.with_label(hit, grade)
         chosen.append(hit)
         grades.append(grade)
-        kept = stakes.hits.is_open[candidates]
+        kept = value.hits.is_open[candidates]
         candidates, values = candidates[kept], values[kept]
-        again = stakes.hits.rows[candidates] == stakes.hits.rows[hit]
-        values[again] = _narrowings(stakes, candidates[again], chance)
-    return chosen, grades, stakes
+        again = value.hits.rows[candidates] == value.hits.rows[hit]
+        values[again] = _narrowings(value, candidates[again], chance)
+    return chosen, grades, value
 
 
-def _screened(stakes: Stakes, candidates: Counts, most: int) -> Counts:
+def _screened(value: LabelValue, candidates: Counts, most: int) -> Counts:
     """At most ``most`` of the candidates, where there are many and more than two grades to try."""
-    if len(candidates) <= most or len(stakes.levels) <= 2:
+    if len(candidates) <= most or len(value.levels) <= 2:
         return candidates
-    left = stakes.tried(candidates, stakes.levels[:1])[:, 0]
-    narrowed = stakes.widths[stakes.hits.rows[candidates]] - left
+    left = value.tried(candidates, value.levels[:1])[:, 0]
+    narrowed = value.widths[value.hits.rows[candidates]] - left
     return np.sort(candidates[np.argsort(-narrowed, kind="stable")[:most]])
 
 
-def _narrowings(stakes: Stakes, candidates: Counts, chance: Scores) -> Scores:
+def _narrowings(value: LabelValue, candidates: Counts, chance: Scores) -> Scores:
     """How much a label of each hit may be expected to narrow its query's range."""
-    left = (stakes.tried(candidates) * chance[candidates]).sum(axis=1)
-    return np.asarray(stakes.widths[stakes.hits.rows[candidates]] - left)
+    left = (value.tried(candidates) * chance[candidates]).sum(axis=1)
+    return np.asarray(value.widths[value.hits.rows[candidates]] - left)
 
 
-def _at_most(stakes: Stakes, hits: Sequence[int]) -> float:
+def _at_most(value: LabelValue, hits: Sequence[int]) -> float:
     """The most that the width can be once these hits are judged."""
     by_row: dict[int, list[int]] = {}
     for hit in hits:
-        by_row.setdefault(int(stakes.hits.rows[hit]), []).append(hit)
-    counted = int(stakes.counts.sum())
-    less = sum(float(stakes.widths[row]) - most_left(stakes, own) for row, own in by_row.items() if stakes.counts[row])
-    return stakes.width - less / counted if counted else 0.0
+        by_row.setdefault(int(value.hits.rows[hit]), []).append(hit)
+    counted = int(value.counts.sum())
+    less = sum(float(value.widths[row]) - most_left(value, own) for row, own in by_row.items() if value.counts[row])
+    return value.width - less / counted if counted else 0.0

@@ -20,6 +20,7 @@ from ragtrial.records import MOST_GRADE, Judgment
 
 VERSION = 1
 _MARK = "ragtrial_worklist"
+_PATHS = ("labels", "config", "report")
 _OTHERS = {
     "queries": "it looks like labels; `ragtrial pool REPORT` makes a worklist",
     "schema_version": "it looks like a report; `ragtrial pool` makes a worklist of it",
@@ -122,13 +123,8 @@ def read_worklist(path: str | Path) -> Worklist:
     if faults:
         raise WorklistError(*faults)
     folder = file.absolute().parent
-    return read.model_copy(
-        update={
-            "labels": _absolute(read.labels, folder),
-            "config": read.config and _absolute(read.config, folder),
-            "report": read.report and _absolute(read.report, folder),
-        }
-    )
+    paths = {key: getattr(read, key) for key in _PATHS}
+    return read.model_copy(update={key: path and os.path.normpath(folder / path) for key, path in paths.items()})
 
 
 def write_worklist(worklist: Worklist, path: str | Path, *, force: bool = False) -> None:
@@ -141,9 +137,7 @@ def write_worklist(worklist: Worklist, path: str | Path, *, force: bool = False)
     check_new(file, force=force)
     folder = file.absolute().parent
     rows = worklist.model_dump(mode="json")
-    rows["labels"] = _relative(worklist.labels, folder)
-    rows["config"] = worklist.config and _relative(worklist.config, folder)
-    rows["report"] = worklist.report and _relative(worklist.report, folder)
+    rows.update({key: rows[key] and _relative(rows[key], folder) for key in _PATHS})
     try:
         write_text(file, json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
     except OSError as error:
@@ -214,10 +208,6 @@ def _item_faults(item: WorkItem, where: KeyPath) -> Iterator[tuple[KeyPath, str]
         yield (*where, there), f"{dotted((*where, there))} stands alone; give start and end, or null for both."
     elif item.start is not None and item.end is not None and item.start > item.end:
         yield (*where, "end"), f"{dotted((*where, 'end'))} is {item.end}, before start, {item.start}."
-
-
-def _absolute(path: str, folder: Path) -> str:
-    return os.path.normpath(folder / path)
 
 
 def _relative(path: str, folder: Path) -> str:

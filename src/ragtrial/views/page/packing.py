@@ -16,6 +16,7 @@ from ragtrial.comparison.contest import Contender, Contest
 from ragtrial.comparison.curves import curves_of
 from ragtrial.comparison.sweeps.effects import ContrastPart, EffectsPart
 from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.model import read_lines
 from ragtrial.report.schema import QueryPart
 from ragtrial.views.effects_table import change_text, interaction_text
@@ -162,4 +163,4 @@ def _curves(contest: Contest) -> Iterator[dict[str, Any]]:
             for k, mean in zip(curve.cutoffs, means, strict=True)
             if mean is not None
         ]
-        yield {"metric": curve.metric, "points": points}
+        yield {"metric": curve.metric, "order": parse_metric(curve.metric).definition.curve, "points": points}

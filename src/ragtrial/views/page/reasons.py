@@ -7,7 +7,7 @@ from typing import Any
 
 from ragtrial.comparison.contest import Contender, Contest
 from ragtrial.comparison.queries.part_ranks import Kept, KeptPart, Key, kept_parts, rank_in_row
-from ragtrial.comparison.queries.shares import Worth, why_no_shares, worth_of
+from ragtrial.comparison.queries.shares import GainShare, gain_share, why_no_shares
 from ragtrial.report.schema import HitPart, QueryPart, QueryScores
 
 _NO_RANKINGS = "{name}: the report has no rankings/, so the ranks in its parts are not known."
@@ -20,7 +20,7 @@ def reasons_block(contest: Contest) -> dict[str, Any]:
     """
     report = contest.contenders[0].report
     why = why_no_shares(contest.primary, report.unit)
-    worths = None if why else [worth_of(contest.primary, query, report) for query in contest.queries]
+    worths = None if why else [gain_share(contest.primary, query, report) for query in contest.queries]
     wanted = list(_relevant(contest))
     return {
         "metric": contest.primary,
@@ -30,7 +30,7 @@ def reasons_block(contest: Contest) -> dict[str, Any]:
 
 
 def _setting(
-    queries: Sequence[QueryPart], contender: Contender, worths: Sequence[Worth] | None, wanted: Sequence[list[Key]]
+    queries: Sequence[QueryPart], contender: Contender, worths: Sequence[GainShare] | None, wanted: Sequence[list[Key]]
 ) -> dict[str, Any]:
     found = {one.id: one for one in contender.setting.queries}
     hits = [found[query.id].hits if query.id in found else [] for query in queries]
@@ -58,7 +58,7 @@ def _kept(contender: Contender, queries: Sequence[str]) -> Kept:
     return kept_parts(contender, queries)
 
 
-def _adds(worths: Sequence[Worth], hits: Sequence[Sequence[HitPart]]) -> Iterator[float]:
+def _adds(worths: Sequence[GainShare], hits: Sequence[Sequence[HitPart]]) -> Iterator[float]:
     for worth, of_query in zip(worths, hits, strict=True):
         for hit in of_query:
             yield round(worth.at(hit.doc, hit.rank, len(of_query)), 5)

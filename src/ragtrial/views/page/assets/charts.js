@@ -88,10 +88,8 @@ function legend(shown) {
   if (names.length > shown.length) entries.push(made("span", { class: "soft" }, `${names.length - shown.length} more in grey`));
   return made("p", { class: "legend" }, ...entries);
 }
-const CURVES = ["ndcg", "recall", "precision", "hit_rate", "rr", "ap"];
 function drawCurves() {
-  const usual = ({ metric }) => CURVES.indexOf(metric.replace(/[(].*/, ""));
-  const curves = summary.curves.filter((curve) => usual(curve) >= 0).sort((one, other) => usual(one) - usual(other));
+  const curves = summary.curves.filter(({ order }) => order != null).sort((one, other) => one.order - other.order);
   const coded = series();
   const coloured = new Set(coded.map(({ name }) => name));
   const figures = curves.map(({ metric, points }) => {

@@ -1,6 +1,6 @@
-"""What hangs on the unjudged hits of a comparison, query by query, and how much of it a label would settle.
+"""How much the unjudged hits of a comparison leave open, query by query, and how much of it a label would settle.
 
-The range of a query's difference is that of ``comparison.joint_bounds``, over all grades of what nobody judged. A
+The range of a query's difference is that of ``joint_bounds``, over all grades of what nobody judged. A
 label can only narrow it, whatever the grade: it leaves fewer ways of grading. How much is found by judging the hit
 with each grade in turn, in as many made-up queries, whose ranges are then worked out all at once.
 """
@@ -14,9 +14,10 @@ from functools import cached_property
 import numpy as np
 
 from ragtrial.comparison.unjudged.joint_bounds import joint_bounds, joint_bounds_of_chunks
-from ragtrial.comparison.unjudged.joint_hits import NOWHERE, JointHits, Labels, Stretches
+from ragtrial.comparison.unjudged.joint_hits import HitSpans, JointHits, Labels
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import Metric
+from ragtrial.evaluation.metrics.structure import FirstHit, HitCount
 from ragtrial.rankings import Bools, Counts
 from ragtrial.runs.qrels import Grades
 
@@ -31,26 +32,28 @@ _BUCKETS = np.array([1, 2, 3, 5, 10, 20])
 
 
 @dataclass(frozen=True, eq=False)
-class Stakes:
-    """A comparison of two rankings of each query, or of one with an empty one, and where its hits are, ``stretches``.
+class LabelValue:
+    """A comparison of two rankings of each query, or of one with an empty one, and where its hits are, ``spans``.
 
-    ``codes`` are those of JudgedLists, (hits,). ``scores`` are those of the two rankings, (2, queries), as they are,
+    ``scores`` are those of the two rankings, (2, queries), as they are,
     which counts for chunks alone. ``counts`` says which queries are in the mean, (queries,); the others have nothing
-    at stake. ``levels`` are the grades that are tried.
+    to settle. ``levels`` are the grades that are tried. ``known_widths`` are ``widths`` where these are known already.
     """
 
     metric: Metric
     hits: JointHits
-    codes: Counts
-    stretches: Stretches
+    spans: HitSpans
     scores: Scores
     counts: Bools
     levels: Grades
     are_chunks: bool
+    known_widths: Scores | None = None
 
     @cached_property
     def widths(self) -> Scores:
         """How far the ends of each query's difference are apart, (queries,)."""
+        if self.known_widths is not None:
+            return self.known_widths
         if self.are_chunks:
             bounds = joint_bounds_of_chunks(self.metric, self.hits, self.scores[0], self.scores[1])
         else:
@@ -78,7 +81,7 @@ class Stakes:
         counted = int(self.counts.sum())
         return float(self.widths.sum()) / counted if counted else 0.0
 
-    def judged(self, hits: Counts, grades: Grades) -> Stakes:
+    def judged(self, hits: Counts, grades: Grades) -> LabelValue:
         """A query for each of ``hits``: that of the hit, with the hit judged so, (trials,) both.
 
         Chunks that it overlaps are judged with it, as they are once a passage of it is labelled.
@@ -86,7 +89,7 @@ class Stakes:
         rows = self.hits.rows[hits]
         trials, at = _spread(self.first_hits, rows)
         chosen = hits[trials]
-        closed = self.hits.is_open[at] & (self.stretches.at(at).meet(self.stretches.at(chosen)) | (at == chosen))
+        closed = self.hits.is_open[at] & (self.spans.at(at).meet(self.spans.at(chosen)) | (at == chosen))
         labels, own = _spread(self._first_labels, rows)
         known = np.unique(self.hits.labels.grades)
         count = len(hits)
@@ -97,6 +100,7 @@ class Stakes:
             self.hits,
             queries=count + 1,  # the last one has no hits: it keeps the grades that there are
             rows=trials,
+            codes=self.hits.codes[at],
             first=self.hits.first[at],
             second=self.hits.second[at],
             is_open=self.hits.is_open[at] & ~closed,
@@ -110,21 +114,26 @@ class Stakes:
             scores = self._rescored(made, scores, grades, closed, at == chosen)
         counts = np.append(self.counts[rows], [False])
         return replace(
-            self, hits=made, codes=self.codes[at], stretches=self.stretches.at(at), scores=scores, counts=counts
+            self,
+            hits=made,
+            spans=self.spans.at(at),
+            scores=scores,
+            counts=counts,
+            known_widths=None,
         )
 
     def _rescored(self, hits: JointHits, scores: Scores, grades: Grades, closed: Bools, chosen: Bools) -> Scores:
         """The scores of two rankings of chunks when those that were ``closed`` are relevant, if they are."""
-        scores = scores.copy()
+        scores, structure = scores.copy(), self.metric.definition.structure
         relevant = np.append(grades >= hits.threshold, [False])[hits.rows]
-        for own, ranks in zip(scores, (hits.first, hits.second), strict=True):
-            within = relevant & (ranks <= (self.metric.k or NOWHERE - 1))
-            if self.metric.name == "precision":
-                own += hits.count(hits.rows, within & closed) / (self.metric.k or 1)
-            else:
+        for own, ranks, lengths in zip(scores, (hits.first, hits.second), hits.lengths, strict=True):
+            within = relevant & hits.within(ranks, self.metric.k)
+            if isinstance(structure, HitCount):
+                more = hits.count(hits.rows, within & closed)
+                own += structure.value(self.metric, more, hits.relevant_counts, lengths)
+            elif isinstance(structure, FirstHit):
                 found = within & chosen
-                worth = 1.0 if self.metric.name == "hit_rate" else 1.0 / ranks[found]
-                np.maximum.at(own, hits.rows[found], worth)
+                np.maximum.at(own, hits.rows[found], structure.value(ranks[found]))
         return scores
 
     def tried(self, hits: Counts, levels: Grades | None = None) -> Scores:
@@ -137,7 +146,7 @@ class Stakes:
             found[chosen] = made.widths[:-1].reshape(len(chosen), len(levels))
         return np.minimum(found, self.widths[self.hits.rows[hits], None])  # inexact ranges may seem to grow
 
-    def with_label(self, hit: int, grade: int) -> Stakes:
+    def with_label(self, hit: int, grade: int) -> LabelValue:
         """The same comparison with one hit judged, and what it overlaps."""
         one = self.judged(np.array([hit]), np.array([grade], dtype=np.int32))
         row = int(self.hits.rows[hit])
@@ -147,11 +156,10 @@ class Stakes:
         labels, behind = self.hits.labels, int(self._first_labels[row + 1])
         rows = np.insert(labels.rows, behind, row)
         labels = Labels(np.arange(len(rows)), rows, np.insert(labels.grades, behind, grade).astype(np.int32))
-        made = replace(self, hits=replace(self.hits, is_open=is_open, grades=grades, labels=labels), scores=scores)
         widths = self.widths.copy()
-        widths[row] = min(widths[row], one.widths[0])
-        made.__dict__.update(widths=widths, first_hits=self.first_hits)  # only one query's is another
-        return made
+        widths[row] = min(widths[row], one.widths[0])  # those of the other queries stay as they are
+        hits = replace(self.hits, is_open=is_open, grades=grades, labels=labels)
+        return replace(self, hits=hits, scores=scores, known_widths=widths)
 
 
 def levels_of(metric: Metric, hits: JointHits) -> Grades:
@@ -159,7 +167,7 @@ def levels_of(metric: Metric, hits: JointHits) -> Grades:
 
     Where a metric asks only whether a hit is relevant, one that is, if labels have any; else theirs, of many some.
     """
-    threshold = int(dict(metric.parameters).get("rel", hits.threshold))
+    threshold = metric.threshold(hits.threshold)
     least = min(0, threshold - 1)
     if metric.definition.family != "graded":
         highest = [hits.highest_grade] if hits.highest_grade >= threshold else []
@@ -170,16 +178,16 @@ def levels_of(metric: Metric, hits: JointHits) -> Grades:
     return np.concatenate([[0], above]).astype(np.int32)
 
 
-def chances(stakes: Stakes) -> Scores:
+def chances(value: LabelValue) -> Scores:
     """How often hits have each of the levels, at ranks like that of each hit, (hits, levels); rows sum to 1.
 
     Counted over all hits of the comparison: one that nobody judged stands with those that have the lowest, since most
     of what no one labels is not relevant.
     """
-    hits, levels = stakes.hits, stakes.levels
+    hits, levels = value.hits, value.levels
     level = np.searchsorted(levels, hits.grades, side="right") - 1
     level = np.where(hits.is_open, 0, np.clip(level, 0, len(levels) - 1))
-    bucket = np.searchsorted(_BUCKETS, stakes.best_ranks)
+    bucket = np.searchsorted(_BUCKETS, value.best_ranks)
     counts = np.zeros((len(_BUCKETS) + 1, len(levels)))
     np.add.at(counts, (bucket, level), 1.0)
     counts[:, 0] += 1.0
@@ -187,19 +195,19 @@ def chances(stakes: Stakes) -> Scores:
     return shares[bucket]
 
 
-def most_left(stakes: Stakes, chosen: Sequence[int], most_ways: int = 256) -> float:
+def most_left(value: LabelValue, chosen: Sequence[int], most_ways: int = 256) -> float:
     """The most that the width of one query can be once all ``chosen`` hits of it are judged, whatever their grades.
 
     All grades are tried for the first of them, as long as there are no more than ``most_ways``; no label widens.
     """
-    row = int(stakes.hits.rows[chosen[0]])
-    made, ways, widest = stakes, 1, float(stakes.widths[row])
+    row = int(value.hits.rows[chosen[0]])
+    made, ways, widest = value, 1, float(value.widths[row])
     for place, hit in enumerate(chosen):
-        if ways * len(stakes.levels) > most_ways:
+        if ways * len(value.levels) > most_ways:
             break
-        at = made.first_hits[:ways] + (hit - stakes.first_hits[row]) if place else np.array([hit])
-        made = made.judged(np.repeat(at, len(stakes.levels)), np.tile(stakes.levels, len(at)))
-        ways *= len(stakes.levels)
+        at = made.first_hits[:ways] + (hit - value.first_hits[row]) if place else np.array([hit])
+        made = made.judged(np.repeat(at, len(value.levels)), np.tile(value.levels, len(at)))
+        ways *= len(value.levels)
         widest = min(widest, float(made.widths[:-1].max()))
     return widest
 

@@ -1,0 +1,119 @@
+"""A metric that only this file registers is seen everywhere: one definition carries all that is known of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments import write_experiment
+from joint import joined
+from ragtrial.comparison.analysis import Wanted, analyse
+from ragtrial.comparison.comparing import Aim
+from ragtrial.comparison.contest import contest_of
+from ragtrial.comparison.queries.shares import gain_share
+from ragtrial.comparison.unjudged.joint_bounds import joint_bounds
+from ragtrial.evaluation.bounds import attainable, bounds, tie_range
+from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics import METRICS, parse_metric
+from ragtrial.evaluation.metrics.base import Card, metric
+from ragtrial.evaluation.metrics.structure import HitCount, ratio
+from ragtrial.experiment import run_experiment
+from ragtrial.labelling.pooling.pooling import Pool
+from ragtrial.report.model import Report
+from ragtrial.views.page.packing import summary_block
+from ragtrial.views.table import score_table
+from scenarios import scenario
+from small_experiment import ragtrial
+
+
+@pytest.fixture(scope="module", autouse=True)
+def halved_recall() -> Iterator[None]:
+    """The metric ``halved_recall``: recall, but of twice as many."""
+
+    @metric(
+        "order_unaware", "relevant", "relevant hits in the first k / 2R", "a test", aliases=("half",),
+        prefers="relevant", standard=True, columns={"document": 0}, curve=0,
+        structure=HitCount(lambda _metric, relevant, _: 2 * relevant),
+        card=Card(denominator="2R", elsewhere={"nobody": "HR@{k}"}),
+    )  # fmt: skip
+    def halved_recall(formulas: Any, k: int) -> Scores:
+        """Half of the share of the relevant documents that are among the first k."""
+        return ratio(np.asarray(formulas.recall(k)), np.float64(2))
+
+    yield
+    del METRICS._members["halved_recall"]
+    parse_metric.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory, halved_recall: None) -> Report:
+    retrievers = {"dense": {"kind": "dense", "top_k": 3}, "bm25": {"kind": "bm25", "top_k": 3}}
+    evaluators = {"order_unaware": {"k": [1, 2]}, "order_aware": {"k": [2]}, "graded": {"k": [2]}}
+    made = write_experiment(tmp_path_factory.mktemp("new"), retrievers=retrievers, evaluators=evaluators)
+    return run_experiment(made.config())
+
+
+def test_it_is_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "halved_recall" in ragtrial(capsys, "list", "metrics").out
+    explained = ragtrial(capsys, "explain", "half@3").out
+    assert "halved_recall@3" in explained
+    assert "relevant hits in the first 3 / 2R" in explained
+    assert "nobody: HR@3" in explained
+
+
+def test_a_run_computes_it_as_a_standard_metric_and_describes_it(report: Report) -> None:
+    for setting in report.settings:
+        assert setting.scores["halved_recall@2"].mean == pytest.approx((setting.scores["recall@2"].mean or 0) / 2)
+    assert report.metrics["halved_recall@2"].formula == "relevant hits in the first k / 2R"
+
+
+def test_a_config_may_name_it_and_is_told_if_the_family_is_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = write_experiment(tmp_path / "right", evaluators={"order_unaware": {"metrics": ["halved_recall@3"]}})
+    wrong = write_experiment(tmp_path / "wrong", evaluators={"graded": {"metrics": ["halved_recall@3"]}})
+    assert ragtrial(capsys, "validate", right.file, "-q").code == 0
+    assert "list it in evaluators.order_unaware" in ragtrial(capsys, "validate", wrong.file).err
+
+
+def test_files_are_scored_by_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "qrels").write_text("q 0 a 1\nq 0 b 1\n")
+    (tmp_path / "run").write_text("q Q0 a 1 1.0 r\nq Q0 x 2 0.5 r\n")
+    made = ragtrial(capsys, "score", tmp_path / "qrels", tmp_path / "run", "--metrics", "half@2", "--json", "-q")
+    assert json.dumps(json.loads(made.out)).count("halved_recall@2")
+
+
+def test_a_table_shows_it_first_and_the_page_draws_its_curve_first(report: Report) -> None:
+    assert score_table(report, 200)[0][:3] == ["setting", report.primary_metric, "halved_recall@2"]
+    contest = contest_of([str(report.folder)])
+    curves = summary_block(contest, analyse(contest, Aim(), Wanted()))["curves"]
+    assert min((one for one in curves if one["order"] is not None), key=lambda one: one["order"])["metric"] == (
+        "halved_recall"
+    )
+
+
+def test_its_bounds_its_best_value_and_its_ranges_are_known() -> None:
+    one = parse_metric("halved_recall@1")
+    graded = scenario(("x a", "a")).graded()
+    found, ties = bounds(one, graded), tie_range(one, graded)
+    best = attainable(one, graded.judgments)
+    assert found is not None
+    assert ties is not None
+    assert best is not None
+    assert (found.low.tolist(), found.high.tolist()) == ([0], [1 / 4])
+    assert (ties.low.tolist(), ties.high.tolist(), best.tolist()) == ([0], [0], [1 / 2])
+    difference = joint_bounds(one, joined([(["x"], ["a"], {"a": 1})]))
+    assert (difference.low.tolist(), difference.high.tolist()) == ([0], [1 / 2])
+
+
+def test_its_difference_is_split_among_documents_and_pooled(report: Report) -> None:
+    query = next(one for one in report.queries if one.relevant_docs)
+    share = gain_share("halved_recall@2", query, report)
+    assert share.at(query.relevant_docs[0].doc, 1, 3) == 1 / (2 * share.relevant)
+    contest = contest_of([str(report.folder)], primary="halved_recall@2")
+    assert Pool(contest, Aim(baseline="dense")).choose(2).unjudged > 0
