@@ -185,7 +185,7 @@ class _Search:
             kinds: list[MatchKind] = [
                 how_alike(self._passage, document.text[span.start : span.end]) or "lost" for span in found
             ]
-            best = min(kinds, key=MATCH_KINDS.index, default="lost")
+            best: MatchKind = min(kinds, key=MATCH_KINDS.index, default="lost")
             self._note(best, position, [span for span, kind in zip(found, kinds, strict=True) if kind == best])
 
     def _note(self, kind: MatchKind, position: int, spans: Sequence[Span]) -> None:
