@@ -14,8 +14,7 @@ from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.resolution import resolve
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, InputError, LabelsError
-from ragtrial.labelling.changes import Change, Form, Grade, NewQuery, query_of
-from ragtrial.labelling.label_edits import Done
+from ragtrial.labelling.changes import Change, Done, Form, Grade, NewQuery, query_of
 from ragtrial.labelling.overlay import OverlayText, read_overlay_text
 from ragtrial.labelling.regrading import beside
 from ragtrial.labelling.write_back import LabelsConflictError, LabelsText, read_labels_text, write_back

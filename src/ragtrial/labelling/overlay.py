@@ -11,8 +11,7 @@ from typing import Any
 from ragtrial.dataset.beir import graded_rows, truncate_faults
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import Fault, LabelsError
-from ragtrial.labelling.changes import Change, Grade
-from ragtrial.labelling.label_edits import Done
+from ragtrial.labelling.changes import Change, Done, Grade
 from ragtrial.records import MOST_GRADE
 
 HEADER = "query-id\tcorpus-id\tscore"

@@ -16,9 +16,8 @@ from ragtrial.dataset.labels import labels_file, prompt_queries
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.texts import decoded, read_bytes
 from ragtrial.errors import Fault, LabelsError, RunError
-from ragtrial.labelling.changes import Change, NewQuery, place_of, query_of
-from ragtrial.labelling.history import note
-from ragtrial.labelling.label_edits import EMPTY, Done, edited
+from ragtrial.labelling.changes import Change, Done, NewQuery, note, place_of, query_of
+from ragtrial.labelling.label_edits import EMPTY, edited
 from ragtrial.records import PromptQueries
 
 _MARK = "\ufeff"

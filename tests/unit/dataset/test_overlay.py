@@ -13,8 +13,7 @@ from ragtrial.dataset.beir import BeirLabels, beir_labels
 from ragtrial.dataset.datasets import load_dataset
 from ragtrial.errors import ConfigError, LabelsError
 from ragtrial.experiment import run_experiment
-from ragtrial.labelling.changes import Grade
-from ragtrial.labelling.history import history_file
+from ragtrial.labelling.changes import Grade, history_file
 from ragtrial.labelling.overlay import read_overlay, read_overlay_text
 from ragtrial.labelling.write_back import LabelsConflictError, write_back
 from ragtrial.records import Caution, Judgment, PromptQueries, Query

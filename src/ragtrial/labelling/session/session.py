@@ -13,9 +13,7 @@ from typing import Self, TypeVar
 from ragtrial.config import load_config
 from ragtrial.errors import Fault, InputError, LabelsError
 from ragtrial.labelling.answers import NO_TEXT, has_passage, judged
-from ragtrial.labelling.changes import Grade
-from ragtrial.labelling.history import whoever
-from ragtrial.labelling.label_edits import Done
+from ragtrial.labelling.changes import Done, Grade, whoever
 from ragtrial.labelling.pooling.item_texts import GAP
 from ragtrial.labelling.pooling.worklist import WorkItem, Worklist, read_worklist
 from ragtrial.labelling.session.answering import Answers, Passage

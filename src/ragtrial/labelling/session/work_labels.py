@@ -15,8 +15,7 @@ from ragtrial.dataset.passages import Locate, short
 from ragtrial.dataset.resolution import resolve
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, LabelsError
-from ragtrial.labelling.changes import Grade
-from ragtrial.labelling.label_edits import Done
+from ragtrial.labelling.changes import Done, Grade
 from ragtrial.labelling.overlay import OverlayText, read_overlay_text
 from ragtrial.labelling.pooling.worklist import Worklist, speaks_of
 from ragtrial.labelling.write_back import LabelsText, read_labels_text, write_back
