@@ -11,8 +11,8 @@ import pytest
 from haystack import Document
 
 from foreign_labels import DOCUMENTS, LIGHTS, RED, RESET, TWICE, WHITE, corpus, lines, written
+from ragtrial.labelling.importers.foreign import IMPORTERS
 from ragtrial.labelling.importers.placement import HOWS
-from ragtrial.labelling.importers.recognition import NAMES
 from small_experiment import ragtrial
 
 PAGE = (Path(__file__).parents[2] / "docs" / "labels.md").read_text(encoding="utf-8")
@@ -80,7 +80,7 @@ def test_each_command_of_the_page_runs(command: str, capsys: pytest.CaptureFixtu
 
 def test_the_page_has_a_command_for_every_file_and_every_form() -> None:
     assert {command.split()[2] for command in COMMANDS} == FILES.keys()
-    assert {form for form, _ in FILES.values()} == set(NAMES)
+    assert {form for form, _ in FILES.values()} == set(IMPORTERS.names())
 
 
 def test_the_example_prints_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,7 +82,7 @@ def _label(
 ) -> int:
     from ragtrial.cli.grading_keys import ask_grades
     from ragtrial.labelling.answers import parse_graded, parse_grades
-    from ragtrial.labelling.history import whoever
+    from ragtrial.labelling.changes import whoever
     from ragtrial.views.query import found_text
 
     hits = sheet.pooled(found)

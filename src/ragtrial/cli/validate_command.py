@@ -12,7 +12,7 @@ import click
 from ragtrial.cli.terminal import Terminal, common_options, override_option
 
 if TYPE_CHECKING:
-    from ragtrial.dataset.cut_passages import CutPassages
+    from ragtrial.dataset.chunk_coverage import CutPassages
     from ragtrial.dataset.resolution import Resolution
     from ragtrial.evaluator import RetrievalEvaluator
     from ragtrial.records import Caution
@@ -81,7 +81,7 @@ def _check(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> None:
 def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> Cuts:
     """By setting the chunks and the passages that they cut; None, and a caution, where they cannot be made."""
     from ragtrial.config.settings import cutting, uncovered_cautions
-    from ragtrial.dataset.cut_passages import cut_passages
+    from ragtrial.dataset.chunk_coverage import cut_passages
     from ragtrial.errors import ModelNotFoundError
 
     found: Cuts = {}

@@ -23,8 +23,8 @@ from ragtrial.config.models import effective, scored
 from ragtrial.config.setting_names import SettingNames
 from ragtrial.config.sweep import SweepOptions
 from ragtrial.config.variants import variants_of
+from ragtrial.dataset.chunk_coverage import uncovered
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.dataset.uncovered import uncovered
 from ragtrial.errors import ConfigError, InputError, RunError, did_you_mean, listed
 from ragtrial.options import Options, dotted
 from ragtrial.records import Caution, Question

@@ -119,7 +119,7 @@ def graded_rows(text: str, file: str, faults: list[Fault]) -> Iterator[GradedRow
         yield GradedRow(number, query, document, grade)
 
 
-def few(faults: Sequence[Fault], text: str, file: str) -> list[Fault]:
+def truncate_faults(faults: Sequence[Fault], text: str, file: str) -> list[Fault]:
     """The first of the faults that ``graded_rows`` found in ``text``, how many more there are, and a likely cause."""
     rest = len(faults) - _MOST_FAULTS
     more = [Fault(file, message=f"and {rest:,} more faults like these.")] if rest > 0 else []
@@ -150,7 +150,7 @@ def _read_qrels(path: Path, *, are_laid_over: bool = False) -> dict[str, dict[st
     if not judgments and not faults and not are_laid_over:
         faults.append(Fault(str(path), message="has no judgments."))
     if faults:
-        raise LabelsError(*few(faults, text, str(path)))
+        raise LabelsError(*truncate_faults(faults, text, str(path)))
     return judgments
 
 

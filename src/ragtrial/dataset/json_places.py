@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -78,7 +79,7 @@ def fault_in(text: str, file: str) -> Callable[[tuple[str | int, ...], str], Fau
 def places(text: str) -> dict[tuple[str | int, ...], Place]:
     """Line and column, from 1, of every value of a valid JSON text, by its path of keys and positions."""
     found = _Places(text)
-    return {path: found.line_column(offset) for path, offset in found.offsets.items()}
+    return {path: found.line_column(extent.start) for path, extent in found.extents.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,25 +96,22 @@ class Extent:
 
 def extents(text: str) -> dict[tuple[str | int, ...], Extent]:
     """Where every value of a valid JSON text stands, by its path, each before those inside it."""
-    found = _Places(text)
-    return {path: Extent(found.begins.get(path, start), start, found.ends[path])
-            for path, start in found.offsets.items()}  # fmt: skip
+    return _Places(text).extents
 
 
 class _Places:
+    """Every value of a valid JSON text where it is, in one walk."""
+
     def __init__(self, text: str) -> None:
         self.text = text
-        self.offsets: dict[tuple[str | int, ...], int] = {}
-        self.ends: dict[tuple[str | int, ...], int] = {}
-        self.begins: dict[tuple[str | int, ...], int] = {}
+        self.extents: dict[tuple[str | int, ...], Extent] = {}
         self.repeated: list[tuple[str, int]] = []
         self.first_constant = -1
         self._line_starts = [0, *(found.end() for found in re.finditer("\n", text))]
-        self._value(self._skip(0), ())
+        start = self._skip(0)
+        self._value(start, start, ())
 
     def line_column(self, offset: int) -> Place:
-        from bisect import bisect_right
-
         line = bisect_right(self._line_starts, offset)
         return line, offset - self._line_starts[line - 1] + 1
 
@@ -121,31 +119,28 @@ class _Places:
         match = _SPACE.match(self.text, offset)
         return match.end() if match else offset
 
-    def _value(self, offset: int, path: tuple[str | int, ...]) -> int:
-        """Note the value at ``offset`` and those inside it; the offset behind it."""
-        self.offsets[path] = offset
-        opening = self.text[offset]
-        if self.first_constant < 0 and self.text.startswith(_CONSTANTS, offset):
-            self.first_constant = offset
+    def _value(self, begin: int, start: int, path: tuple[str | int, ...]) -> int:
+        """Note the value at ``start`` and those inside it; the offset behind it."""
+        self.extents[path] = Extent(begin, start, start)  # in its place, before those inside it
+        opening = self.text[start]
         if opening not in "[{":
-            self.ends[path] = _DECODER.raw_decode(self.text, offset)[1]
-            return self.ends[path]
-        offset = self._skip(offset + 1)
-        position = 0
+            if self.first_constant < 0 and self.text.startswith(_CONSTANTS, start):
+                self.first_constant = start
+            end = _DECODER.raw_decode(self.text, start)[1]
+            self.extents[path] = Extent(begin, start, end)
+            return end
+        offset = self._skip(start + 1)
         keys: set[str | int] = set()
         while self.text[offset] not in "]}":
-            key: str | int = position
+            member, key = offset, len(keys)
             if opening == "{":
-                start = offset
                 key, offset = _DECODER.raw_decode(self.text, offset)
                 if key in keys:
-                    self.repeated.append((str(key), start))
-                keys.add(key)
-                self.begins[*path, key] = start
+                    self.repeated.append((str(key), member))
                 offset = self._skip(self._skip(offset) + 1)
-            offset = self._skip(self._value(offset, (*path, key)))
+            keys.add(key)
+            offset = self._skip(self._value(member, offset, (*path, key)))
             if self.text[offset] == ",":
                 offset = self._skip(offset + 1)
-            position += 1
-        self.ends[path] = offset + 1
+        self.extents[path] = Extent(begin, start, offset + 1)
         return offset + 1

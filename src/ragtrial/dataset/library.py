@@ -7,7 +7,7 @@ import json
 import mmap
 import unicodedata
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 from ragtrial.cache.arrays import read_array, write_array
 from ragtrial.dataset.documents import OnError, left_out, read_documents
 from ragtrial.dataset.pdf import empty_pages
-from ragtrial.errors import Fault
+from ragtrial.errors import CorpusError, Fault
 from ragtrial.rankings import Counts
 from ragtrial.records import Caution, Document
 
@@ -134,3 +134,19 @@ class Library:
         order = np.empty(len(self), dtype=np.int64)
         order[sorted(range(len(self)), key=self.ids.__getitem__)] = np.arange(len(self))
         return order
+
+
+class NamedDocuments(Library):
+    """A library without texts, of documents that are called ``names``: enough for labels that judge documents.
+
+    Asked for a text it raises CorpusError.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.ids = list(dict.fromkeys(names))
+        self.titles = [""] * len(self.ids)
+        self.empty = 0
+        self.notes = ()
+
+    def text(self, position: int) -> str:
+        raise CorpusError(f"the text of {self.ids[position]!r} is needed, and only names of documents are known.")

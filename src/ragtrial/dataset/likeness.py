@@ -1,29 +1,26 @@
-"""What is most like a passage that is nowhere: by sequences of characters that both have, then by comparing there."""
+"""What is most like a passage that is nowhere: compared where documents share rare words with it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import heappush, heappushpop, nsmallest
+from math import log
+from typing import NamedTuple
 
-import numpy as np
-
-from ragtrial.dataset.folded import Anchors, Block, Frequencies, Grams, blocks, codes_of, folded, grams
 from ragtrial.dataset.library import Library
-from ragtrial.rankings import Counts
 from ragtrial.records import Span
 
-_AT_ONCE = 1000  # passages in one walk over the documents: what they share with them is held in memory
-_LENGTHS = (6, 4, 2, 1)  # characters of a sequence: the longest of which a passage has room for two
-_MOST_SEQUENCES = 24  # of each passage, the rarest
-_MOST_SHARED = 5_000  # places that these may have, if there is more than one sequence
-_MOST_REGIONS = 8  # stretches of text that a passage is compared with: those with the most sequences of it
-_MOST_WORDS = 3  # by which a piece may be widened at either end
-_LONG = (
-    4_000  # characters from which on a passage is aligned by its ends, and not widened: the time for all grows as n^3
-)
+_MOST_REGIONS = 8  # stretches of text that a passage is compared with: those that share most with it
+_MOST_WORDS = 12  # of each passage, the rarest
+_MOST_SHARED = 2_000  # documents that these may be in, if there is more than one
+_LONG = 4_000  # characters from which on a passage is aligned by its ends, and not fitted to words
 _END = 256  # characters of such an end
 _LONGEST = 200_000  # characters of a passage that is compared at all: the time grows as n^2
 _MOST_SHIFT = 24  # characters by which a piece may be widened or narrowed to begin and end with whole words
+_LONG_WORD, _PART = 12, 3  # characters: a longer word, such as a line of Japanese, counts as its parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +32,26 @@ class Match:
     score: float
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class _Region:
-    """Characters ``start`` to ``end`` of a document, where a passage may be."""
+@dataclass(frozen=True, slots=True)
+class _RareWord:
+    """A word of a passage: where it begins there, and what sharing it is worth."""
 
+    passage: int
+    offset: int
+    weight: float
+
+
+class _Region(NamedTuple):
+    """Where a passage may be: how much it shares there, minus the document, minus its half lengths before that."""
+
+    shared: float
     document: int
-    start: int
-    end: int
+    begin: int
+
+
+def folded(text: str) -> str:
+    """``text`` case-folded, without white space."""
+    return "".join(text.casefold().split())
 
 
 def likeness(one: str, other: str) -> float:
@@ -59,113 +69,75 @@ def most_like(wanted: Sequence[tuple[str, int | None]], library: Library, least:
     """For each passage the piece of the documents that is most like it; None where no likeness reaches ``least``.
 
     A passage comes with the position of the one document that it must be in, or None. It is compared where documents
-    share its rarest sequences of characters: a piece that shares none of them is not found. Nothing is like a passage
-    of more than 200,000 characters.
+    share words with it, rare ones first: a piece that shares none is not found. Nothing is like a passage of more
+    than 200,000 characters.
     """
-    found: list[Match | None] = []
-    for start in range(0, len(wanted), _AT_ONCE):
-        part = wanted[start : start + _AT_ONCE]
-        part = [(text if len(text) <= _LONGEST else "", among) for text, among in part]
-        regions = _Sharing(part, library).regions()
-        found += (_best(text, regions[number], library, least) for number, (text, _) in enumerate(part))
+    everywhere = any(among is None for _, among in wanted)
+    positions = range(len(library)) if everywhere else sorted({among for _, among in wanted if among is not None})
+    rare = _rare_words([text for text, _ in wanted], library, positions)
+    best: list[list[_Region]] = [[] for _ in wanted]
+    for position in positions if rare else ():
+        shared: dict[tuple[int, int], dict[str, float]] = {}
+        for word, start in _words(library.text(position)):
+            for one in rare.get(word, ()):
+                if wanted[one.passage][1] in (None, position):
+                    # Regions overlap by half, so that a word more or less does not part what belongs together.
+                    begin = 2 * max(start - one.offset, 0) // len(wanted[one.passage][0])
+                    shared.setdefault((one.passage, begin), {})[word] = one.weight
+                    shared.setdefault((one.passage, begin - 1), {})[word] = one.weight
+        for (number, begin), weights in shared.items():
+            region = _Region(sum(weights.values()), -position, -begin)  # of equal regions the first is kept
+            (heappush if len(best[number]) < _MOST_REGIONS else heappushpop)(best[number], region)
+    return [_best(text, regions, library, least) for (text, _), regions in zip(wanted, best, strict=True)]
+
+
+def _rare_words(passages: Sequence[str], library: Library, positions: Iterable[int]) -> dict[str, list[_RareWord]]:
+    """The words of each passage that the fewest documents have, those that none has left out."""
+    words = [list(_words(text)) if len(text) <= _LONGEST else [] for text in passages]
+    needed = {word for of_passage in words for word, _ in of_passage}
+    documents_with: Counter[str] = Counter()
+    for position in positions if needed else ():
+        documents_with.update(needed.intersection(word for word, _ in _words(library.text(position))))
+    found: dict[str, list[_RareWord]] = {}
+    for number, of_passage in enumerate(words):
+        known = [(documents_with[word], offset, word) for word, offset in of_passage if word in documents_with]
+        shared = 0
+        for count, offset, word in nsmallest(_MOST_WORDS, known):
+            if shared == 0 or shared + count <= _MOST_SHARED:
+                shared += count
+                found.setdefault(word, []).append(_RareWord(number, offset, log(1 + len(library) / count)))
     return found
 
 
-class _Sharing:
-    """Where documents share rare sequences of characters with passages."""
-
-    def __init__(self, wanted: Sequence[tuple[str, int | None]], library: Library) -> None:
-        self._library = library
-        self._codes = [codes_of(folded(text)) for text, _ in wanted]
-        self._sizes = np.array([len(codes) for codes in self._codes], dtype=np.int64)
-        self._among = np.array([-1 if position is None else position for _, position in wanted], dtype=np.int64)
-        everywhere = (self._among < 0).any()
-        self._positions = range(len(library)) if everywhere else sorted(set(self._among.tolist()))
-
-    def regions(self) -> list[list[_Region]]:
-        """The regions of each passage, those that share most with it first."""
-        found: list[list[tuple[int, _Region]]] = [[] for _ in self._codes]
-        anchors = self._rare_sequences()
-        for block in blocks(self._library, self._positions) if anchors else ():
-            for owner, shared, region in self._shared(block, anchors):
-                found[owner].append((-shared, region))
-        return [[region for _, region in sorted(rows)[:_MOST_REGIONS]] for rows in found]
-
-    def _rare_sequences(self) -> list[Anchors]:
-        by_length: dict[int, list[int]] = {}
-        for number, size in enumerate(self._sizes.tolist()):
-            if size:
-                length = next((length for length in _LENGTHS if 2 * length <= size), 1)
-                by_length.setdefault(length, []).append(number)
-        counted = [Frequencies(length, int(self._library.sizes.sum())) for length in by_length]
-        for block in blocks(self._library, self._positions) if counted else ():
-            for frequencies in counted:
-                frequencies.add(block)
-        made = []
-        for frequencies in counted:
-            rows = [self._rarest(frequencies, number) for number in by_length[frequencies.length]]
-            hashes, owners, offsets = (np.concatenate(column) for column in zip(*rows, strict=True))
-            if len(hashes):
-                made.append(Anchors(frequencies.length, hashes, owners, offsets))
-        return made
-
-    def _rarest(self, frequencies: Frequencies, number: int) -> tuple[Grams, Counts, Counts]:
-        made = grams(self._codes[number], frequencies.length)
-        counts = frequencies.of(made)
-        order = np.argsort(counts, kind="stable")
-        order = order[counts[order] > 0][:_MOST_SEQUENCES]
-        few = np.cumsum(counts[order]) <= _MOST_SHARED
-        few[:1] = True
-        order = order[few]
-        return made[order], np.full(len(order), number), order
-
-    def _shared(self, block: Block, anchors: list[Anchors]) -> Iterator[tuple[int, int, _Region]]:
-        """Of each passage the regions of the block that share most with it, and how many places that is."""
-        columns = [found for one in anchors for found in one.found_in(block)]
-        if not columns:
-            return
-        places, owners, offsets = (np.concatenate(column) for column in zip(*columns, strict=True))
-        documents = block.document_of(places)
-        among = self._among[owners]
-        ours = (among < 0) | (among == np.array(block.positions)[documents])
-        places, owners, offsets, documents = places[ours], owners[ours], offsets[ours], documents[ours]
-        # Where the passage would begin, in steps of its length: what inserted or lacking words shift stays together.
-        first, step = block.starts[documents], self._sizes[owners]
-        begin = first + np.maximum(places - offsets - first, 0) // step * step
-        keys, shared = np.unique(owners * (len(block.codes) + 1) + begin, return_counts=True)
-        owners, begin = np.divmod(keys, len(block.codes) + 1)
-        order = np.lexsort((-shared, owners))
-        rank = np.arange(len(order)) - np.searchsorted(owners[order], owners[order])
-        best = order[rank < _MOST_REGIONS]
-        owners, begin, shared = owners[best], begin[best], shared[best]
-        documents, step = block.document_of(begin), self._sizes[owners]
-        end = np.minimum(begin + 2 * step + step // 2, block.starts[documents + 1])
-        begin = np.maximum(begin - step // 2, block.starts[documents])
-        starts = block.characters(documents, begin).tolist()
-        ends = (block.characters(documents, end - 1) + 1).tolist()
-        rows = zip(owners.tolist(), shared.tolist(), documents.tolist(), starts, ends, strict=True)
-        for owner, count, document, start, stop in rows:
-            yield owner, count, _Region(block.positions[document], start, stop)
+def _words(text: str) -> Iterator[tuple[str, int]]:
+    """The case-folded words of a text with their first characters; of long ones the sequences of three characters."""
+    for found in re.finditer(r"\w+", text):
+        word, start = found[0].casefold(), found.start()
+        if len(word) <= _LONG_WORD:
+            yield word, start
+        else:
+            yield from ((word[at : at + _PART], start + at) for at in range(len(word) - _PART + 1))
 
 
 def _best(passage: str, regions: Sequence[_Region], library: Library, least: float) -> Match | None:
-    """The piece of the regions that is most like the passage; of equal ones the first."""
+    """The piece of the regions that is most like the passage; the first of equal ones."""
     found = []
     for region in regions:
-        text = library.text(region.document)
-        span = _aligned(folded(passage), text, region)
-        if len(passage) <= _LONG:
-            span = _widened(passage, text, span)
-        found.append(Match(region.document, span, likeness(passage, text[span.start : span.end])))
+        document, step = -region.document, len(passage)
+        text, start = library.text(document), -region.begin * step // 2 - step // 2
+        span = _aligned(folded(passage), text, range(max(start, 0), min(start + 3 * step, len(text))))
+        if span is not None:
+            span = _fitted(passage, text, span) if len(passage) <= _LONG else span
+            found.append(Match(document, span, likeness(passage, text[span.start : span.end])))
     found.sort(key=lambda match: (-match.score, match.document, match.span))
     return found[0] if found and found[0].score >= least else None
 
 
-def _aligned(passage: str, text: str, region: _Region) -> Span:
+def _aligned(passage: str, text: str, region: range) -> Span | None:
     """The piece of a region, at most as long as the folded passage, that is most like it."""
     origin = [
         (folded_character, place)
-        for place in range(region.start, region.end)
+        for place in region
         for folded_character in text[place].casefold()
         if not text[place].isspace()
     ]
@@ -177,7 +149,7 @@ def _aligned(passage: str, text: str, region: _Region) -> Span:
         else:
             start = _most_alike(passage[:_END], there)[0]
             end = start + _most_alike(passage[-_END:], there[start:])[1]
-    return Span(origin[start][1], origin[end - 1][1] + 1)
+    return Span(origin[start][1], origin[end - 1][1] + 1) if there else None
 
 
 def _most_alike(passage: str, text: str) -> tuple[int, int]:
@@ -190,24 +162,14 @@ def _most_alike(passage: str, text: str) -> tuple[int, int]:
     return alignment.dest_start, alignment.dest_end
 
 
-def _widened(passage: str, text: str, span: Span) -> Span:
-    """The span, begun and ended at the boundaries of words nearby if that makes it more like the passage."""
-    around = range(max(span.start - _MOST_SHIFT, 0), min(span.end + _MOST_SHIFT, len(text)))
-    begins = [place for place in around if not text[place].isspace() and (place == 0 or text[place - 1].isspace())]
-    ends = [
-        place + 1
-        for place in around
-        if not text[place].isspace() and (place + 1 == len(text) or text[place + 1].isspace())
-    ]
-    starts = {
-        span.start,
-        *[place for place in begins if place <= span.start][-_MOST_WORDS:],
-        *[place for place in begins if span.start < place <= span.start + _MOST_SHIFT][:1],
-    }
-    stops = {
-        span.end,
-        *[place for place in ends if place >= span.end][:_MOST_WORDS],
-        *[place for place in ends if span.end - _MOST_SHIFT <= place < span.end][-1:],
-    }
-    spans = [Span(start, stop) for start in starts for stop in stops if start < stop]
+def _fitted(passage: str, text: str, span: Span) -> Span:
+    """The span, or one that begins or ends with a whole word nearby if that is more like the passage."""
+    starts, ends = {span.start}, {span.end}
+    for shift in range(-_MOST_SHIFT, _MOST_SHIFT + 1):
+        start, end = span.start + shift, span.end + shift
+        if 0 <= start < len(text) and text[start : start + 1].strip() and not text[max(start - 1, 0) : start].strip():
+            starts.add(start)
+        if 0 < end <= len(text) and text[end - 1 : end].strip() and not text[end : end + 1].strip():
+            ends.add(end)
+    spans = [Span(start, end) for start in starts for end in ends if start < end]
     return max(spans, key=lambda one: (likeness(passage, text[one.start : one.end]), -one.start, -one.end))

@@ -1,33 +1,28 @@
 """Finding passages in the documents: exactly, else with other white space, else in other case, else what is like them.
 
-Every passage has a rare sequence of characters, its anchor. One walk over the documents counts sequences, which tells
-each passage's rarest; a second finds the anchors, and there each passage is compared character by character.
+One walk over the documents counts words, which tells each passage's rarest; a second looks the passage up, word for
+word, in the documents that have this one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import Literal
 
-import numpy as np
-
-from ragtrial.dataset.folded import Anchors, Block, Frequencies, blocks, codes_of, folded, grams
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.likeness import most_like
-from ragtrial.rankings import Counts
 from ragtrial.records import Span
 
-How = Literal["exact", "spacing", "case", "fuzzy", "lost"]
+MatchKind = Literal["exact", "spacing", "case", "fuzzy", "lost"]
 
-HOWS: tuple[How, ...] = ("exact", "spacing", "case", "fuzzy", "lost")
+MATCH_KINDS: tuple[MatchKind, ...] = ("exact", "spacing", "case", "fuzzy", "lost")
 """From the best to the worst."""
-
-_LENGTHS = (16, 8, 4, 2, 1)
-"""Characters of an anchor: the longest that a passage has room for."""
-
-_SHORT_DOCUMENT = 100_000
-"""Bytes of a document in which a passage is simply looked for: in longer ones the search by anchors is faster."""
 
 _NEAR = 0.6
 """The least likeness of what is shown as the nearest: pieces of English that have nothing in common reach 0.5."""
@@ -43,7 +38,7 @@ class Sought:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """Where a passage stands: the position of a document, and characters of its text."""
+    """Where a passage is: the position of a document, and characters of its text."""
 
     document: int
     span: Span
@@ -58,12 +53,15 @@ class Located:
     ``score`` is 1 for the first three, 0 for ``lost``, and for ``fuzzy`` in (0, 1]: see ``likeness.likeness``.
     """
 
-    how: How
+    how: MatchKind
     places: tuple[Place, ...]
     score: float
 
 
 LOST = Located("lost", (), 0.0)
+
+Locate = Callable[[Sequence[Sought], Library], list[Located]]
+"""A function that finds passages: ``locate_all``, or a memory of its results."""
 
 
 def locate_all(sought: Sequence[Sought], library: Library, *, fuzzy: float | None = None) -> list[Located]:
@@ -74,10 +72,21 @@ def locate_all(sought: Sequence[Sought], library: Library, *, fuzzy: float | Non
     is lost. ``fuzzy`` is the least score, in (0, 1], at which a passage that is nowhere is found by likeness; without
     it that is never done.
     """
-    own = _exact_in_own(sought, library)
-    rest = [number for number in range(len(sought)) if number not in own]
-    found = _Search([sought[number] for number in rest], library).run() if rest else {}
-    located = [own[number] if number in own else _located(one, found[one.text]) for number, one in enumerate(sought)]
+    searches = {one: _Search(one.text) for one in dict.fromkeys(sought)}
+    within: dict[int, list[_Search]] = {}
+    for one, search in searches.items():
+        if one.among is not None:
+            within.setdefault(one.among, []).append(search)
+    anywhere = _by_rarest_word([search for one, search in searches.items() if one.among is None], library)
+    for position in range(len(library)) if anywhere else sorted(within):
+        document = _DocumentWords(library.text(position))
+        candidates = within.get(position, [])
+        if anywhere:
+            candidates = [*candidates, *anywhere.get("", ())]
+            candidates += (search for word in anywhere.keys() & document.distinct for search in anywhere[word])
+        for search in candidates:
+            search.look_in(position, document)
+    located = [searches[one].result() for one in sought]
     if fuzzy is not None:
         lost = [number for number, one in enumerate(located) if one.how == "lost"]
         like = most_like([(sought[number].text, sought[number].among) for number in lost], library, fuzzy)
@@ -87,123 +96,106 @@ def locate_all(sought: Sequence[Sought], library: Library, *, fuzzy: float | Non
     return located
 
 
-Locate = Callable[[Sequence[Sought], Library], list[Located]]
-"""What finds passages: ``locate_all``, or a memory of what it found."""
-
-
-def _exact_in_own(sought: Sequence[Sought], library: Library) -> dict[int, Located]:
-    """By number the passages that stand exactly in the one short document that each must be in."""
-    of_document: dict[int, list[int]] = {}
-    for number, one in enumerate(sought):
-        if one.among is not None and library.sizes[one.among] <= _SHORT_DOCUMENT:
-            of_document.setdefault(one.among, []).append(number)
-    found = {}
-    for document, numbers in of_document.items():
-        text = library.text(document)
-        for number in numbers:
-            passage = sought[number].text.strip()
-            start = text.find(passage) if passage else -1
-            places = []
-            while start >= 0:
-                places.append(Place(document, Span(start, start + len(passage))))
-                start = text.find(passage, start + 1)
-            if places:
-                found[number] = Located("exact", tuple(places), 1.0)
+def _by_rarest_word(searches: Sequence[_Search], library: Library) -> dict[str, list[_Search]]:
+    """The searches by the rarest word that a document must have as a whole; by "" those that name no such word."""
+    needed = set[str]().union(*(search.inner for search in searches))
+    documents_with: Counter[str] = Counter()
+    for position in range(len(library)) if needed else ():
+        documents_with.update(needed.intersection(library.text(position).casefold().split()))
+    found: dict[str, list[_Search]] = {}
+    for search in searches:
+        if search.words and search.inner <= documents_with.keys():
+            found.setdefault(min(search.inner, key=lambda word: (documents_with[word], word), default=""), []).append(
+                search
+            )
     return found
 
 
-_Found = dict[int, list[tuple[Literal["exact", "spacing", "case"], Span]]]
-"""By document: how and where."""
+class _DocumentWords:
+    """A text as its case-folded words, one space between them, and where each character of these comes from."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.words = text.casefold().split()
+
+    @cached_property
+    def distinct(self) -> frozenset[str]:
+        return frozenset(self.words)
+
+    @cached_property
+    def joined(self) -> str:
+        return " ".join(self.words)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Where each word begins in ``joined``."""
+        return [0, *accumulate(len(word) + 1 for word in self.words)]
+
+    @cached_property
+    def _spans(self) -> list[tuple[int, int]]:
+        """Where each word is in the text."""
+        return [found.span() for found in re.finditer(r"\S+", self.text)]
+
+    def occurrences(self, words: str) -> Iterator[Span]:
+        """Where the joined words ``words`` are in the text, overlapping places too; never half a character."""
+        for at in _all_starts(words, self.joined):
+            start, end = self._origin(at), self._origin(at + len(words) - 1, is_last=True)
+            if start is not None and end is not None:
+                yield Span(start, end + 1)
+
+    def _origin(self, at: int, *, is_last: bool = False) -> int | None:
+        """The character of the text that begins, or ends if ``is_last``, at one of ``joined``; None inside of one."""
+        number = bisect_right(self._starts, at) - 1
+        (start, end), rest = self._spans[number], at - self._starts[number]
+        if len(self.words[number]) == end - start:
+            return start + rest
+        edges = [0, *accumulate(len(character.casefold()) for character in self.text[start:end])]
+        edge = rest + is_last
+        return start + edges.index(edge) - is_last if edge in edges else None
 
 
-def _located(one: Sought, found: _Found) -> Located:
-    if one.among is not None:
-        found = {one.among: found[one.among]} if one.among in found else {}
-    if not found:
-        return LOST
-    best = min((how for rows in found.values() for how, _ in rows), key=HOWS.index)
-    places = tuple(Place(document, span) for document, rows in found.items() for how, span in rows if how == best)
-    return Located(best, places, 1.0)
+def _all_starts(piece: str, text: str) -> Iterator[int]:
+    start = text.find(piece)
+    while start >= 0:
+        yield start
+        start = text.find(piece, start + 1)
 
 
 class _Search:
-    """The walks over the documents for a number of passages, equal ones once."""
+    """A passage that is looked for, and the places of the best kind so far."""
 
-    def __init__(self, sought: Sequence[Sought], library: Library) -> None:
-        self._library = library
-        self._among: dict[str, set[int] | None] = {}
-        for one in sought:
-            among = self._among.setdefault(one.text, set())
-            if one.among is None:
-                self._among[one.text] = None
-            elif among is not None:
-                among.add(one.among)
-        self._texts = [text.strip() for text in self._among]
-        self._allowed = list(self._among.values())
-        self._lengths = np.array([len(folded(text)) for text in self._texts], dtype=np.int64)
-        self._found: list[_Found] = [{} for _ in self._texts]
+    def __init__(self, passage: str) -> None:
+        self._passage = passage.strip()
+        self._kind: MatchKind = "lost"
+        self._places: list[Place] = []
+        self.words = passage.casefold().split()
+        self._joined = " ".join(self.words)
+        self.inner = frozenset(self.words[1:-1])
+        """The words that a document must have as a whole; the first and the last may be parts of its words."""
 
-    def run(self) -> dict[str, _Found]:
-        anchors = self._anchors()
-        if anchors:
-            for block in blocks(self._library, self._positions()):
-                for one in anchors:
-                    for places, owners, offsets in one.found_in(block):
-                        self._compare(block, places - offsets, places, owners)
-        return dict(zip(self._among, self._found, strict=True))
+    def look_in(self, position: int, document: _DocumentWords) -> None:
+        """Note where the passage is in a document, unless it was found in a better way before."""
+        if not self.words or not self.inner <= document.distinct:
+            return
+        spans = [Span(at, at + len(self._passage)) for at in _all_starts(self._passage, document.text)]
+        if spans:
+            self._note("exact", position, spans)
+        elif self._kind != "exact":
+            found = list(document.occurrences(self._joined))
+            kinds: list[MatchKind] = [
+                how_alike(self._passage, document.text[span.start : span.end]) or "lost" for span in found
+            ]
+            best: MatchKind = min(kinds, key=MATCH_KINDS.index, default="lost")
+            self._note(best, position, [span for span, kind in zip(found, kinds, strict=True) if kind == best])
 
-    def _positions(self) -> Iterable[int]:
-        """The documents that any passage may be in."""
-        named: set[int] = set()
-        for allowed in self._allowed:
-            if allowed is None:
-                return range(len(self._library))
-            named |= allowed
-        return sorted(named)
+    def _note(self, kind: MatchKind, position: int, spans: Sequence[Span]) -> None:
+        if MATCH_KINDS.index(kind) < MATCH_KINDS.index(self._kind):
+            self._kind, self._places = kind, []
+        if kind == self._kind != "lost":
+            self._places += (Place(position, span) for span in spans)
 
-    def _anchors(self) -> list[Anchors]:
-        """The rarest sequence of each passage; none for those whose rarest is nowhere."""
-        by_length: dict[int, list[int]] = {}
-        for number, size in enumerate(self._lengths.tolist()):
-            if size:
-                by_length.setdefault(next(length for length in _LENGTHS if length <= size), []).append(number)
-        counted = [Frequencies(length, int(self._library.sizes.sum())) for length in by_length]
-        if counted:
-            for block in blocks(self._library, self._positions()):
-                for frequencies in counted:
-                    frequencies.add(block)
-        made = (self._rarest(frequencies, by_length[frequencies.length]) for frequencies in counted)
-        return [anchors for anchors in made if anchors is not None]
-
-    def _rarest(self, frequencies: Frequencies, numbers: Sequence[int]) -> Anchors | None:
-        hashes, owners, offsets = [], [], []
-        for number in numbers:
-            made = grams(codes_of(folded(self._texts[number])), frequencies.length)
-            counts = frequencies.of(made)
-            place = int(counts.argmin())
-            if counts[place]:
-                hashes.append(made[place])
-                owners.append(number)
-                offsets.append(place)
-        if not owners:
-            return None
-        return Anchors(frequencies.length, np.array(hashes, dtype=np.uint64), np.array(owners), np.array(offsets))
-
-    def _compare(self, block: Block, begin: Counts, places: Counts, owners: Counts) -> None:
-        documents = block.document_of(places)
-        end = begin + self._lengths[owners]
-        inside = (begin >= block.starts[documents]) & (end <= block.starts[documents + 1])
-        documents, owners, begin, end = documents[inside], owners[inside], begin[inside], end[inside]
-        starts = block.characters(documents, begin).tolist()
-        ends = (block.characters(documents, end - 1) + 1).tolist()
-        for number, owner, start, stop in zip(documents.tolist(), owners.tolist(), starts, ends, strict=True):
-            position = block.positions[number]
-            allowed = self._allowed[owner]
-            if allowed is not None and position not in allowed:
-                continue
-            how = how_alike(self._texts[owner], block.texts[number][start:stop])
-            if how is not None:
-                self._found[owner].setdefault(position, []).append((how, Span(start, stop)))
+    def result(self) -> Located:
+        return LOST if self._kind == "lost" else Located(self._kind, tuple(self._places), 1.0)
 
 
 def how_alike(passage: str, piece: str) -> Literal["exact", "spacing", "case"] | None:

@@ -7,7 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import HOWS, How, Locate, Located, Sought, how_alike, locate_all, nearest, short
+from ragtrial.dataset.passages import (
+    MATCH_KINDS,
+    Locate,
+    Located,
+    MatchKind,
+    Sought,
+    how_alike,
+    locate_all,
+    nearest,
+    short,
+)
 from ragtrial.dataset.texts import normalised, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean
 from ragtrial.records import Caution, Judgment, PromptQueries, Query, Span
@@ -33,7 +43,7 @@ class Resolution:
     query: str
     docs: tuple[str, ...]
     quote: str | None
-    how: How | Literal["offsets"]
+    how: MatchKind | Literal["offsets"]
     places: int
     moved: bool = False
     changed: bool = False
@@ -163,7 +173,7 @@ class _ById:
             )
             return []
         spans = tuple(place.span for place in located.places)
-        how: How = located.how
+        how: MatchKind = located.how
         moved = False
         if judgment.spans:
             stands = _how_at(judgment.spans, sought.text, self._library.text(position))
@@ -267,11 +277,11 @@ def _named(doc: str) -> str:
     return repr(doc if len(doc) <= _LONGEST_ID else short(doc))
 
 
-def _how_at(spans: Iterable[Span], quote: str, text: str) -> How | None:
+def _how_at(spans: Iterable[Span], quote: str, text: str) -> MatchKind | None:
     """How the pieces of a text are the quote, the least like it; None if one is not, or lies outside."""
     hows = [how_alike(quote, text[span.start : span.end]) if span.end <= len(text) else None for span in spans]
     found = [how for how in hows if how is not None]
-    return max(found, key=HOWS.index) if len(found) == len(hows) else None
+    return max(found, key=MATCH_KINDS.index) if len(found) == len(hows) else None
 
 
 def _shown(spans: Sequence[Span]) -> str:

@@ -13,11 +13,10 @@ from ragtrial.dataset.beir import beir_labels
 from ragtrial.dataset.resolution import resolve
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, InputError, LabelsError
-from ragtrial.labelling.changes import Change, Form, Grade, NewQuery
-from ragtrial.labelling.label_edits import Done
-from ragtrial.labelling.overlay import read_overlay, write_overlay
+from ragtrial.labelling.changes import Change, Done, Form, Grade, NewQuery, query_of
+from ragtrial.labelling.overlay import OverlayText, read_overlay_text
 from ragtrial.labelling.regrading import beside
-from ragtrial.labelling.write_back import LabelsConflictError, read_labels_text, write_back
+from ragtrial.labelling.write_back import LabelsConflictError, LabelsText, read_labels_text, write_back
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import FoundText, PromptQueries, Query, Unit
@@ -52,19 +51,18 @@ class AnswerSheet:
         self._config = config
         self.text = normalised(text).strip()
         options = config.dataset
-        self._overlay = None if options.overlay is None else Path(options.overlay)
         if options.beir is not None:
-            if self._overlay is None:
+            if options.overlay is None:
                 raise LabelsError("a BEIR folder stays as it is; name a file for labels of your own: dataset.overlay.")
-            self._judged = read_overlay(self._overlay)
-            laid = self._overlay if self._overlay.exists() else None
-            self._base, labels = None, beir_labels(Path(options.beir), options.split or "test", laid).labels
+            self._base: LabelsText | OverlayText = read_overlay_text(options.overlay)
+            laid = self._base.file if self._base.content else None
+            labels = beir_labels(Path(options.beir), options.split or "test", laid).labels
         else:
             self._base = read_labels_text(options.queries or "")
             labels = self._base.labels or PromptQueries(())
         self._labels = labels
         self.query = next((query for query in labels.queries if query.text.strip() == self.text), None)
-        if self._base is None and self.query is None:
+        if options.beir is not None and self.query is None:
             raise LabelsError(
                 f"{options.beir} has no judged query {self.text!r}, and queries cannot be added to a BEIR folder; "
                 "use corpus and queries in the config."
@@ -72,7 +70,7 @@ class AnswerSheet:
         by_passage = config.dataset.match == "content"
         self.form: Form = (
             "document"
-            if self._base is None
+            if options.beir is not None
             else form_of(labels.queries, by_content=by_passage, unit=config.evaluators.unit)
         )
 
@@ -139,41 +137,36 @@ class AnswerSheet:
         That is a name that the query cannot have, and labels that do not fit the documents.
         """
         self._refuse_name(name, tags)
-        if self._base is not None and self._base.labels is not None:
+        if self._base.labels is not None:
             self._check(progress or Silent())(self._base.labels)
 
     def _refuse_name(self, name: str | None, tags: Sequence[str]) -> None:
         if self.query is not None and (name not in (None, self.query.id) or tags):
             raise InputError(f"the text is that of query {self.query.id!r}; it has an id, and its tags stay its own.")
-        if self._base is not None and self.query is None and any(name == one.id for one in self._labels.queries):
+        if self.query is None and any(name == one.id for one in self._labels.queries):
             raise LabelsError(Fault(str(self._base.file), message=f"query {name!r} is there already."))
 
     def write(self, changes: Sequence[Change], who: str, progress: Progress | None = None) -> Added:
         """Write ``changes`` into the labels, or the overlay, if they fit the documents. Raises LabelsError."""
         try:
-            return self._written(changes, who, progress)
+            written, done = write_back(self._base, changes, who, check=self._check(progress or Silent()))
         except LabelsConflictError as error:
             again = Fault(error.faults[-1].file, message="Look at what is there now, and label these queries again.")
             raise LabelsConflictError(*error.faults, again) from error
-
-    def _written(self, changes: Sequence[Change], who: str, progress: Progress | None) -> Added:
-        name = next(change.id if isinstance(change, NewQuery) else change.query for change in changes)
-        if self._base is None:
-            grades = [change for change in changes if isinstance(change, Grade)]
-            file = self._overlay or Path()
-            done = write_overlay(file, self._judged, grades, who)[1]
-            return Added(file, name, is_new=False, done=tuple(done), queries=None)
-        written, done = write_back(self._base, changes, who, check=self._check(progress or Silent()))
-        count = len(written.labels.queries) if written.labels else 0
         is_new = any(isinstance(one.change, NewQuery) for one in done)
-        return Added(written.file, name, is_new=is_new, done=tuple(done), queries=count)
+        count = None if written.labels is None else len(written.labels.queries)
+        return Added(written.file, query_of(changes[0]), is_new=is_new, done=tuple(done), queries=count)
 
     def _check(self, progress: Progress) -> Callable[[PromptQueries], object]:
         """What raises LabelsError for labels that do not fit the documents."""
-        config = self._config
-        corpus = Corpus(config, progress)
-        file = str(config.dataset.queries)
-        return lambda labels: resolve(labels, corpus.library, config.dataset.match, file, located=corpus.located)
+
+        def check(labels: PromptQueries) -> object:
+            config = self._config
+            corpus = Corpus(config, progress)
+            file = str(config.dataset.queries)
+            return resolve(labels, corpus.library, config.dataset.match, file, located=corpus.located)
+
+        return check
 
     def _key(self, hit: FoundText) -> tuple[object, ...]:
         return (hit.doc,) if self.form == "document" else (hit.doc, hit.start, hit.end)

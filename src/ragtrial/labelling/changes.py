@@ -1,9 +1,17 @@
-"""What labelling changes: grades of documents or passages for a query, and queries that are new."""
+"""Changes of labels: grades of documents or passages, new queries, and the history of who made which of them when.
+
+The history is a file of JSON lines beside the labels, which says for each change what was there before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import getpass
+import json
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal
 
 Form = Literal["document", "quote", "content"]
@@ -58,3 +66,54 @@ def place_of(label: Mapping[str, Any]) -> tuple[Any, ...]:
 def query_of(change: Change) -> str:
     """The id of the query that a change is of."""
     return change.id if isinstance(change, NewQuery) else change.query
+
+
+@dataclass(frozen=True)
+class Done:
+    """A change that was made: the label, or the query, before and after; None where there is none."""
+
+    change: Change
+    before: Any
+    after: Any
+
+    @property
+    def action(self) -> str:
+        """``add``, ``change`` or ``remove`` a judgment, or add a ``query``."""
+        if isinstance(self.change, NewQuery):
+            return "query"
+        return "add" if self.before is None else "remove" if self.after is None else "change"
+
+
+def history_file(labels: Path) -> Path:
+    """Where the changes of ``labels`` are noted: ``prompt_queries.history.jsonl`` beside ``prompt_queries.json``."""
+    return labels.with_name(f"{labels.name.removesuffix('.gz').rpartition('.')[0] or labels.name}.history.jsonl")
+
+
+def note(labels: Path, done: Iterable[Done], who: str, when: datetime) -> None:
+    """Add a line for each change. Raises OSError."""
+    rows = [
+        {
+            "when": when.isoformat(timespec="seconds"),
+            "who": who,
+            "file": labels.name,
+            "query": query_of(one.change),
+            "action": one.action,
+            "before": one.before,
+            "after": one.after,
+        }
+        for one in done
+    ]
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    descriptor = os.open(history_file(labels), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    with os.fdopen(descriptor, "ab") as file:
+        file.write(lines.encode("utf-8"))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def whoever() -> str:
+    """The name under which changes are noted unless another is given: that of the user of the machine."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"

@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from ragtrial.labelling.changes import Change, Grade, NewQuery
+from ragtrial.labelling.changes import Change, Done, Grade, NewQuery
 from ragtrial.labelling.json_edits import JsonText, Layout, Path
 
 EMPTY = '{"queries": [\n]}\n'
 """Labels without any query, to which the first can be added."""
-
-
-@dataclass(frozen=True)
-class Done:
-    """A change that was made: the label, or the query, before and after; None where there is none."""
-
-    change: Change
-    before: Any
-    after: Any
-
-    @property
-    def action(self) -> str:
-        """``add``, ``change`` or ``remove`` a judgment, or add a ``query``."""
-        if isinstance(self.change, NewQuery):
-            return "query"
-        return "add" if self.before is None else "remove" if self.after is None else "change"
 
 
 def edited(text: str, changes: Iterable[Change]) -> tuple[str, list[Done]]:

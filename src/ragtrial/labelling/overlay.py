@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from ragtrial.cache.atomic import write_bytes
-from ragtrial.cache.presence import only_writer
-from ragtrial.dataset.beir import few, graded_rows
+from ragtrial.dataset.beir import graded_rows, truncate_faults
 from ragtrial.dataset.texts import read_text
-from ragtrial.errors import Fault, LabelsError, RunError
-from ragtrial.labelling.changes import Grade
-from ragtrial.labelling.history import note
-from ragtrial.labelling.label_edits import Done
-from ragtrial.labelling.write_back import MEANWHILE, LabelsConflictError, differences, told
+from ragtrial.errors import Fault, LabelsError
+from ragtrial.labelling.changes import Change, Done, Grade
 from ragtrial.records import MOST_GRADE
 
 HEADER = "query-id\tcorpus-id\tscore"
@@ -23,51 +20,58 @@ Judged = dict[tuple[str, str], int]
 """The grade of each document of a query, by both."""
 
 
+@dataclass(frozen=True)
+class OverlayText:
+    """An overlay as it was read; an empty ``content`` where there is no file yet. Lines are added, none is touched."""
+
+    file: Path
+    content: str
+    labels: None = None
+
+    @cached_property
+    def judged(self) -> Judged:
+        faults: list[Fault] = []
+        judged = {(row.query, row.document): row.grade for row in graded_rows(self.content, str(self.file), faults)}
+        if faults:
+            raise LabelsError(*truncate_faults(faults, self.content, str(self.file)))
+        return judged
+
+    def read_again(self) -> OverlayText:
+        return read_overlay_text(self.file)
+
+    def of_query(self, query: str) -> Mapping[str, Any]:
+        own = sorted((doc, grade) for (name, doc), grade in self.judged.items() if name == query)
+        return {"text": "", "relevant_docs": [{"doc": doc, "relevance": grade} for doc, grade in own]}
+
+    def edited(self, changes: Sequence[Change]) -> tuple[OverlayText, list[Done]]:
+        """With a line for each new grade. Raises LabelsError for what qrels cannot say."""
+        grades = [change for change in changes if isinstance(change, Grade)]
+        _refuse(self.file, grades)
+        judged, done = dict(self.judged), []
+        end = "\r\n" if "\r\n" in self.content else "\n"
+        text = self.content or HEADER + end
+        text += "" if text.endswith("\n") else end
+        for one in grades:
+            before = judged.get((one.query, one.doc))
+            if one.relevance is not None and before != one.relevance:
+                was = None if before is None else {"doc": one.doc, "relevance": before}
+                done.append(Done(one, was, one.as_label()))
+                judged[one.query, one.doc] = one.relevance
+                text += f"{one.query}\t{one.doc}\t{one.relevance}{end}"
+        return (OverlayText(self.file, text), done) if done else (self, done)
+
+
 def read_overlay(path: str | Path) -> Judged:
-    """What an overlay says, nothing where there is no file yet. Raises LabelsError."""
-    file = Path(path)
-    return _judged(_text(file), file)
+    """The judgments of an overlay, none where there is no file yet. Raises LabelsError."""
+    return read_overlay_text(path).judged
 
 
-def write_overlay(
-    path: str | Path, base: Judged, grades: Sequence[Grade], who: str, when: datetime | None = None
-) -> tuple[Judged, list[Done]]:
-    """Add ``grades`` to the overlay at ``path``; what it says then, and what was changed.
-
-    Lines are added, none is touched; the file is made if it is not there. ``base`` is what it said when it was read:
-    other queries may have other judgments since. Raises LabelsConflictError where those of the same query were
-    changed, LabelsError for what qrels cannot say, before anything is written; RunError if it cannot be written.
-    """
+def read_overlay_text(path: str | Path) -> OverlayText:
+    """The overlay at ``path``, which need not be there yet. Raises LabelsError if it is invalid."""
     file = Path(path).resolve()
-    _refuse(file, grades)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with only_writer(file.parent, file.name):
-            text = _text(file)
-            now = _judged(text, file)
-            _refuse_conflicts(file, base, now, grades)
-            new = dict(now)
-            done = []
-            for one in grades:
-                before = new.get((one.query, one.doc))
-                if one.relevance is not None and before != one.relevance:
-                    was = None if before is None else {"doc": one.doc, "relevance": before}
-                    done.append(Done(one, was, one.as_label()))
-                    new[one.query, one.doc] = one.relevance
-            if done:
-                _write(file, text, [one.change for one in done if isinstance(one.change, Grade)])
-                note(file, done, who, when or datetime.now(UTC))
-            return new, done
-    except OSError as error:
-        raise RunError(Fault(str(file), message=f"cannot be written: {error.strerror or error}.")) from error
-
-
-def _write(file: Path, text: str, grades: Sequence[Grade]) -> None:
-    end = "\r\n" if "\r\n" in text else "\n"
-    text = text or HEADER + end
-    text += "" if text.endswith("\n") else end
-    lines = (f"{one.query}\t{one.doc}\t{one.relevance}{end}" for one in grades)
-    write_bytes(file, (text + "".join(lines)).encode("utf-8"))
+    read = OverlayText(file, read_text(file, LabelsError) if file.exists() else "")
+    _ = read.judged
+    return read
 
 
 def _refuse(file: Path, grades: Sequence[Grade]) -> None:
@@ -86,27 +90,3 @@ def _refuse(file: Path, grades: Sequence[Grade]) -> None:
             faults.append(f"{one.query!r} and {one.doc!r} cannot both stand in qrels: they are set apart by tabs.")
     if faults:
         raise LabelsError(*(Fault(str(file), message=fault) for fault in faults))
-
-
-def _refuse_conflicts(file: Path, base: Judged, now: Judged, grades: Sequence[Grade]) -> None:
-    faults = []
-    for query in dict.fromkeys(one.query for one in grades):
-        was, stands = ([{"doc": doc, "relevance": grade} for (name, doc), grade in judged.items() if name == query]
-                       for judged in (base, now))  # fmt: skip
-        if theirs := differences(was, stands):
-            ours = [one for one in grades if one.query == query]
-            faults.append(Fault(str(file), message=told(query, theirs, ours)))
-    if faults:
-        raise LabelsConflictError(*faults, Fault(str(file), message=MEANWHILE))
-
-
-def _text(file: Path) -> str:
-    return read_text(file, LabelsError) if file.exists() else ""
-
-
-def _judged(text: str, file: Path) -> Judged:
-    faults: list[Fault] = []
-    judged = {(row.query, row.document): row.grade for row in graded_rows(text, str(file), faults)}
-    if faults:
-        raise LabelsError(*few(faults, text, str(file)))
-    return judged

@@ -1,4 +1,4 @@
-"""Labels written back into the file that they are from: only what was changed, and never over another's work."""
+"""Changes of labels written into the file that they are from, and nothing else: never over another's work."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 from ragtrial.cache.atomic import write_bytes
 from ragtrial.cache.presence import only_writer
@@ -15,33 +16,85 @@ from ragtrial.dataset.labels import labels_file, prompt_queries
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.texts import decoded, read_bytes
 from ragtrial.errors import Fault, LabelsError, RunError
-from ragtrial.labelling.changes import Change, NewQuery, place_of, query_of
-from ragtrial.labelling.history import note
-from ragtrial.labelling.label_edits import EMPTY, Done, edited
+from ragtrial.labelling.changes import Change, Done, NewQuery, note, place_of, query_of
+from ragtrial.labelling.label_edits import EMPTY, edited
 from ragtrial.records import PromptQueries
 
 _MARK = "\ufeff"
 _MOST_SHOWN = 5
 _MOST_TEXT = 60
 
-MEANWHILE = "was changed by somebody else since it was read; nothing was written."
-
 
 class LabelsConflictError(LabelsError):
     """Somebody else has changed the same judgments meanwhile; nothing was written."""
 
 
+class WritableLabels(Protocol):
+    """A file of labels as it was read, which changes are made from: a prompt_queries.json, or qrels of one's own."""
+
+    @property
+    def file(self) -> Path: ...
+
+    @property
+    def content(self) -> str:
+        """The text of the file, empty where there is none yet."""
+
+    @property
+    def labels(self) -> PromptQueries | None:
+        """The queries, if the file has them. Raises LabelsError where it is invalid."""
+
+    def read_again(self) -> Self: ...
+
+    def of_query(self, query: str) -> Mapping[str, Any] | None:
+        """The ``text`` and the ``relevant_docs`` of a query; None where the file does not have it."""
+
+    def edited(self, changes: Sequence[Change]) -> tuple[Self, list[Done]]:
+        """The labels with ``changes``, and those that change anything. Raises LabelsError for what cannot be done."""
+
+
+LabelsT = TypeVar("LabelsT", bound=WritableLabels)
+
+
 @dataclass(frozen=True)
 class LabelsText:
-    """A file of labels as it was read: what changes are made from. ``text`` is None where there is no file yet."""
+    """A prompt_queries.json as it was read. ``text`` is None where there is no file yet."""
 
     file: Path
     text: str | None
 
     @property
+    def content(self) -> str:
+        return self.text or ""
+
+    @property
     def labels(self) -> PromptQueries | None:
-        """What it says, None where there is no file yet."""
         return None if self.text is None else prompt_queries(self.text.removeprefix(_MARK), self.file)
+
+    def read_again(self) -> LabelsText:
+        return read_labels_text(self.file)
+
+    def of_query(self, query: str) -> Mapping[str, Any] | None:
+        row = self._rows.get(query)
+        return None if row is None else {key: row.get(key) for key in ("text", "relevant_docs")}
+
+    @cached_property
+    def _rows(self) -> Mapping[str, Mapping[str, Any]]:
+        if self.labels is None:  # which raises if the file is invalid
+            return {}
+        return {str(row["id"]): row for row in json.loads(self.content.removeprefix(_MARK))["queries"]}
+
+    def edited(self, changes: Sequence[Change]) -> tuple[LabelsText, list[Done]]:
+        """The edits are made in the text: order, white space, numbers and escapes stay as they are written."""
+        _ = self.labels  # what is wrong before is reported as it is, and not as what the changes came to
+        mark = _MARK if self.content.startswith(_MARK) else ""
+        try:
+            text, done = edited((self.text or EMPTY).removeprefix(_MARK), changes)
+        except LookupError as error:
+            name = error.args[0]
+            known = any(isinstance(change, NewQuery) and change.id == name for change in changes)
+            message = f"query {name!r} is there already." if known else f"there is no query {name!r} to be judged."
+            raise LabelsError(Fault(str(self.file), message=message)) from None
+        return LabelsText(self.file, mark + text), done
 
 
 def read_labels_text(path: str | Path) -> LabelsText:
@@ -57,18 +110,17 @@ def read_labels_text(path: str | Path) -> LabelsText:
 
 
 def write_back(
-    base: LabelsText,
+    base: LabelsT,
     changes: Sequence[Change],
     who: str,
     when: datetime | None = None,
     check: Callable[[PromptQueries], object] | None = None,
-) -> tuple[LabelsText, list[Done]]:
-    """Make ``changes`` in the file of ``base``; the file as it is then, and what was changed.
+) -> tuple[LabelsT, list[Done]]:
+    """Make ``changes`` in the file of ``base``; the labels as they are then, and what was changed.
 
-    The edits are made in the text: order, white space, numbers, escapes and whatever else is there stay as they are
-    written. The file is replaced in one step, and the changes are noted in the file of its history. Where it was
-    edited since ``base`` was read, the changes are made in what it says now, unless the judgments or the text of a
-    query that they are of were edited, too. ``check`` may raise LabelsError for labels that do not fit the documents.
+    The file is replaced in one step, and the changes are noted in the file of its history. Where it was edited since
+    ``base`` was read, the changes are made in what it says now, unless the judgments or the text of a query that they
+    are of were edited, too. ``check`` may raise LabelsError for labels that do not fit the documents.
 
     Raises LabelsConflictError in that case, LabelsError if the labels would be invalid, before anything is written;
     RunError if they cannot be written.
@@ -77,55 +129,30 @@ def write_back(
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with only_writer(file.parent, file.name):
-            now = read_labels_text(file)
+            now = base.read_again()
             _refuse_conflicts(base, now, changes)
-            mark = _MARK if (now.text or "").startswith(_MARK) else ""
-            text, done = _edited(file, (now.text or EMPTY).removeprefix(_MARK), changes, is_new=now.text is None)
+            new, done = now.edited(changes)
             if done:
-                labels = prompt_queries(text, file)
-                if check is not None:
+                labels = new.labels
+                if check is not None and labels is not None:
                     check(labels)
-                write_bytes(file, (mark + text).encode("utf-8"))
+                write_bytes(file, new.content.encode("utf-8"))
                 note(file, done, who, when or datetime.now(UTC))
-            return LabelsText(file, mark + text), done
+            return new, done
     except OSError as error:
         raise RunError(Fault(str(file), message=f"cannot be written: {error.strerror or error}.")) from error
 
 
-def _edited(file: Path, text: str, changes: Sequence[Change], *, is_new: bool) -> tuple[str, list[Done]]:
-    if not is_new:
-        prompt_queries(text, file)  # what is wrong before is told as it is, and not as what the changes came to
-    try:
-        return edited(text, changes)
-    except LookupError as error:
-        name = error.args[0]
-        known = any(isinstance(change, NewQuery) and change.id == name for change in changes)
-        message = f"query {name!r} is there already." if known else f"there is no query {name!r} to be judged."
-        raise LabelsError(Fault(str(file), message=message)) from None
-
-
-def _refuse_conflicts(base: LabelsText, now: LabelsText, changes: Sequence[Change]) -> None:
-    if base.text == now.text:
-        return
-    before, after = _rows(base), _rows(now)
+def _refuse_conflicts(base: LabelsT, now: LabelsT, changes: Sequence[Change]) -> None:
     faults = []
-    for query in dict.fromkeys(map(query_of, changes)):
-        was, stands = before.get(query), after.get(query)
-        if was == stands:
-            continue
-        ours = [change for change in changes if query_of(change) == query]
-        faults.append(Fault(str(base.file), message=told(query, _theirs(was, stands), ours)))
+    for query in dict.fromkeys(map(query_of, changes)) if base.content != now.content else ():
+        was, stands = base.of_query(query), now.of_query(query)
+        if was != stands:
+            ours = [change for change in changes if query_of(change) == query]
+            faults.append(Fault(str(base.file), message=_conflict(query, _theirs(was, stands), ours)))
     if faults:
-        raise LabelsConflictError(*faults, Fault(str(base.file), message=MEANWHILE))
-
-
-def _rows(labels: LabelsText) -> dict[str, Any]:
-    """What a change is made from, by query: its text and its judgments."""
-    if labels.text is None:
-        return {}
-    prompt_queries(labels.text.removeprefix(_MARK), labels.file)  # what is wrong with the file is told first
-    rows = json.loads(labels.text.removeprefix(_MARK))["queries"]
-    return {str(row["id"]): {key: row.get(key) for key in ("text", "relevant_docs")} for row in rows}
+        message = "was changed by somebody else since it was read; nothing was written."
+        raise LabelsConflictError(*faults, Fault(str(base.file), message=message))
 
 
 def differences(was: Sequence[Mapping[str, Any]], stands: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -147,8 +174,8 @@ def differences(was: Sequence[Mapping[str, Any]], stands: Sequence[Mapping[str, 
     return [*found, *(f"removed {_json(label)}" for label in gone)]
 
 
-def told(query: str, theirs: Sequence[str], ours: Sequence[Change]) -> str:
-    """One line that sets what somebody else did to a query, ``theirs``, against the changes that are refused for it."""
+def _conflict(query: str, theirs: Sequence[str], ours: Sequence[Change]) -> str:
+    """One line: what somebody else did to a query, ``theirs``, and the changes of it that are refused."""
     rest = len(theirs) - _MOST_SHOWN
     more = [f"and {rest:,} more"] if rest > 0 else []
     own = "; ".join(map(_own, ours[:_MOST_SHOWN])) + (

@@ -13,10 +13,9 @@ from ragtrial.dataset.beir import BeirLabels, beir_labels
 from ragtrial.dataset.datasets import load_dataset
 from ragtrial.errors import ConfigError, LabelsError
 from ragtrial.experiment import run_experiment
-from ragtrial.labelling.changes import Grade
-from ragtrial.labelling.history import history_file
-from ragtrial.labelling.overlay import read_overlay, write_overlay
-from ragtrial.labelling.write_back import LabelsConflictError
+from ragtrial.labelling.changes import Grade, history_file
+from ragtrial.labelling.overlay import read_overlay, read_overlay_text
+from ragtrial.labelling.write_back import LabelsConflictError, write_back
 from ragtrial.records import Caution, Judgment, PromptQueries, Query
 from ragtrial.scoring.rescoring.rescore import rescore
 from small_experiment import HASHING, ragtrial
@@ -79,7 +78,7 @@ def test_an_overlay_that_is_not_there_yet_is_empty_and_this_is_told(
         assert [one.message for one in warnings if one.code == "overlay-missing"] == [message]
     checked = ragtrial(capsys, "validate", "config.yaml")
     assert (checked.code, "mine.tsv (dataset.overlay) is not there yet" in checked.err) == (0, True)
-    write_overlay(folder / "mine.tsv", {}, [Grade("q1", "d3", 2)], "ada")
+    write_back(read_overlay_text(folder / "mine.tsv"), [Grade("q1", "d3", 2)], "ada")
     again = rescore(parent, folder / "config.yaml")
     assert {one.code for one in again.warnings} & {"overlay", "overlay-missing"} == {"overlay"}
 
@@ -106,7 +105,7 @@ def test_an_overlay_that_is_wrong_is_refused_by_its_name(folder: Path) -> None:
 def test_a_run_counts_the_overlay_and_stored_rankings_can_be_scored_by_it(folder: Path) -> None:
     (folder / "mine.tsv").write_text("")
     parent = run_experiment(load_config(folder / "config.yaml"))
-    write_overlay(folder / "mine.tsv", {}, [Grade("q1", "d3", 2)], "ada")
+    write_back(read_overlay_text(folder / "mine.tsv"), [Grade("q1", "d3", 2)], "ada")
     again = rescore(parent, folder / "config.yaml")
     run = run_experiment(load_config(folder / "config.yaml"))
     assert again.settings[0].scores == run.settings[0].scores != parent.settings[0].scores
@@ -117,12 +116,12 @@ def test_a_run_counts_the_overlay_and_stored_rankings_can_be_scored_by_it(folder
 
 def test_grades_are_added_as_lines_and_noted(tmp_path: Path) -> None:
     file = tmp_path / "mine.tsv"
-    judged, done = write_overlay(file, {}, [Grade("q1", "d1", 2), Grade("q1", "d 2", 0)], "ada")
+    made, done = write_back(read_overlay_text(file), [Grade("q1", "d1", 2), Grade("q1", "d 2", 0)], "ada")
     assert file.read_text() == "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td 2\t0\n"
-    judged, done = write_overlay(file, judged, [Grade("q1", "d1", 3), Grade("q1", "d 2", 0)], "ada")
+    made, done = write_back(made, [Grade("q1", "d1", 3), Grade("q1", "d 2", 0)], "ada")
     assert file.read_text().endswith("q1\td 2\t0\nq1\td1\t3\n")
     assert [one.action for one in done] == ["change"]
-    assert read_overlay(file) == judged == {("q1", "d1"): 3, ("q1", "d 2"): 0}
+    assert read_overlay(file) == made.judged == {("q1", "d1"): 3, ("q1", "d 2"): 0}
     rows = [json.loads(line) for line in history_file(file).read_text().splitlines()]
     assert [(row["action"], row["before"], row["after"]) for row in rows] == [
         ("add", None, {"doc": "d1", "relevance": 2}),
@@ -130,19 +129,19 @@ def test_grades_are_added_as_lines_and_noted(tmp_path: Path) -> None:
         ("change", {"doc": "d1", "relevance": 2}, {"doc": "d1", "relevance": 3}),
     ]
     file.write_bytes(b"q1\td1\t2\r\nq5\td1\t1")
-    write_overlay(file, read_overlay(file), [Grade("q1", "d2", 1)], "ada")
+    write_back(read_overlay_text(file), [Grade("q1", "d2", 1)], "ada")
     assert file.read_bytes() == b"q1\td1\t2\r\nq5\td1\t1\r\nq1\td2\t1\r\n"
 
 
 def test_what_somebody_else_judged_meanwhile_is_merged_or_shown(tmp_path: Path) -> None:
     file = tmp_path / "mine.tsv"
     file.write_text("q1\td1\t1\n")
-    base = read_overlay(file)
+    base = read_overlay_text(file)
     file.write_text("q1\td1\t1\nq2\td1\t1\n")
-    write_overlay(file, base, [Grade("q1", "d2", 1)], "ada")
+    write_back(base, [Grade("q1", "d2", 1)], "ada")
     assert file.read_text() == "q1\td1\t1\nq2\td1\t1\nq1\td2\t1\n"
     with pytest.raises(LabelsConflictError) as error:
-        write_overlay(file, base, [Grade("q1", "d2", 3)], "eve")
+        write_back(base, [Grade("q1", "d2", 3)], "eve")
     assert str(error.value).splitlines() == [
         f"{file}: query 'q1', meanwhile: added {json.dumps({'doc': 'd2', 'relevance': 1})}. "
         f"Yours: {json.dumps({'doc': 'd2', 'relevance': 3})}.",
@@ -162,7 +161,7 @@ def test_what_somebody_else_judged_meanwhile_is_merged_or_shown(tmp_path: Path) 
 )
 def test_what_qrels_cannot_say_is_refused_before_anything_is_written(tmp_path: Path, grade: Grade, told: str) -> None:
     with pytest.raises(LabelsError, match=told):
-        write_overlay(tmp_path / "mine.tsv", {}, [Grade("q1", "d9", 1), grade], "ada")
+        write_back(read_overlay_text(tmp_path / "mine.tsv"), [Grade("q1", "d9", 1), grade], "ada")
     assert not list(tmp_path.iterdir())
 
 

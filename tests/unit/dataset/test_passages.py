@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import library_of
-from ragtrial.dataset import folded, passages
 from ragtrial.dataset.passages import Located, Place, Sought, locate_all, short
 from ragtrial.dataset.texts import normalised
 from ragtrial.records import Span
@@ -77,13 +76,6 @@ SPACES = [" ", "  ", "\n", "\u3000", "\x1c"]
 small_texts = st.lists(st.sampled_from(LETTERS + SPACES), max_size=24).map("".join).map(normalised)
 
 
-@pytest.fixture(autouse=True)
-def _small_again() -> Iterator[None]:
-    block, short_document = folded._BLOCK, passages._SHORT_DOCUMENT
-    yield
-    folded._BLOCK, passages._SHORT_DOCUMENT = block, short_document
-
-
 @pytest.mark.parametrize(
     ("passage", "text", "how", "spans"),
     [
@@ -132,8 +124,6 @@ def test_a_passage_is_found_exactly_else_with_other_white_space_else_in_other_ca
 def test_what_is_found_is_what_trying_every_piece_of_every_document_finds(
     texts: list[str], data: st.DataObject
 ) -> None:
-    folded._BLOCK = data.draw(st.sampled_from([1, 5, 1 << 19]))
-    passages._SHORT_DOCUMENT = data.draw(st.sampled_from([0, 100_000]))
     changes: list[Callable[[str], str]] = [
         str, str.upper, str.casefold, lambda text: "\n".join(text.split()), lambda text: f" {text}\t"
     ]  # fmt: skip

@@ -18,7 +18,8 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.resolution import resolve
 from ragtrial.errors import LabelsError
 from ragtrial.labelling.importers.converting import as_json, convert, lost_faults, report_row
-from ragtrial.labelling.importers.recognition import NAMES, read_labels
+from ragtrial.labelling.importers.foreign import IMPORTERS
+from ragtrial.labelling.importers.recognition import read_labels
 
 DOCUMENT = {"content": WHITE, "meta": {"file_path": "reset.md"}}
 ANSWER = {"text": "red", "answer_start": 39}
@@ -85,7 +86,7 @@ def test_a_changed_file_is_refused_or_gives_labels_that_resolve(
     path, target = tmp_path / "labels", tmp_path / "prompt_queries.json"
     path.write_text(lines(value) if in_lines else json.dumps(value), encoding="utf-8")
     try:
-        read = read_labels(path, data.draw(st.sampled_from([None, *NAMES])))
+        read = read_labels(path, data.draw(st.sampled_from([None, *IMPORTERS.names()])))
         converted = convert(read, library, fuzzy=data.draw(st.sampled_from([None, 0.7])))
     except LabelsError as error:
         refused: LabelsError | None = error

@@ -16,8 +16,7 @@ from label_texts import label_texts
 from ragtrial.dataset.json_places import extents
 from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.errors import LabelsError
-from ragtrial.labelling.changes import Change, Grade, NewQuery
-from ragtrial.labelling.history import history_file
+from ragtrial.labelling.changes import Change, Grade, NewQuery, history_file
 from ragtrial.labelling.json_edits import JsonText
 from ragtrial.labelling.label_edits import edited
 from ragtrial.labelling.write_back import LabelsConflictError, LabelsText, read_labels_text, write_back

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ragtrial.labelling.importers.content import Content, Row
-from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
+from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Importer, Question, register
 
 
-def looks_right(content: Content) -> bool:
+def can_read(content: Content) -> bool:
     return "references" in content.keys
 
 
@@ -25,3 +25,6 @@ def read(content: Content) -> ForeignLabels:
     if not isinstance(content.value, list):
         content.fault((), "must be a list of questions, or CSV.")
     return ForeignLabels(tuple(questions))
+
+
+register(Importer("chunking-evaluation", "rows with `references`", can_read, read))

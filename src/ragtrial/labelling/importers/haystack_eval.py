@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ragtrial.labelling.importers import foreign
 from ragtrial.labelling.importers.content import Content, Row
-from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
+from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Importer, Question, register
 from ragtrial.options import shown
 
 _QUESTIONS = ("question", "questions", "query", "queries", "text")
@@ -17,7 +17,7 @@ _FILES = ("file_path", "file_name", "source", "source_id", "url")
 """Where Haystack's converters and their users note the file that a document is of."""
 
 
-def looks_right(content: Content) -> bool:
+def can_read(content: Content) -> bool:
     value = content.value
     if isinstance(value, Mapping):
         inputs = value.get("inputs", value)
@@ -69,3 +69,14 @@ def _answers(content: Content, documents: list[tuple[foreign.Path, object]]) -> 
         file = next((str(named[key]) for key in _FILES if isinstance(named.get(key), str)), "")
         answers.append(Answer(where, row.text("content"), file, row.grade(), doc_is_known=False))
     return tuple(answers)
+
+
+register(
+    Importer(
+        "haystack",
+        "rows, or an object `inputs` of lists, with `ground_truth_documents`, `ground_truth_contexts`, "
+        "`expected_documents` or `relevant_documents`",
+        can_read,
+        read,
+    )
+)

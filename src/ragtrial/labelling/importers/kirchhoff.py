@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragtrial.labelling.importers.content import Content, Row
-from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
+from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Importer, Question, register
 from ragtrial.options import shown
 
 
-def looks_right(content: Content) -> bool:
+def can_read(content: Content) -> bool:
     return isinstance(content.value, Mapping) and isinstance(content.value.get("queries"), list)
 
 
@@ -63,3 +63,6 @@ def _answer(row: Row) -> Answer:
         row.where, quote, doc, row.grade(), start, end if is_span else None, text_hash if is_span else "",
         may_be_passage=not quote and not is_span,
     )  # fmt: skip
+
+
+register(Importer("kirchhoff", "an object with the list `queries`", can_read, read))

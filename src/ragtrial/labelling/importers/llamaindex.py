@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ragtrial.labelling.importers.content import Content, Row
-from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
+from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Importer, Question, register
 
 
-def looks_right(content: Content) -> bool:
+def can_read(content: Content) -> bool:
     value = content.value
     if not isinstance(value, Mapping):
         return False
@@ -54,3 +54,13 @@ def _example(row: Row) -> Question:
         else:
             answers.append(Answer(where, text))
     return Question(row.where, row.name("id"), row.text("query"), tuple(answers))
+
+
+register(
+    Importer(
+        "llamaindex",
+        "an object with `queries`, `corpus` and `relevant_docs`, or with the list `examples`",
+        can_read,
+        read,
+    )
+)

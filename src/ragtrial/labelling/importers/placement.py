@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import PurePosixPath
 from typing import Literal, cast
 
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import LOST, Located, Place, Sought, locate_all
 from ragtrial.dataset.texts import normalised, text_hash
-from ragtrial.labelling.importers.document_names import DocumentNames
 from ragtrial.labelling.importers.foreign import Answer, ForeignLabels
 from ragtrial.records import Span
 
@@ -67,13 +69,35 @@ class _Search:
     hows: list[How] = field(default_factory=list)
 
 
+class _DocumentNames:
+    """The documents by the names that other tools give them: an id, its file's name, or that name without its end."""
+
+    def __init__(self, library: Library) -> None:
+        self.exactly = library.position
+        self._tails: dict[str, int | None] = {}
+        for position, name in enumerate(library.ids):
+            path = PurePosixPath(name)
+            for tail in {path.name, path.stem}:
+                self._tails[tail] = None if tail in self._tails else position
+        self.meant_by = cache(self._meant_by)
+
+    def _meant_by(self, name: str) -> int | None:
+        """The one document that ``name`` can mean: an id, a path that ends in one, or a file's name; else None."""
+        parts = PurePosixPath(name.replace("\\", "/")).parts
+        for tail in (name, *("/".join(parts[start:]) for start in range(len(parts)))):
+            if tail and (found := self.exactly(tail)) is not None:
+                return found
+        forms = (parts[-1], *(unicodedata.normalize(form, parts[-1]) for form in ("NFC", "NFD"))) if parts else ()
+        return next((self._tails[form] for form in forms if form in self._tails), None)
+
+
 def place(labels: ForeignLabels, library: Library, *, fuzzy: float | None = None) -> list[Placed]:
     """Where each answer stands, in the order of the questions.
 
     An answer whose document is named is looked for there, then in all documents. What is nowhere is looked for once
     more without its first line if that is a document's title, there; and then, if ``fuzzy`` is given, by likeness.
     """
-    names = DocumentNames(library)
+    names = _DocumentNames(library)
     searches: list[_Search] = []
     whole: dict[int, Placed] = {}
     for question in labels.questions:

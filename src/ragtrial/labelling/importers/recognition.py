@@ -2,64 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragtrial.dataset.texts import is_unicode
 from ragtrial.errors import Fault, LabelsError
-from ragtrial.labelling.importers import (
-    chunking_evaluation,
-    kirchhoff,
-    llamaindex,
-    squad,
-)
-from ragtrial.labelling.importers import (
-    haystack_eval as haystack,
-)
-from ragtrial.labelling.importers import (
-    tables as plain,
-)
 from ragtrial.labelling.importers.content import Content, read_content
-from ragtrial.labelling.importers.foreign import ForeignLabels, Question
-
-
-@dataclass(frozen=True)
-class Format:
-    """A form that labels may have."""
-
-    name: str
-    seen_by: str
-    """What it is recognised by, for messages."""
-
-    looks_right: Callable[[Content], bool]
-    read: Callable[[Content], ForeignLabels]
-
-
-FORMATS = (
-    Format("kirchhoff", "an object with the list `queries`", kirchhoff.looks_right, kirchhoff.read),
-    Format(
-        "llamaindex",
-        "an object with `queries`, `corpus` and `relevant_docs`, or with the list `examples`",
-        llamaindex.looks_right,
-        llamaindex.read,
-    ),
-    Format("squad", "an object with the list `data`, or rows with `context` and `answers`", squad.looks_right,
-           squad.read),
-    Format("chunking-evaluation", "rows with `references`", chunking_evaluation.looks_right, chunking_evaluation.read),
-    Format(
-        "haystack",
-        "rows, or an object `inputs` of lists, with `ground_truth_documents`, `ground_truth_contexts`, "
-        "`expected_documents` or `relevant_documents`",
-        haystack.looks_right,
-        haystack.read,
-    ),
-    Format("rows", "rows with `question` or `query`, and `quote`, `passage`, `context`, `answer` or `doc`",
-           plain.looks_right, plain.read),
-)  # fmt: skip
-"""In the order in which they are tried; "rows" last: the others have questions, too."""
-
-NAMES = tuple(form.name for form in FORMATS)
+from ragtrial.labelling.importers.foreign import IMPORTERS, ForeignLabels, Importer, Question
 
 
 @dataclass(frozen=True)
@@ -78,13 +28,13 @@ def read_labels(path: Path, form: str | None = None) -> ReadLabels:
     double ids, no question at all.
     """
     content = read_content(path)
-    chosen = next((one for one in FORMATS if one.name == form), None) or _recognised(content)
+    chosen = IMPORTERS[form] if form is not None else _recognised(content)
     if chosen is None and isinstance(content.value, Mapping) and "\n" not in content.text.strip():
         one_row = Content(content.file, [content.value], lines=[1])  # JSON lines, of one line
         chosen = _recognised(one_row)
         content = one_row if chosen else content
     if chosen is None:
-        tried = "; ".join(f"{one.name} ({one.seen_by})" for one in FORMATS)
+        tried = "; ".join(f"{one.name} ({one.recognised_by})" for one in _by_specificity())
         message = f"has labels of no known form: it is {content.seen()}. Tried: {tried}."
         raise LabelsError(Fault(str(path), message=message))
     labels = chosen.read(content)
@@ -93,8 +43,13 @@ def read_labels(path: Path, form: str | None = None) -> ReadLabels:
     return ReadLabels(chosen.name, content, labels)
 
 
-def _recognised(content: Content) -> Format | None:
-    return next((one for one in FORMATS if one.looks_right(content)), None)
+def _recognised(content: Content) -> Importer | None:
+    return next((one for one in _by_specificity() if one.can_read(content)), None)
+
+
+def _by_specificity() -> list[Importer]:
+    """In the order in which they are tried."""
+    return sorted((one for _, one in IMPORTERS.members()), key=lambda one: one.is_general)
 
 
 def _named(questions: tuple[Question, ...]) -> list[Question]:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ragtrial.labelling.importers.content import Content, Row
-from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
+from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Importer, Question, register
 
 
-def looks_right(content: Content) -> bool:
+def can_read(content: Content) -> bool:
     if isinstance(content.value, Mapping):
         return isinstance(content.value.get("data"), list)
     return {"context", "answers"} <= content.keys
@@ -68,3 +68,6 @@ def _question(row: Row, context: str, given: list[tuple[str, int | None]]) -> Qu
     note = f"the most frequent of {len(counts)} different answers" if len(counts) > 1 else ""
     answer = Answer((*row.where, "answers"), text, start=start, context=context, note=note)
     return Question(question.where, question.id, question.text, (answer,))
+
+
+register(Importer("squad", "an object with the list `data`, or rows with `context` and `answers`", can_read, read))

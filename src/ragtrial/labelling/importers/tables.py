@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ragtrial.labelling.importers.content import Content, Row
-from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
+from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Importer, Question, register
 
 _QUESTIONS = ("question", "query", "user_input")
 _PASSAGES = ("quote", "passage", "context", "answer")
@@ -14,7 +14,7 @@ _MANY = "reference_contexts"
 _DOCUMENTS = ("doc", "document", "file")
 
 
-def looks_right(content: Content) -> bool:
+def can_read(content: Content) -> bool:
     return not content.keys.isdisjoint(_QUESTIONS) and not content.keys.isdisjoint((*_PASSAGES, _MANY, *_DOCUMENTS))
 
 
@@ -49,3 +49,14 @@ def _answers(row: Row) -> tuple[Answer, ...]:
 def _tags(row: Row) -> tuple[str, ...]:
     tags = row.values.get("tags")
     return tuple(tags.split()) if isinstance(tags, str) else row.texts("tags")
+
+
+register(
+    Importer(
+        "rows",
+        "rows with `question` or `query`, and `quote`, `passage`, `context`, `answer` or `doc`",
+        can_read,
+        read,
+        is_general=True,
+    )
+)

@@ -25,7 +25,7 @@ def journal_file(worklist: Path) -> Path:
     return worklist.with_name(f"{worklist.name.removesuffix('.json')}.answers.jsonl")
 
 
-class Journal:
+class SessionJournal:
     """The events of a worklist. Nobody else can open them meanwhile.
 
     ``worklist`` is a hash of the worklist that they belong to. A last line that was cut off, by a power cut say, is

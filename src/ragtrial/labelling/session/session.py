@@ -13,13 +13,11 @@ from typing import Self, TypeVar
 from ragtrial.config import load_config
 from ragtrial.errors import Fault, InputError, LabelsError
 from ragtrial.labelling.answers import NO_TEXT, has_passage, judged
-from ragtrial.labelling.changes import Grade
-from ragtrial.labelling.history import whoever
-from ragtrial.labelling.label_edits import Done
+from ragtrial.labelling.changes import Done, Grade, whoever
 from ragtrial.labelling.pooling.item_texts import GAP
 from ragtrial.labelling.pooling.worklist import WorkItem, Worklist, read_worklist
 from ragtrial.labelling.session.answering import Answers, Passage
-from ragtrial.labelling.session.journal import Journal, journal_file
+from ragtrial.labelling.session.journal import SessionJournal, journal_file
 from ragtrial.labelling.session.rater_agreement import Agreement, agreement
 from ragtrial.labelling.session.work_labels import WorkLabels
 from ragtrial.labelling.write_back import LabelsConflictError
@@ -68,7 +66,7 @@ class Session:
             raise InputError(Fault(str(file), message=message))
         self.config = None if config is None else load_config(config)
         self.config_file = config
-        self._journal = Journal(journal_file(Path(file)), _fingerprint(self.worklist))
+        self._journal = SessionJournal(journal_file(Path(file)), _fingerprint(self.worklist))
         try:
             self.answers = self._replayed()
             self._labels = self._with_kept(

@@ -14,9 +14,8 @@ from ragtrial.dataset.passages import Locate, short
 from ragtrial.dataset.resolution import resolve
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, LabelsError
-from ragtrial.labelling.changes import Grade
-from ragtrial.labelling.label_edits import Done
-from ragtrial.labelling.overlay import Judged, read_overlay, write_overlay
+from ragtrial.labelling.changes import Done, Grade
+from ragtrial.labelling.overlay import OverlayText, read_overlay_text
 from ragtrial.labelling.pooling.worklist import Worklist, speaks_of
 from ragtrial.labelling.write_back import LabelsText, read_labels_text, write_back
 from ragtrial.pipeline.corpus import Corpus
@@ -48,9 +47,6 @@ class WorkLabels:
         file = labels or Path(worklist.labels)
         self.file = labels_file(file) if worklist.kind == "prompt_queries" else file
         self._documents: _Documents | None = None
-        self._base: LabelsText | None = None
-        self._judged: Judged = {}
-        self._labels = PromptQueries(())
         if worklist.kind == "overlay" and (config is None or config.dataset.beir is None):
             message = "is laid upon the qrels of a BEIR folder; name the config that has both: --config CONFIG."
             raise LabelsError(Fault(str(self.file), message=message))
@@ -61,10 +57,7 @@ class WorkLabels:
 
     def read(self) -> None:
         """Read the labels as they are now: what is written next is made from these."""
-        if self._worklist.kind == "overlay":
-            self._take_overlay(read_overlay(self.file))
-        else:
-            self._take(read_labels_text(self.file))
+        self._take(read_overlay_text(self.file) if self._worklist.kind == "overlay" else read_labels_text(self.file))
 
     def earlier(self, own: Collection[Grade]) -> dict[int, int]:
         """The grade of each item that the labels judge, the judgments ``own`` apart; the highest where it has several.
@@ -88,28 +81,21 @@ class WorkLabels:
     def write(self, changes: Sequence[Grade], who: str) -> list[Done]:
         """Make ``changes`` in the file; what was changed. What it says then is what is known from now on.
 
-        Raises as ``write_back`` and ``write_overlay`` do, and nothing is written then.
+        Raises as ``write_back`` does, and nothing is written then.
         """
-        if self._base is None:
-            judged, done = write_overlay(self.file, self._judged, changes, who)
-            self._take_overlay(judged)
-            return done
         base, done = write_back(self._base, changes, who, check=self._checked)
         self._take(base)
         return done
 
-    def _take(self, base: LabelsText) -> None:
-        if base.labels is None:
-            raise LabelsError(Fault(str(base.file), message="there is no such file; name the labels: --labels FILE."))
-        self._refuse_others(base.labels)
-        self._base, self._labels = base, base.labels
-
-    def _take_overlay(self, judged: Judged) -> None:
-        if self._config is not None:
+    def _take(self, base: LabelsText | OverlayText) -> None:
+        labels = base.labels
+        if self._worklist.kind == "overlay" and self._config is not None:
             dataset, laid = self._config.dataset, self.file if self.file.exists() else None
             labels = beir_labels(Path(dataset.beir or ""), dataset.split or "test", laid).labels
-            self._refuse_others(labels)
-            self._judged, self._labels = judged, labels
+        if labels is None:
+            raise LabelsError(Fault(str(base.file), message="there is no such file; name the labels: --labels FILE."))
+        self._refuse_others(labels)
+        self._base, self._labels = base, labels
 
     def _refuse_others(self, labels: PromptQueries) -> None:
         texts = {query.id: normalised(query.text).strip() for query in labels.queries}

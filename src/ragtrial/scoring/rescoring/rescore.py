@@ -15,8 +15,7 @@ from ragtrial.config.load import check
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.settings import Setting, settings_of
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.dataset.library import Library
-from ragtrial.dataset.named import NamedDocuments
+from ragtrial.dataset.library import Library, NamedDocuments
 from ragtrial.dataset.passages import locate_all
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, ReportError, listed
