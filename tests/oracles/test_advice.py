@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from ragtrial.comparison.contest import Pair
-from ragtrial.comparison.statistics.flips import Family, Inference, Procedure, infer
+from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
 from ragtrial.comparison.statistics.skewed import skewed_claims
 from ragtrial.comparison.verdicts import detectable_difference, queries_for
 

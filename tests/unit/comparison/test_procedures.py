@@ -13,8 +13,9 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from family_strategies import against_first, families
-from ragtrial.comparison.statistics.flips import LEAST_DIFFERENCES, Family, Inference, Procedure, infer
+from ragtrial.comparison.statistics.flips import infer
 from ragtrial.comparison.statistics.procedures import DEFAULT, PROCEDURES, infer_by
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
 from ragtrial.errors import ReportError
 
 Floats = npt.NDArray[np.float64]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.power import TTestPower
 
-from ragtrial.comparison.statistics.flips import Family, Procedure
 from ragtrial.comparison.statistics.procedures import infer_by
+from ragtrial.comparison.statistics.samples import Family, Procedure
 from ragtrial.comparison.verdicts import (
     Evidence,
     detectable_difference,

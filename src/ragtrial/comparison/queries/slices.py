@@ -11,12 +11,13 @@ from ragtrial.comparison.contest import Contest, Pair
 from ragtrial.comparison.figures import signed
 from ragtrial.comparison.queries.slice_parts import SlicePart, SlicesPart
 from ragtrial.comparison.queries.slicing import QuerySlice, slices_of
-from ragtrial.comparison.statistics.flips import LEAST_DIFFERENCES, Family, Inference, Procedure, infer
+from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import WarningPart
 
 _COLUMNS_AT_ONCE = 1000
-"""Flipped sums are kept for so many columns: of 10,000 flips 80 MB."""
+"""Differences are held for so many columns: over 5,000 queries 40 MB."""
 
 
 def compare_slices(contest: Contest, comparisons: Sequence[ComparisonPart], procedure: Procedure) -> SlicesPart:

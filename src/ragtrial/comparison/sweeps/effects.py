@@ -10,7 +10,8 @@ import numpy as np
 from pydantic import JsonValue
 
 from ragtrial.comparison.contest import Contest
-from ragtrial.comparison.statistics.flips import Family, Inference, Procedure, infer
+from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
 from ragtrial.comparison.sweeps.matched import Pair, Parameter, design_of
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import Part
