@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, ProcedurePart
-from ragtrial.comparison.gates.conditions import Evidence, GateOutcome, judge_gates
-from ragtrial.comparison.gates.findings import Findings
+from ragtrial.comparison.gates.gate import Evidence, Findings, GateOutcome, judge_gates
 from ragtrial.comparison.gates.gate_texts import Subject, parse_gates
 from ragtrial.report.schema import CostsPart, LatencyPart, MeanPart, SettingPart
 

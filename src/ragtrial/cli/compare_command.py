@@ -64,7 +64,7 @@ def command(
         raise click.UsageError(f"--query shows one query alone; leave it out for {', '.join(unshown)}, or add --json.")
     named = None if metrics in (None, "all") else list(spellings(str(metrics)))
     contest = compared.contest(named, settings=settings, all_pairs=all_pairs)
-    checks = gating.checks_of_contest(asked, contest, contest.baseline, terminal)
+    checks = gating.checks_of_contest(asked, contest, terminal)
     if metrics is None:
         contest = contest.limited_to(usual_metrics(contest.contenders[0].report))
     aim = compared.aim(contest, way=procedure, flips=flips, seed=seed)

@@ -15,7 +15,7 @@ from ragtrial.cli.terminal import Terminal, common_options, override_option, vis
 
 if TYPE_CHECKING:
     from ragtrial.comparison.comparison_parts import Comparison
-    from ragtrial.comparison.gates.findings import Findings
+    from ragtrial.comparison.gates.gate import Findings
     from ragtrial.report.model import Report
 
 

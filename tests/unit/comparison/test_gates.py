@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gate_scenarios import METRICS, comparison, findings, judged, part, setting
-from ragtrial.comparison.gates.conditions import (
+from ragtrial.comparison.gates.gate import (
     AgainstBaseline,
     Bound,
     Evidence,
