@@ -13,7 +13,7 @@ from ragtrial.errors import ComparisonError, MetricError, did_you_mean, listed
 from ragtrial.evaluation.metrics import Metric, parse_metric
 from ragtrial.records import Caution
 from ragtrial.report.model import Report
-from ragtrial.report.schema import QueryPart
+from ragtrial.report.schema import MetricPart, QueryPart
 
 _THRESHOLD = re.compile(r"\(relevant: (grade -?\d+ and above)\)")
 _MOST_NAMED = 3
@@ -130,51 +130,36 @@ def _rule_differences(first: Entry, other: Entry, names: Sequence[str], *, given
             "Run one again with the other's evaluators.unit."
         )
         return
-    for rule in (_threshold, _counted, _formula):
-        yield from _unlike(rule, first, other, names, given=given)
+    for title, remedy, rule in _RULES:
+        texts = {name: (rule(first.report.metrics[name]), rule(other.report.metrics[name])) for name in names}
+        unlike = [name for name, (one, two) in texts.items() if one != two]
+        if unlike:
+            one, two = texts[unlike[0]]
+            same = [name for name in names if name not in unlike]
+            instead = f", or compare by metrics that do not depend on it: {listed(same)}" if same and not given else ""
+            yield (
+                f"{title}: {one or 'none'} in {first.name}, {two or 'none'} in {other.name} "
+                f"({listed(unlike, _MOST_NAMED)}). {remedy}{instead}."
+            )
     yield from _coverage_difference(first, other)
     yield from _scoring_differences(first, other, names)
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """One side of what a metric means: how it is called, and what it says in a report."""
-
-    title: str
-    remedy: str
-    text: str | None
+def _threshold(metric: MetricPart) -> str:
+    found = _THRESHOLD.search(metric.counted)
+    return f"{found[1]} is relevant" if found else ""
 
 
-def _threshold(report: Report, metric: str) -> _Rule:
-    found = _THRESHOLD.search(report.metrics[metric].counted)
-    return _Rule(
-        "other relevance thresholds", "Run one again with the other's evaluators.relevance_threshold",
-        f"{found[1]} is relevant" if found else None,
-    )  # fmt: skip
-
-
-def _counted(report: Report, metric: str) -> _Rule:
-    counted = _THRESHOLD.sub("", report.metrics[metric].counted).strip()
-    return _Rule("other queries are counted", "Run one again with the other's evaluators.no_relevant", counted)
-
-
-def _formula(report: Report, metric: str) -> _Rule:
-    return _Rule("other formulas", "Run both again with the same ragtrial", report.metrics[metric].formula)
-
-
-def _unlike(
-    rule: Callable[[Report, str], _Rule], first: Entry, other: Entry, names: Sequence[str], *, given: bool
-) -> Iterator[str]:
-    unlike = [name for name in names if rule(first.report, name).text != rule(other.report, name).text]
-    if not unlike:
-        return
-    one, two = rule(first.report, unlike[0]), rule(other.report, unlike[0])
-    same = [name for name in names if name not in unlike]
-    instead = f", or compare by metrics that do not depend on it: {listed(same)}" if same and not given else ""
-    yield (
-        f"{one.title}: {one.text or 'none'} in {first.name}, {two.text or 'none'} in {other.name} "
-        f"({listed(unlike, _MOST_NAMED)}). {one.remedy}{instead}."
-    )
+_RULES: tuple[tuple[str, str, Callable[[MetricPart], str]], ...] = (
+    ("other relevance thresholds", "Run one again with the other's evaluators.relevance_threshold", _threshold),
+    (
+        "other queries are counted",
+        "Run one again with the other's evaluators.no_relevant",
+        lambda metric: _THRESHOLD.sub("", metric.counted).strip(),
+    ),
+    ("other formulas", "Run both again with the same ragtrial", lambda metric: metric.formula),
+)
+"""What a metric means in a report: how a difference is called, what helps, and what the report says."""
 
 
 def _coverage_difference(first: Entry, other: Entry) -> Iterator[str]:

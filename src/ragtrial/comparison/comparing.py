@@ -13,10 +13,11 @@ from ragtrial.comparison.contest import Contender, Contest, Pair, PairedScores
 from ragtrial.comparison.statistics.flips import takes_all
 from ragtrial.comparison.statistics.procedures import DEFAULT, FLIPPED, PROCEDURES, infer_by
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
-from ragtrial.comparison.statistics.skewed import skewed_claims
 from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, verdict_of
+from ragtrial.errors import listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.records import Caution
 from ragtrial.report.schema import WarningPart
 
 MOST_PAIRS = 15
@@ -25,6 +26,12 @@ MOST_PAIRS = 15
 
 MOST_SETTINGS = 50
 """Of more the best by descriptive metrics are not looked for, where it takes a comparison of all pairs beside."""
+
+
+_QUERIES_PER_SQUARE = 25
+"""With so many times the squared skewness a 95% interval of a mean is wrong in 6% at most (Cochran 1977, 2.15)."""
+
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -175,6 +182,24 @@ def _not_worse_than_best(contest: Contest, pairs: Sequence[Pair], inference: Inf
         if inference.claims[row]:
             beaten.add(pair.baseline if inference.claims[row] > 0 else pair.setting)
     return [name for place, name in enumerate(contest.names) if place not in beaten]
+
+
+def skewed_claims(names: Sequence[str], pairs: Sequence[Pair], inference: Inference) -> Iterator[Caution]:
+    """A caution about the claims for ``pairs`` whose differences are too skewed."""
+    told = []
+    for row in np.flatnonzero(inference.claims).tolist():
+        skewness, n = float(inference.skewness[row]), int(inference.n[row])
+        needed = math.ceil(_QUERIES_PER_SQUARE * skewness**2)
+        if n < needed:
+            pair = f"{names[pairs[row].setting]} against {names[pairs[row].baseline]}"
+            told.append((needed, f"{pair} (skewness {skewness:+.1f}: {n:,} queries, {needed:,} would do)"))
+    if told:
+        named = listed([text for _, text in sorted(told, reverse=True)], _MOST_NAMED)
+        message = (
+            f"a few queries make most of the difference, and such claims are wrong more often than said: {named}. "
+            "Look at these queries (--queries), or ask more."
+        )
+        yield Caution("skewed-differences", message)
 
 
 def judged_share(contender: Contender, metric: str) -> float | None:
