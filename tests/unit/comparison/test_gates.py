@@ -232,10 +232,10 @@ def test_a_line_says_what_was_asked_and_what_was_found() -> None:
     )
 
 
-@pytest.mark.parametrize(("way", "note"), [("max-t", "simultaneous for 2 settings"), ("bootstrap", ""), ("bh", "")])
-def test_settings_are_said_to_be_tested_together_where_they_are(way: str, note: str) -> None:
+@pytest.mark.parametrize(("name", "note"), [("max-t", "simultaneous for 2 settings"), ("bootstrap", ""), ("bh", "")])
+def test_settings_are_said_to_be_tested_together_where_they_are(name: str, note: str) -> None:
     made = comparison(part("a", 0.1, (0.0, 0.2)), part("b", 0.1, (0.0, 0.2)))
-    named = made.model_copy(update={"procedure": made.procedure.model_copy(update={"name": way})})
+    named = made.model_copy(update={"procedure": made.procedure.model_copy(update={"name": name})})
     gates = parse_gates(["ndcg@10 worse than baseline"], Subject(("a", "b", "base"), METRICS, "base"))
     (outcome,) = judge_gates(gates, Evidence({}, "ndcg@10", (), "base", {"ndcg@10": named}))
     assert outcome.note == note

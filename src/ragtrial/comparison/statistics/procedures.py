@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from ragtrial.comparison.statistics.flips import infer, infer_stepping_down
 from ragtrial.comparison.statistics.paired import infer_bootstrap, infer_t_bh, infer_t_holm, infer_wilcoxon
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
-from ragtrial.comparison.statistics.tukey import infer_ranges
 from ragtrial.errors import ReportError, did_you_mean, listed
-
-Way = Callable[[Sequence[Family], Procedure], list[Inference]]
 
 
 @dataclass(frozen=True)
@@ -19,17 +16,16 @@ class ProcedureCard:
     """What a reader must know of a procedure; ``infers`` is the procedure itself.
 
     ``is_simultaneous``: its level is that of any wrong claim among all comparisons of a metric, not of each.
-    ``needs_all``: a query that does not count for one setting is left out for all. ``draws``: what it draws at random
-    as often as flips are asked for, where that is no flips; nothing where it draws none.
+    ``draws``: what it draws at random as often as flips are asked for, where that is no flips; nothing where it draws
+    none.
     """
 
     name: str
     sentence: str
     caveat: str
     source: str
-    infers: Way
+    infers: Callable[[Sequence[Family], Procedure], list[Inference]]
     is_simultaneous: bool = True
-    needs_all: bool = False
     draws: str = ""
 
 
@@ -87,16 +83,6 @@ PROCEDURES = {
             "Benjamini & Hochberg 1995; Benjamini & Yekutieli 2005",
             infer_t_bh,
             is_simultaneous=False,
-        ),
-        ProcedureCard(
-            "tukey",
-            "Randomised Tukey: scores dealt anew among the settings of each query; the range of their means.",
-            "It assumes that all settings are exchangeable. Where some are near-clones and others are not, it claims "
-            "far more than it should; where one has a larger spread, its width fits none.",
-            "Carterette 2012",
-            infer_ranges,
-            needs_all=True,
-            draws="random deals",
         ),
     )
 }
