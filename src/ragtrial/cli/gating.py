@@ -177,7 +177,7 @@ def judged(
     A metric in a gate with a baseline that is not the primary one is compared by itself, as if it were.
     """
     from ragtrial.comparison.comparing import compare_settings
-    from ragtrial.comparison.gates.gate import Evidence, Findings, compared_metrics, judge_expected, judge_gates
+    from ragtrial.comparison.gates.gate import Findings, GateEvidence, compared_metrics, judge_expected, judge_gates
 
     primary = compared.comparison.primary_metric if compared else newest.primary_metric
     comparisons = {primary: compared.comparison} if compared and compared.aim.baseline is not None else {}
@@ -192,7 +192,7 @@ def judged(
         return math.inf if mean is None else -mean
 
     failed = [failure.name for failure in failures]
-    evidence = Evidence(settings, primary, failed, checks.subject.baseline, comparisons)
+    evidence = GateEvidence(settings, primary, failed, checks.subject.baseline, comparisons)
     return Findings(
         subject=newest.experiment,
         run_id=newest.run_id,

@@ -21,7 +21,7 @@ _MOST_QUERIES = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Baseline:
+class RunBaseline:
     """What the settings of a run are compared with: one of them, or a setting of an earlier ``report``.
 
     ``name`` is what it is called in this run, ``setting`` what it is called where it is.
@@ -37,7 +37,7 @@ class RunChecks:
     """What is to be checked of a run, and the baseline, if there is one."""
 
     checks: Checks
-    baseline: Baseline | None
+    baseline: RunBaseline | None
 
     def before(self, evaluator: RetrievalEvaluator) -> None:
         """Raises GateError if the labels of the run are not those of an earlier report that is the baseline."""
@@ -104,11 +104,11 @@ def prepared(
     return RunChecks(checks, found)
 
 
-def _found(text: str, names: Iterable[str], config: ExperimentConfig) -> Baseline:
+def _found(text: str, names: Iterable[str], config: ExperimentConfig) -> RunBaseline:
     from ragtrial.report.model import load_report
 
     if text in names:
-        return Baseline(text, text)
+        return RunBaseline(text, text)
     reference, colon, setting = text.rpartition(":")
     if not colon:
         near = did_you_mean(text, names)
@@ -120,10 +120,10 @@ def _found(text: str, names: Iterable[str], config: ExperimentConfig) -> Baselin
         report.setting(setting)
     except ReportError as error:
         raise GateError(*(Fault("--baseline", message=str(fault)) for fault in error.faults)) from error
-    return Baseline(f"{report.run_id}:{setting}", setting, report)
+    return RunBaseline(f"{report.run_id}:{setting}", setting, report)
 
 
-def _baseline_faults(baseline: Baseline, names: tuple[str, ...], evaluator: RetrievalEvaluator) -> Iterator[Fault]:
+def _baseline_faults(baseline: RunBaseline, names: tuple[str, ...], evaluator: RetrievalEvaluator) -> Iterator[Fault]:
     """What is wrong with a baseline that is there: nothing to compare with it, or it was scored otherwise."""
     report, unit, metrics = baseline.report, evaluator.config.evaluators.unit, evaluator.metrics
     if report is None:
@@ -179,7 +179,7 @@ def _label_differences(evaluator: RetrievalEvaluator, report: Report) -> str:
     )
 
 
-def _contest(report: Report, baseline: Baseline | None) -> Contest:
+def _contest(report: Report, baseline: RunBaseline | None) -> Contest:
     """The settings of the run under their own names, and the earlier one, if that is the baseline."""
     from ragtrial.comparison.contest import contest_of
     from ragtrial.views.table import usual_metrics

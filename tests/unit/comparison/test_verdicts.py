@@ -22,7 +22,10 @@ from ragtrial.comparison.verdicts import (
 )
 
 
-def evidence(low: float | None, high: float | None, claim: int | None = None) -> Evidence:
+def evidence(low: float | None, high: float | None, claim: int | None) -> Evidence:
+    """Without a claim of its own, as the interval says."""
+    if claim is None:
+        claim = 0 if low is None or high is None else (low > 0) - (high < 0)
     return Evidence(60, 40, low, high, 0.0312, 147, claim)
 
 

@@ -120,7 +120,7 @@ class ExpectedOutcome(Part):
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class GateEvidence:
     """What gates are judged by: settings by name, and for each metric that a gate compares the comparison.
 
     ``failed`` are settings that could not be run, ``baseline`` is what the comparisons are with, ``primary`` the metric
@@ -182,7 +182,7 @@ def compared_metrics(gates: Sequence[Gate]) -> list[str]:
     return list(dict.fromkeys(gate.quantity for gate in gates if isinstance(gate.condition, AgainstBaseline)))
 
 
-def judge_gates(gates: Sequence[Gate], evidence: Evidence) -> list[GateOutcome]:
+def judge_gates(gates: Sequence[Gate], evidence: GateEvidence) -> list[GateOutcome]:
     """What came of every gate, in their order. What cannot be told, for want of queries or of a measurement, fails."""
     return [_judged(gate, gate.condition, evidence) for gate in gates]
 
@@ -215,7 +215,7 @@ def judge_expected(
     return outcomes
 
 
-def _judged(gate: Gate, condition: Bound | AgainstBaseline, evidence: Evidence) -> GateOutcome:
+def _judged(gate: Gate, condition: Bound | AgainstBaseline, evidence: GateEvidence) -> GateOutcome:
     note = ""
     missing = list(evidence.failed)
     if isinstance(condition, Bound):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from ragtrial.comparison.report_inputs import Entry
+from ragtrial.comparison.report_inputs import ComparedReport
 from ragtrial.records import Unit, highest_grades
 from ragtrial.report.schema import JudgmentPart, QueryPart
 
@@ -30,7 +30,7 @@ class Sides:
     orders: bool
 
     @classmethod
-    def of(cls, first: Entry, other: Entry, *, orders: bool) -> Sides:
+    def of(cls, first: ComparedReport, other: ComparedReport, *, orders: bool) -> Sides:
         one, two = first.report.dataset.documents_fingerprint, other.report.dataset.documents_fingerprint
         return cls(first.name, other.name, first.report.unit, one == two, orders)
 

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from ragtrial.comparison.contest import Contest
 from ragtrial.comparison.statistics.flips import infer
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
-from ragtrial.comparison.sweeps.matched import Pair, Parameter, design_of
+from ragtrial.comparison.sweeps.matched import MatchedPair, Parameter, design_of
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import Part
 
@@ -116,7 +116,7 @@ def sweep_effects(contest: Contest, procedure: Procedure) -> EffectsPart | None:
     )
 
 
-def _of_pairs(pairs: Sequence[Pair], settings: int) -> Scores:
+def _of_pairs(pairs: Sequence[MatchedPair], settings: int) -> Scores:
     """The mean over pairs of the setting less its reference, as weights of all settings."""
     weights = np.zeros(settings)
     for pair in pairs:
@@ -125,7 +125,7 @@ def _of_pairs(pairs: Sequence[Pair], settings: int) -> Scores:
     return weights
 
 
-def _of_fours(fours: Sequence[tuple[Pair, Pair]], settings: int) -> Scores:
+def _of_fours(fours: Sequence[tuple[MatchedPair, MatchedPair]], settings: int) -> Scores:
     return _of_pairs([pair for _, pair in fours], settings) - _of_pairs([pair for pair, _ in fours], settings)
 
 
@@ -181,9 +181,9 @@ def _means(values: Scores, weights: Scores, differences: Scores) -> tuple[float,
     return float(np.maximum(-weights, 0) @ means), float(np.maximum(weights, 0) @ means)
 
 
-def _by_retriever(pairs: Sequence[Pair], values: Scores) -> dict[str, float]:
+def _by_retriever(pairs: Sequence[MatchedPair], values: Scores) -> dict[str, float]:
     """For each retriever the mean difference of its pairs."""
-    found: dict[str, list[Pair]] = {}
+    found: dict[str, list[MatchedPair]] = {}
     for pair in pairs:
         found.setdefault(pair.retriever, []).append(pair)
     differences = Family(
