@@ -21,7 +21,7 @@ _GEOMETRIC = "a geometric mean over queries; differences of such are no means of
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Comparability:
     """Over which queries, and by which metrics, reports may be compared; and what should be known of it."""
 
     queries: tuple[QueryPart, ...]
@@ -31,7 +31,7 @@ class Agreement:
 
 def agreement_of(
     entries: Sequence[ComparedReport], primary: str | None, metrics: Sequence[str] | None, *, common: bool
-) -> Agreement:
+) -> Comparability:
     """What the reports of ``entries`` agree on; with ``common`` the queries that do.
 
     The primary metric comes first: ``primary``, else the first of ``metrics``, else that of the first report.
@@ -46,7 +46,7 @@ def agreement_of(
     if differences:
         raise ComparisonError(*differences)
     queries, told = _queries(entries, names, common=common)
-    return Agreement(queries, names, (*cautions, *told, *_document_cautions(entries)))
+    return Comparability(queries, names, (*cautions, *told, *_document_cautions(entries)))
 
 
 def _metrics(

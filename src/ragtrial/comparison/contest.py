@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.comparison.comparability import Agreement, agreement_of
+from ragtrial.comparison.comparability import Comparability, agreement_of
 from ragtrial.comparison.report_inputs import Baseline, ComparedReport, Reference, read_entries
 from ragtrial.comparison.statistics.samples import unrounded
 from ragtrial.errors import ComparisonError, did_you_mean, listed
@@ -240,7 +240,9 @@ def _baseline_name(contest: Contest, entries: Sequence[ComparedReport], baseline
     return contest.names[contest.place(baseline.setting if name is None else f"{name}:{baseline.setting}")]
 
 
-def _counted(contest: Contest, agreement: Agreement, entries: Sequence[ComparedReport], *, keep_all: bool) -> Contest:
+def _counted(
+    contest: Contest, agreement: Comparability, entries: Sequence[ComparedReport], *, keep_all: bool
+) -> Contest:
     """The contest without metrics that count for no query; with what is left out of it. Raises ComparisonError."""
     known = {metric: ~np.isnan(contest.scores(metric).values) for metric in contest.metrics}
     primary = contest.primary

@@ -45,7 +45,7 @@ def parse_gates(texts: Iterable[str], subject: Subject) -> list[Gate]:
     gates: list[Gate] = []
     faults: list[Fault] = []
     for number, text in enumerate(texts, 1):
-        reader = _Reader(text, subject)
+        reader = _GateReader(text, subject)
         gate = reader.gate()
         if gate is not None and not reader.messages:
             gates.append(gate)
@@ -64,7 +64,7 @@ def known_metric(text: str, metrics: Sequence[str]) -> str:
     return name
 
 
-class _Reader:
+class _GateReader:
     """One gate, and what is wrong with it."""
 
     def __init__(self, text: str, subject: Subject) -> None:

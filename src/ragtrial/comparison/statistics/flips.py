@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.comparison.statistics.samples import Family, Inference, Numbers, Procedure, Sample, claimed
+from ragtrial.comparison.statistics.samples import Family, Inference, Procedure, Sample, TestNumbers, claimed
 from ragtrial.evaluation.grading import Scores
 
 _BLOCK_VALUES = 2_000_000
@@ -170,10 +170,10 @@ class _Flips:
         limits = [_unbounded(critical_of(one, level, exact=exact) + _TOLERANCE) for one in highest]
         if len(p) == 1:
             criticals = _eased(sample.studentised[sample.tested], *limits)
-            return sample.inference(level, Numbers(p, p, criticals), is_exact=exact)
+            return sample.inference(level, TestNumbers(p, p, criticals), is_exact=exact)
         above = [flips - np.searchsorted(one, self.observed - _TOLERANCE) for one in highest]
         corrected = np.maximum(*(shares(one, flips, exact=exact) for one in above))
-        return sample.inference(level, Numbers(p, corrected, np.full(len(p), max(limits))), is_exact=exact)
+        return sample.inference(level, TestNumbers(p, corrected, np.full(len(p), max(limits))), is_exact=exact)
 
     def inference_stepping_down(self) -> Inference:
         single = self.inference()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ragtrial.comparison.statistics.samples import Inference, Numbers, Procedure, Sample, claimed
+from ragtrial.comparison.statistics.samples import Inference, Procedure, Sample, TestNumbers, claimed
 from ragtrial.evaluation.grading import Scores
 
 _DECIMALS = 12
@@ -56,7 +56,7 @@ def infer_t_holm(sample: Sample, procedure: Procedure) -> Inference:
     p = t_probabilities(sample)
     count = max(len(p), 1)
     single = sample.inference(
-        procedure.level, Numbers(p, np.minimum(p * count, 1.0), _t_criticals(sample, procedure.level / count))
+        procedure.level, TestNumbers(p, np.minimum(p * count, 1.0), _t_criticals(sample, procedure.level / count))
     )
     corrected = sample.spread(holm(p))
     return replace(single, p_corrected=corrected, claims=claimed(corrected, single.mean, procedure.level))
@@ -71,7 +71,7 @@ def infer_t_bh(sample: Sample, procedure: Procedure) -> Inference:
     p = t_probabilities(sample)
     corrected = benjamini_hochberg(p)
     kept = max(int(np.count_nonzero(corrected <= procedure.level)), 1) / max(len(p), 1)
-    return sample.inference(procedure.level, Numbers(p, corrected, _t_criticals(sample, procedure.level * kept)))
+    return sample.inference(procedure.level, TestNumbers(p, corrected, _t_criticals(sample, procedure.level * kept)))
 
 
 def infer_wilcoxon(sample: Sample, procedure: Procedure) -> Inference:
@@ -91,7 +91,7 @@ def infer_wilcoxon(sample: Sample, procedure: Procedure) -> Inference:
         method = "exact" if is_exact else "asymptotic"
         p[row] = wilcoxon(differences, zero_method="pratt", method=method).pvalue
         directions[row] = np.sign(rankdata(sizes) @ np.sign(differences))
-    numbers = Numbers(p[sample.tested], holm(p[sample.tested]))
+    numbers = TestNumbers(p[sample.tested], holm(p[sample.tested]))
     found = sample.inference(procedure.level, numbers)
     agree = directions == np.sign(found.mean)
     return replace(
@@ -103,7 +103,7 @@ def infer_bootstrap(sample: Sample, procedure: Procedure) -> Inference:
     """BCa bootstrap intervals (Efron 1987), of each comparison by itself, from ``flips`` resamples; no p."""
     from scipy.stats import bootstrap
 
-    found = sample.inference(procedure.level, Numbers(criticals=_t_criticals(sample, procedure.level)))
+    found = sample.inference(procedure.level, TestNumbers(criticals=_t_criticals(sample, procedure.level)))
     low, high = np.where(sample.tested, found.mean, np.nan), np.where(sample.tested, found.mean, np.nan)
     for row in np.flatnonzero(sample.tested & (sample.scaled_deviation > 0)):
         values = sample.values[row][sample.known[row]]

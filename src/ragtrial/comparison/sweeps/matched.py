@@ -62,7 +62,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class SweptParameter:
     """What was varied, and its levels: numbers by size, others as they first come. The first is the reference."""
 
     name: str
@@ -85,17 +85,17 @@ class Design:
 
     cells: tuple[Cell, ...]
 
-    def parameters(self) -> list[Parameter]:
+    def parameters(self) -> list[SweptParameter]:
         """Those with two levels or more, in the order in which they come, the retriever last."""
         found: dict[str, dict[Level, None]] = {}
         for cell in self.cells:
             for name, level in cell.levels.items():
                 found.setdefault(name, {})[level] = None
-        made = [Parameter(name, tuple(_ordered(levels))) for name, levels in found.items()]
-        made.append(Parameter(RETRIEVER, tuple(dict.fromkeys(Level.of(cell.retriever) for cell in self.cells))))
+        made = [SweptParameter(name, tuple(_ordered(levels))) for name, levels in found.items()]
+        made.append(SweptParameter(RETRIEVER, tuple(dict.fromkeys(Level.of(cell.retriever) for cell in self.cells))))
         return [one for one in made if len(one.levels) > 1]
 
-    def pairs(self, parameter: Parameter, level: int, ignored: str | None = None) -> list[MatchedPair]:
+    def pairs(self, parameter: SweptParameter, level: int, ignored: str | None = None) -> list[MatchedPair]:
         """The pairs of settings at the reference and at ``level`` of a parameter, which agree in all else.
 
         They are of one report and, but for RETRIEVER, of one retriever; ``ignored`` is left out of ``rest``.
@@ -126,7 +126,7 @@ class Design:
             if one.report == two.report and _common(one, common) == rest:
                 yield MatchedPair(one.place, two.place, other, (two.report, rest))
 
-    def meet(self, one: Parameter, two: Parameter, level: int) -> bool:
+    def meet(self, one: SweptParameter, two: SweptParameter, level: int) -> bool:
         """Whether two parameters reach a setting together; if the second is RETRIEVER, whether ``one`` reaches both."""
         if one == two:
             return False
@@ -135,7 +135,7 @@ class Design:
         return any(one.name in cell.levels and two.name in cell.levels for cell in self.cells)
 
     def fours(
-        self, first: tuple[Parameter, int], second: tuple[Parameter, int]
+        self, first: tuple[SweptParameter, int], second: tuple[SweptParameter, int]
     ) -> list[tuple[MatchedPair, MatchedPair]]:
         """Pairs of ``first`` at the reference of ``second``, each with one at its level: all four agree in all else.
 
