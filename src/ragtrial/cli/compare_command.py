@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ragtrial.cli.contest_options import AskedContest, contest_options
-from ragtrial.cli.gating import Asked, gate_options
+from ragtrial.cli.gating import GateOptions, gate_options
 from ragtrial.cli.terminal import Terminal, common_options
 
 
@@ -30,7 +30,7 @@ from ragtrial.cli.terminal import Terminal, common_options
 def command(
     terminal: Terminal,
     compared: AskedContest,
-    asked: Asked,
+    asked: GateOptions,
     settings: tuple[str, ...],
     metrics: str | None,
     procedure: str,

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Asked:
+class GateOptions:
     """What was asked for, as it was written. ``-`` is standard output."""
 
     fail_if: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ def gate_options(function: F) -> F:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         names = ("fail_if", "expected", "junit", "markdown", "csv")
-        return function(*args, asked=Asked(**{name: kwargs.pop(name) for name in names}), **kwargs)
+        return function(*args, asked=GateOptions(**{name: kwargs.pop(name) for name in names}), **kwargs)
 
     return wrapped  # type: ignore[return-value]  # click has replaced the signature
 
@@ -75,7 +75,7 @@ def gate_options(function: F) -> F:
 class Checks:
     """Gates and expected scores that are right, for what is about to be run or compared."""
 
-    asked: Asked
+    asked: GateOptions
     subject: Subject
     stdout: TextIO
     """What ``-`` means: the answer's stream, before anything was put in its place."""
@@ -84,7 +84,7 @@ class Checks:
     expected: tuple[ExpectedScore, ...] = ()
 
 
-def check(asked: Asked, subject: Subject, terminal: Terminal) -> Checks:
+def check(asked: GateOptions, subject: Subject, terminal: Terminal) -> Checks:
     """Before anything is run: understand gates, read expected scores, look where files are to go.
 
     Where a file goes to standard output, what the terminal says goes to standard error from now on. Raises InputError
@@ -124,7 +124,7 @@ def attempt(faults: list[Fault], step: Callable[[], T]) -> T | None:
         return None
 
 
-def _target_faults(asked: Asked) -> list[Fault]:
+def _target_faults(asked: GateOptions) -> list[Fault]:
     """Two files of one name, the one of expected scores among them: one would overwrite the other."""
     faults: list[Fault] = []
     first = {Path(asked.expected).resolve(): "--expected"} if asked.expected else {}
@@ -136,7 +136,7 @@ def _target_faults(asked: Asked) -> list[Fault]:
     return faults
 
 
-def checks_of_contest(asked: Asked, contest: Contest, terminal: Terminal) -> Checks:
+def checks_of_contest(asked: GateOptions, contest: Contest, terminal: Terminal) -> Checks:
     """Before anything is compared. Of reports those metrics are compared that ``contest`` has. Raises as ``check``."""
     from ragtrial.comparison.gates.gate_texts import Subject
 

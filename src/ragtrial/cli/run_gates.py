@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ragtrial.cli.gating import Asked, Checks, Compared, attempt, check, judged
+from ragtrial.cli.gating import Checks, Compared, GateOptions, attempt, check, judged
 from ragtrial.errors import Fault, GateError, InputError, ReportError, RunError, did_you_mean, listed
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class RunChecks:
 
 
 def prepared(
-    config: ExperimentConfig, asked: Asked, baseline: str | None, limit: int | None, terminal: Terminal
+    config: ExperimentConfig, asked: GateOptions, baseline: str | None, limit: int | None, terminal: Terminal
 ) -> RunChecks | None:
     """What is to be checked; None if nothing was asked for. Raises InputError with all that is wrong."""
     if baseline is None and not asked.is_gated and not asked.targets:
