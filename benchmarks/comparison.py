@@ -20,7 +20,8 @@ import time
 
 import numpy as np
 
-from ragtrial.comparison.statistics.flips import Family, Procedure, infer
+from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.samples import Family, Procedure
 
 
 def main() -> None:

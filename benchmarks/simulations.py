@@ -20,7 +20,7 @@ Each batch of 100 experiments shares its flips, as the metrics of one experiment
 ``infer`` itself is what is simulated, called with 100 families. With fewer flips than its 10,000 its critical values
 vary more, which costs a little power and no errors. An experiment in which a comparison has too few differences to be
 tested counts as without error; `tested` is the share of comparisons that were. Beside max-t stand, with fewer
-experiments, paired t with Holm's correction, the BCa bootstrap and randomised Tukey. OPENBLAS_NUM_THREADS=1 keeps jobs
+experiments, paired t with Holm's correction and the BCa bootstrap. OPENBLAS_NUM_THREADS=1 keeps jobs
 apart.
 """
 
@@ -283,8 +283,6 @@ def family_cells(options: argparse.Namespace) -> Iterator[Cell]:
             cell = Cell("family", shape, structure, queries, better, shift, "max-t", options.experiments, options.flips)
             yield cell
             yield replace(cell, procedure="t-holm", experiments=options.contrast)
-            if queries == CONTRAST_SIZE and structure != "independent":
-                yield replace(cell, procedure="tukey", experiments=options.contrast, flips=min(options.flips, 500))
 
 
 def real_cells(options: argparse.Namespace) -> Iterator[Cell]:
@@ -312,16 +310,14 @@ def printed(row: Row) -> str:
 
 def markdown(rows: Sequence[Row]) -> str:
     """The table for docs/statistics.md: a line for each cell, the procedures beside one another."""
-    lines = [
-        "| scores | settings | n | tested | wrong | intervals hold | found | t: wrong, hold | BCa, Tukey: wrong, hold |"
-    ]
+    lines = ["| scores | settings | n | tested | wrong | intervals hold | found | t: wrong, hold | BCa: wrong, hold |"]
     lines.append("|---|---|--:|--:|--:|--:|--:|--:|--:|")
     of: dict[Cell, dict[str, Row]] = {}
     for row in rows:
         key = replace(row.cell, procedure="", experiments=0, flips=0)
         of.setdefault(key, {})[row.cell.procedure] = row
     for cell, by in of.items():
-        main, t, other = by["max-t"], by.get("t-holm"), by.get("bootstrap", by.get("tukey"))
+        main, t, other = by["max-t"], by.get("t-holm"), by.get("bootstrap")
         settings = cell.structure + (f", {cell.better} better" if cell.better else "")
         found = f"{main.found:.0%}" if cell.better else ""
         beside = [f"{one.wrong:.1%}, {one.covered:.1%}" if one else "" for one in (t, other)]

@@ -115,7 +115,7 @@ def test_python_says_what_the_command_says(small: Path, capsys: Capture) -> None
         (["--baseline", "old", "--all-pairs"], "--baseline and --all-pairs say two things; give one of them."),
         (["--query", "q1", "--slices", "--costs"],
          "--query shows one query alone; leave it out for --slices, --costs, or add --json."),
-        (["--procedure", "tuckey"], "no procedure is called 'tuckey'. Did you mean 'tukey'?"),
+        (["--procedure", "bootstrp"], "no procedure is called 'bootstrp'. Did you mean 'bootstrap'?"),
         (["--baseline", "z"], "'z'"),
         (["--metric", "nope"], "'nope'"),
     ],

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from experiments import Experiment, write_experiment
-from ragtrial.cli.gating import Asked, Compared, checks_of_contest, judged_contest, tell
+from ragtrial.cli.gating import Compared, GateOptions, checks_of_contest, judged_contest, tell
 from ragtrial.cli.terminal import Terminal
 from ragtrial.comparison.comparing import Aim, compare_settings
 from ragtrial.comparison.contest import contest_of
@@ -261,9 +261,9 @@ def test_without_gates_a_run_is_what_it_was(place: Path, capsys: Capture) -> Non
 
 def compared(capsys: Capture, **asked: Any) -> tuple[int, Outcome]:
     """What `compare` does with gates: a comparison of the latest report with its setting ``good``."""
-    contest = contest_of([load_report("latest")])
+    contest = contest_of([load_report("latest")], baseline="good")
     terminal = Terminal(as_json=False, quiet=False, verbose=False, no_color=True)
-    checks = checks_of_contest(Asked(**asked), contest, "good", terminal)
+    checks = checks_of_contest(GateOptions(**asked), contest, terminal)
     aim = Aim("good")
     findings = judged_contest(checks, Compared(contest, aim, compare_settings(contest, aim)))
     capsys.readouterr()

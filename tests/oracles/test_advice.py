@@ -10,9 +10,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from ragtrial.comparison.comparing import skewed_claims
 from ragtrial.comparison.contest import Pair
-from ragtrial.comparison.statistics.flips import Family, Inference, Procedure, infer
-from ragtrial.comparison.statistics.skewed import skewed_claims
+from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
 from ragtrial.comparison.verdicts import detectable_difference, queries_for
 
 Draw = Callable[[np.random.Generator], Family]

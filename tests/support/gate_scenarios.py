@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, ProcedurePart
-from ragtrial.comparison.gates.conditions import Evidence, GateOutcome, judge_gates
-from ragtrial.comparison.gates.findings import Findings
+from ragtrial.comparison.gates.gate import Findings, GateEvidence, GateOutcome, judge_gates
 from ragtrial.comparison.gates.gate_texts import Subject, parse_gates
 from ragtrial.report.schema import CostsPart, LatencyPart, MeanPart, SettingPart
 
@@ -62,7 +61,7 @@ def judged(
     known = {one.name: one for one in settings or of_parts}
     subject = Subject((*known, *failed), METRICS, baseline="base")
     compared = {metric: comparison(*parts, metric=metric) for metric in {one.metric for one in parts}}
-    (outcome,) = judge_gates(parse_gates([text], subject), Evidence(known, "ndcg@10", failed, "base", compared))
+    (outcome,) = judge_gates(parse_gates([text], subject), GateEvidence(known, "ndcg@10", failed, "base", compared))
     return outcome
 
 

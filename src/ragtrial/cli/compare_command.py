@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ragtrial.cli.contest_options import AskedContest, contest_options
-from ragtrial.cli.gating import Asked, gate_options
+from ragtrial.cli.gating import GateOptions, gate_options
 from ragtrial.cli.terminal import Terminal, common_options
 
 
@@ -15,7 +15,7 @@ from ragtrial.cli.terminal import Terminal, common_options
 @click.option("--setting", "settings", multiple=True, metavar="NAME", help="Only this setting; may be repeated.")
 @click.option("--metrics", metavar="NAMES", help="Others to show, commas between; `all` takes every one.")
 @click.option("--procedure", default="max-t", show_default=True, metavar="NAME",
-              help="max-t, step-down, t-holm, bootstrap, wilcoxon, bh or tukey.")  # fmt: skip
+              help="max-t, step-down, t-holm, bootstrap, wilcoxon or bh.")  # fmt: skip
 @click.option("--flips", type=click.IntRange(min=100), default=10_000, show_default=True, help="Random flips of signs.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the flips.")
 @click.option("--full", is_flag=True, help="Show all pairs, effects and queries, however many.")
@@ -30,7 +30,7 @@ from ragtrial.cli.terminal import Terminal, common_options
 def command(
     terminal: Terminal,
     compared: AskedContest,
-    asked: Asked,
+    asked: GateOptions,
     settings: tuple[str, ...],
     metrics: str | None,
     procedure: str,
@@ -64,10 +64,10 @@ def command(
         raise click.UsageError(f"--query shows one query alone; leave it out for {', '.join(unshown)}, or add --json.")
     named = None if metrics in (None, "all") else list(spellings(str(metrics)))
     contest = compared.contest(named, settings=settings, all_pairs=all_pairs)
-    checks = gating.checks_of_contest(asked, contest, contest.baseline, terminal)
+    checks = gating.checks_of_contest(asked, contest, terminal)
     if metrics is None:
         contest = contest.limited_to(usual_metrics(contest.contenders[0].report))
-    aim = compared.aim(contest, way=procedure, flips=flips, seed=seed)
+    aim = compared.aim(contest, name=procedure, flips=flips, seed=seed)
     wanted = Wanted(slices=slices, axes=axes, costs=costs, queries=queries, query=query, unjudged=unjudged)
     made = analyse(contest, aim, wanted)
     findings = gating.judged_contest(checks, gating.Compared(contest, aim, made))

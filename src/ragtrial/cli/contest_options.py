@@ -51,7 +51,7 @@ class AskedContest:
             directory=self.results,
         )
 
-    def aim(self, contest: Contest, *, way: str | None = None, flips: int | None = None, seed: int = 0) -> Aim:
+    def aim(self, contest: Contest, *, name: str | None = None, flips: int | None = None, seed: int = 0) -> Aim:
         """How ``contest`` is compared, by default as always. Raises ComparisonError for a number out of range."""
         from ragtrial.comparison.comparing import Aim
         from ragtrial.comparison.request import check_margin, checked_procedure
@@ -60,7 +60,7 @@ class AskedContest:
 
         procedure = checked_procedure(self.margin, self.confidence, flips or Procedure().flips, seed)
         check_margin(self.margin, contest.primary)
-        return Aim(contest.baseline, self.margin, procedure, way or DEFAULT)
+        return Aim(contest.baseline, self.margin, procedure, name or DEFAULT)
 
 
 def contest_options(function: F) -> F:

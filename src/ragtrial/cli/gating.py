@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
     from ragtrial.comparison.comparing import Aim
     from ragtrial.comparison.comparison_parts import Comparison
     from ragtrial.comparison.contest import Contest
-    from ragtrial.comparison.gates.conditions import Gate
-    from ragtrial.comparison.gates.expected import ExpectedScore
-    from ragtrial.comparison.gates.findings import Findings
+    from ragtrial.comparison.gates.gate import ExpectedScore, Findings, Gate
     from ragtrial.comparison.gates.gate_texts import Subject
     from ragtrial.report.model import Report
     from ragtrial.report.schema import FailurePart, SettingPart
@@ -31,7 +30,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Asked:
+class GateOptions:
     """What was asked for, as it was written. ``-`` is standard output."""
 
     fail_if: tuple[str, ...] = ()
@@ -67,7 +66,7 @@ def gate_options(function: F) -> F:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         names = ("fail_if", "expected", "junit", "markdown", "csv")
-        return function(*args, asked=Asked(**{name: kwargs.pop(name) for name in names}), **kwargs)
+        return function(*args, asked=GateOptions(**{name: kwargs.pop(name) for name in names}), **kwargs)
 
     return wrapped  # type: ignore[return-value]  # click has replaced the signature
 
@@ -76,7 +75,7 @@ def gate_options(function: F) -> F:
 class Checks:
     """Gates and expected scores that are right, for what is about to be run or compared."""
 
-    asked: Asked
+    asked: GateOptions
     subject: Subject
     stdout: TextIO
     """What ``-`` means: the answer's stream, before anything was put in its place."""
@@ -85,7 +84,7 @@ class Checks:
     expected: tuple[ExpectedScore, ...] = ()
 
 
-def check(asked: Asked, subject: Subject, terminal: Terminal) -> Checks:
+def check(asked: GateOptions, subject: Subject, terminal: Terminal) -> Checks:
     """Before anything is run: understand gates, read expected scores, look where files are to go.
 
     Where a file goes to standard output, what the terminal says goes to standard error from now on. Raises InputError
@@ -125,7 +124,7 @@ def attempt(faults: list[Fault], step: Callable[[], T]) -> T | None:
         return None
 
 
-def _target_faults(asked: Asked) -> list[Fault]:
+def _target_faults(asked: GateOptions) -> list[Fault]:
     """Two files of one name, the one of expected scores among them: one would overwrite the other."""
     faults: list[Fault] = []
     first = {Path(asked.expected).resolve(): "--expected"} if asked.expected else {}
@@ -137,21 +136,17 @@ def _target_faults(asked: Asked) -> list[Fault]:
     return faults
 
 
-def subject_of(contest: Contest, baseline: str | None) -> Subject:
-    """What gates on a comparison can be about. Of reports those metrics are compared that ``contest`` has."""
+def checks_of_contest(asked: GateOptions, contest: Contest, terminal: Terminal) -> Checks:
+    """Before anything is compared. Of reports those metrics are compared that ``contest`` has. Raises as ``check``."""
     from ragtrial.comparison.gates.gate_texts import Subject
 
     settings = [contender.setting for contender in contest.contenders]
-    metrics = [name for name in settings[0].scores if all(name in one.scores for one in settings)] if settings else []
-    pairs = () if baseline is None else contest.pairs(baseline)
-    compared = dict.fromkeys(contest.names[pair.setting] for pair in pairs)
+    metrics = tuple(name for name in settings[0].scores if all(name in one.scores for one in settings))
+    pairs = () if contest.baseline is None else contest.pairs(contest.baseline)
+    compared = tuple(dict.fromkeys(contest.names[pair.setting] for pair in pairs))
     comparable = contest.metrics if len(contest.report_names) > 1 else None
-    return Subject(contest.names, tuple(metrics), baseline, compared=tuple(compared), comparable=comparable)
-
-
-def checks_of_contest(asked: Asked, contest: Contest, baseline: str | None, terminal: Terminal) -> Checks:
-    """Before anything is compared. Raises as ``check`` does."""
-    return check(asked, subject_of(contest, baseline), terminal)
+    subject = Subject(contest.names, metrics, contest.baseline, compared=compared, comparable=comparable)
+    return check(asked, subject, terminal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,91 +158,64 @@ class Compared:
     comparison: Comparison
 
 
-def judged(
-    checks: Checks, settings: Mapping[str, SettingPart], newest: Report, compared: Compared | None = None
-) -> Findings:
-    """What came of gates and expected scores in a run, those that failed in it among them.
-
-    A metric in a gate with a baseline that is not the primary one is compared by itself, as if it were.
-    """
-    return _judged(checks, settings, newest, compared, tuple(newest.failures))
-
-
 def judged_contest(checks: Checks, compared: Compared) -> Findings:
     """What came of gates and expected scores in a comparison of reports; what failed in their runs is no part of it."""
     contenders = compared.contest.contenders
     newest = max((contender.report for contender in contenders), key=lambda report: report.run_id)
-    return _judged(checks, {one.name: one.setting for one in contenders}, newest, compared, ())
+    return judged(checks, {one.name: one.setting for one in contenders}, newest, compared)
 
 
-def _judged(
+def judged(
     checks: Checks,
     settings: Mapping[str, SettingPart],
     newest: Report,
     compared: Compared | None,
-    failures: tuple[FailurePart, ...],
+    failures: Sequence[FailurePart] = (),
 ) -> Findings:
-    from ragtrial.comparison.gates.conditions import Evidence, judge_gates
-    from ragtrial.comparison.gates.expected import judge_expected
-    from ragtrial.comparison.gates.findings import Findings
+    """What came of gates and expected scores; ``failures`` are the settings among them that could not be run.
+
+    A metric in a gate with a baseline that is not the primary one is compared by itself, as if it were.
+    """
+    from ragtrial.comparison.comparing import compare_settings
+    from ragtrial.comparison.gates.gate import Findings, GateEvidence, compared_metrics, judge_expected, judge_gates
 
     primary = compared.comparison.primary_metric if compared else newest.primary_metric
+    comparisons = {primary: compared.comparison} if compared and compared.aim.baseline is not None else {}
+    if compared and comparisons:
+        for metric in compared_metrics(checks.gates):
+            if metric != primary:
+                alone = replace(compared.contest, metrics=(metric,))
+                comparisons[metric] = compare_settings(alone, compared.aim)
+
+    def loss(name: str) -> float:
+        mean = settings[name].scores[primary].mean
+        return math.inf if mean is None else -mean
+
     failed = [failure.name for failure in failures]
-    evidence = Evidence(settings, primary, failed, checks.subject.baseline, _comparisons(checks, compared))
+    evidence = GateEvidence(settings, primary, failed, checks.subject.baseline, comparisons)
     return Findings(
         subject=newest.experiment,
         run_id=newest.run_id,
         primary_metric=primary,
-        settings=_best_first(settings, primary),
+        settings={name: settings[name] for name in sorted(sorted(settings), key=loss)},
         comparison=compared.comparison if compared else None,
         gates=tuple(judge_gates(checks.gates, evidence)),
         expected=tuple(judge_expected(checks.expected, settings, failed)),
-        failures=failures,
+        failures=tuple(failures),
     )
 
 
-def _comparisons(checks: Checks, compared: Compared | None) -> dict[str, Comparison]:
-    from ragtrial.comparison.comparing import compare_settings
-    from ragtrial.comparison.gates.conditions import compared_metrics
-
-    if compared is None or compared.aim.baseline is None:
-        return {}
-    primary, contest = compared.comparison.primary_metric, compared.contest
-    return {
-        metric: compared.comparison
-        if metric == primary
-        else compare_settings(replace(contest, metrics=(metric,)), compared.aim)
-        for metric in compared_metrics(checks.gates)
-    }
-
-
-def _best_first(settings: Mapping[str, SettingPart], metric: str) -> dict[str, SettingPart]:
-    def key(name: str) -> tuple[bool, float, str]:
-        mean = settings[name].scores[metric].mean
-        return mean is None, -(mean or 0.0), name
-
-    return {name: settings[name] for name in sorted(settings, key=key)}
-
-
 def tell(terminal: Terminal, checks: Checks, findings: Findings) -> None:
-    """Write the files, then say what came of the gates: what did not pass on stderr, the sum of all on stdout."""
+    """Write the files that were asked for, each whole or not at all, then say what came of the gates.
+
+    What did not pass is said on stderr, the sum of all on stdout. Raises RunError if a file cannot be written.
+    """
     from ragtrial.cli.terminal import write
-    from ragtrial.views.gate_results import gate_lines
-
-    write_files(checks, findings)
-    *lines, total = gate_lines(findings) or [""]
-    for line in lines:
-        write(line, sys.stderr)
-    if total:
-        terminal.say(f"\n{total}")
-
-
-def write_files(checks: Checks, findings: Findings) -> None:
-    """The files that were asked for, each whole or not at all. Raises RunError if one cannot be written."""
     from ragtrial.runs.formats.output import opened
     from ragtrial.runs.formats.score_tables import write_table
     from ragtrial.views.comparison_csv import csv_columns
     from ragtrial.views.comparison_markdown import markdown_text
+    from ragtrial.views.gate_results import gate_lines
     from ragtrial.views.junit import junit_text
 
     asked = checks.asked
@@ -258,6 +226,11 @@ def write_files(checks: Checks, findings: Findings) -> None:
                     file.write(view(findings).encode("utf-8", "backslashreplace"))
         if asked.csv:
             write_table(asked.csv, csv_columns(findings.comparison), form="csv")
+    *lines, total = gate_lines(findings) or [""]
+    for line in lines:
+        write(line, sys.stderr)
+    if total:
+        terminal.say(f"\n{total}")
 
 
 def as_json(findings: Findings) -> dict[str, Any]:

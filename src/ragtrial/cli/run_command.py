@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragtrial.cli.gating import Asked, as_json, gate_options, tell
+from ragtrial.cli.gating import GateOptions, as_json, gate_options, tell
 from ragtrial.cli.report_output import say_scores
 from ragtrial.cli.terminal import Terminal, common_options, override_option, visible, write
 
 if TYPE_CHECKING:
     from ragtrial.comparison.comparison_parts import Comparison
-    from ragtrial.comparison.gates.findings import Findings
+    from ragtrial.comparison.gates.gate import Findings
     from ragtrial.report.model import Report
 
 
@@ -43,7 +43,7 @@ def command(
     limit: int | None,
     jobs: int,
     baseline: str | None,
-    asked: Asked,
+    asked: GateOptions,
     *,
     audit: bool,
     no_latency: bool,

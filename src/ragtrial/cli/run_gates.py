@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ragtrial.cli.gating import Asked, Checks, Compared, attempt, check, judged
+from ragtrial.cli.gating import Checks, Compared, GateOptions, attempt, check, judged
 from ragtrial.errors import Fault, GateError, InputError, ReportError, RunError, did_you_mean, listed
 
 if TYPE_CHECKING:
     from ragtrial.cli.terminal import Terminal
     from ragtrial.comparison.contest import Contest
-    from ragtrial.comparison.gates.findings import Findings
+    from ragtrial.comparison.gates.gate import Findings
     from ragtrial.config import ExperimentConfig
     from ragtrial.evaluator import RetrievalEvaluator
     from ragtrial.report.model import Report
@@ -21,7 +21,7 @@ _MOST_QUERIES = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Baseline:
+class RunBaseline:
     """What the settings of a run are compared with: one of them, or a setting of an earlier ``report``.
 
     ``name`` is what it is called in this run, ``setting`` what it is called where it is.
@@ -37,7 +37,7 @@ class RunChecks:
     """What is to be checked of a run, and the baseline, if there is one."""
 
     checks: Checks
-    baseline: Baseline | None
+    baseline: RunBaseline | None
 
     def before(self, evaluator: RetrievalEvaluator) -> None:
         """Raises GateError if the labels of the run are not those of an earlier report that is the baseline."""
@@ -52,28 +52,28 @@ class RunChecks:
         from ragtrial.comparison.comparing import Aim
 
         settings = {setting.name: setting for setting in report.settings}
-        name = self.baseline.name if self.baseline else None
-        wanted = bool(self.checks.asked.targets) and len(settings) > 1
-        if self.baseline is not None:
-            wanted = self.baseline.report is not None or (self.baseline.setting in settings and len(settings) > 1)
-        if not wanted:
-            return judged(self.checks, settings, report)
+        baseline, compared = self.baseline, None
+        if baseline is None:
+            wanted = bool(self.checks.asked.targets) and len(settings) > 1
+        else:
+            wanted = baseline.report is not None or (baseline.setting in settings and len(settings) > 1)
         try:
-            contest, aim = _contest(report, self.baseline), Aim(name)
-            made = analyse(contest, aim, Wanted())
+            if wanted:
+                contest, aim = _contest(report, baseline), Aim(baseline.name if baseline else None)
+                compared = Compared(contest, aim, analyse(contest, aim, Wanted()))
         except InputError as error:
             told = (f"{fault.message} The report is written: {report.folder / 'report.json'}" for fault in error.faults)
             raise RunError(*told) from error
-        return judged(self.checks, settings, report, Compared(contest, aim, made))
+        return judged(self.checks, settings, report, compared, report.failures)
 
 
 def prepared(
-    config: ExperimentConfig, asked: Asked, baseline: str | None, limit: int | None, terminal: Terminal
+    config: ExperimentConfig, asked: GateOptions, baseline: str | None, limit: int | None, terminal: Terminal
 ) -> RunChecks | None:
     """What is to be checked; None if nothing was asked for. Raises InputError with all that is wrong."""
     if baseline is None and not asked.is_gated and not asked.targets:
         return None
-    from ragtrial.comparison.gates.conditions import COSTS
+    from ragtrial.comparison.gates.gate import COSTS, compared_metrics
     from ragtrial.comparison.gates.gate_texts import Subject
     from ragtrial.evaluator import RetrievalEvaluator
 
@@ -93,29 +93,22 @@ def prepared(
         faults.append(Fault("--csv", message=message))
     subject = Subject(names, metrics, name, unmeasured)
     checks = attempt(faults, lambda: check(asked, subject, terminal))
-    if found and found.report and checks:
-        faults += _metric_faults(found.report, checks)
+    if checks and found and (earlier := found.report):
+        faults += [
+            Fault("--baseline", message=f"run {earlier.run_id} has no {metric}, which a gate compares.")
+            for metric in compared_metrics(checks.gates)
+            if metric not in earlier.metrics
+        ]
     if faults or checks is None:
         raise InputError(*faults)
     return RunChecks(checks, found)
 
 
-def _metric_faults(earlier: Report, checks: Checks) -> list[Fault]:
-    """Metrics of gates with a baseline that the baseline's report does not have."""
-    from ragtrial.comparison.gates.conditions import compared_metrics
-
-    return [
-        Fault("--baseline", message=f"run {earlier.run_id} has no {name}, which a gate compares.")
-        for name in compared_metrics(checks.gates)
-        if name not in earlier.metrics
-    ]
-
-
-def _found(text: str, names: Iterable[str], config: ExperimentConfig) -> Baseline:
+def _found(text: str, names: Iterable[str], config: ExperimentConfig) -> RunBaseline:
     from ragtrial.report.model import load_report
 
     if text in names:
-        return Baseline(text, text)
+        return RunBaseline(text, text)
     reference, colon, setting = text.rpartition(":")
     if not colon:
         near = did_you_mean(text, names)
@@ -127,23 +120,25 @@ def _found(text: str, names: Iterable[str], config: ExperimentConfig) -> Baselin
         report.setting(setting)
     except ReportError as error:
         raise GateError(*(Fault("--baseline", message=str(fault)) for fault in error.faults)) from error
-    return Baseline(f"{report.run_id}:{setting}", setting, report)
+    return RunBaseline(f"{report.run_id}:{setting}", setting, report)
 
 
-def _baseline_faults(baseline: Baseline, names: tuple[str, ...], evaluator: RetrievalEvaluator) -> list[Fault]:
+def _baseline_faults(baseline: RunBaseline, names: tuple[str, ...], evaluator: RetrievalEvaluator) -> Iterator[Fault]:
     """What is wrong with a baseline that is there: nothing to compare with it, or it was scored otherwise."""
-    report, messages = baseline.report, []
-    if report is None and len(names) == 1:
-        messages.append(f"{baseline.name!r} is the only setting; there is nothing to compare with it.")
-    if report is not None:
-        unit, metrics = evaluator.config.evaluators.unit, evaluator.metrics
-        if report.unit != unit:
-            messages.append(f"run {report.run_id} was scored by unit: {report.unit}, this one is by {unit}.")
-        elif told := _rule_difference(evaluator, report):
-            messages.append(told)
-        if str(metrics.primary) not in report.metrics:
-            messages.append(f"run {report.run_id} has no {metrics.primary}; it has: {listed(report.metrics)}.")
-    return [Fault("--baseline", message=message) for message in messages]
+    report, unit, metrics = baseline.report, evaluator.config.evaluators.unit, evaluator.metrics
+    if report is None:
+        if len(names) == 1:
+            message = f"{baseline.name!r} is the only setting; there is nothing to compare with it."
+            yield Fault("--baseline", message=message)
+        return
+    told = _rule_difference(evaluator, report)
+    if report.unit != unit:
+        told = f"was scored by unit: {report.unit}, this one is by {unit}"
+    if told:
+        yield Fault("--baseline", message=f"run {report.run_id} {told}.")
+    if str(metrics.primary) not in report.metrics:
+        message = f"run {report.run_id} has no {metrics.primary}; it has: {listed(report.metrics)}."
+        yield Fault("--baseline", message=message)
 
 
 def _rule_difference(evaluator: RetrievalEvaluator, report: Report) -> str:
@@ -154,10 +149,10 @@ def _rule_difference(evaluator: RetrievalEvaluator, report: Report) -> str:
     options = evaluator.config.evaluators
     then, now = coverage_of(report), options.span_coverage
     if report.unit == "span" and then != now:
-        return f"run {report.run_id} found passages by span_coverage: {then}, this one does by {now}."
+        return f"found passages by span_coverage: {then}, this one does by {now}"
     for name, part in metric_parts(evaluator.metrics, options).items():
         if name in report.metrics and report.metrics[name].counted != part.counted:
-            return f"run {report.run_id} counts {report.metrics[name].counted} for {name}, this one {part.counted}."
+            return f"counts {report.metrics[name].counted} for {name}, this one {part.counted}"
     return ""
 
 
@@ -184,7 +179,7 @@ def _label_differences(evaluator: RetrievalEvaluator, report: Report) -> str:
     )
 
 
-def _contest(report: Report, baseline: Baseline | None) -> Contest:
+def _contest(report: Report, baseline: RunBaseline | None) -> Contest:
     """The settings of the run under their own names, and the earlier one, if that is the baseline."""
     from ragtrial.comparison.contest import contest_of
     from ragtrial.views.table import usual_metrics

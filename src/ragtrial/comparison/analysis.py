@@ -9,8 +9,7 @@ from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.contest import Contest, Pair
 from ragtrial.comparison.queries.moves import QueryDifferences, SharedQueries, query_differences, shared_queries
 from ragtrial.comparison.queries.side_by_side import SideBySide, side_by_side
-from ragtrial.comparison.queries.slice_parts import SlicesPart
-from ragtrial.comparison.queries.slices import compare_slices
+from ragtrial.comparison.queries.slices import SlicesPart, compare_slices
 from ragtrial.comparison.statistics.selection import SelectionPart, select_winner
 from ragtrial.comparison.sweeps.effects import EffectsPart, sweep_effects
 from ragtrial.comparison.tradeoffs import TradeoffsPart, weigh_costs

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragtrial.comparison.queries.label_differences import Sides, label_difference
-from ragtrial.comparison.report_inputs import Entry
+from ragtrial.comparison.report_inputs import ComparedReport
 from ragtrial.errors import ComparisonError, MetricError, did_you_mean, listed
 from ragtrial.evaluation.metrics import Metric, parse_metric
 from ragtrial.records import Caution
 from ragtrial.report.model import Report
-from ragtrial.report.schema import QueryPart
+from ragtrial.report.schema import MetricPart, QueryPart
 
 _THRESHOLD = re.compile(r"\(relevant: (grade -?\d+ and above)\)")
 _MOST_NAMED = 3
@@ -21,7 +21,7 @@ _GEOMETRIC = "a geometric mean over queries; differences of such are no means of
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Comparability:
     """Over which queries, and by which metrics, reports may be compared; and what should be known of it."""
 
     queries: tuple[QueryPart, ...]
@@ -30,8 +30,8 @@ class Agreement:
 
 
 def agreement_of(
-    entries: Sequence[Entry], primary: str | None, metrics: Sequence[str] | None, *, common: bool
-) -> Agreement:
+    entries: Sequence[ComparedReport], primary: str | None, metrics: Sequence[str] | None, *, common: bool
+) -> Comparability:
     """What the reports of ``entries`` agree on; with ``common`` the queries that do.
 
     The primary metric comes first: ``primary``, else the first of ``metrics``, else that of the first report.
@@ -46,11 +46,11 @@ def agreement_of(
     if differences:
         raise ComparisonError(*differences)
     queries, told = _queries(entries, names, common=common)
-    return Agreement(queries, names, (*cautions, *told, *_document_cautions(entries)))
+    return Comparability(queries, names, (*cautions, *told, *_document_cautions(entries)))
 
 
 def _metrics(
-    entries: Sequence[Entry], primary: str | None, metrics: Sequence[str] | None
+    entries: Sequence[ComparedReport], primary: str | None, metrics: Sequence[str] | None
 ) -> tuple[tuple[str, ...], list[Caution]]:
     """The names of the metrics to compare by, the primary one first, and which are left out."""
     reports = [entry.report for entry in entries]
@@ -104,7 +104,7 @@ def _known(name: str, reports: Sequence[Report]) -> str:
         raise
 
 
-def _missing(name: str, entry: Entry, everywhere: Sequence[str], primary: str) -> str:
+def _missing(name: str, entry: ComparedReport, everywhere: Sequence[str], primary: str) -> str:
     what = f"{name}, the metric that decides" if name == primary else name
     kin = [other for other in entry.report.metrics if _kin(other, name)]
     near = f"; it has {listed(kin)}, which is another number" if kin else ""
@@ -121,7 +121,9 @@ def _split(name: str) -> tuple[str, str]:
     return name.partition("(")[0].partition("@")[0], name.rpartition("@")[2] if "@" in name else ""
 
 
-def _rule_differences(first: Entry, other: Entry, names: Sequence[str], *, given: bool) -> Iterator[str]:
+def _rule_differences(
+    first: ComparedReport, other: ComparedReport, names: Sequence[str], *, given: bool
+) -> Iterator[str]:
     """How the rules by which two reports were scored differ, as far as ``names`` depend on them."""
     if first.report.unit != other.report.unit:
         words = {"document": "ranks documents", "span": "looks for passages in chunks"}
@@ -130,54 +132,39 @@ def _rule_differences(first: Entry, other: Entry, names: Sequence[str], *, given
             "Run one again with the other's evaluators.unit."
         )
         return
-    for rule in (_threshold, _counted, _formula):
-        yield from _unlike(rule, first, other, names, given=given)
+    for title, remedy, rule in _RULES:
+        texts = {name: (rule(first.report.metrics[name]), rule(other.report.metrics[name])) for name in names}
+        unlike = [name for name, (one, two) in texts.items() if one != two]
+        if unlike:
+            one, two = texts[unlike[0]]
+            same = [name for name in names if name not in unlike]
+            instead = f", or compare by metrics that do not depend on it: {listed(same)}" if same and not given else ""
+            yield (
+                f"{title}: {one or 'none'} in {first.name}, {two or 'none'} in {other.name} "
+                f"({listed(unlike, _MOST_NAMED)}). {remedy}{instead}."
+            )
     yield from _coverage_difference(first, other)
     yield from _scoring_differences(first, other, names)
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """One side of what a metric means: how it is called, and what it says in a report."""
-
-    title: str
-    remedy: str
-    text: str | None
+def _threshold(metric: MetricPart) -> str:
+    found = _THRESHOLD.search(metric.counted)
+    return f"{found[1]} is relevant" if found else ""
 
 
-def _threshold(report: Report, metric: str) -> _Rule:
-    found = _THRESHOLD.search(report.metrics[metric].counted)
-    return _Rule(
-        "other relevance thresholds", "Run one again with the other's evaluators.relevance_threshold",
-        f"{found[1]} is relevant" if found else None,
-    )  # fmt: skip
+_RULES: tuple[tuple[str, str, Callable[[MetricPart], str]], ...] = (
+    ("other relevance thresholds", "Run one again with the other's evaluators.relevance_threshold", _threshold),
+    (
+        "other queries are counted",
+        "Run one again with the other's evaluators.no_relevant",
+        lambda metric: _THRESHOLD.sub("", metric.counted).strip(),
+    ),
+    ("other formulas", "Run both again with the same ragtrial", lambda metric: metric.formula),
+)
+"""What a metric means in a report: how a difference is called, what helps, and what the report says."""
 
 
-def _counted(report: Report, metric: str) -> _Rule:
-    counted = _THRESHOLD.sub("", report.metrics[metric].counted).strip()
-    return _Rule("other queries are counted", "Run one again with the other's evaluators.no_relevant", counted)
-
-
-def _formula(report: Report, metric: str) -> _Rule:
-    return _Rule("other formulas", "Run both again with the same ragtrial", report.metrics[metric].formula)
-
-
-def _unlike(
-    rule: Callable[[Report, str], _Rule], first: Entry, other: Entry, names: Sequence[str], *, given: bool
-) -> Iterator[str]:
-    unlike = [name for name in names if rule(first.report, name).text != rule(other.report, name).text]
-    if not unlike:
-        return
-    one, two = rule(first.report, unlike[0]), rule(other.report, unlike[0])
-    same = [name for name in names if name not in unlike]
-    instead = f", or compare by metrics that do not depend on it: {listed(same)}" if same and not given else ""
-    yield (
-        f"{one.title}: {one.text or 'none'} in {first.name}, {two.text or 'none'} in {other.name} "
-        f"({listed(unlike, _MOST_NAMED)}). {one.remedy}{instead}."
-    )
-
-
-def _coverage_difference(first: Entry, other: Entry) -> Iterator[str]:
+def _coverage_difference(first: ComparedReport, other: ComparedReport) -> Iterator[str]:
     one, two = coverage_of(first.report), coverage_of(other.report)
     if first.report.unit == "span" and one != two:
         yield (
@@ -194,7 +181,7 @@ def coverage_of(report: Report) -> object:
     return written.get("span_coverage", 0.5) if isinstance(written, Mapping) else 0.5
 
 
-def _scoring_differences(first: Entry, other: Entry, names: Sequence[str]) -> Iterator[str]:
+def _scoring_differences(first: ComparedReport, other: ComparedReport, names: Sequence[str]) -> Iterator[str]:
     """Rules of ``ragtrial score``; a run has none of them, and scores rankings as they are."""
     one, two = _scoring(first.report), _scoring(other.report)
     for rule in ("judged_only", "trec_compat"):
@@ -204,7 +191,7 @@ def _scoring_differences(first: Entry, other: Entry, names: Sequence[str]) -> It
                 f"other rules: {with_it.name} was scored with {rule}, {without.name} was not. "
                 "Score one again by the other's rules."
             )
-    deep = [name for name in names if _has_no_cutoff(name)]
+    deep = [name for name in names if (metric := _metric(name)) and metric.k is None]
     if one.get("depth") != two.get("depth") and deep:
         depths = " and ".join(f"{side.get('depth') or 'all'} hits in {entry.name}" for side, entry in
                               ((one, first), (two, other)))  # fmt: skip
@@ -217,10 +204,10 @@ def _scoring(report: Report) -> Mapping[str, Any]:
 
 
 def _queries(
-    entries: Sequence[Entry], names: Sequence[str], *, common: bool
+    entries: Sequence[ComparedReport], names: Sequence[str], *, common: bool
 ) -> tuple[tuple[QueryPart, ...], list[Caution]]:
     """The queries of the first report that every other has with equal labels. Without ``common`` all must be."""
-    orders = any(map(_needs_order, names))
+    orders = any((metric := _metric(name)) and metric.definition.needs == "order" for name in names)
     first = entries[0]
     shared = {query.id for query in first.report.queries}
     faults: list[str] = []
@@ -241,16 +228,6 @@ def _queries(
     return queries, [Caution("common-queries", _common_text(entries, len(shared), faults))] if faults else []
 
 
-def _needs_order(name: str) -> bool:
-    metric = _metric(name)
-    return metric is not None and metric.definition.needs == "order"
-
-
-def _has_no_cutoff(name: str) -> bool:
-    metric = _metric(name)
-    return metric is not None and metric.k is None
-
-
 def _is_geometric(name: str) -> bool:
     """Whether the mean over queries of a metric is a geometric one, so that it is not compared query by query."""
     metric = _metric(name)
@@ -265,7 +242,7 @@ def _metric(name: str) -> Metric | None:
         return None
 
 
-def _query_faults(first: Entry, other: Entry, differing: Mapping[str, str]) -> Iterator[str]:
+def _query_faults(first: ComparedReport, other: ComparedReport, differing: Mapping[str, str]) -> Iterator[str]:
     ours = dict.fromkeys(query.id for query in first.report.queries)
     theirs = dict.fromkeys(query.id for query in other.report.queries)
     only_ours, only_theirs = [one for one in ours if one not in theirs], [one for one in theirs if one not in ours]
@@ -283,7 +260,7 @@ def _query_faults(first: Entry, other: Entry, differing: Mapping[str, str]) -> I
         yield f"other labels in {first.name} and {other.name} ({count}): {'; '.join(told)}{more}."
 
 
-def _remedy(entries: Sequence[Entry], shared: int) -> str:
+def _remedy(entries: Sequence[ComparedReport], shared: int) -> str:
     again = "Score their rankings by the same labels (`ragtrial rescore REPORT --labels FILE` searches nothing again)"
     if not shared:
         return f"No query is the same in all of them. {again}."
@@ -291,12 +268,12 @@ def _remedy(entries: Sequence[Entry], shared: int) -> str:
     return f"{again}, or compare over the {shared:,} of {fewest:,} queries that are the same: --common."
 
 
-def _common_text(entries: Sequence[Entry], shared: int, faults: Sequence[str]) -> str:
+def _common_text(entries: Sequence[ComparedReport], shared: int, faults: Sequence[str]) -> str:
     of = ", ".join(f"{len(entry.report.queries):,} of {entry.name}" for entry in entries)
     return f"compared over the {shared:,} queries that are the same everywhere, of {of}. Left out: {' '.join(faults)}"
 
 
-def _fullest(entries: Sequence[Entry]) -> Mapping[str, QueryPart]:
+def _fullest(entries: Sequence[ComparedReport]) -> Mapping[str, QueryPart]:
     """Each query as the first report has it that knows its text: where runs were scored alone, it is not known."""
     known: dict[str, QueryPart] = {}
     for entry in entries:
@@ -306,7 +283,7 @@ def _fullest(entries: Sequence[Entry]) -> Mapping[str, QueryPart]:
     return known
 
 
-def _document_cautions(entries: Sequence[Entry]) -> Iterator[Caution]:
+def _document_cautions(entries: Sequence[ComparedReport]) -> Iterator[Caution]:
     first = entries[0]
     for other in entries[1:]:
         one, two = first.report.dataset, other.report.dataset

@@ -13,10 +13,11 @@ from ragtrial.comparison.contest import Contender, Contest, Pair, PairedScores
 from ragtrial.comparison.statistics.flips import takes_all
 from ragtrial.comparison.statistics.procedures import DEFAULT, FLIPPED, PROCEDURES, infer_by
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
-from ragtrial.comparison.statistics.skewed import skewed_claims
 from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, verdict_of
+from ragtrial.errors import listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.records import Caution
 from ragtrial.report.schema import WarningPart
 
 MOST_PAIRS = 15
@@ -27,6 +28,12 @@ MOST_SETTINGS = 50
 """Of more the best by descriptive metrics are not looked for, where it takes a comparison of all pairs beside."""
 
 
+_QUERIES_PER_SQUARE = 25
+"""With so many times the squared skewness a 95% interval of a mean is wrong in 6% at most (Cochran 1977, 2.15)."""
+
+_MOST_NAMED = 3
+
+
 @dataclass(frozen=True)
 class Aim:
     """What is asked: against which baseline (None: all pairs), and which difference would not matter."""
@@ -34,21 +41,21 @@ class Aim:
     baseline: str | None = None
     margin: float = 0.02
     procedure: Procedure = field(default_factory=Procedure)
-    way: str = DEFAULT
+    procedure_name: str = DEFAULT
     """One of PROCEDURES."""
 
 
 def compare_settings(contest: Contest, aim: Aim) -> Comparison:
     """All comparisons of a contest. Raises ReportError if its baseline is not there."""
-    scored = [_counted(contest.scores(metric), aim.way) for metric in contest.metrics]
+    scored = [contest.scores(metric) for metric in contest.metrics]
     all_pairs = _best_first(contest.pairs(), scored[0])
     pairs = all_pairs if aim.baseline is None else contest.pairs(aim.baseline)
-    inferred = infer_by(aim.way, [_family(scores, pairs) for scores in scored], aim.procedure)
+    inferred = infer_by(aim.procedure_name, [_family(scores, pairs) for scores in scored], aim.procedure)
     best_by = scored if pairs is all_pairs or len(contest.names) <= MOST_SETTINGS else scored[:1]
     of_all = (
         inferred
         if pairs is all_pairs
-        else infer_by(aim.way, [_family(one, all_pairs) for one in best_by], aim.procedure)
+        else infer_by(aim.procedure_name, [_family(one, all_pairs) for one in best_by], aim.procedure)
     )
     parts = [
         part
@@ -69,14 +76,6 @@ def compare_settings(contest: Contest, aim: Aim) -> Comparison:
         queries=len(contest.queries),
         warnings=[WarningPart(code=caution.code, message=caution.message) for caution in [*contest.cautions, *skewed]],
     )
-
-
-def _counted(scores: PairedScores, way: str) -> PairedScores:
-    """The scores that the procedure takes: where it needs all, only of queries that count for every setting."""
-    if way not in PROCEDURES or not PROCEDURES[way].needs_all:
-        return scores
-    lacking = np.isnan(scores.values).any(axis=0)
-    return PairedScores(scores.metric, np.where(lacking, np.nan, scores.values))
 
 
 _NOTHING_TESTED = f"Nothing was tested: in no comparison do {LEAST_DIFFERENCES} queries differ."
@@ -177,6 +176,24 @@ def _not_worse_than_best(contest: Contest, pairs: Sequence[Pair], inference: Inf
     return [name for place, name in enumerate(contest.names) if place not in beaten]
 
 
+def skewed_claims(names: Sequence[str], pairs: Sequence[Pair], inference: Inference) -> Iterator[Caution]:
+    """A caution about the claims for ``pairs`` whose differences are too skewed."""
+    told = []
+    for row in np.flatnonzero(inference.claims).tolist():
+        skewness, n = float(inference.skewness[row]), int(inference.n[row])
+        needed = math.ceil(_QUERIES_PER_SQUARE * skewness**2)
+        if n < needed:
+            pair = f"{names[pairs[row].setting]} against {names[pairs[row].baseline]}"
+            told.append((needed, f"{pair} (skewness {skewness:+.1f}: {n:,} queries, {needed:,} would do)"))
+    if told:
+        named = listed([text for _, text in sorted(told, reverse=True)], _MOST_NAMED)
+        message = (
+            f"a few queries make most of the difference, and such claims are wrong more often than said: {named}. "
+            "Look at these queries (--queries), or ask more."
+        )
+        yield Caution("skewed-differences", message)
+
+
 def judged_share(contender: Contender, metric: str) -> float | None:
     """The mean share of judged hits where ``metric`` cuts; None if the report has none for that cutoff."""
     k = parse_metric(metric).k
@@ -189,7 +206,7 @@ def _procedure_part(contest: Contest, aim: Aim, parts: Sequence[ComparisonPart])
     comparisons = sum(part.family == "primary" for part in parts)
     tested = any(part.wins + part.losses >= LEAST_DIFFERENCES for part in parts)
     return ProcedurePart(
-        name=aim.way,
+        name=aim.procedure_name,
         confidence=1 - procedure.level,
         margin=aim.margin,
         flips=procedure.flips,
@@ -201,15 +218,15 @@ def _procedure_part(contest: Contest, aim: Aim, parts: Sequence[ComparisonPart])
 
 
 def _procedure_sentence(aim: Aim, comparisons: int, queries: int) -> str:
-    card, procedure = PROCEDURES[aim.way], aim.procedure
-    if aim.way not in FLIPPED:
+    card, procedure = PROCEDURES[aim.procedure_name], aim.procedure
+    if aim.procedure_name not in FLIPPED:
         drawn = f" {procedure.flips:,} {card.draws}, seed {procedure.seed}." if card.draws else ""
-        return f"{aim.way}: {card.sentence}{drawn} Level {procedure.level:g}. {card.caveat}"
+        return f"{aim.procedure_name}: {card.sentence}{drawn} Level {procedure.level:g}. {card.caveat}"
     exact = takes_all(queries, procedure)
     drawn = f"All {2**queries:,} flips" if exact else f"{procedure.flips:,} random flips, seed {procedure.seed}"
     together = "the interval holds" if comparisons == 1 else f"all {comparisons:,} intervals of a metric hold together"
-    said = f"{aim.way}: {card.sentence} {drawn}; with probability {percent(1 - procedure.level)} {together}."
-    return said if aim.way == DEFAULT else f"{said} {card.caveat}"
+    said = f"{aim.procedure_name}: {card.sentence} {drawn}; with probability {percent(1 - procedure.level)} {together}."
+    return said if aim.procedure_name == DEFAULT else f"{said} {card.caveat}"
 
 
 def _mean(values: Scores) -> float | None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.comparison.comparability import Agreement, agreement_of
-from ragtrial.comparison.report_inputs import Baseline, Entry, Reference, read_entries
+from ragtrial.comparison.comparability import Comparability, agreement_of
+from ragtrial.comparison.report_inputs import Baseline, ComparedReport, Reference, read_entries
 from ragtrial.comparison.statistics.samples import unrounded
 from ragtrial.errors import ComparisonError, did_you_mean, listed
 from ragtrial.evaluation.grading import Scores
@@ -204,15 +204,15 @@ def contest_of(
     return _counted(contest, agreement, entries, keep_all=metrics is not None)
 
 
-def _contenders(entries: Sequence[Entry], queries: Collection[str]) -> Iterator[Contender]:
+def _contenders(entries: Sequence[ComparedReport], queries: Collection[str]) -> Iterator[Contender]:
     for entry in entries:
         for setting in entry.settings:
             name = f"{entry.name}:{setting.name}" if len(entries) > 1 else setting.name
-            yield Contender(name, entry.report, over_queries(setting, queries), entry.name, entry.spellings)
+            yield Contender(name, entry.report, over_queries(setting, queries), entry.name, tuple(entry.spellings))
 
 
-def _nothing_to_compare(entry: Entry) -> str:
-    (only,) = entry.settings
+def _nothing_to_compare(entry: ComparedReport) -> str:
+    only = entry.settings[0]
     others = [setting.name for setting in entry.report.settings if setting.name != only.name]
     failed = [failure.name for failure in entry.report.failures]
     instead = f"another of its settings ({listed(others)}), or another report" if others else "another report as well"
@@ -225,7 +225,7 @@ def _nothing_to_compare(entry: Entry) -> str:
     )
 
 
-def _baseline_name(contest: Contest, entries: Sequence[Entry], baseline: Baseline | None) -> str | None:
+def _baseline_name(contest: Contest, entries: Sequence[ComparedReport], baseline: Baseline | None) -> str | None:
     """The name of a baseline among the contenders, or of the report that is the baseline; None for all pairs."""
     if baseline is None:
         return entries[0].name if len(entries) > 1 and contest.pairs_by_name() else None
@@ -240,7 +240,9 @@ def _baseline_name(contest: Contest, entries: Sequence[Entry], baseline: Baselin
     return contest.names[contest.place(baseline.setting if name is None else f"{name}:{baseline.setting}")]
 
 
-def _counted(contest: Contest, agreement: Agreement, entries: Sequence[Entry], *, keep_all: bool) -> Contest:
+def _counted(
+    contest: Contest, agreement: Comparability, entries: Sequence[ComparedReport], *, keep_all: bool
+) -> Contest:
     """The contest without metrics that count for no query; with what is left out of it. Raises ComparisonError."""
     known = {metric: ~np.isnan(contest.scores(metric).values) for metric in contest.metrics}
     primary = contest.primary
@@ -248,8 +250,7 @@ def _counted(contest: Contest, agreement: Agreement, entries: Sequence[Entry], *
         counted = contest.contenders[0].report.metrics[primary].counted
         raise ComparisonError(f"{primary} has no value for any query: it counts {counted}. Compare by another metric.")
     cautions = (
-        *_given_twice(entries),
-        *_failed(entries),
+        *_about_reports(entries),
         *agreement.cautions,
         *_left_out(contest, known[primary]),
         *_without_partner(contest),
@@ -258,17 +259,14 @@ def _counted(contest: Contest, agreement: Agreement, entries: Sequence[Entry], *
     return replace(contest, metrics=tuple(kept), cautions=cautions)
 
 
-def _given_twice(entries: Sequence[Entry]) -> Iterator[Caution]:
+def _about_reports(entries: Sequence[ComparedReport]) -> Iterator[Caution]:
+    """What is said of reports that were given twice, and of settings that were to be run and are in no comparison."""
     for entry in entries:
         if entry.times > 1:
             message = (
                 f"{entry.name} is one report, {entry.report.run_id}; it was given {entry.times} times, and counts once."
             )
             yield Caution("given-twice", message)
-
-
-def _failed(entries: Sequence[Entry]) -> Iterator[Caution]:
-    """What is said of settings that were to be run and are in no comparison."""
     for entry in entries:
         for failure in entry.report.failures:
             name = f"{entry.name}:{failure.name}" if len(entries) > 1 else failure.name
@@ -285,20 +283,15 @@ def _left_out(contest: Contest, known: npt.NDArray[np.bool_]) -> Iterator[Cautio
             continue
         skipped = {query.id for query in contender.setting.queries if query.skipped}
         names = [query.id for query, lacks in zip(contest.queries, lacking, strict=True) if lacks]
-        one = len(names) == 1
-        why = (
-            "could not be answered" if skipped.issuperset(names) else f"{'has' if one else 'have'} no {contest.primary}"
-        )
+        have, are, harder = "have", "are", "they may be the harder ones"
+        if len(names) == 1:
+            have, are, harder = "has", "is", "it may be a harder one"
+        why = "could not be answered" if skipped.issuperset(names) else f"{have} no {contest.primary}"
         yield Caution(
             "queries-left-out",
-            f"{contender.name}: {len(names):,} of {int(anywhere.sum()):,} queries {why} and "
-            f"{'is' if one else 'are'} left out of every comparison with it "
-            f"({listed(map(repr, names), 3)}); {_perhaps_harder(len(names))}.",
+            f"{contender.name}: {len(names):,} of {int(anywhere.sum()):,} queries {why} and {are} left out of every "
+            f"comparison with it ({listed(map(repr, names), 3)}); {harder}.",
         )
-
-
-def _perhaps_harder(count: int) -> str:
-    return "it may be a harder one" if count == 1 else "they may be the harder ones"
 
 
 def _without_partner(contest: Contest) -> Iterator[Caution]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragtrial.errors import ComparisonError, Fault, ReportError, did_you_mean, listed
@@ -17,27 +17,26 @@ Reference = str | Path | Report
 """A report's folder, id, or ``latest``; a setting of one, ``REPORT:SETTING``; or a report."""
 
 _RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
-_LONGEST = 40
-"""A longer name, of a report, is taken only where a shorter one does not tell it from others."""
 
 
-@dataclass(frozen=True, eq=False)
-class Entry:
-    """A report that is compared, what it is called, and which of its settings are meant.
+@dataclass(eq=False)
+class ComparedReport:
+    """A report that is compared, what it is called, and which of its settings are meant: None means all.
 
     ``spellings`` are all names that mean it. One that ``is_added`` was not among the reports to compare: it is there
     for the baseline's sake. ``times`` counts how often all of it was named.
     """
 
     report: Report
-    spellings: tuple[str, ...]
-    settings: tuple[SettingPart, ...]
-    name: str = ""
+    chosen: list[str] | None
     is_added: bool = False
-    times: int = 1
+    name: str = ""
+    spellings: list[str] = field(default_factory=list)
+    times: int = 0
 
-    def setting_names(self) -> list[str]:
-        return [setting.name for setting in self.settings]
+    @property
+    def settings(self) -> list[SettingPart]:
+        return [one for one in self.report.settings if self.chosen is None or one.name in self.chosen]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,27 +48,16 @@ class Baseline:
 
 
 @dataclass(eq=False)
-class _Read:
-    """A report that was named, once or several times; ``chosen`` is None where all of its settings are meant."""
-
-    report: Report
-    spellings: list[str]
-    chosen: list[str] | None
-    is_added: bool = False
-    times: int = 0
-
-
-@dataclass(eq=False)
 class _Reading:
     """Reads each report once, however often it is named."""
 
     directory: Path
-    entries: dict[object, _Read] = field(default_factory=dict)
+    entries: dict[object, ComparedReport] = field(default_factory=dict)
 
-    def add(self, reference: Reference, *, is_added: bool = False) -> _Read:
+    def add(self, reference: Reference, *, is_added: bool = False) -> ComparedReport:
         """Raises ReportError if there is no such report, or no such setting of it."""
         if isinstance(reference, Report):
-            given = self.entries.setdefault(id(reference), _Read(reference, [], None, is_added))
+            given = self.entries.setdefault(id(reference), ComparedReport(reference, None, is_added))
             given.times += not is_added
             return given
         written = str(reference)
@@ -77,7 +65,7 @@ class _Reading:
         key = folder.resolve()
         if key not in self.entries:
             report = load_report(folder, hits=False)
-            self.entries[key] = _Read(report, [], None if setting is None else [], is_added)
+            self.entries[key] = ComparedReport(report, None if setting is None else [], is_added)
         entry = self.entries[key]
         entry.spellings += [name] if name not in entry.spellings else []
         if setting is None:
@@ -106,7 +94,7 @@ def read_entries(
     settings: Sequence[str] | None,
     baseline: Reference | None,
     directory: Path,
-) -> tuple[tuple[Entry, ...], Baseline | None]:
+) -> tuple[list[ComparedReport], Baseline | None]:
     """The reports of ``references`` with those of their settings that are meant, and the baseline.
 
     ``settings`` are ``SETTING`` or ``REPORT:SETTING``; None means all. A baseline in a report that is not among the
@@ -126,10 +114,13 @@ def read_entries(
     if faults:
         raise ReportError(*dict.fromkeys(faults))
     meant = None if baseline is None else _read_baseline(reading, baseline)
-    faults = [fault for entry in reading.entries.values() for fault in _contradictions(entry.report)]
+    entries = list(reading.entries.values())
+    faults = [fault for entry in entries for fault in _contradictions(entry.report)]
     if faults:
         raise ComparisonError(*faults)
-    return _chosen(_named(list(reading.entries.values())), settings, meant), meant
+    _name(entries)
+    _choose(entries, settings, meant)
+    return entries, meant
 
 
 def _read_baseline(reading: _Reading, baseline: Reference) -> Baseline:
@@ -201,7 +192,7 @@ def folder_of(report: Report) -> Path | None:
         return None
 
 
-def _spellings(entry: _Read) -> list[str]:
+def _spellings(entry: ComparedReport) -> list[str]:
     """Names for a report: the best first, and each later one tells it from more of the others."""
     report, folder = entry.report, folder_of(entry.report)
     names = []
@@ -216,19 +207,16 @@ def _spellings(entry: _Read) -> list[str]:
     return list(dict.fromkeys(name for name in (*names, *entry.spellings) if name))
 
 
-def _named(entries: Sequence[_Read]) -> list[Entry]:
-    """The entries, each with the first of its names that no other has; numbered where they have none."""
-    spellings = [_spellings(entry) for entry in entries]
+def _name(entries: Sequence[ComparedReport]) -> None:
+    """Give each entry the first of its names that no other has, a number where it has none, and all its spellings."""
     places = [0] * len(entries)
-    for place, names in enumerate(spellings):
-        names.append(f"report-{place + 1}")
-    while clashing := _clashes([names[at] for names, at in zip(spellings, places, strict=True)]):
+    for number, entry in enumerate(entries, 1):
+        entry.spellings = [*_spellings(entry), f"report-{number}"]
+    while clashing := _clashes([entry.spellings[at] for entry, at in zip(entries, places, strict=True)]):
         for place in clashing:
-            places[place] = min(places[place] + 1, len(spellings[place]) - 1)
-    return [
-        Entry(entry.report, tuple(names), _meant_settings(entry), names[at], entry.is_added, entry.times)
-        for entry, names, at in zip(entries, spellings, places, strict=True)
-    ]
+            places[place] = min(places[place] + 1, len(entries[place].spellings) - 1)
+    for entry, at in zip(entries, places, strict=True):
+        entry.name = entry.spellings[at]
 
 
 def _clashes(names: Sequence[str]) -> list[int]:
@@ -236,43 +224,33 @@ def _clashes(names: Sequence[str]) -> list[int]:
     return [place for place, name in enumerate(names) if counts[name] > 1]
 
 
-def _meant_settings(entry: _Read) -> tuple[SettingPart, ...]:
-    if entry.chosen is None:
-        return tuple(entry.report.settings)
-    return tuple(setting for setting in entry.report.settings if setting.name in entry.chosen)
-
-
-def _chosen(entries: Sequence[Entry], settings: Sequence[str] | None, baseline: Baseline | None) -> tuple[Entry, ...]:
-    """The entries with those settings that are in ``settings``, and with what the baseline needs."""
-    wanted = {entry.name: set(entry.setting_names()) for entry in entries}
+def _choose(entries: Sequence[ComparedReport], settings: Sequence[str] | None, baseline: Baseline | None) -> None:
+    """Leave the entries those settings that are in ``settings``, and what the baseline needs."""
+    wanted = {entry.name: {one.name for one in entry.settings} for entry in entries}
     if settings is not None:
         wanted = _wanted(entries, settings)
-    if baseline is not None and baseline.setting is not None:
-        for entry in entries:
-            if baseline.report in (None, entry.report):
-                wanted[entry.name] |= {baseline.setting} & set(_names_of(entry.report))
-    kept = []
+    for entry in entries:
+        if baseline is not None and baseline.setting is not None and baseline.report in (None, entry.report):
+            wanted[entry.name] |= {baseline.setting} & set(_names_of(entry.report))
     for entry in entries:
         names = wanted[entry.name]
         if entry.is_added and baseline is not None and baseline.setting is None:
             names &= set().union(*(wanted[other.name] for other in entries if other is not entry))
-        parts = tuple(setting for setting in entry.report.settings if setting.name in names)
-        if not parts:
+        entry.chosen = [name for name in _names_of(entry.report) if name in names]
+        if not entry.chosen:
             raise ComparisonError(_none_of(entry, settings))
-        kept.append(replace(entry, settings=parts))
-    return tuple(kept)
 
 
-def _none_of(entry: Entry, settings: Sequence[str] | None) -> str:
+def _none_of(entry: ComparedReport, settings: Sequence[str] | None) -> str:
     there = f"it has: {listed(_names_of(entry.report))}."
     if entry.is_added:
         return f"the baseline {entry.name} has no setting of the same name as any that is compared; {there}"
     return f"{entry.name} has none of the settings {listed(settings or ())}; {there}"
 
 
-def _wanted(entries: Sequence[Entry], settings: Sequence[str]) -> dict[str, set[str]]:
+def _wanted(entries: Sequence[ComparedReport], settings: Sequence[str]) -> dict[str, set[str]]:
     """For each entry the settings that were asked for; of an entry that was added for the baseline, its own."""
-    wanted = {entry.name: set(entry.setting_names()) if entry.is_added else set() for entry in entries}
+    wanted = {entry.name: {one.name for one in entry.settings} if entry.is_added else set() for entry in entries}
     faults = []
     for written in settings:
         report, _, setting = written.rpartition(":")

@@ -60,10 +60,14 @@ def compare(
 
 def checked_procedure(margin: float, confidence: float, flips: int, seed: int) -> Procedure:
     """How sure one wants to be, and by how many flips. Raises ComparisonError for a number out of range."""
-    _check("margin", margin, 0 <= margin < math.inf, "a number from 0 on")
-    _check("confidence", confidence, 0.5 <= confidence <= 0.9999, "from 0.5 to 0.9999")
-    _check("flips", flips, flips >= 100, "at least 100")
-    _check("seed", seed, seed >= 0, "at least 0")
+    for name, value, fits, expected in (
+        ("margin", margin, 0 <= margin < math.inf, "a number from 0 on"),
+        ("confidence", confidence, 0.5 <= confidence <= 0.9999, "from 0.5 to 0.9999"),
+        ("flips", flips, flips >= 100, "at least 100"),
+        ("seed", seed, seed >= 0, "at least 0"),
+    ):
+        if not fits:
+            raise ComparisonError(f"{name} is {value!r}; it must be {expected}.")
     level = round(1 - confidence, 12)  # 1 - 0.9 falls short of 0.1
     least = math.ceil(1 / level - 1)
     if flips < least:
@@ -77,8 +81,3 @@ def check_margin(margin: float, metric: str) -> None:
     """Raises ComparisonError for a margin beyond which no difference in ``metric`` could be: all would be within it."""
     if told := too_wide(margin, metric):
         raise ComparisonError(told)
-
-
-def _check(name: str, value: float, fits: bool, expected: str) -> None:  # noqa: FBT001
-    if not fits:
-        raise ComparisonError(f"{name} is {value!r}; it must be {expected}.")

@@ -31,7 +31,7 @@ _QUERIES_FOR_SKEWNESS = 100
 class Evidence:
     """What is known of one difference; ``low`` and ``high`` are None where no interval is given.
 
-    ``claim`` is 1 where the difference is shown to be above 0, -1 where below, else 0; None: as the interval says.
+    ``claim`` is 1 where the difference is shown to be above 0, -1 where below, else 0.
     """
 
     n: int
@@ -40,15 +40,7 @@ class Evidence:
     high: float | None
     detectable: float | None
     queries_needed: int | None
-    claim: int | None = None
-
-    @property
-    def claimed(self) -> int:
-        if self.claim is not None:
-            return self.claim
-        if self.low is None or self.high is None:
-            return 0
-        return (self.low > 0) - (self.high < 0)
+    claim: int = 0
 
 
 def evidence_of(inference: Inference, margin: float) -> list[Evidence]:
@@ -79,9 +71,9 @@ def verdict_of(evidence: Evidence, margin: float) -> Verdict:
     if evidence.differing < LEAST_DIFFERENCES:
         return "too few differences"
     within = evidence.low is not None and evidence.low > -margin
-    if evidence.claimed > 0:
+    if evidence.claim > 0:
         return "better"
-    if evidence.claimed < 0:
+    if evidence.claim < 0:
         return "worse within the margin" if within else "worse"
     return "no worse" if within else "cannot tell"
 

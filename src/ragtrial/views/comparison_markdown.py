@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.figures import signed
-from ragtrial.comparison.gates.findings import Findings
+from ragtrial.comparison.gates.gate import Findings
 from ragtrial.comparison.verdicts import percent
 from ragtrial.report.schema import MeanPart
 from ragtrial.views.comparison_tables import best_line, left_out_line, looked_into_lines

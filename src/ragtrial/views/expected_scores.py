@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ragtrial.comparison.gates.expected import NEARLY, TOLERANCE, ExpectedScore
+from ragtrial.comparison.gates.gate import NEARLY, TOLERANCE, ExpectedScore
 from ragtrial.report.schema import SettingPart
 
 _DIGITS = 6

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragtrial.comparison.gates.conditions import GateOutcome
-from ragtrial.comparison.gates.expected import ExpectedOutcome
-from ragtrial.comparison.gates.findings import Findings
+from ragtrial.comparison.gates.gate import ExpectedOutcome, Findings, GateOutcome
 from ragtrial.views.table import counted
 
 _MOST = 5
@@ -18,7 +16,7 @@ def gate_lines(findings: Findings) -> list[str]:
 
     A line of a gate that failed tells what was asked and what was found.
     """
-    lines = [gate_line(gate) for gate in findings.gates if gate.outcome != "passed" or _missing(gate)]
+    lines = [gate_line(gate) for gate in findings.gates if gate.outcome != "passed" or gate.is_incomplete]
     lines += [expected_line(one) for one in findings.expected if one.outcome != "OK"]
     return lines + ([summary(findings)] if findings.gates or findings.expected else [])
 
@@ -69,10 +67,6 @@ def expected_told(one: ExpectedOutcome) -> str:
         return f"is {found}, as expected"
     than = "higher" if one.found > one.expected else "lower"
     return f"is {found}, expected {expected} ({off} {than}; OK within {one.tolerance:g}, nearly within {one.nearly:g})"
-
-
-def _missing(gate: GateOutcome) -> bool:
-    return any(finding.outcome == "not checked" for finding in gate.findings)
 
 
 def finding_lines(gate: GateOutcome) -> list[str]:

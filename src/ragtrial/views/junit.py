@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ragtrial.comparison.figures import signed
-from ragtrial.comparison.gates.findings import Findings
+from ragtrial.comparison.gates.gate import Findings
 from ragtrial.views.comparison_tables import looked_into_lines
 from ragtrial.views.gate_results import expected_told, finding_lines, gate_line
 

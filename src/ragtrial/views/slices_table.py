@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragtrial.comparison.figures import signed
-from ragtrial.comparison.queries.slice_parts import SlicePart, SlicesPart
+from ragtrial.comparison.queries.slices import SlicePart, SlicesPart
 
 
 def slice_heading(slices: SlicesPart) -> str:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from hand_made import METRIC, contest_over, report_of, setting_of
 from ragtrial.comparison.contest import Contest, contest_of
-from ragtrial.comparison.statistics.flips import Family, Procedure, infer
+from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.samples import Family, Procedure
 from ragtrial.comparison.sweeps.effects import EffectPart, EffectsPart, InteractionPart, sweep_effects
 from ragtrial.config.load import load_config
 from ragtrial.experiment import run_experiment

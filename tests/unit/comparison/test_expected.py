@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gate_scenarios import HOSTILE, METRICS, findings, setting
-from ragtrial.comparison.gates.expected import ExpectedOutcome, ExpectedScore, judge_expected
 from ragtrial.comparison.gates.expected_file import read_expected
+from ragtrial.comparison.gates.gate import ExpectedOutcome, ExpectedScore, judge_expected
 from ragtrial.errors import ConfigError, GateError
 from ragtrial.report.schema import MeanPart, SettingPart
 from ragtrial.views.expected_scores import expected_text

@@ -16,8 +16,7 @@ from markdown_it import MarkdownIt
 
 from gate_scenarios import HOSTILE, comparison, findings, judged, part, setting
 from ragtrial.comparison.comparison_parts import ComparisonPart
-from ragtrial.comparison.gates.expected import ExpectedScore, judge_expected
-from ragtrial.comparison.gates.findings import Findings
+from ragtrial.comparison.gates.gate import ExpectedScore, Findings, judge_expected
 from ragtrial.report.schema import FailurePart, WarningPart
 from ragtrial.runs.formats.score_tables import write_table
 from ragtrial.views.comparison_csv import csv_columns

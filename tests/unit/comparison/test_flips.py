@@ -14,7 +14,8 @@ from scipy import stats
 
 from family_strategies import against_first, families
 from ragtrial.comparison.statistics import flips
-from ragtrial.comparison.statistics.flips import LEAST_DIFFERENCES, Family, Inference, Procedure, infer
+from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
 
 Floats = npt.NDArray[np.float64]
 QUICK = Procedure(flips=400)
@@ -220,7 +221,7 @@ def test_a_seed_gives_the_same_numbers_in_blocks_of_any_size_and_beside_any_fami
 
 
 @pytest.mark.parametrize("queries", [11, 70])
-def test_comparisons_over_unlike_queries_are_inferred_alike_however_many_are_held_at_once(
+def test_comparisons_over_unlike_queries_are_inferred_alike_in_blocks_of_any_size(
     queries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(8)
@@ -228,21 +229,21 @@ def test_comparisons_over_unlike_queries_are_inferred_alike_however_many_are_hel
     columns[0, 2] = np.nan
     pairs = [(one, other) for one in range(6) for other in range(one)]
     family = Family(columns, np.array([np.eye(6)[one] - np.eye(6)[other] for one, other in pairs]))
-    ways = (infer, flips.infer_stepping_down)
-    held = [way([family], QUICK)[0] for way in ways]
-    monkeypatch.setattr(flips, "_HELD_VALUES", 4 * QUICK.flips + 1)
-    for way, expected in zip(ways, held, strict=True):
-        assert flips._Flips(family, QUICK).is_large
-        same(expected, way([of(columns), family], QUICK)[1])
+    procedures = (infer, flips.infer_stepping_down)
+    whole = [procedure([family], QUICK)[0] for procedure in procedures]
+    monkeypatch.setattr(flips, "_LEAST_FLIPS", 1)
+    monkeypatch.setattr(flips, "_CACHED_VALUES", 100)
+    for procedure, expected in zip(procedures, whole, strict=True):
+        same(expected, procedure([of(columns), family], QUICK)[1])
 
 
 def test_flips_are_signs_each_as_often_as_the_other_and_without_repetition() -> None:
-    drawn = np.vstack(list(flips._signs(100, Procedure(flips=5000))))
+    drawn = np.vstack(list(flips._signs(100, Procedure(flips=5000), 700)))
     assert set(np.unique(drawn)) == {-1.0, 1.0}
     assert np.abs(drawn.mean(axis=0)).max() < 4.5 / np.sqrt(5000)
     assert np.abs(np.corrcoef(drawn.T) - np.eye(100)).max() < 5 / np.sqrt(5000)
     assert len({row.tobytes() for row in drawn}) == 5000
-    every = np.vstack(list(flips._signs(8, Procedure(flips=256))))
+    every = np.vstack(list(flips._signs(8, Procedure(flips=256), 100)))
     assert len({tuple(row) for row in every}) == len(every) == 256
 
 

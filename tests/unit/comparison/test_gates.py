@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gate_scenarios import METRICS, comparison, findings, judged, part, setting
-from ragtrial.comparison.gates.conditions import (
+from ragtrial.comparison.gates.gate import (
     AgainstBaseline,
     Bound,
-    Evidence,
     Gate,
+    GateEvidence,
     GateOutcome,
     compared_metrics,
     judge_gates,
@@ -232,12 +232,12 @@ def test_a_line_says_what_was_asked_and_what_was_found() -> None:
     )
 
 
-@pytest.mark.parametrize(("way", "note"), [("max-t", "simultaneous for 2 settings"), ("bootstrap", ""), ("bh", "")])
-def test_settings_are_said_to_be_tested_together_where_they_are(way: str, note: str) -> None:
+@pytest.mark.parametrize(("name", "note"), [("max-t", "simultaneous for 2 settings"), ("bootstrap", ""), ("bh", "")])
+def test_settings_are_said_to_be_tested_together_where_they_are(name: str, note: str) -> None:
     made = comparison(part("a", 0.1, (0.0, 0.2)), part("b", 0.1, (0.0, 0.2)))
-    named = made.model_copy(update={"procedure": made.procedure.model_copy(update={"name": way})})
+    named = made.model_copy(update={"procedure": made.procedure.model_copy(update={"name": name})})
     gates = parse_gates(["ndcg@10 worse than baseline"], Subject(("a", "b", "base"), METRICS, "base"))
-    (outcome,) = judge_gates(gates, Evidence({}, "ndcg@10", (), "base", {"ndcg@10": named}))
+    (outcome,) = judge_gates(gates, GateEvidence({}, "ndcg@10", (), "base", {"ndcg@10": named}))
     assert outcome.note == note
 
 
@@ -250,7 +250,7 @@ def test_the_baseline_is_not_compared_with_itself_and_its_failure_leaves_the_oth
     assert [one.setting for one in judged("ndcg@10 worse than baseline", part("a", 0.1, (0.0, 0.2))).findings] == ["a"]
     known = {"a": setting("a", ndcg_10=0.5)}
     gates = parse_gates(["ndcg@10 worse than baseline"], Subject(("a", "base"), METRICS, "base"))
-    (outcome,) = judge_gates(gates, Evidence(known, "ndcg@10", ["base"], "base"))
+    (outcome,) = judge_gates(gates, GateEvidence(known, "ndcg@10", ["base"], "base"))
     assert outcome.outcome == "not checked"
     assert [(one.setting, one.found) for one in outcome.findings] == [
         ("a", "has nothing to be compared with: base could not be run")

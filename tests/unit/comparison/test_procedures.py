@@ -13,8 +13,9 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from family_strategies import against_first, families
-from ragtrial.comparison.statistics.flips import LEAST_DIFFERENCES, Family, Inference, Procedure, infer
+from ragtrial.comparison.statistics.flips import infer
 from ragtrial.comparison.statistics.procedures import DEFAULT, PROCEDURES, infer_by
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
 from ragtrial.errors import ReportError
 
 Floats = npt.NDArray[np.float64]
@@ -103,56 +104,6 @@ def test_bootstrap_of_equal_differences_has_an_interval_of_no_width_and_no_warni
     assert (found.low[0], found.high[0], found.claims[0]) == (-0.5, -0.5, -1)
 
 
-def test_tukey_with_two_settings_is_scipys_permutation_test_of_the_means() -> None:
-    given_family = family(4, settings_=2, queries=25)
-    left, right = given_family.columns
-    theirs = stats.permutation_test(
-        (left, right),
-        lambda first, second, axis: np.abs(first.mean(axis) - second.mean(axis)),
-        permutation_type="samples",
-        n_resamples=10_000,
-        alternative="greater",
-        vectorized=True,
-        rng=np.random.default_rng(0),
-    )
-    found = one("tukey", given_family, Procedure())
-    assert found.p_corrected[0] == pytest.approx(theirs.pvalue, abs=0.02)
-
-
-def test_tukey_with_four_settings_is_scipys_permutation_test_of_the_range() -> None:
-    given_family = family(5, settings_=4, queries=30)
-    theirs = stats.permutation_test(
-        tuple(given_family.columns),
-        lambda *columns, axis: np.ptp(np.array([column.mean(axis) for column in columns]), axis=0),
-        permutation_type="samples",
-        n_resamples=5000,
-        alternative="greater",
-        vectorized=True,
-        rng=np.random.default_rng(0),
-    )
-    means = given_family.columns.mean(axis=1)
-    widest = Family(given_family.columns, np.eye(4)[[means.argmax()]] - np.eye(4)[[means.argmin()]])
-    every = np.vstack([widest.weights, against_first(3)])
-    found = one("tukey", Family(given_family.columns, every), Procedure())
-    assert found.p_corrected[0] == pytest.approx(theirs.pvalue, abs=0.02)
-    np.testing.assert_allclose(found.high - found.low, (found.high - found.low)[0])
-
-
-def test_tukey_leaves_a_query_out_that_does_not_count_for_one_setting() -> None:
-    whole = family(6)
-    holed = whole.columns.copy()
-    holed[2, 5] = np.nan
-    shorter = Family(np.delete(whole.columns, 5, axis=1), whole.weights)
-    np.testing.assert_allclose(
-        one("tukey", Family(holed, whole.weights)).p_corrected, one("tukey", shorter).p_corrected
-    )
-
-
-def test_tukey_compares_pairs_only() -> None:
-    with pytest.raises(ValueError, match="pairs of settings"):
-        one("tukey", Family(np.ones((3, 20)), np.array([[1.0, -0.5, -0.5]])))
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_stepping_down_is_the_single_step_of_what_is_left_and_never_claims_less(seed: int) -> None:
     given_family = family(seed, queries=12)
@@ -183,7 +134,7 @@ def test_no_procedure_contradicts_its_own_numbers(name: str, given_family: Famil
         assert numbers.shape == found.n.shape
         assert np.isnan(numbers[untested]).all()
     left_out = np.where((found.low > 0) | (found.high < 0), np.sign(found.mean), 0)
-    if name in ("max-t", "bh", "tukey"):
+    if name in ("max-t", "bh"):
         np.testing.assert_array_equal(found.claims != 0, found.p_corrected <= procedure.level)
         np.testing.assert_array_equal(found.claims, left_out)
     elif name == "bootstrap":
@@ -201,7 +152,7 @@ def test_an_unknown_procedure_is_refused_with_those_that_there_are() -> None:
         infer_by("wilcoxen", [], FLIPS)
     assert str(caught.value) == (
         "no procedure is called 'wilcoxen'. Did you mean 'wilcoxon'? "
-        "There are: max-t, step-down, t-holm, bootstrap, wilcoxon, bh, tukey."
+        "There are: max-t, step-down, t-holm, bootstrap, wilcoxon, bh."
     )
 
 

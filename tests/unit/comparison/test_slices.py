@@ -13,10 +13,10 @@ from hand_made import METRIC, contest_between, contest_over, query_of, report_of
 from ragtrial.comparison.comparing import Aim, compare_settings
 from ragtrial.comparison.contest import Contest
 from ragtrial.comparison.queries import slices as slices_module
-from ragtrial.comparison.queries.slice_parts import SlicePart, SlicesPart
-from ragtrial.comparison.queries.slices import compare_slices
+from ragtrial.comparison.queries.slices import SlicePart, SlicesPart, compare_slices
 from ragtrial.comparison.queries.slicing import slices_of
-from ragtrial.comparison.statistics.flips import Family, Procedure, infer
+from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.samples import Family, Procedure
 from ragtrial.errors import ReportError
 from ragtrial.report.schema import QueryPart
 from ragtrial.views.slices_table import slice_heading, slice_overview, slice_table

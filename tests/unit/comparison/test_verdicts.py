@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.power import TTestPower
 
-from ragtrial.comparison.statistics.flips import Family, Procedure
 from ragtrial.comparison.statistics.procedures import infer_by
+from ragtrial.comparison.statistics.samples import Family, Procedure
 from ragtrial.comparison.verdicts import (
     Evidence,
     detectable_difference,
@@ -22,7 +22,10 @@ from ragtrial.comparison.verdicts import (
 )
 
 
-def evidence(low: float | None, high: float | None, claim: int | None = None) -> Evidence:
+def evidence(low: float | None, high: float | None, claim: int | None) -> Evidence:
+    """Without a claim of its own, as the interval says."""
+    if claim is None:
+        claim = 0 if low is None or high is None else (low > 0) - (high < 0)
     return Evidence(60, 40, low, high, 0.0312, 147, claim)
 
 
@@ -141,9 +144,7 @@ def test_the_advice_is_the_same_the_other_way_round() -> None:
     assert one.queries_needed == other.queries_needed
 
 
-@pytest.mark.parametrize(
-    ("name", "verdict"), [("max-t", "better"), ("wilcoxon", "better"), ("bootstrap", "better"), ("tukey", "better")]
-)
+@pytest.mark.parametrize(("name", "verdict"), [("max-t", "better"), ("wilcoxon", "better"), ("bootstrap", "better")])
 def test_evidence_is_what_the_procedure_found(name: str, verdict: str) -> None:
     differences = np.random.default_rng(0).normal(0.5, 1, (2, 60))
     differences[1] -= differences[1].mean()

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from gate_scenarios import HOSTILE, comparison, findings, judged, part, setting
-from ragtrial.comparison.gates.expected import ExpectedScore, judge_expected
-from ragtrial.comparison.gates.findings import Findings
+from ragtrial.comparison.gates.gate import ExpectedScore, Findings, judge_expected
 from ragtrial.report.schema import FailurePart
 from ragtrial.views.junit import junit_text
 

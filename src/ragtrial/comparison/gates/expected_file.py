@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from ragtrial.comparison.gates.expected import NEARLY, TOLERANCE, ExpectedScore
+from ragtrial.comparison.gates.gate import NEARLY, TOLERANCE, ExpectedScore
 from ragtrial.comparison.gates.gate_texts import known_metric
 from ragtrial.config.strict_yaml import KeyPath, YamlText, parse_yaml
 from ragtrial.dataset.texts import read_text

@@ -7,15 +7,16 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ragtrial.comparison.gates.conditions import COSTS, AgainstBaseline, Bound, Gate, Relation
+from ragtrial.comparison.gates.gate import COSTS, AgainstBaseline, Bound, Gate, Relation
 from ragtrial.comparison.verdicts import too_wide
 from ragtrial.errors import Fault, GateError, MetricError, did_you_mean, listed
 from ragtrial.evaluation.metrics import parse_metric
 
 _QUANTITY = r"^(?P<quantity>(?:\([^()]*\)|[^<>=≤≥!()])+?)\s*"
 _BOUND = re.compile(rf"{_QUANTITY}(?P<relation>[<>=≤≥!]+)\s*(?P<number>.*)$")
-_WORSE = re.compile(rf"{_QUANTITY}\bworse\s+than\s+(?P<than>.+)$", re.IGNORECASE)
-_WITHIN = re.compile(rf"{_QUANTITY}\bnot\s+within\s+(?P<number>\S+)\s+of\s+(?P<than>.+)$", re.IGNORECASE)
+_AGAINST = re.compile(
+    rf"{_QUANTITY}\b(?:worse\s+than|not\s+within\s+(?P<margin>\S+)\s+of)\s+(?P<than>.+)$", re.IGNORECASE
+)
 _OF_SETTING = re.compile(r"^(?P<setting>[^(){}<>=]*):(?P<rest>.*)$", re.DOTALL)
 _RELATIONS: dict[str, Relation] = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "≤": "<=", "≥": ">="}
 _PHRASES = ("worse than baseline", "not within 0.02 of baseline")
@@ -44,7 +45,7 @@ def parse_gates(texts: Iterable[str], subject: Subject) -> list[Gate]:
     gates: list[Gate] = []
     faults: list[Fault] = []
     for number, text in enumerate(texts, 1):
-        reader = _Reader(text, subject)
+        reader = _GateReader(text, subject)
         gate = reader.gate()
         if gate is not None and not reader.messages:
             gates.append(gate)
@@ -63,7 +64,7 @@ def known_metric(text: str, metrics: Sequence[str]) -> str:
     return name
 
 
-class _Reader:
+class _GateReader:
     """One gate, and what is wrong with it."""
 
     def __init__(self, text: str, subject: Subject) -> None:
@@ -74,15 +75,13 @@ class _Reader:
     def gate(self) -> Gate | None:
         """The gate, None if it is of no form that there is."""
         setting, rest = self._split()
-        if match := _WORSE.match(rest):
-            condition: Bound | AgainstBaseline | None = AgainstBaseline()
-            self._check_baseline(setting, match["than"], "worse than baseline")
-        elif match := _WITHIN.match(rest):
-            margin = self._number(match["number"])
+        if match := _AGAINST.match(rest):
+            margin = None if match["margin"] is None else self._number(match["margin"])
             if margin is not None and margin < 0:
-                self._say(f"the margin is {match['number']}; it must be at least 0.")
-            condition = AgainstBaseline(margin)
-            self._check_baseline(setting, match["than"], f"not within {match['number']} of baseline")
+                self._say(f"the margin is {match['margin']}; it must be at least 0.")
+            condition: Bound | AgainstBaseline | None = AgainstBaseline(margin)
+            phrase = "worse than" if match["margin"] is None else f"not within {match['margin']} of"
+            self._check_baseline(setting, match["than"], f"{phrase} baseline")
         elif match := _BOUND.match(rest):
             condition = self._bound(match["relation"], match["number"])
         else:
@@ -99,27 +98,21 @@ class _Reader:
 
     def _split(self) -> tuple[str | None, str]:
         """The setting and what is behind its colon. Names that there are may hold colons and brackets."""
-        for name in sorted(self._known, key=len, reverse=True):
+        for name in sorted([*self._subject.settings, self._subject.baseline or ""], key=len, reverse=True):
             shown = " ".join(name.split())
             if shown and self._text.startswith(shown) and self._text[len(shown) :].lstrip().startswith(":"):
                 return name, self._text[len(shown) :].lstrip()[1:].strip()
         match = _OF_SETTING.match(self._text)
         return (match["setting"].strip(), match["rest"].strip()) if match else (None, self._text)
 
-    @property
-    def _known(self) -> list[str]:
-        baseline = self._subject.baseline
-        return list(dict.fromkeys([*self._subject.settings, *([baseline] if baseline else [])]))
-
     def _check_setting(self, setting: str | None) -> None:
-        if setting is not None and setting not in self._subject.settings:
-            if setting == self._subject.baseline:
-                self._say(
-                    f"{setting!r} is the baseline, of an earlier report; a gate is about the settings of this run."
-                )
-                return
-            near = did_you_mean(setting, self._subject.settings)
-            self._say(f"there is no setting {setting!r}.{near} There are: {listed(self._subject.settings)}.")
+        known = self._subject.settings
+        if setting is None or setting in known:
+            return
+        if setting == self._subject.baseline:
+            self._say(f"{setting!r} is the baseline, of an earlier report; a gate is about the settings of this run.")
+        else:
+            self._say(f"there is no setting {setting!r}.{did_you_mean(setting, known)} There are: {listed(known)}.")
 
     def _check_baseline(self, setting: str | None, than: str, phrase: str) -> None:
         baseline = self._subject.baseline
@@ -171,16 +164,18 @@ class _Reader:
             near = did_you_mean(text, COSTS)
             self._say(f"there is no {text!r}.{near}" if near else str(error).removeprefix(f"{text!r}: "))
             return text
-        comparable = self._subject.comparable
-        if isinstance(condition, AgainstBaseline) and comparable is not None and name not in comparable:
-            self._say(f"{name} is not among the metrics that are compared: {listed(comparable, 40)}.")
-        definition = parse_metric(name).definition
-        if isinstance(condition, AgainstBaseline) and definition.aggregate == "geometric":
-            self._say(f"{name} is a geometric mean over queries, which is not compared query by query; give a limit.")
-        if isinstance(condition, AgainstBaseline) and (told := too_wide(condition.margin or 0.0, name)):
-            self._say(told)
+        definition, comparable = parse_metric(name).definition, self._subject.comparable
+        if isinstance(condition, AgainstBaseline):
+            if comparable is not None and name not in comparable:
+                self._say(f"{name} is not among the metrics that are compared: {listed(comparable, 40)}.")
+            if definition.aggregate == "geometric":
+                self._say(f"{name} is a geometric mean over queries, which is not compared query by query; "
+                          "give a limit.")  # fmt: skip
+            if told := too_wide(condition.margin or 0.0, name):
+                self._say(told)
+            return name
         highest = definition.highest if definition.aggregate != "sum" else None
-        if isinstance(condition, Bound) and not 0 <= condition.limit <= (math.inf if highest is None else highest):
+        if condition is not None and not 0 <= condition.limit <= (math.inf if highest is None else highest):
             allowed = "is at least 0" if highest is None else f"lies between 0 and {highest:g}"
             likely = condition.limit / 100
             near = f" Did you mean {likely:g}?" if highest == 1 and 0 < likely <= 1 else ""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from ragtrial.comparison.report_inputs import Entry
+from ragtrial.comparison.report_inputs import ComparedReport
 from ragtrial.records import Unit, highest_grades
-from ragtrial.report.schema import JudgmentPart, QueryPart
+from ragtrial.report.schema import QueryPart, SpanPart
 
 _MOST_DOCUMENTS = 2
 _LONGEST_TEXT = 60
@@ -30,7 +30,7 @@ class Sides:
     orders: bool
 
     @classmethod
-    def of(cls, first: Entry, other: Entry, *, orders: bool) -> Sides:
+    def of(cls, first: ComparedReport, other: ComparedReport, *, orders: bool) -> Sides:
         one, two = first.report.dataset.documents_fingerprint, other.report.dataset.documents_fingerprint
         return cls(first.name, other.name, first.report.unit, one == two, orders)
 
@@ -61,17 +61,14 @@ def _differences(sides: Sides, first: QueryPart, other: QueryPart) -> Iterator[s
         yield "its labels have another order"
 
 
-def _passages(sides: Sides, query: QueryPart, doc: str) -> Counter[Hashable]:
-    shown: Callable[[JudgmentPart], Hashable] = _places if sides.places else _lengths
-    return Counter((one.relevance, shown(one)) for one in query.relevant_docs if one.doc == doc)
+def _passages(sides: Sides, query: QueryPart, doc: str) -> Counter[tuple[int, tuple[tuple[int, int], ...]]]:
+    """How often each grade and set of passages is there; of passages in other documents the lengths alone."""
 
+    def shown(span: SpanPart) -> tuple[int, int]:
+        return (span.start, span.end) if sides.places else (0, span.end - span.start)
 
-def _places(judgment: JudgmentPart) -> Hashable:
-    return tuple(sorted((span.start, span.end) for span in judgment.spans))
-
-
-def _lengths(judgment: JudgmentPart) -> Hashable:
-    return tuple(sorted(span.end - span.start for span in judgment.spans))
+    labels = (one for one in query.relevant_docs if one.doc == doc)
+    return Counter((one.relevance, tuple(sorted(map(shown, one.spans)))) for one in labels)
 
 
 def _short(text: str) -> str:

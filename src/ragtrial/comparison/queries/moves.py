@@ -12,7 +12,7 @@ from ragtrial.comparison.unjudged.joint_hits import JudgedLists, threshold_of
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.rankings import Bools
 from ragtrial.report.model import HITS_SHOWN
-from ragtrial.report.schema import HitPart, Part
+from ragtrial.report.schema import Part
 
 Outcome = Literal["won", "tied", "lost"]
 
@@ -124,15 +124,20 @@ def shared_queries(contest: Contest, metric: str | None = None) -> SharedQueries
     fails = (highest <= 0) | ~(_finds_relevant(contest, metric) & says).any(axis=0)
     apart = unrounded(highest - lowest, np.abs(highest) + np.abs(lowest))
     is_equal = ~fails & (says.sum(axis=0) > 1) & (apart == 0)
-    failed = [place for place in counted.tolist() if fails[place]]
-    equal = [place for place in counted.tolist() if is_equal[place]]
+    failed, equal = (
+        [
+            SharedQuery(id=contest.queries[place].id, text=contest.queries[place].text, value=float(lowest[place]))
+            for place in counted[chosen[counted]].tolist()
+        ]
+        for chosen in (fails, is_equal)
+    )
     return SharedQueries(
         metric=metric,
         settings=len(contest.contenders),
         queries=len(counted),
-        failed=[_shared(contest, place, float(lowest[place])) for place in failed],
+        failed=failed,
         failed_count=len(failed),
-        equal=[_shared(contest, place, float(lowest[place])) for place in equal],
+        equal=equal,
         equal_count=len(equal),
     )
 
@@ -146,21 +151,15 @@ def _finds_relevant(contest: Contest, metric: str) -> Bools:
         least = int(dict(parsed.parameters).get("rel", threshold_of(contender.report, metric)))
         has_hits = any(one.hits for one in contender.setting.queries)  # not where it was read for a comparison
         if parsed.k is not None and parsed.k <= HITS_SHOWN and has_hits:
-            known = {one.id: any(_is_relevant(hit, parsed.k, least) for hit in one.hits)
-                     for one in contender.setting.queries}  # fmt: skip
+            known = {
+                one.id: any(hit.rank <= parsed.k and hit.grade is not None and hit.grade >= least for hit in one.hits)
+                for one in contender.setting.queries
+            }
             found[row] = [known.get(query.id, False) for query in contest.queries]
         else:
             lists = lists or JudgedLists(contest)
             found[row] = lists.finds(row, parsed.k, least)
     return found
-
-
-def _is_relevant(hit: HitPart, k: int, least: int) -> bool:
-    return hit.rank <= k and hit.grade is not None and hit.grade >= least
-
-
-def _shared(contest: Contest, place: int, value: float) -> SharedQuery:
-    return SharedQuery(id=contest.queries[place].id, text=contest.queries[place].text, value=value)
 
 
 def _outcome(difference: float) -> Outcome:

@@ -10,7 +10,7 @@ from ragtrial.comparison.queries.part_ranks import Kept, Key, PartRank, kept_par
 from ragtrial.comparison.queries.shares import shares_of
 from ragtrial.errors import ReportError, did_you_mean, listed
 from ragtrial.records import FoundText
-from ragtrial.report.schema import JudgmentPart, Part, PassagePart, QueryPart
+from ragtrial.report.schema import JudgmentPart, Part, QueryPart
 from ragtrial.scoring.query_details import QueryRanking, load_query
 
 Movement = Literal["up", "down", "same", "new", "gone"]
@@ -216,9 +216,7 @@ def _passage_moves(query: QueryPart, rankings: Sequence[QueryRanking]) -> list[P
     before, after = (ranking.passages for ranking in rankings)
     if before is None or after is None:
         return None
-    columns = zip(query.relevant_docs, before, after, strict=True)
-    return [_passage_move(*column) for column in columns]
-
-
-def _passage_move(label: JudgmentPart, before: PassagePart, after: PassagePart) -> PassageMove:
-    return PassageMove(doc=label.doc, relevance=label.relevance, found_baseline=before.found, found=after.found)
+    return [
+        PassageMove(doc=label.doc, relevance=label.relevance, found_baseline=one.found, found=other.found)
+        for label, one, other in zip(query.relevant_docs, before, after, strict=True)
+    ]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ragtrial.comparison.contest import Contest
-from ragtrial.comparison.queries.slice_parts import SlicingName
 from ragtrial.components.terms.analyzer import Analyzer
 from ragtrial.components.terms.stop_words import NO_STOP_WORDS, STOP_WORD_LANGUAGES, stop_words_of
 from ragtrial.errors import ReportError
@@ -18,6 +17,8 @@ from ragtrial.rankings import Bools
 from ragtrial.records import highest_grades
 from ragtrial.report.model import Report, read_lines
 from ragtrial.report.schema import JudgmentPart, QueryPart
+
+SlicingName = Literal["tag", "relevant documents", "relevant passages", "query length", "word overlap"]
 
 UNKNOWN = "unknown"
 NO_TAG = "no tag"
@@ -46,7 +47,8 @@ def slices_of(contest: Contest, counted: Bools) -> list[QuerySlice]:
     left out. Raises ReportError if a report's texts are damaged.
     """
     queries = contest.queries
-    threshold, unit = _threshold(contest), contest.contenders[0].report.unit if contest.contenders else "document"
+    report = contest.contenders[0].report
+    threshold, unit = _threshold(report), report.unit
     relevant = np.array([_relevant(query, threshold, spans=unit == "span") for query in queries], dtype=np.float64)
     lengths = np.array([len(query.text.split()) or np.nan for query in queries], dtype=np.float64)
     made = [
@@ -59,13 +61,11 @@ def slices_of(contest: Contest, counted: Bools) -> list[QuerySlice]:
     return [one for one in within if one.members.any() and (one.members != counted).any()]
 
 
-def _threshold(contest: Contest) -> int:
+def _threshold(report: Report) -> int:
     """The grade from which a document is relevant."""
-    for contender in contest.contenders[:1]:
-        config = contender.report.config
-        for section in (config.get("evaluators"), config.get("score")):
-            if isinstance(section, Mapping) and isinstance(section.get("relevance_threshold"), int):
-                return int(section["relevance_threshold"])
+    for section in (report.config.get("evaluators"), report.config.get("score")):
+        if isinstance(section, Mapping) and isinstance(section.get("relevance_threshold"), int):
+            return int(section["relevance_threshold"])
     return 1
 
 

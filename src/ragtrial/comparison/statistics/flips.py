@@ -9,31 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.comparison.statistics.samples import (
-    LEAST_DIFFERENCES,
-    Family,
-    Inference,
-    Numbers,
-    Procedure,
-    Sample,
-    claimed,
-)
+from ragtrial.comparison.statistics.samples import Family, Inference, Procedure, Sample, TestNumbers, claimed
 from ragtrial.evaluation.grading import Scores
 
-__all__ = ["LEAST_DIFFERENCES", "Family", "Inference", "Procedure", "infer", "infer_stepping_down", "takes_all"]
-
 _BLOCK_VALUES = 2_000_000
+"""So many signs are drawn at once."""
+
 _CACHED_VALUES = 50_000
-_HELD_VALUES = 8_000_000
-"""So many sums of single comparisons are held at once, in every flip, where those of columns do not give them."""
+"""So many statistics of a family are computed at once, which a processor's cache holds."""
+
+_LEAST_FLIPS = 64
+"""A product of matrices of fewer flips than this is slow; it is taken of more comparisons than the cache holds."""
 
 _TOLERANCE = 1e-10
-"""Two statistics, each in [0, 1], that differ by less are equal: their sums were rounded on different ways."""
+"""Two statistics, each in [0, 1], that differ by less are equal: their sums were rounded in different ways."""
 
 _LINEAR = 1e3
 """Where columns are larger than their differences by more, sums of columns have too few digits for the differences."""
@@ -54,7 +47,7 @@ def infer(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
     others to depend on: the former make its test, and its critical value goes from theirs at a difference that is
     just shown towards that of the latter as the difference grows.
     """
-    return [one.inference() for one in _flipped(families, procedure)]
+    return [one.inference() for one in _flipped(families, procedure, steps_down=False)]
 
 
 def infer_stepping_down(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
@@ -64,7 +57,7 @@ def infer_stepping_down(families: Sequence[Family], procedure: Procedure) -> lis
     the differences as they are. So p_corrected is never above that of ``infer``, and a difference may be shown whose
     interval, which stays that of ``infer``, has 0 in it.
     """
-    return [one.inference_stepping_down() for one in _flipped(families, procedure)]
+    return [one.inference_stepping_down() for one in _flipped(families, procedure, steps_down=True)]
 
 
 def takes_all(queries: int, procedure: Procedure) -> bool:
@@ -84,177 +77,113 @@ def critical_of(largest: Scores, level: float, *, exact: bool) -> float:
     return float(largest[-1 - allowed]) if 0 <= allowed < len(largest) else math.inf
 
 
-def _flipped(families: Sequence[Family], procedure: Procedure) -> list[_Flips]:
-    """The families with the sums of their columns in every flip, all from one product of matrices.
-
-    Without those that are too many to be held: their sums are made when they are looked at.
-    """
-    working = [_Flips(family, procedure) for family in families]
-    held = [one for one in working if one.sample.tested.any() and not one.is_large]
-    for one, sums in zip(held, _flipped_sums([one.columns for one in held], procedure) if held else (), strict=True):
-        one.sums = sums
+def _flipped(families: Sequence[Family], procedure: Procedure, *, steps_down: bool) -> list[_Flips]:
+    """The families, each with what all flips of its differences came to; the flips are drawn block by block."""
+    working = [_Flips(family, procedure, steps_down=steps_down) for family in families]
+    tested = [one for one in working if len(one.observed)]
+    if tested:
+        queries, comparisons = families[0].columns.shape[1], max(len(one.observed) for one in tested)
+        rows = min(_BLOCK_VALUES // queries, max(_LEAST_FLIPS, _CACHED_VALUES // comparisons))
+        columns, ends = np.vstack([one.columns for one in tested]), np.cumsum([len(one.columns) for one in tested])
+        for signs in _signs(queries, procedure, max(1, rows)):
+            for one, sums in zip(tested, np.split(columns @ signs.T, ends[:-1]), strict=True):
+                one.add(sums)
     return working
 
 
 class _Flips:
-    """One family: its differences, and their sums in every flip, which are set before ``inference`` is asked for."""
+    """One family: its differences, and how many of the flips that were added reach what was observed.
 
-    def __init__(self, family: Family, procedure: Procedure) -> None:
-        self._family, self._procedure = family, procedure
-        self.sample = Sample(family)
-        self.sums: Scores = np.empty(0)
+    A statistic is t^2 / (1 + t^2), see ``_bounded``. It grows with the squared sum of a flip over its largest value,
+    which by Cauchy's inequality is n times the sum of squares; sums are compared by this ratio, in [0, 1].
+    """
+
+    def __init__(self, family: Family, procedure: Procedure, *, steps_down: bool) -> None:
+        self.sample = sample = Sample(family)
+        tested = sample.tested
+        self._procedure, self._steps_down = procedure, steps_down
         queries = family.columns.shape[1]
         self._exact = takes_all(queries, procedure)
-        self._count = 2**queries if self._exact else procedure.flips
-        self._tested = np.flatnonzero(self.sample.tested)
-        self._places = np.arange(len(self._tested))
-        """Of single comparisons, where among ``sums`` those of each are."""
+        self._n, self._mean, values = sample.n[tested], sample.scaled_mean[tested, None], sample.values[tested]
+        about = np.square(sample.scaled_deviation[tested]) * (self._n - 1.0)
+        with np.errstate(divide="ignore"):  # differences that are all equal have none that is left less their mean
+            self._within = np.where(about > 0, 1.0 / (self._n * about), 0.0)[:, None]
+        self._about_0 = 1.0 / (self._n * np.square(values).sum(axis=1))
+        self.observed = _bounded(np.square(self._n * self._mean[:, 0]) * self._about_0, self._n)
+        """The statistics of the comparisons that are tested."""
+        self._limits = _ratio(self.observed - _TOLERANCE, self._n)[:, None]
+        self._order = np.argsort(self.observed, kind="stable")
+        self._reached = np.zeros(len(self.observed), dtype=np.int64)
+        self._reached_below = np.zeros_like(self._reached)
+        """As ``_reached``, by the largest of the comparison itself and of those with a smaller statistic."""
+        self._highest: list[Scores] = []
+        """The largest statistics in each flip of the differences, and of those less their means; shape (2, flips)."""
+        known = sample.known[tested]
+        self._weights = None
+        if family.rows_alike:
+            known = known[:1]
+            if self._has_digits(family):
+                from scipy.sparse import csr_array
 
-    @cached_property
-    def is_large(self) -> bool:
-        """Whether there are too many sums to be held at once."""
-        return not self._is_linear and 2 * len(self._tested) * self._count > _HELD_VALUES
-
-    @property
-    def columns(self) -> Scores:
+                self._weights = csr_array(family.weights[tested])
+                values = np.where(np.isnan(family.columns), 0.0, family.columns)
+        self._summed = len(values)
+        self.columns: Scores = np.vstack([values, known])
         """What is multiplied with signs, shape (columns, queries): what is weighed, and where queries count."""
-        if self._is_linear:
-            known = ~np.isnan(self._family.columns)
-            return np.vstack([np.where(known, self._family.columns, 0.0), known[:1]])
-        return self._alone(self._tested)
 
-    def _alone(self, comparisons: npt.NDArray[np.int64]) -> Scores:
-        """The differences of comparisons, and where queries count for each."""
-        return np.vstack([self.sample.values[comparisons], self.sample.known[comparisons]])
-
-    @cached_property
-    def _is_linear(self) -> bool:
-        """Whether sums of columns give the sums of all comparisons, with enough digits."""
-        if not self._family.rows_alike:
-            return False
-        largest = np.nanmax(np.abs(self._family.columns), axis=1)
-        weighed = np.abs(self._family.weights[self.sample.tested]) @ largest
+    def _has_digits(self, family: Family) -> bool:
+        """Whether the sums of all comparisons can be made of those of columns, of which there are fewer."""
+        largest = np.nanmax(np.abs(family.columns), axis=1, initial=0.0)
+        weighed = np.abs(family.weights[self.sample.tested]) @ largest
         return bool((weighed <= _LINEAR * self.sample.scale[self.sample.tested]).all())
+
+    def add(self, product: Scores) -> None:
+        """Count some more flips: the product of ``columns`` with their signs, shape (columns, flips)."""
+        sums, signs = product[: self._summed], product[self._summed :]
+        if self._weights is not None:
+            sums = self._weights @ sums
+            sums /= self.sample.scale[self.sample.tested, None]
+        centred = sums - self._mean * signs
+        for made, factor in ((sums, self._about_0[:, None]), (centred, self._within)):
+            np.square(made, out=made)
+            made *= factor
+        self._reached += np.count_nonzero(sums >= self._limits, axis=1)
+        self._highest.append(np.array([self._largest(sums), self._largest(centred)]))
+        if self._steps_down:
+            order = self._order
+            largest = np.maximum.accumulate(_bounded(sums[order], self._n[order, None]), axis=0)
+            self._reached_below[order] += np.count_nonzero(largest >= self.observed[order, None] - _TOLERANCE, axis=1)
+
+    def _largest(self, ratios: Scores) -> Scores:
+        """The largest statistic of each flip; over equally many queries it is that of the largest ratio."""
+        if (self._n == self._n[0]).all():
+            return _bounded(ratios.max(axis=0), self._n[0])
+        return np.asarray(_bounded(ratios, self._n[:, None]).max(axis=0))
 
     def inference(self) -> Inference:
         level, exact, sample = self._procedure.level, self._exact, self.sample
-        if not sample.tested.any():
+        if not len(self.observed):
             return sample.inference(level)
-        observed, flips = self.observed - _TOLERANCE, self._count
-        reached, highest = self._reached(observed)
-        p = shares(reached, flips, exact=exact)
-        highest.sort(axis=1)
+        highest = np.sort(np.hstack(self._highest), axis=1)
+        flips = highest.shape[1]
+        p = shares(self._reached, flips, exact=exact)
         limits = [_unbounded(critical_of(one, level, exact=exact) + _TOLERANCE) for one in highest]
-        if len(observed) == 1:
+        if len(p) == 1:
             criticals = _eased(sample.studentised[sample.tested], *limits)
-            return sample.inference(level, Numbers(p, p, criticals), is_exact=exact)
-        above = [flips - np.searchsorted(one, observed) for one in highest]
+            return sample.inference(level, TestNumbers(p, p, criticals), is_exact=exact)
+        above = [flips - np.searchsorted(one, self.observed - _TOLERANCE) for one in highest]
         corrected = np.maximum(*(shares(one, flips, exact=exact) for one in above))
-        return sample.inference(level, Numbers(p, corrected, np.full(len(p), max(limits))), is_exact=exact)
-
-    def _reached(self, observed: Scores) -> tuple[npt.NDArray[np.int64], Scores]:
-        """In how many flips each comparison reaches what was observed, and the largest of the family in each flip.
-
-        The latter of the differences, and of those less their means; shape (2, flips). The statistic grows with the
-        ratio, so that of comparisons over equally many queries only the largest ratio is made one.
-        """
-        reached = np.empty(len(observed), dtype=np.int64)
-        highest = np.zeros((2, self._count))
-        counts = self.sample.n[self.sample.tested]
-        for n in np.unique(counts):
-            most = np.zeros_like(highest)
-            for rows in self._blocks(np.flatnonzero(counts == n)):
-                plain, centred = self.ratios(rows)
-                reached[rows] = np.count_nonzero(plain >= _ratio(observed[rows], n)[:, None], axis=1)
-                np.maximum(most, [plain.max(axis=0), centred.max(axis=0)], out=most)
-            np.maximum(highest, _bounded(most, n), out=highest)
-        return reached, highest
+        return sample.inference(level, TestNumbers(p, corrected, np.full(len(p), max(limits))), is_exact=exact)
 
     def inference_stepping_down(self) -> Inference:
         single = self.inference()
-        if not self.sample.tested.any():
+        if not len(self.observed):
             return single
-        observed, counts = self.observed, self.sample.n[self.sample.tested]
-        order = np.argsort(observed, kind="stable")
-        flips = self._count
-        reached, highest = np.empty(len(order), dtype=np.int64), np.zeros((1, flips))
-        for rows in self._blocks(order):
-            strengths = _bounded(self.ratios(rows)[0], counts[rows, None])
-            largest = np.maximum.accumulate(np.vstack([highest, strengths]), axis=0)
-            reached[rows] = np.count_nonzero(largest[1:] >= observed[rows, None] - _TOLERANCE, axis=1)
-            highest = largest[-1:]
-        corrected = shares(reached, flips, exact=self._exact)
-        corrected[order] = np.maximum.accumulate(corrected[order][::-1])[::-1]
+        flips = sum(one.shape[1] for one in self._highest)
+        corrected = shares(self._reached_below, flips, exact=self._exact)
+        corrected[self._order] = np.maximum.accumulate(corrected[self._order][::-1])[::-1]
         p_corrected = self.sample.spread(corrected)
         return replace(single, p_corrected=p_corrected, claims=claimed(p_corrected, single.mean, self._procedure.level))
-
-    def _blocks(self, order: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
-        """The comparisons that are tested, in ``order``, as many at once as a processor's cache holds."""
-        size = max(1, _CACHED_VALUES // self._count)
-        for chunk in self._chunks(order):
-            for start in range(0, len(chunk), size):
-                yield chunk[start : start + size]
-
-    def _chunks(self, order: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
-        """The same, as many at once as have their sums held, which are those of the chunk while that is looked at."""
-        if not self.is_large:
-            yield order
-            return
-        size = max(1, _HELD_VALUES // (2 * self._count))
-        for start in range(0, len(order), size):
-            chunk = order[start : start + size]
-            (self.sums,) = _flipped_sums([self._alone(self._tested[chunk])], self._procedure)
-            self._places[chunk] = np.arange(len(chunk))
-            yield chunk
-
-    @property
-    def observed(self) -> Scores:
-        """The statistics of the comparisons that are tested."""
-        sample, tested = self.sample, self.sample.tested
-        n = sample.n[tested]
-        return _bounded(np.square(n * sample.scaled_mean[tested]) / (n * self._squares), n)
-
-    @cached_property
-    def _squares(self) -> Scores:
-        """The sums of squares of the comparisons that are tested, which flips do not change."""
-        return np.asarray(np.square(self.sample.values[self.sample.tested]).sum(axis=1))
-
-    def ratios(self, rows: npt.NDArray[np.int64]) -> tuple[Scores, Scores]:
-        """The squared sum of each flip over its largest value, in [0, 1]: of the differences, and less their means.
-
-        Of ``rows`` among the comparisons that are tested; shape (rows, flips). By Cauchy's inequality the largest value
-        is n times the sum of squares. Differences that are all equal have none that is left less their mean: 0.
-        """
-        sample, tested = self.sample, self._tested[rows]
-        n = sample.n[tested]
-        if self._is_linear:
-            sums = self._weighed(tested) / sample.scale[tested, None]
-            signs = self.sums[-1:]
-        else:
-            half, places = len(self.sums) // 2, self._places[rows]
-            sums, signs = self.sums[places], self.sums[half + places]
-        about = np.square(sample.scaled_deviation[tested]) * (n - 1.0)
-        centred = sums - sample.scaled_mean[tested, None] * signs
-        with np.errstate(divide="ignore"):
-            within = np.where(about > 0, 1.0 / (n * about), 0.0)
-        for made, factor in ((sums, 1.0 / (n * self._squares[rows])), (centred, within)):
-            np.square(made, out=made)
-            made *= factor[:, None]
-        return sums, centred
-
-    def _weighed(self, comparisons: npt.NDArray[np.int64]) -> Scores:
-        """The sums of comparisons from those of columns, shape (comparisons, flips): of pairs, by one subtraction."""
-        weights = self._family.weights[comparisons]
-        if self._are_pairs:
-            return np.asarray(self.sums[weights.argmax(axis=1)] - self.sums[weights.argmin(axis=1)])
-        return np.asarray(weights @ self.sums[:-1])
-
-    @cached_property
-    def _are_pairs(self) -> bool:
-        """Whether each comparison is one column less another."""
-        weights = self._family.weights
-        are_two = (np.count_nonzero(weights, axis=1) == 2) & (weights.max(axis=1) == 1) & (weights.min(axis=1) == -1)
-        return bool(are_two.all())
 
 
 def _bounded(ratios: Scores, n: npt.NDArray[np.int64] | np.int64) -> Scores:
@@ -266,7 +195,7 @@ def _bounded(ratios: Scores, n: npt.NDArray[np.int64] | np.int64) -> Scores:
     return np.minimum((n - 1) * ratios / ((n - 2) * ratios + 1.0), 1.0)
 
 
-def _ratio(bounded: Scores, n: np.int64) -> Scores:
+def _ratio(bounded: Scores, n: npt.NDArray[np.int64]) -> Scores:
     """What ``_bounded`` makes it of."""
     return bounded / ((n - 1) - (n - 2) * bounded)
 
@@ -288,24 +217,16 @@ def _eased(studentised: Scores, plain: float, centred: float) -> Scores:
     return eased
 
 
-def _flipped_sums(parts: Sequence[Scores], procedure: Procedure) -> list[Scores]:
-    """For each part, shape (columns, queries), the sums of its columns under each flip, shape (columns, flips)."""
-    stacked = np.vstack(parts)
-    sums = np.hstack([stacked @ signs.T for signs in _signs(stacked.shape[1], procedure)])
-    return np.split(sums, np.cumsum([len(part) for part in parts])[:-1])
-
-
-def _signs(queries: int, procedure: Procedure) -> Iterator[Scores]:
-    """Signs, -1 or 1, in blocks of shape (some flips, queries): all of them, or as many as are to be drawn."""
+def _signs(queries: int, procedure: Procedure, rows: int) -> Iterator[Scores]:
+    """Signs, -1 or 1, in blocks of shape (at most ``rows`` flips, queries): all, or as many as are to be drawn."""
     if takes_all(queries, procedure):
-        numbers = np.arange(2**queries)
-        yield np.asarray(1.0 - 2.0 * ((numbers[:, None] >> np.arange(queries)) & 1))
+        for start in range(0, 2**queries, rows):
+            numbers = np.arange(start, min(start + rows, 2**queries))
+            yield np.asarray(1.0 - 2.0 * ((numbers[:, None] >> np.arange(queries)) & 1))
         return
     random, words = np.random.default_rng(procedure.seed), -(-queries // 64)
-    rows = max(1, _BLOCK_VALUES // queries)
     for start in range(0, procedure.flips, rows):
-        size = (min(rows, procedure.flips - start), words)
+        size = min(rows, procedure.flips - start), words
         drawn = random.integers(0, 2**64, size=size, dtype=np.uint64)
         bits = np.unpackbits(drawn.astype("<u8").view(np.uint8), axis=1, count=queries)
-        signs: Scores = np.asarray(bits * -2.0 + 1.0)
-        yield signs
+        yield np.asarray(1.0 - 2.0 * bits)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from ragtrial.comparison.statistics.samples import Family, Inference, Numbers, Procedure, Sample, claimed
+from ragtrial.comparison.statistics.samples import Inference, Procedure, Sample, TestNumbers, claimed
 from ragtrial.evaluation.grading import Scores
 
 _DECIMALS = 12
@@ -29,44 +28,9 @@ def holm(p: Scores) -> Scores:
 
 def benjamini_hochberg(p: Scores) -> Scores:
     """Benjamini and Hochberg's corrected p (1995): with it, the expected share of wrong claims is at most the level."""
-    order = np.argsort(p, kind="stable")
-    corrected = np.empty(len(p))
-    stepped = p[order] * len(p) / np.arange(1, len(p) + 1)
-    corrected[order] = np.minimum.accumulate(stepped[::-1])[::-1]
-    return np.minimum(corrected, 1.0)
+    from scipy.stats import false_discovery_control
 
-
-def infer_t_holm(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
-    """Paired t tests with Holm's correction, and simultaneous t intervals with Bonferroni's.
-
-    Holm's test has no two-sided intervals that agree with it and tell anything; Bonferroni's are wider than its claims,
-    never narrower: where one leaves out 0, the difference is shown.
-    """
-    return [_t_holm(Sample(family), procedure.level) for family in families]
-
-
-def infer_t_bh(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
-    """Paired t tests with Benjamini and Hochberg's correction, and the intervals that go with it.
-
-    The intervals are those of Benjamini & Yekutieli 2005: with R claims among m comparisons, at R / m of the level, so
-    that they leave out 0 exactly where a difference is claimed.
-    """
-    return [_t_bh(Sample(family), procedure.level) for family in families]
-
-
-def infer_wilcoxon(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
-    """Wilcoxon's signed-rank tests with Holm's correction; queries without a difference as Pratt (1959) has them.
-
-    Exact up to 50 queries that all differ, each by another amount; else by the normal distribution. There is no
-    interval: the test is of ranks, not of the mean. Where the ranks point to one setting and the mean to the other,
-    nothing is claimed.
-    """
-    return [_wilcoxon(Sample(family), procedure.level) for family in families]
-
-
-def infer_bootstrap(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
-    """BCa bootstrap intervals (Efron 1987), of each comparison by itself, from ``flips`` resamples; no p."""
-    return [_bootstrap(Sample(family), procedure) for family in families]
+    return np.asarray(false_discovery_control(p), dtype=np.float64) if len(p) else p
 
 
 def t_probabilities(sample: Sample) -> Scores:
@@ -83,22 +47,40 @@ def _t_criticals(sample: Sample, level: float) -> Scores:
     return np.asarray(-stdtrit(sample.n[sample.tested] - 1, level / 2), dtype=np.float64)
 
 
-def _t_holm(sample: Sample, level: float) -> Inference:
+def infer_t_holm(sample: Sample, procedure: Procedure) -> Inference:
+    """Paired t tests with Holm's correction, and simultaneous t intervals with Bonferroni's.
+
+    Holm's test has no two-sided intervals that agree with it and tell anything; Bonferroni's are wider than its claims,
+    never narrower: where one leaves out 0, the difference is shown.
+    """
     p = t_probabilities(sample)
     count = max(len(p), 1)
-    single = sample.inference(level, Numbers(p, np.minimum(p * count, 1.0), _t_criticals(sample, level / count)))
+    single = sample.inference(
+        procedure.level, TestNumbers(p, np.minimum(p * count, 1.0), _t_criticals(sample, procedure.level / count))
+    )
     corrected = sample.spread(holm(p))
-    return replace(single, p_corrected=corrected, claims=claimed(corrected, single.mean, level))
+    return replace(single, p_corrected=corrected, claims=claimed(corrected, single.mean, procedure.level))
 
 
-def _t_bh(sample: Sample, level: float) -> Inference:
+def infer_t_bh(sample: Sample, procedure: Procedure) -> Inference:
+    """Paired t tests with Benjamini and Hochberg's correction, and the intervals that go with it.
+
+    The intervals are those of Benjamini & Yekutieli 2005: with R claims among m comparisons, at R / m of the level, so
+    that they leave out 0 exactly where a difference is claimed.
+    """
     p = t_probabilities(sample)
     corrected = benjamini_hochberg(p)
-    kept = max(int(np.count_nonzero(corrected <= level)), 1) / max(len(p), 1)
-    return sample.inference(level, Numbers(p, corrected, _t_criticals(sample, level * kept)))
+    kept = max(int(np.count_nonzero(corrected <= procedure.level)), 1) / max(len(p), 1)
+    return sample.inference(procedure.level, TestNumbers(p, corrected, _t_criticals(sample, procedure.level * kept)))
 
 
-def _wilcoxon(sample: Sample, level: float) -> Inference:
+def infer_wilcoxon(sample: Sample, procedure: Procedure) -> Inference:
+    """Wilcoxon's signed-rank tests with Holm's correction; queries without a difference as Pratt (1959) has them.
+
+    Exact up to 50 queries that all differ, each by another amount; else by the normal distribution. There is no
+    interval: the test is of ranks, not of the mean. Where the ranks point to one setting and the mean to the other,
+    nothing is claimed.
+    """
     from scipy.stats import rankdata, wilcoxon
 
     p, directions = np.full(len(sample.n), np.nan), np.zeros(len(sample.n))
@@ -109,16 +91,19 @@ def _wilcoxon(sample: Sample, level: float) -> Inference:
         method = "exact" if is_exact else "asymptotic"
         p[row] = wilcoxon(differences, zero_method="pratt", method=method).pvalue
         directions[row] = np.sign(rankdata(sizes) @ np.sign(differences))
-    numbers = Numbers(p[sample.tested], holm(p[sample.tested]))
-    found = sample.inference(level, numbers)
+    numbers = TestNumbers(p[sample.tested], holm(p[sample.tested]))
+    found = sample.inference(procedure.level, numbers)
     agree = directions == np.sign(found.mean)
-    return replace(found, claims=np.where(agree, claimed(found.p_corrected, found.mean, level), 0).astype(np.int8))
+    return replace(
+        found, claims=np.where(agree, claimed(found.p_corrected, found.mean, procedure.level), 0).astype(np.int8)
+    )
 
 
-def _bootstrap(sample: Sample, procedure: Procedure) -> Inference:
+def infer_bootstrap(sample: Sample, procedure: Procedure) -> Inference:
+    """BCa bootstrap intervals (Efron 1987), of each comparison by itself, from ``flips`` resamples; no p."""
     from scipy.stats import bootstrap
 
-    found = sample.inference(procedure.level, Numbers(criticals=_t_criticals(sample, procedure.level)))
+    found = sample.inference(procedure.level, TestNumbers(criticals=_t_criticals(sample, procedure.level)))
     low, high = np.where(sample.tested, found.mean, np.nan), np.where(sample.tested, found.mean, np.nan)
     for row in np.flatnonzero(sample.tested & (sample.scaled_deviation > 0)):
         values = sample.values[row][sample.known[row]]

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 from ragtrial.comparison.statistics.flips import infer, infer_stepping_down
 from ragtrial.comparison.statistics.paired import infer_bootstrap, infer_t_bh, infer_t_holm, infer_wilcoxon
-from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
-from ragtrial.comparison.statistics.tukey import infer_ranges
+from ragtrial.comparison.statistics.samples import Family, Inference, Procedure, Sample
 from ragtrial.errors import ReportError, did_you_mean, listed
 
-Way = Callable[[Sequence[Family], Procedure], list[Inference]]
+
+def _each(
+    infers: Callable[[Sample, Procedure], Inference],
+) -> Callable[[Sequence[Family], Procedure], list[Inference]]:
+    """A procedure that looks at each family by itself."""
+    return lambda families, procedure: [infers(Sample(family), procedure) for family in families]
 
 
 @dataclass(frozen=True)
@@ -19,17 +23,16 @@ class ProcedureCard:
     """What a reader must know of a procedure; ``infers`` is the procedure itself.
 
     ``is_simultaneous``: its level is that of any wrong claim among all comparisons of a metric, not of each.
-    ``needs_all``: a query that does not count for one setting is left out for all. ``draws``: what it draws at random
-    as often as flips are asked for, where that is no flips; nothing where it draws none.
+    ``draws``: what it draws at random as often as flips are asked for, where that is no flips; nothing where it draws
+    none.
     """
 
     name: str
     sentence: str
     caveat: str
     source: str
-    infers: Way
+    infers: Callable[[Sequence[Family], Procedure], list[Inference]]
     is_simultaneous: bool = True
-    needs_all: bool = False
     draws: str = ""
 
 
@@ -61,7 +64,7 @@ PROCEDURES = {
             "It is blind to what comparisons have in common, so near-clones cost it power; a claim may stand beside an "
             "interval that has 0 in it.",
             "Student 1908; Holm 1979; Smucker, Allan & Carterette 2007",
-            infer_t_holm,
+            _each(infer_t_holm),
         ),
         ProcedureCard(
             "bootstrap",
@@ -69,7 +72,7 @@ PROCEDURES = {
             "It is not corrected for the number of comparisons, and below some hundred queries the intervals hold less "
             "often than they say.",
             "Efron 1987; Sakai 2006",
-            infer_bootstrap,
+            _each(infer_bootstrap),
             is_simultaneous=False,
             draws="resamples",
         ),
@@ -78,25 +81,15 @@ PROCEDURES = {
             "Wilcoxon's signed-rank tests (zeros as Pratt has them) with Holm's correction, without intervals.",
             "It tests ranks, not the mean that the table shows; with skewed differences the two may disagree.",
             "Wilcoxon 1945; Pratt 1959; Holm 1979",
-            infer_wilcoxon,
+            _each(infer_wilcoxon),
         ),
         ProcedureCard(
             "bh",
             "Paired t tests with Benjamini and Hochberg's correction, and the intervals that go with it.",
             "For exploration: of the differences it claims, one of twenty may be wrong at level 0.05.",
             "Benjamini & Hochberg 1995; Benjamini & Yekutieli 2005",
-            infer_t_bh,
+            _each(infer_t_bh),
             is_simultaneous=False,
-        ),
-        ProcedureCard(
-            "tukey",
-            "Randomised Tukey: scores dealt anew among the settings of each query; the range of their means.",
-            "It assumes that all settings are exchangeable. Where some are near-clones and others are not, it claims "
-            "far more than it should; where one has a larger spread, its width fits none.",
-            "Carterette 2012",
-            infer_ranges,
-            needs_all=True,
-            draws="random deals",
         ),
     )
 }

@@ -113,7 +113,7 @@ class Inference:
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class TestNumbers:
     """What a procedure found, of the comparisons that are tested; None where it has no such number."""
 
     p: Scores | None = None
@@ -171,18 +171,14 @@ class Sample:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.abs(np.asarray(self.scaled_mean / (self.scaled_deviation / np.sqrt(self.n))))
 
-    def inference(
-        self, level: float, numbers: Numbers | None = None, *, widths: Scores | None = None, is_exact: bool = False
-    ) -> Inference:
-        """The interval is the mean, more or less ``widths`` or else so many standard errors as ``numbers`` requires.
+    def inference(self, level: float, numbers: TestNumbers | None = None, *, is_exact: bool = False) -> Inference:
+        """The interval is the mean, more or less so many standard errors as ``numbers`` requires.
 
         Its end that was rounded to the other side of 0 than p_corrected says is put back, and makes the claim.
         """
-        given = numbers or Numbers()
+        given = numbers or TestNumbers()
         p, corrected, criticals = (self.spread(one) for one in (given.p, given.p_corrected, given.criticals))
-        width = self.spread(widths)
-        if widths is None:
-            width = np.where((self.scaled_deviation == 0) & ~np.isnan(criticals), 0.0, self.error * criticals)
+        width = np.where((self.scaled_deviation == 0) & ~np.isnan(criticals), 0.0, self.error * criticals)
         low, high = self.mean - width, self.mean + width
         if given.p_corrected is not None:
             shown = corrected <= level

@@ -10,8 +10,9 @@ import numpy as np
 from pydantic import JsonValue
 
 from ragtrial.comparison.contest import Contest
-from ragtrial.comparison.statistics.flips import Family, Inference, Procedure, infer
-from ragtrial.comparison.sweeps.matched import Pair, Parameter, design_of
+from ragtrial.comparison.statistics.flips import infer
+from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
+from ragtrial.comparison.sweeps.matched import MatchedPair, SweptParameter, design_of
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import Part
 
@@ -98,13 +99,15 @@ def sweep_effects(contest: Contest, procedure: Procedure) -> EffectsPart | None:
     return EffectsPart(
         metric=contest.primary,
         effects=[
-            _effect(
-                _contrast(len(found), families[0], of_mains, row),
-                main,
-                _means(values, main_weights[row], families[0].columns[row]),
-                _by_retriever(found, values),
+            EffectPart(
+                **dict(_contrast(len(found), families[0], of_mains, row)),
+                levels=_levels(*main),
+                mean_reference=before,
+                mean=after,
+                by_retriever=_by_retriever(found, values),
             )
             for row, (main, found) in enumerate(zip(mains, pairs, strict=True))
+            for before, after in [_means(values, main_weights[row], families[0].columns[row])]
         ],
         interactions=[
             InteractionPart(
@@ -115,7 +118,7 @@ def sweep_effects(contest: Contest, procedure: Procedure) -> EffectsPart | None:
     )
 
 
-def _of_pairs(pairs: Sequence[Pair], settings: int) -> Scores:
+def _of_pairs(pairs: Sequence[MatchedPair], settings: int) -> Scores:
     """The mean over pairs of the setting less its reference, as weights of all settings."""
     weights = np.zeros(settings)
     for pair in pairs:
@@ -124,7 +127,7 @@ def _of_pairs(pairs: Sequence[Pair], settings: int) -> Scores:
     return weights
 
 
-def _of_fours(fours: Sequence[tuple[Pair, Pair]], settings: int) -> Scores:
+def _of_fours(fours: Sequence[tuple[MatchedPair, MatchedPair]], settings: int) -> Scores:
     return _of_pairs([pair for _, pair in fours], settings) - _of_pairs([pair for pair, _ in fours], settings)
 
 
@@ -153,36 +156,24 @@ def _contrast(matched: int, family: Family, inference: Inference, row: int) -> C
     )
 
 
-def _effect(
-    contrast: ContrastPart,
-    main: tuple[Parameter, int],
-    means: tuple[float, float] | None,
-    by_retriever: dict[str, float],
-) -> EffectPart:
-    before, after = means or (None, None)
-    return EffectPart(
-        **dict(contrast), levels=_levels(*main), mean_reference=before, mean=after, by_retriever=by_retriever
-    )
-
-
-def _levels(parameter: Parameter, level: int) -> LevelsPart:
+def _levels(parameter: SweptParameter, level: int) -> LevelsPart:
     return LevelsPart(
         parameter=parameter.name, reference=parameter.levels[0].value, level=parameter.levels[level].value
     )
 
 
-def _means(values: Scores, weights: Scores, differences: Scores) -> tuple[float, float] | None:
+def _means(values: Scores, weights: Scores, differences: Scores) -> tuple[float | None, float | None]:
     """The means of the references and of the settings, over the queries that count for all of them."""
     known = ~np.isnan(differences)
     if not weights.any() or not known.any():
-        return None
+        return None, None
     means = np.nan_to_num(values[:, known]).mean(axis=1)
     return float(np.maximum(-weights, 0) @ means), float(np.maximum(weights, 0) @ means)
 
 
-def _by_retriever(pairs: Sequence[Pair], values: Scores) -> dict[str, float]:
+def _by_retriever(pairs: Sequence[MatchedPair], values: Scores) -> dict[str, float]:
     """For each retriever the mean difference of its pairs."""
-    found: dict[str, list[Pair]] = {}
+    found: dict[str, list[MatchedPair]] = {}
     for pair in pairs:
         found.setdefault(pair.retriever, []).append(pair)
     differences = Family(

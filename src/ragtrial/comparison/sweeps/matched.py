@@ -62,7 +62,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class SweptParameter:
     """What was varied, and its levels: numbers by size, others as they first come. The first is the reference."""
 
     name: str
@@ -70,7 +70,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Pair:
+class MatchedPair:
     """Settings, by their places, that differ in one parameter alone; ``rest`` is what they have in common."""
 
     reference: int
@@ -85,17 +85,17 @@ class Design:
 
     cells: tuple[Cell, ...]
 
-    def parameters(self) -> list[Parameter]:
+    def parameters(self) -> list[SweptParameter]:
         """Those with two levels or more, in the order in which they come, the retriever last."""
         found: dict[str, dict[Level, None]] = {}
         for cell in self.cells:
             for name, level in cell.levels.items():
                 found.setdefault(name, {})[level] = None
-        made = [Parameter(name, tuple(_ordered(levels))) for name, levels in found.items()]
-        made.append(Parameter(RETRIEVER, tuple(dict.fromkeys(Level.of(cell.retriever) for cell in self.cells))))
+        made = [SweptParameter(name, tuple(_ordered(levels))) for name, levels in found.items()]
+        made.append(SweptParameter(RETRIEVER, tuple(dict.fromkeys(Level.of(cell.retriever) for cell in self.cells))))
         return [one for one in made if len(one.levels) > 1]
 
-    def pairs(self, parameter: Parameter, level: int, ignored: str | None = None) -> list[Pair]:
+    def pairs(self, parameter: SweptParameter, level: int, ignored: str | None = None) -> list[MatchedPair]:
         """The pairs of settings at the reference and at ``level`` of a parameter, which agree in all else.
 
         They are of one report and, but for RETRIEVER, of one retriever; ``ignored`` is left out of ``rest``.
@@ -108,13 +108,15 @@ class Design:
             if cell.levels.get(parameter.name) == reference:
                 left[cell.report, cell.retriever, cell.without(parameter.name)] = cell
         return [
-            Pair(found.place, cell.place, cell.retriever, (cell.report, cell.without(parameter.name, ignored or "")))
+            MatchedPair(
+                found.place, cell.place, cell.retriever, (cell.report, cell.without(parameter.name, ignored or ""))
+            )
             for cell in self.cells
             if cell.levels.get(parameter.name) == other
             and (found := left.get((cell.report, cell.retriever, cell.without(parameter.name))))
         ]
 
-    def _pairs_of_retrievers(self, reference: str, other: str) -> Iterator[Pair]:
+    def _pairs_of_retrievers(self, reference: str, other: str) -> Iterator[MatchedPair]:
         """Settings of two retrievers that agree in all parameters that reach both."""
         common = self._reaching(reference) & self._reaching(other)
         left = [cell for cell in self.cells if cell.retriever == reference]
@@ -122,9 +124,9 @@ class Design:
         for one, two in product(left, right):
             rest = _common(two, common)
             if one.report == two.report and _common(one, common) == rest:
-                yield Pair(one.place, two.place, other, (two.report, rest))
+                yield MatchedPair(one.place, two.place, other, (two.report, rest))
 
-    def meet(self, one: Parameter, two: Parameter, level: int) -> bool:
+    def meet(self, one: SweptParameter, two: SweptParameter, level: int) -> bool:
         """Whether two parameters reach a setting together; if the second is RETRIEVER, whether ``one`` reaches both."""
         if one == two:
             return False
@@ -132,7 +134,9 @@ class Design:
             return all(one.name in self._reaching(str(two.levels[place].value)) for place in (0, level))
         return any(one.name in cell.levels and two.name in cell.levels for cell in self.cells)
 
-    def fours(self, first: tuple[Parameter, int], second: tuple[Parameter, int]) -> list[tuple[Pair, Pair]]:
+    def fours(
+        self, first: tuple[SweptParameter, int], second: tuple[SweptParameter, int]
+    ) -> list[tuple[MatchedPair, MatchedPair]]:
         """Pairs of ``first`` at the reference of ``second``, each with one at its level: all four agree in all else.
 
         ``first`` is not RETRIEVER, and must reach both where ``second`` is.
