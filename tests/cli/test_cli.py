@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from commands import LONGEST
+from forked import forked_command
 from ragtrial.cli.group import COMMANDS
 from ragtrial.report.model import load_report
 from small_experiment import BROKEN, CONFIG, HASHING, LABELS, Outcome, ragtrial, small_experiment
@@ -63,7 +65,7 @@ def process(*arguments: str, **environment: str) -> subprocess.Popen[str]:
 
 def finished(*arguments: str, **environment: str) -> Outcome:
     made = process(*arguments, **environment)
-    out, err = made.communicate(timeout=60)
+    out, err = made.communicate(timeout=LONGEST)
     return Outcome(made.returncode, out, err)
 
 
@@ -274,11 +276,11 @@ def test_an_interrupted_run_is_one_hundred_and_thirty_and_says_how_to_go_on(
 ) -> None:
     small_experiment(tmp_path, functions=SLOW)
     running = process("run", "experiment.yaml", "--json")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + LONGEST
     while not (tmp_path / "started").exists() and time.monotonic() < deadline and running.poll() is None:
         time.sleep(0.02)
     running.send_signal(number)
-    out, err = running.communicate(timeout=30)
+    out, err = running.communicate(timeout=LONGEST)
     told = (
         "interrupted at embeddings (0 of 3 chunks done). Everything that was finished is kept, every batch of "
         "embeddings, too; run the same command again to go on."
@@ -419,7 +421,7 @@ def test_what_a_function_prints_is_not_part_of_the_answer(tmp_path: Path, capsys
 def test_what_a_function_logs_is_not_part_of_the_answer(tmp_path: Path) -> None:
     noisy = "import logging\nimport warnings\n\nlogging.basicConfig()\nlogging.warning('logged')\n"
     small_experiment(tmp_path, functions=noisy + "warnings.warn('warned')\n" + HASHING)
-    made = finished("run", "experiment.yaml", "--json")
+    made = forked_command(tmp_path, "run", "experiment.yaml", "--json")
     assert made.json["exit_code"] == 0
     assert "logged" in made.err
     assert "warned" in made.err

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from commands import LONGEST
 from experiments import QUERIES, RUN, STAGES, Experiment, write_experiment
 from forked import forked
 from ragtrial.cache.seals import SEAL, check_bytes
@@ -296,7 +297,7 @@ def test_runs_that_find_the_same_damage_mend_it_once_and_all_go_on(tmp_path: Pat
             assert one.stdin is not None
             one.stdin.write("\n")
             one.stdin.flush()
-        ended = [one.communicate(timeout=60) for one in runs]
+        ended = [one.communicate(timeout=LONGEST) for one in runs]
         assert [one.returncode for one in runs] == [0] * 4, ended
         assert {out.split()[0] for out, _ in ended} == {"7"}
         assert sum(int(out.split()[1]) for out, _ in ended) == 1

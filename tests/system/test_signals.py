@@ -53,7 +53,8 @@ QUERIES = [
     {"id": f"q{number}", "text": f"How long is loaf {number} baked?", "relevant_docs": [{"doc": f"{number}.txt"}]}
     for number in range(4)
 ]
-SOON = 10.0
+SOON = 40.0
+"""Seconds: less than a function stands still, and long enough for a machine that is busy."""
 KEPT = (
     "Everything that was finished is kept, every batch of embeddings, too; run the same command again to go on."
 )  # fmt: skip
