@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.views.table import Table, counted
 
 if TYPE_CHECKING:
     from ragtrial.cache.upkeep import Entry, Upkeep
@@ -119,9 +120,8 @@ def _upkeep(where: str | None) -> Upkeep:
 
 
 def _say(terminal: Terminal, entries: Sequence[Entry]) -> None:
-    header = ["what", "size", "last use", "by"]
     rows = [[entry.what, _bytes(entry.size), _when(entry), ", ".join(entry.experiments) or "-"] for entry in entries]
-    terminal.table([header, *rows] if rows else [], texts=(0, 3))
+    terminal.table(Table.of(["what", "size", "last use", "by"], rows, texts=(0, 3)))
 
 
 def _row(entry: Entry) -> dict[str, Any]:
@@ -137,8 +137,7 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 
 def _total(entries: Sequence[Entry]) -> str:
-    noun = "entry" if len(entries) == 1 else "entries"
-    return f"{len(entries):,} {noun}, {_bytes(sum(entry.size for entry in entries))}"
+    return f"{counted(len(entries), 'entry', 'entries')}, {_bytes(sum(entry.size for entry in entries))}"
 
 
 def _when(entry: Entry) -> str:

@@ -190,14 +190,14 @@ def _tell(terminal: Terminal, converted: Converted, read: ReadLabels, library: L
     from ragtrial.dataset.passages import short
     from ragtrial.labelling.importers.converting import places_told
     from ragtrial.labelling.importers.placement import HOWS
-    from ragtrial.views.table import counted
+    from ragtrial.views.table import Table, counted
 
     queries = converted.rows["queries"]
     rows = sum(len(query["relevant_docs"]) for query in queries)
     terminal.say(f"{read.content.file} ({read.form}): {counted(len(converted.placed), 'label')}")
     terminal.say()
     table = [[how, f"{count:,}", HOWS[how]] for how, count in converted.counts.items()]
-    terminal.table([["how", "labels", ""], *table] if table else [], texts=(0, 2))
+    terminal.table(Table.of(["how", "labels", ""], table, texts=(0, 2)))
     inexact = converted.inexact
     most = len(inexact) if terminal.verbose else _LISTED
     listed = []
@@ -206,9 +206,7 @@ def _tell(terminal: Terminal, converted: Converted, read: ReadLabels, library: L
         text = one.answer.passage or one.answer.doc
         told = "; ".join(filter(None, (places_told(one, library), *one.notes)))
         listed.append([one.query, one.how + score, f"{short(text, 50)!r}", told])
-    if listed:
-        terminal.say()
-    terminal.table([["query", "how", "text", "where"], *listed] if listed else [], texts=(0, 1, 2, 3))
+    terminal.table(Table.of(["query", "how", "text", "where"], listed, texts=(0, 1, 2, 3)), before="\n")
     if len(inexact) > most:
         terminal.say(f"... and {len(inexact) - most:,} more (-v lists all)")
     terminal.say()
@@ -216,8 +214,7 @@ def _tell(terminal: Terminal, converted: Converted, read: ReadLabels, library: L
         terminal.say(
             f"{counted(converted.repeated, 'label')} left out: an equal one of the same query stands before it"
         )
-    asked = f"{len(queries):,} {'query' if len(queries) == 1 else 'queries'}"
     without = f", {_without_answers(converted):,} of them without answers" if _without_answers(converted) else ""
     place = "standard output" if output == _STANDARD_OUTPUT else output
-    terminal.say(f"wrote {place}: {asked} with {counted(rows, 'label')}{without}")
+    terminal.say(f"wrote {place}: {counted(len(queries), 'query', 'queries')} with {counted(rows, 'label')}{without}")
     terminal.warn(library.notes)

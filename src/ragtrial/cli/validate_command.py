@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, override_option
+from ragtrial.views.table import Table, counted
 
 if TYPE_CHECKING:
     from ragtrial.dataset.cut_passages import CutPassages
@@ -111,7 +112,6 @@ def _grades(evaluator: RetrievalEvaluator) -> Counter[int]:
 def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: Cuts) -> None:
     from ragtrial.config.settings import cutting
     from ragtrial.views.chunk_listing import no_chunks_line
-    from ragtrial.views.table import counted
 
     labels, grades = evaluator.resolved.labels, _grades(evaluator)
     resolutions = evaluator.resolved.resolutions
@@ -211,10 +211,10 @@ def _told(resolution: Resolution) -> str:
     return f"query {resolution.query!r}, {docs}: {', '.join(filter(None, what))}{quote}"
 
 
-def _table(cuts: Cuts, without: Container[str]) -> list[list[str]]:
+def _table(cuts: Cuts, without: Container[str]) -> Table:
     """A row per setting, but those ``without`` chunks of their own; without passages, its chunks alone."""
     some = any(made is not None and made[1].passages for made in cuts.values())
-    rows = [["setting", "chunks", *(["passages cut", "share"] if some else [])]]
+    rows = []
     for name, made in cuts.items():
         if name in without:
             continue
@@ -224,4 +224,4 @@ def _table(cuts: Cuts, without: Container[str]) -> list[list[str]]:
             row += [f"{made[1].cut:,} of {made[1].passages:,}" if made else "-"]
             row += [f"{share:.1%}" if share is not None else "-"]
         rows.append(row)
-    return rows if len(rows) > 1 else []
+    return Table.of(["setting", "chunks", *(["passages cut", "share"] if some else [])], rows)

@@ -13,6 +13,7 @@ from ragtrial.comparison.verdicts import percent
 from ragtrial.report.schema import MeanPart
 from ragtrial.views.comparison_tables import best_line, left_out_line, looked_into_lines
 from ragtrial.views.gate_results import expected_told, gate_line, metric_names, summary
+from ragtrial.views.plain_text import visible
 
 _HARMLESS = re.compile(r"[^`|\\\s](?:[^`|\\]*[^`|\\\s])?")
 _MARKUP = re.compile(r"[^A-Za-z0-9 .,:;()%+-]")
@@ -175,8 +176,7 @@ def code(text: str) -> str:
 
 def _escaped(text: str, markup: re.Pattern[str] = _MARKUP) -> str:
     """``text`` with every character that could be markup, break a line or call somebody as a character reference."""
-    visible = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
-    return markup.sub(lambda match: f"&#{ord(match[0])};", visible)
+    return markup.sub(lambda match: f"&#{ord(match[0])};", visible(text))
 
 
 def _score(value: float | None) -> str:
