@@ -23,6 +23,7 @@ from ragtrial.views.comparison_tables import (
 from ragtrial.views.sections.unjudged_view import UNJUDGED
 from scored_runs import scored_report
 from small_experiment import Outcome, ragtrial
+from terminals import in_terminal
 
 Capture = pytest.CaptureFixture[str]
 
@@ -322,3 +323,17 @@ def test_of_many_verdicts_that_hang_on_unjudged_hits_the_first_are_shown(count: 
         "s2 against b: it hangs.",
         f"{last} on hits nobody judged (--json shows all).",
     ]
+
+
+def test_a_terminal_shows_verdicts_in_colour_and_a_pipe_the_same_words_without(
+    small: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with in_terminal("compare", "small", "--baseline", "old") as typed:
+        typed.await_text("\x1b[1msetting")
+        typed.await_text("\x1b[32mbetter")
+    with in_terminal("compare", "small", "--baseline", "old", "--no-color") as typed:
+        typed.await_text("better\r\n")
+    assert "\x1b" not in compare(capsys, "small", "--baseline", "old").out

@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from contests import report_of
-from ragtrial.comparison.comparison_parts import Comparison
-from ragtrial.comparison.contest import Contest
 from ragtrial.report.model import write_folder
 from ragtrial.report.schema import Part, WarningPart
 from ragtrial.views.plots.drawing import plot_names
 from ragtrial.views.plots.style import new_figure
 from ragtrial.views.sections import VIEWS, all_views
-from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, PlotInput, View
+from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, View, ViewInput
 from ragtrial.views.table import Table
 from small_experiment import ragtrial
 
@@ -51,8 +49,8 @@ class CountView(View[CountPart]):
         assert part
         yield _table(part)
 
-    def page(self, contest: Contest, analysis: Comparison) -> PageSection | None:
-        part = self.of(analysis)
+    def page(self, given: ViewInput) -> PageSection | None:
+        part = self.of(given.analysis)
         return PageSection("Counted <here>", [("What was counted", _table(part))], ["in all"]) if part else None
 
 
@@ -60,7 +58,7 @@ def _table(part: CountPart) -> Table:
     return Table.of(["counted", "queries"], [["all", str(part.queries)]])
 
 
-def _drawn(given: PlotInput) -> object:
+def _drawn(given: ViewInput) -> object:
     assert VIEWS["counts"].of(given.analysis) == CountPart(queries=12)
     return new_figure(1.0)
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
-from ragtrial.views.table import Table, counted
+from ragtrial.errors import InputError, counted, did_you_mean, listed
+from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
     from ragtrial.cache.upkeep import Entry, Upkeep
@@ -67,8 +68,6 @@ def prune(
     dry_run: bool,
 ) -> int:
     """Remove what all the given options allow; it is made again if it is needed. Reports are not touched."""
-    from ragtrial.errors import InputError, did_you_mean, listed
-
     if older_than is None and experiment is None and not unused:
         raise click.UsageError("say what may go: --unused, --older-than AGE, --experiment NAME, or several of them.")
     upkeep = _upkeep(where)
@@ -105,7 +104,6 @@ def verify(terminal: Terminal, where: str | None) -> int:
 
 def _upkeep(where: str | None) -> Upkeep:
     from ragtrial.cache.upkeep import Upkeep
-    from ragtrial.errors import InputError
     from ragtrial.options import at_home
 
     root = at_home(where or os.environ.get("RAGTRIAL_WORKSPACE") or ".ragtrial")

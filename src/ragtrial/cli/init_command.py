@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.errors import Fault, InputError
 
 _CONFIG = """\
 # yaml-language-server: $schema=./experiment.schema.json
@@ -64,7 +65,6 @@ def command(terminal: Terminal, folder: str) -> int:
     """Write a config, labels and three documents to start from into FOLDER. Nothing is overwritten."""
     from ragtrial.cache.atomic import write_text
     from ragtrial.config.json_schema import config_schema
-    from ragtrial.errors import Fault, InputError
 
     root = Path(folder)
     files = {

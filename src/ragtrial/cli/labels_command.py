@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.errors import CorpusError, Fault, InputError, LabelsError, counted
 
 if TYPE_CHECKING:
     from ragtrial.dataset.library import Library
-    from ragtrial.errors import Fault
     from ragtrial.labelling.importers.converting import Converted
     from ragtrial.labelling.importers.recognition import ReadLabels
 
@@ -111,7 +111,6 @@ def _refuse_inexact(
     converted: Converted, read: ReadLabels, library: Library, *, skip_lost: bool, strict: bool, fuzzy: float | None
 ) -> None:
     """Raises LabelsError for labels that are nowhere, and under ``strict`` for those that are not exactly there."""
-    from ragtrial.errors import Fault, LabelsError
     from ragtrial.labelling.importers.converting import lost_faults
 
     if converted.lost and not skip_lost:
@@ -123,7 +122,6 @@ def _refuse_inexact(
 
 
 def _check_output(terminal: Terminal, output: str, *, force: bool) -> None:
-    from ragtrial.errors import Fault, InputError
     from ragtrial.runs.formats.output import check_folder
 
     if output == _STANDARD_OUTPUT:
@@ -160,7 +158,6 @@ def _documents(terminal: Terminal, corpus: str | None, config: str | None) -> It
 
     from ragtrial.dataset.documents import corpus_files
     from ragtrial.dataset.library import Library
-    from ragtrial.errors import CorpusError, Fault
     from ragtrial.options import at_home
     from ragtrial.progress import stage
 
@@ -190,7 +187,7 @@ def _tell(terminal: Terminal, converted: Converted, read: ReadLabels, library: L
     from ragtrial.dataset.passages import short
     from ragtrial.labelling.importers.converting import places_told
     from ragtrial.labelling.importers.placement import HOWS
-    from ragtrial.views.table import Table, counted
+    from ragtrial.views.table import Table
 
     queries = converted.rows["queries"]
     rows = sum(len(query["relevant_docs"]) for query in queries)

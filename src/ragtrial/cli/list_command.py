@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, results_option
+from ragtrial.errors import ReportError
 
 _KINDS = ("retrievers", "refiners", "chunkers", "embedders", "stores", "metrics", "runs")
 
@@ -56,7 +57,6 @@ def _metrics() -> list[tuple[str, str]]:
 
 
 def _runs(directory: Path) -> list[tuple[str, str]]:
-    from ragtrial.errors import ReportError
     from ragtrial.report.find import list_reports
     from ragtrial.report.model import load_report
     from ragtrial.views.report_tables import summary_line

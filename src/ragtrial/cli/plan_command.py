@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, override_option
+from ragtrial.errors import counted
 
 
 @click.command("plan", short_help="Say what `run` would do, why, and how long it would take.")
@@ -28,7 +29,6 @@ def command(
     from ragtrial.evaluator import RetrievalEvaluator
     from ragtrial.records import Caution
     from ragtrial.views.dry_run_lines import disk_warning, plan_json, plan_lines, total_lines
-    from ragtrial.views.table import counted
 
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
     evaluator = RetrievalEvaluator(experiment, progress=terminal.progress(), limit=limit, audit=audit)

@@ -9,7 +9,8 @@ import click
 
 from ragtrial.cli.contest_options import AskedContest, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
-from ragtrial.views.table import Table, counted
+from ragtrial.errors import counted
+from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
     from ragtrial.labelling.pooling.pool import Pooled

@@ -9,6 +9,7 @@ import click
 
 from ragtrial.cli.contest_options import AskedContest, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.errors import Fault, InputError, PlotError
 
 if TYPE_CHECKING:
     from ragtrial.comparison.comparing import Aim
@@ -41,7 +42,6 @@ def command(
 ) -> int:
     """Write one HTML page about one or more reports: verdicts, plots, and every query with what was found."""
     from ragtrial.cache.atomic import write_bytes
-    from ragtrial.errors import Fault, InputError, PlotError
     from ragtrial.views.plots.drawing import check_plot
 
     target = output or (f"{plot}.svg" if plot else "report.html")

@@ -11,6 +11,7 @@ import click
 
 from ragtrial.cli.gating import Asked, as_json, gate_options, tell
 from ragtrial.cli.terminal import Terminal, common_options, override_option, write
+from ragtrial.errors import ComparisonError, ReportError, counted
 
 if TYPE_CHECKING:
     from ragtrial.comparison.comparison_parts import Comparison
@@ -84,7 +85,6 @@ def _compared(report: Report) -> Comparison | None:
     """All settings by the primary metric; None where there are not several that can be compared, or very many."""
     from ragtrial.comparison.comparing import MOST_SETTINGS
     from ragtrial.comparison.request import compare
-    from ragtrial.errors import ComparisonError, ReportError
 
     if not 1 < len(report.settings) <= MOST_SETTINGS:
         return None
@@ -140,8 +140,6 @@ def _say(terminal: Terminal, report: Report, findings: Findings | None, comparis
 
 def _tell_failures(report: Report) -> None:
     """Once more at the end, where they are not lost among what was told since."""
-    from ragtrial.views.table import counted
-
     if not report.failures:
         return
     names = ", ".join(failure.name for failure in report.failures)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragtrial.cli.terminal import Stopped, Terminal, common_options, override_option
+from ragtrial.errors import InputError, counted
 
 if TYPE_CHECKING:
     from ragtrial.labelling.answers import Added, AnswerSheet
@@ -40,7 +41,6 @@ def command(
 ) -> int:
     """Show what the settings of CONFIG return for TEXT; with --label or --grade, add graded answers to the labels."""
     from ragtrial.config import load_config
-    from ragtrial.errors import InputError
     from ragtrial.experiment import search_settings
     from ragtrial.views.query import found_text
 
@@ -105,7 +105,6 @@ def _label(
 
 
 def _tell(terminal: Terminal, added: Added) -> None:
-    from ragtrial.views.table import counted
 
     judgments = [one for one in added.done if one.action != "query"]
     what = "new query" if added.is_new else "query"

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 import click
 
-from ragtrial.errors import Fault, RunError
+from ragtrial.errors import Fault, RunError, counted
 from ragtrial.views.plain_text import plain, visible
-from ragtrial.views.table import Table, cell_kind, counted
+from ragtrial.views.table import Table, cell_kind
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -61,13 +61,12 @@ class AnyWarning(Protocol):
 
 def _coloured(table: Table, width: int) -> str:
     """The table with its titles in bold, and verdicts in colour."""
-    from rich import box
     from rich.console import Console
     from rich.table import Table as Grid
     from rich.text import Text
 
     titles, *rows = table.aligned()
-    grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    grid = Grid(box=None, pad_edge=False, header_style="bold")
     for title in titles:
         grid.add_column(Text(title), no_wrap=True)
     styles = {"better": "green", "worse": "red"}

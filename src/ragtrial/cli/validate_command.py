@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, override_option
-from ragtrial.views.table import Table, counted
+from ragtrial.errors import Fault, InputError, ModelNotFoundError, counted
+from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
     from ragtrial.dataset.cut_passages import CutPassages
@@ -38,7 +39,6 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     leave_hub_alone()  # what is not on this machine is said and left unchecked
     from ragtrial.config import load_config
     from ragtrial.config.settings import shallow
-    from ragtrial.errors import Fault, InputError
     from ragtrial.evaluator import RetrievalEvaluator
 
     evaluator = RetrievalEvaluator(load_config(config, overrides), progress=terminal.progress())
@@ -58,7 +58,6 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
 
 def _check(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> None:
     """Look for all that the settings and their parts name: as before a run, but for what takes a model."""
-    from ragtrial.errors import Fault, InputError, ModelNotFoundError
     from ragtrial.records import Caution
 
     wrong: dict[Fault, None] = {}
@@ -83,7 +82,6 @@ def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> Cuts:
     """By setting the chunks and the passages that they cut; None, and a caution, where they cannot be made."""
     from ragtrial.config.settings import cutting, uncovered_cautions
     from ragtrial.dataset.cut_passages import cut_passages
-    from ragtrial.errors import ModelNotFoundError
 
     found: Cuts = {}
     for setting in cutting(evaluator.settings):

@@ -6,9 +6,9 @@ import textwrap
 from dataclasses import astuple
 
 from ragtrial.config.settings import Setting
-from ragtrial.errors import listed
+from ragtrial.errors import counted, listed
 from ragtrial.pipeline.chunk_preview import CutSetting, Sizes
-from ragtrial.views.table import Table, counted
+from ragtrial.views.table import Table
 
 _INDENT = " " * 4
 

@@ -11,10 +11,10 @@ from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.figures import probability, signed
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
 from ragtrial.comparison.verdicts import percent, rounded
-from ragtrial.errors import listed
+from ragtrial.errors import counted, listed
 from ragtrial.views.plain_text import visible
 from ragtrial.views.sections import all_views
-from ragtrial.views.table import Column, Table, counted, number
+from ragtrial.views.table import Column, Table, number
 
 MOST_NAMED = 6
 MOST_EQUAL = 20

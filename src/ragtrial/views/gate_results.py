@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ragtrial.comparison.gates.conditions import GateOutcome
 from ragtrial.comparison.gates.expected import ExpectedOutcome
 from ragtrial.comparison.gates.findings import Findings
-from ragtrial.views.table import counted
+from ragtrial.errors import counted
 
 _MOST = 5
 """So many settings are named in a line; the files and --json have all."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ragtrial.errors import ReportError, did_you_mean
+from ragtrial.errors import ReportError, counted, did_you_mean
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SettingPart
 from ragtrial.views.plain_text import plain
-from ragtrial.views.table import Table, counted, mean_row, mean_table, mean_text, number
+from ragtrial.views.table import Table, mean_row, mean_table, mean_text, number
 
 _USUAL = ("ndcg", "recall", "precision", "hit_rate", "rr", "ap", "rbo", "rbp", "judged")
 _USUAL_OF_SPANS = ("ndcg", "recall", "span_recall", "span_precision", "span_iou", "hit_rate", "rr", "precision", "ap")

@@ -92,11 +92,6 @@ class AnyMean(Protocol):
     def n(self) -> int: ...
 
 
-def counted(count: int, noun: str, several: str = "") -> str:
-    """``1 setting``, ``2 settings``; ``several`` where that is another word."""
-    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
-
-
 def number(value: float | None, digits: int = 4) -> str:
     """``0.6631``; a dash where there is none."""
     return "-" if value is None else f"{value:,.{digits}f}"

@@ -17,6 +17,7 @@ from ragtrial.views.page.packing import hits_block, packed, summary_block, text_
 from ragtrial.views.page.reasons import reasons_block
 from ragtrial.views.plain_text import plain
 from ragtrial.views.sections import all_views
+from ragtrial.views.sections.base import ViewInput
 from ragtrial.views.table import Table, cell_kind, mean_row, mean_table
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ _SCRIPTS = ("data", "state", "charts", "sweeps", "pairs", "queries", "moves", "m
 
 def page(contest: Contest, analysis: Analysis, title: str) -> str:
     """The whole page; the same text for the same reports."""
-    pages = {view.name: view.page(contest, analysis) for view in all_views()}
+    given = ViewInput(contest, analysis)
+    pages = {view.name: view.page(given) for view in all_views()}
     sections = {name: section for name, section in pages.items() if section is not None}
     hits, wanted = hits_block(contest)
     drawn = {name: section.data for name, section in sections.items() if section.data is not None}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ragtrial.errors import PlotError, did_you_mean
 from ragtrial.views.plots.style import styled
 from ragtrial.views.sections import View, all_views
-from ragtrial.views.sections.base import PlotInput
+from ragtrial.views.sections.base import ViewInput
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,7 +54,7 @@ def draw(name: str, contest: Contest, analysis: Analysis, setting: str | None = 
     Raises PlotError where the reports have no data for it, and where matplotlib is not installed.
     """
     with styled():
-        return view_of(name).plots[name].draw(PlotInput(contest, analysis, setting))
+        return view_of(name).plots[name].draw(ViewInput(contest, analysis, setting))
 
 
 def image(figure: Figure, output: str) -> bytes:

@@ -53,6 +53,15 @@ class AnalysisInput:
 
 
 @dataclass(frozen=True)
+class ViewInput:
+    """What the page and plots are made of; ``setting`` is for a plot that shows one, None for the best."""
+
+    contest: Contest
+    analysis: Comparison
+    setting: str | None = None
+
+
+@dataclass(frozen=True)
 class PageSection:
     """What a view gives to the page."""
 
@@ -79,19 +88,10 @@ class PageSection:
 
 
 @dataclass(frozen=True)
-class PlotInput:
-    """From what a plot is drawn; ``setting`` is the one that is shown where it shows one, None for the best."""
-
-    contest: Contest
-    analysis: Comparison
-    setting: str | None = None
-
-
-@dataclass(frozen=True)
 class Plot:
     """A plot for papers and slides. Drawing raises PlotError where there are no data for it."""
 
-    draw: Callable[[PlotInput], Figure]
+    draw: Callable[[ViewInput], Figure]
     shows_one_setting: bool = False
 
 
@@ -147,7 +147,7 @@ class View(Generic[T]):
         """What the terminal shows where the option is given; ``everything`` means however much."""
         return ()
 
-    def page(self, contest: Contest, analysis: Comparison) -> PageSection | None:
+    def page(self, given: ViewInput) -> PageSection | None:
         """What the page has of it; None where there is nothing."""
         return None
 

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 from ragtrial.errors import PlotError
 from ragtrial.views.plots.style import MOST_SERIES, NEUTRAL, PALE, Series, legend, new_figure, series_of
-from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, PlotInput, View, registered
+from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, View, ViewInput, registered
 from ragtrial.views.table import Table, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ragtrial.comparison.comparison_parts import Comparison
-    from ragtrial.comparison.contest import Contest
     from ragtrial.comparison.tradeoffs import CostName, TradeoffPart, TradeoffsPart
     from ragtrial.report.schema import WarningPart
 
@@ -41,8 +39,8 @@ class CostsView(View["TradeoffsPart"]):
         if part:
             yield tradeoff_table(part)
 
-    def page(self, contest: Contest, analysis: Comparison) -> PageSection | None:
-        part = self.of(analysis)
+    def page(self, given: ViewInput) -> PageSection | None:
+        part = self.of(given.analysis)
         return PageSection("Quality against cost", data=part.model_dump(mode="json")) if part else None
 
 
@@ -81,7 +79,7 @@ def _cost(part: TradeoffPart, cost: CostName) -> str:
     return "-" if shown is None else f"{shown}{'*' if part.undominated[cost] else ' '}"
 
 
-def tradeoff_plot(given: PlotInput) -> Figure:
+def tradeoff_plot(given: ViewInput) -> Figure:
     """Quality against each cost that is known of two settings, the Pareto set joined by a line. Raises PlotError."""
     weighed = COSTS.of(given.analysis)
     drawable = [cost for cost in weighed.costs if len(_known(weighed, cost)) > 1] if weighed else []

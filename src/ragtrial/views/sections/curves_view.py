@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from ragtrial.errors import PlotError
 from ragtrial.views.plots.style import MOST_SERIES, PALE, legend, new_figure, series_of
-from ragtrial.views.sections.base import PageSection, Plot, PlotInput, View, registered
+from ragtrial.views.sections.base import PageSection, Plot, View, ViewInput, registered
 from ragtrial.views.sections.queries_view import best_first
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ragtrial.comparison.comparison_parts import Comparison
     from ragtrial.comparison.contest import Contest
 
 
@@ -27,8 +26,8 @@ class CurvesView(View[None]):
     def as_json(self, part: None) -> dict[str, Any]:
         return {}
 
-    def page(self, contest: Contest, analysis: Comparison) -> PageSection:
-        return PageSection("At each cutoff", data=[_page_data(curve) for curve in curves_of(contest)])
+    def page(self, given: ViewInput) -> PageSection:
+        return PageSection("At each cutoff", data=[_page_data(curve) for curve in curves_of(given.contest)])
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def _page_data(curve: Curve) -> dict[str, Any]:
     return {"metric": curve.metric, "points": points}
 
 
-def curve_plot(given: PlotInput) -> Figure:
+def curve_plot(given: ViewInput) -> Figure:
     """The primary metric over k, or the first one with several cutoffs. Raises PlotError where none has them."""
     from ragtrial.evaluation.metrics import parse_metric
 

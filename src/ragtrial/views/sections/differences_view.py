@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 from ragtrial.errors import PlotError
 from ragtrial.views.plots.forests import MOST_ROWS, Row, claimed, forest
 from ragtrial.views.plots.style import shortened
-from ragtrial.views.sections.base import PageSection, Plot, PlotInput, View, registered
+from ragtrial.views.sections.base import PageSection, Plot, View, ViewInput, registered
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
-    from ragtrial.comparison.contest import Contest
+    from ragtrial.comparison.comparison_parts import ComparisonPart
 
 
 class DifferencesView(View[None]):
@@ -24,11 +23,11 @@ class DifferencesView(View[None]):
     def as_json(self, part: None) -> dict[str, Any]:
         return {}
 
-    def page(self, contest: Contest, analysis: Comparison) -> PageSection:
+    def page(self, given: ViewInput) -> PageSection:
         return PageSection("Differences")
 
 
-def difference_plot(given: PlotInput) -> Figure:
+def difference_plot(given: ViewInput) -> Figure:
     """Each setting against the baseline, or else the best one, with the verdict. Raises PlotError."""
     from ragtrial.comparison.comparing import close_comparisons
     from ragtrial.comparison.verdicts import percent

@@ -7,18 +7,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragtrial.comparison.figures import probability, signed
-from ragtrial.errors import PlotError
+from ragtrial.errors import PlotError, counted
 from ragtrial.views.plots.forests import MOST_ROWS as MOST_DRAWN
 from ragtrial.views.plots.forests import Row, forest, side
-from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, PlotInput, View, registered
-from ragtrial.views.table import Table, counted, number
+from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, View, ViewInput, registered
+from ragtrial.views.table import Table, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pydantic import JsonValue
 
-    from ragtrial.comparison.comparison_parts import Comparison
-    from ragtrial.comparison.contest import Contest
     from ragtrial.comparison.sweeps.effects import ContrastPart, EffectPart, EffectsPart, InteractionPart, LevelsPart
 
 MOST_ROWS = 20
@@ -44,8 +42,8 @@ class EffectsView(View["EffectsPart"]):
         yield interaction_table(part, everything=everything)
         yield left_out_line(part, everything=everything)
 
-    def page(self, contest: Contest, analysis: Comparison) -> PageSection | None:
-        part = self.of(analysis)
+    def page(self, given: ViewInput) -> PageSection | None:
+        part = self.of(given.analysis)
         if part is None:
             return None
         tables = [
@@ -156,7 +154,7 @@ def _page_data(effects: EffectsPart) -> dict[str, Any]:
     }
 
 
-def effect_plot(given: PlotInput) -> Figure:
+def effect_plot(given: ViewInput) -> Figure:
     """What each parameter of a sweep does, all else equal. Raises PlotError."""
     found = EFFECTS.of(given.analysis)
     parts = [part for part in found.effects if part.difference is not None] if found else []

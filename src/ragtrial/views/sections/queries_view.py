@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ragtrial.comparison.figures import signed
 from ragtrial.errors import PlotError
 from ragtrial.views.plots.style import BETTER, NEUTRAL, WORSE, new_figure, shortened
-from ragtrial.views.sections.base import AnalysisInput, Plot, PlotInput, View, registered
+from ragtrial.views.sections.base import AnalysisInput, Plot, View, ViewInput, registered
 from ragtrial.views.table import Table, number
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def distribution(found: QueryDifferences) -> Figure:
 def _plot_of(name: str, shape: Callable[[QueryDifferences], Figure]) -> Plot:
     """A plot of the queries of two settings. It raises PlotError where there are no two, or no query."""
 
-    def draw(given: PlotInput) -> Figure:
+    def draw(given: ViewInput) -> Figure:
         from ragtrial.comparison.queries.moves import query_differences
 
         contest = given.contest

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ragtrial.views.sections.base import AnalysisInput, PageSection, View, registered
+from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
 
 if TYPE_CHECKING:
-    from ragtrial.comparison.comparison_parts import Comparison
-    from ragtrial.comparison.contest import Contest
     from ragtrial.comparison.statistics.selection import SelectionPart
 
 
@@ -30,8 +28,8 @@ class SelectionView(View["SelectionPart"]):
     def summary_lines(self, part: SelectionPart) -> Sequence[str]:
         return [f"{part.sentence}."]
 
-    def page(self, contest: Contest, analysis: Comparison) -> PageSection | None:
-        part = self.of(analysis)
+    def page(self, given: ViewInput) -> PageSection | None:
+        part = self.of(given.analysis)
         return PageSection(summary=self.summary_lines(part)) if part else None
 
 

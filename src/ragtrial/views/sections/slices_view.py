@@ -9,14 +9,12 @@ from ragtrial.comparison.figures import signed
 from ragtrial.errors import PlotError, listed
 from ragtrial.views.plots.forests import Row, claimed, forest, side
 from ragtrial.views.plots.style import shortened
-from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, PlotInput, View, registered
+from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, View, ViewInput, registered
 from ragtrial.views.table import Column, Table, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ragtrial.comparison.comparison_parts import Comparison
-    from ragtrial.comparison.contest import Contest
     from ragtrial.comparison.queries.slice_parts import SlicePart, SlicesPart
     from ragtrial.report.schema import WarningPart
 
@@ -43,8 +41,8 @@ class SlicesView(View["SlicesPart"]):
             yield "\n" + slice_heading(part)
             yield slice_overview(part, width)
 
-    def page(self, contest: Contest, analysis: Comparison) -> PageSection | None:
-        part = self.of(analysis)
+    def page(self, given: ViewInput) -> PageSection | None:
+        part = self.of(given.analysis)
         if not part or not part.comparisons:
             return None
         tables = [(slice_heading(part), slice_overview(part, _PAGE_WIDTH))]
@@ -111,7 +109,7 @@ def _marked(part: SlicePart, *, interval: bool = False) -> str:
     return f"{signed(part.difference)}{half}{'!' if part.contradicts else '*' if side(part.ci) else ' '}"
 
 
-def slice_plot(given: PlotInput) -> Figure:
+def slice_plot(given: ViewInput) -> Figure:
     """One setting against the baseline, by kind of query. Raises PlotError."""
     from ragtrial.comparison.comparing import close_comparisons
 

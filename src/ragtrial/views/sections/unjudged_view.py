@@ -6,12 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragtrial.comparison.figures import signed
-from ragtrial.views.sections.base import AnalysisInput, PageSection, View, registered
+from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
 from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
-    from ragtrial.comparison.comparison_parts import Comparison
-    from ragtrial.comparison.contest import Contest
     from ragtrial.comparison.unjudged.sensitivity import UnjudgedPart
 
 
@@ -57,8 +55,8 @@ class UnjudgedView(View["list[UnjudgedPart]"]):
         yield unjudged_table(part or ())
         yield from unjudged_reasons(part or ())
 
-    def page(self, contest: Contest, analysis: Comparison) -> PageSection:
-        lines = _dependent(self.of(analysis) or ())
+    def page(self, given: ViewInput) -> PageSection:
+        lines = _dependent(self.of(given.analysis) or ())
         more = lines[MOST_LINES:]
         about = f"{len(more):,} more that hang on hits nobody judged"
         return PageSection(summary=lines[:MOST_LINES], more=more, about_more=about)
