@@ -6,6 +6,7 @@ import contextlib
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,7 +90,7 @@ def convert_labels(
         converted = convert(read, library, fuzzy=fuzzy)
         _refuse_inexact(converted, read, library, skip_lost=skip_lost, strict=strict, fuzzy=fuzzy)
         _write(terminal, output, as_json(converted))
-        _tell(terminal, converted, read, library, output)
+        _say(terminal, converted, read, library, output)
         if terminal.as_json:
             terminal.say_json(
                 {
@@ -101,7 +102,7 @@ def convert_labels(
                     "counts": converted.counts,
                     "repeated": converted.repeated,
                     "labels": [report_row(one, read, library) for one in converted.placed],
-                    "warnings": [{"code": note.code, "message": note.message} for note in library.notes],
+                    "warnings": [asdict(note) for note in library.notes],
                 }
             )
     return 0
@@ -134,7 +135,7 @@ def _check_output(terminal: Terminal, output: str, *, force: bool) -> None:
 
 
 def _write(terminal: Terminal, output: str, text: str) -> None:
-    """Write the labels; on standard output they are alone, and what is told of them goes to stderr."""
+    """Write the labels; on standard output they are alone, and what is said of them goes to stderr."""
     from ragtrial.runs.formats.output import opened
 
     with contextlib.redirect_stdout(terminal.out), opened(output) as file:
@@ -175,15 +176,15 @@ def _inexact_faults(converted: Converted, read: ReadLabels, library: Library) ->
     from ragtrial.labelling.importers.converting import places_told
 
     for one in converted.inexact:
-        told = "; ".join(filter(None, (places_told(one, library), *one.notes)))
-        yield read.content.fault_at(one.answer.where, f"a label of query {one.query!r} is {one.how}: {told}.")
+        places = "; ".join(filter(None, (places_told(one, library), *one.notes)))
+        yield read.content.fault_at(one.answer.where, f"a label of query {one.query!r} is {one.how}: {places}.")
 
 
 def _without_answers(converted: Converted) -> int:
     return sum(not query["relevant_docs"] for query in converted.rows["queries"])
 
 
-def _tell(terminal: Terminal, converted: Converted, read: ReadLabels, library: Library, output: str) -> None:
+def _say(terminal: Terminal, converted: Converted, read: ReadLabels, library: Library, output: str) -> None:
     from ragtrial.dataset.passages import short
     from ragtrial.labelling.importers.converting import places_told
     from ragtrial.labelling.importers.placement import HOWS
@@ -201,8 +202,8 @@ def _tell(terminal: Terminal, converted: Converted, read: ReadLabels, library: L
     for one in inexact[:most]:
         score = f" {one.score:.3f}" if one.how == "fuzzy" else ""
         text = one.answer.passage or one.answer.doc
-        told = "; ".join(filter(None, (places_told(one, library), *one.notes)))
-        listed.append([one.query, one.how + score, f"{short(text, 50)!r}", told])
+        places = "; ".join(filter(None, (places_told(one, library), *one.notes)))
+        listed.append([one.query, one.how + score, f"{short(text, 50)!r}", places])
     terminal.table(Table.of(["query", "how", "text", "where"], listed, texts=(0, 1, 2, 3)), before="\n")
     if len(inexact) > most:
         terminal.say(f"... and {len(inexact) - most:,} more (-v lists all)")

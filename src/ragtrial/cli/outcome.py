@@ -58,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
         if sys.stdout is not out:
             return 0  # click has put its own in place: the reader of its help has gone
         return _failed(_CRASHED, [Fault(message=_crash(error))], arguments)
-    except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, it is told without a traceback
+    except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, it is reported without a traceback
         return _failed(_CRASHED, [Fault(message=_crash(error))], arguments)
 
 

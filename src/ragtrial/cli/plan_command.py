@@ -22,6 +22,8 @@ def command(
 
     Reads the documents, makes nothing else, and neither loads nor fetches a model. -v: for which settings each is.
     """
+    from dataclasses import asdict
+
     from ragtrial.components.embedders.model_files import leave_hub_alone
 
     leave_hub_alone()
@@ -44,6 +46,5 @@ def command(
     short = disk_warning(plan)
     warnings = [*evaluator.setting_cautions, *([Caution("disk", short)] if short else [])]
     terminal.warn(warnings)
-    told = [{"code": caution.code, "message": caution.message} for caution in warnings]
-    terminal.say_json({"exit_code": 0, **plan_json(plan), "warnings": told})
+    terminal.say_json({"exit_code": 0, **plan_json(plan), "warnings": [asdict(one) for one in warnings]})
     return 0

@@ -70,7 +70,7 @@ def command(
     )
     made = pool_of(contest, compared.aim(contest), options, terminal.progress())
     write_worklist(made.worklist, file, force=force)
-    _tell(terminal, made, output)
+    _say(terminal, made, output)
     cautions = [*contest.cautions, *made.cautions]
     terminal.warn(cautions)
     terminal.say_json(
@@ -85,13 +85,13 @@ def command(
             "new": made.new,
             "repeated": made.repeated,
             "settled": [asdict(one) for one in made.settled],
-            "warnings": [{"code": one.code, "message": one.message} for one in cautions],
+            "warnings": [asdict(one) for one in cautions],
         }
     )
     return 0
 
 
-def _tell(terminal: Terminal, made: Pooled, output: str) -> None:
+def _say(terminal: Terminal, made: Pooled, output: str) -> None:
     queries = len({item.query for item in made.worklist.items})
     judged = "is one that is" if made.repeated == 1 else f"are {made.repeated:,} that are"
     again = f"; among them {judged} judged already, to measure agreement" if made.repeated else ""

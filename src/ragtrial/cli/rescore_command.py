@@ -58,10 +58,7 @@ def command(
             "run_id": made.run_id,
             "parent": made.parent,
             "primary_metric": made.primary_metric,
-            "settings": [
-                {"name": one.name, "scores": {name: vars(mean) for name, mean in one.scores.items()}}
-                for one in made.ranked_settings()
-            ],
+            "settings": tables.scores_json(made),
             "warnings": [vars(warning) for warning in made.warnings],
         }
     )

@@ -134,12 +134,12 @@ def _say(terminal: Terminal, report: Report, findings: Findings | None, comparis
         line = f"{comparison.procedure.sentence} Ask more, or harder ones." if untested else best_line(comparison)
         terminal.say(f"\n{line}\n{'All differences' if untested else 'By how much'}: ragtrial compare {named}")
     terminal.warn(report.warnings)
-    _tell_failures(report)
+    _say_failures(report)
     terminal.say(f"\nreport: {report.folder / 'report.json'}")
 
 
-def _tell_failures(report: Report) -> None:
-    """Once more at the end, where they are not lost among what was told since."""
+def _say_failures(report: Report) -> None:
+    """Once more at the end, where they are not lost among what was said since."""
     if not report.failures:
         return
     names = ", ".join(failure.name for failure in report.failures)
@@ -150,15 +150,14 @@ def _tell_failures(report: Report) -> None:
 
 
 def _as_json(report: Report, findings: Findings | None, comparison: Comparison | None) -> dict[str, Any]:
+    from ragtrial.views import report_tables as tables
+
     return {
         "exit_code": _exit_code(report, findings),
         "report": str(report.folder / "report.json"),
         "run_id": report.run_id,
         "primary_metric": report.primary_metric,
-        "settings": [
-            {"name": one.name, "scores": {name: vars(mean) for name, mean in one.scores.items()}}
-            for one in report.ranked_settings()
-        ],
+        "settings": tables.scores_json(report),
         **({"not_worse_than_best": comparison.not_worse_than_best} if comparison else {}),
         "failures": [vars(failure) for failure in report.failures],
         "warnings": [vars(warning) for warning in report.warnings],

@@ -99,12 +99,12 @@ def _label(
             raise Stopped("stopped: nothing was written, and no grade of this search is kept.") from None
     changes = sheet.changes(hits, graded, passages, name=name, tags=tags)
     added = sheet.write(changes, who or whoever(), terminal.progress())
-    _tell(terminal, added)
+    _say(terminal, added)
     terminal.say_json({"exit_code": 0, "hits": [vars(hit) for hit in hits], "labels": _as_json(added)})
     return 0
 
 
-def _tell(terminal: Terminal, added: Added) -> None:
+def _say(terminal: Terminal, added: Added) -> None:
 
     judgments = [one for one in added.done if one.action != "query"]
     what = "new query" if added.is_new else "query"

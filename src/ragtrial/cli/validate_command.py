@@ -122,7 +122,7 @@ def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: C
         terminal.say(f"{head:<11}{line}")
     for resolution in resolutions if terminal.verbose else ():
         if not resolution.is_plain:
-            terminal.say(f"           {_told(resolution)}")
+            terminal.say(f"           {_resolution_line(resolution)}")
     terminal.say()
     terminal.table(_table(cuts, {setting.name for setting in evaluator.settings if not setting.cuts_documents}))
     if any(made is not None and made[1].cut for made in cuts.values()):
@@ -154,7 +154,7 @@ def _as_json(evaluator: RetrievalEvaluator, cuts: Cuts, cautions: Sequence[Cauti
             }
             for name, made in cuts.items()
         ],
-        "warnings": [{"code": caution.code, "message": caution.message} for caution in cautions],
+        "warnings": [asdict(caution) for caution in cautions],
     }
 
 
@@ -194,7 +194,7 @@ def _found_as(counts: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _told(resolution: Resolution) -> str:
+def _resolution_line(resolution: Resolution) -> str:
     """``query 'q1', returns.md: in other case, in 2 places: 'within 30 days'``."""
     from ragtrial.dataset.passages import short
 

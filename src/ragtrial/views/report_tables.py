@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ragtrial.errors import ReportError, counted, did_you_mean
 from ragtrial.evaluation.metrics import parse_metric
@@ -28,6 +29,14 @@ def header_line(report: Report, tag: str | None = None) -> str:
     queries = counted(data.queries, "query", "queries")
     again = "" if report.parent is None else f", the rankings of run {report.parent} scored again"
     return f"{report.experiment}: {documents}{queries}{tagged}, run {report.run_id}{again}"
+
+
+def scores_json(report: Report) -> list[dict[str, Any]]:
+    """The means of each setting, best first, as `--json` has them."""
+    return [
+        {"name": one.name, "scores": {name: vars(mean) for name, mean in one.scores.items()}}
+        for one in report.ranked_settings()
+    ]
 
 
 def summary_line(report: Report) -> str:

@@ -85,10 +85,10 @@ def left_out_line(effects: EffectsPart, *, everything: bool = False) -> str:
         return ""
     hidden = len(effects.effects) - len(_largest(effects.effects, everything=False))
     parts = [f"{counted(hidden, 'smaller effect')} not shown"] if hidden else []
-    untold = [part for part in effects.interactions if not _is_shown(part)]
-    unknown = sum(part.matched == 0 for part in untold)
-    if len(untold) > unknown:
-        parts.append(f"{counted(len(untold) - unknown, 'interaction')} not to be told from 0")
+    hidden_pairs = [part for part in effects.interactions if not _is_shown(part)]
+    unknown = sum(part.matched == 0 for part in hidden_pairs)
+    if len(hidden_pairs) > unknown:
+        parts.append(f"{counted(len(hidden_pairs) - unknown, 'interaction')} not to be told from 0")
     if unknown:
         parts.append(f"{counted(unknown, 'interaction')} without settings that match in all else")
     return f"{'; '.join(parts)}." if parts else ""
