@@ -79,7 +79,8 @@ def _template() -> Template:
 def _verdict_first(table: Table) -> Table:
     """The verdict beside the names, where it is seen on a narrow screen as well; the numbers behind it."""
     names = 2 if "against" in table.titles else 1
-    columns = [*table.columns[:names], table.columns[-1], *table.columns[names:-1]]
+    first = [replace(column, is_text=True) for column in table.columns[:names]]
+    columns = [*first, table.columns[-1], *table.columns[names:-1]]
     return replace(table, columns=columns, rows=[[*row[:names], row[-1], *row[names:-1]] for row in table.rows])
 
 

@@ -65,7 +65,7 @@ def effect_table(effects: EffectsPart, *, everything: bool = False) -> Table:
         named = ["" if levels.parameter == before else levels.parameter, *_from_to(levels)]
         rows.append([*named, str(part.matched), number(part.mean), *_cells(part)])
         before = levels.parameter
-    return Table.of(titles, rows)
+    return Table.of(titles, rows, texts=(0, -1))
 
 
 def interaction_table(effects: EffectsPart, *, everything: bool = False) -> Table:
@@ -76,7 +76,7 @@ def interaction_table(effects: EffectsPart, *, everything: bool = False) -> Tabl
         second = _from_to(part.second)[::-1]
         named = [part.first.parameter, *_from_to(part.first), part.second.parameter, *second]
         rows.append([*named, str(part.matched), *_cells(part)])
-    return Table.of(titles, rows)
+    return Table.of(titles, rows, texts=(0, -1))
 
 
 def left_out_line(effects: EffectsPart, *, everything: bool = False) -> str:

@@ -83,7 +83,7 @@ def _differences(slices: SlicesPart, settings: Sequence[str], *, intervals: bool
         rows.append(["" if slicing == before else slicing, name, f"{queries:,}", *cells])
         before = slicing
     columns = [Column(name, importance=-place if place else None) for place, name in enumerate(settings)]
-    return Table([Column("queries by", is_text=True), Column("slice"), Column("queries"), *columns], rows)
+    return Table([Column("queries by", is_text=True), Column("slice", is_text=True), Column("queries"), *columns], rows)
 
 
 def slice_table(slices: SlicesPart, setting: str) -> Table:
@@ -97,7 +97,7 @@ def slice_table(slices: SlicesPart, setting: str) -> Table:
             rows.append([*named, number(part.mean_baseline), number(part.mean), _marked(part), interval, *counts])
             before, baseline = part.slicing, part.baseline
     titles = ["queries by", "slice", "n", baseline, setting, "difference", "interval", "won", "tied", "lost"]
-    return Table.of(titles, rows)
+    return Table.of(titles, rows, texts=(0, 1))
 
 
 def _marked(part: SlicePart, *, interval: bool = False) -> str:
