@@ -161,6 +161,11 @@ def listed(names: Iterable[str], most: int = 12) -> str:
     return ", ".join(all_names[:most]) + (f", and {rest} more" if rest > 0 else "")
 
 
+def counted(count: int, noun: str, several: str = "") -> str:
+    """``1 setting``, ``2 settings``; ``several`` where that is another word."""
+    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
+
+
 def without_frames(error: Exception) -> Exception:
     """The same error to be kept: its traceback would hold all that was at work, and is a note where it is of use."""
     try:

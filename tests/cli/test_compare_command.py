@@ -11,21 +11,19 @@ import pytest
 import ragtrial as package
 from contests import RUN, changed_queries, report_of
 from hand_made import contest_between
-from ragtrial.comparison.analysis import Wanted, analyse
 from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.report.model import write_folder
+from ragtrial.views.analysis import analyse
 from ragtrial.views.comparison_tables import (
     best_line,
     descriptive_table,
-    fitted_differences,
-    fitted_verdicts,
-    unjudged_lines,
     verdict_table,
 )
-from ragtrial.views.table import table_width
+from ragtrial.views.sections.unjudged_view import UNJUDGED
 from scored_runs import scored_report
 from small_experiment import Outcome, ragtrial
+from terminals import in_terminal
 
 Capture = pytest.CaptureFixture[str]
 
@@ -190,10 +188,10 @@ def test_numbers_are_never_minus_nought_and_p_is_never_nought(small: Path) -> No
     steps = np.linspace(0.4, 0.6, 60)
     report = report_of({"a": list(steps), "b": list(steps - 1e-6 * steps)})
     made = package.compare(report, baseline="a", procedure="t-holm")
-    (row,) = [row for row in verdict_table(made, made.comparisons) if row[0] == "b"]
+    (row,) = [row for row in verdict_table(made, made.comparisons).rows if row[0] == "b"]
     assert row[2:5] == ["+0.0000", "+0.0000 +0.0000", "<0.0001"]
     assert row[10] == "enough"
-    assert fitted_verdicts(made, made.comparisons, 200)[1] == [
+    assert verdict_table(made, made.comparisons, 200).notes == [
         "detectable: a true difference of this size would be found 4 times of 5 with these n queries; n for 0.02: how "
         "many queries would find one of 0.02, the margin, as often (enough: n would)."
     ]
@@ -204,18 +202,19 @@ def test_numbers_are_never_minus_nought_and_p_is_never_nought(small: Path) -> No
     [
         (109, "p won tied lost n detectable n for 0.02", "detectable: a true difference of this size would be found"),
         (108, "p won tied lost n", "Too wide for 108 columns: detectable, n for 0.02 (--json has all)."),
-        (70, "p n", "Too wide for 70 columns: detectable, n for 0.02, won, tied, lost (--json has all)."),
-        (20, "", "Too wide for 20 columns: detectable, n for 0.02, won, tied, lost, n, p (--json has all)."),
+        (70, "p n", "Too wide for 70 columns: won, tied, lost, detectable, n for 0.02 (--json has all)."),
+        (20, "", "Too wide for 20 columns: p, won, tied, lost, n, detectable, n for 0.02 (--json has all)."),
     ],
 )
 def test_a_narrow_terminal_gets_the_columns_that_matter_most_and_is_told_which_it_lacks(
     width: int, header: str, told: str
 ) -> None:
     made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="old")
-    table, (line,) = fitted_verdicts(made, made.comparisons[:1], width)
-    assert " ".join(table[0]).split() == f"setting mean difference 95% interval {header} verdict".split()
-    assert {len(row) for row in table} == {len(table[0])}
-    assert [row[-1] for row in table] == ["verdict", "better", "(baseline)"]
+    table = verdict_table(made, made.comparisons[:1], width)
+    (line,) = table.notes
+    assert " ".join(table.titles).split() == f"setting mean difference 95% interval {header} verdict".split()
+    assert {len(row) for row in table.rows} == {len(table.titles)}
+    assert [row[-1] for row in table.cells] == ["verdict", "better", "(baseline)"]
     assert line.startswith(told)
 
 
@@ -234,18 +233,19 @@ def test_a_narrow_terminal_gets_verdicts_for_sentences(
 
 def test_a_narrow_terminal_says_how_much_no_worse_allows() -> None:
     made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="new", margin=0.9)
-    assert [row[-1] for row in fitted_verdicts(made, made.comparisons[:1], 70)[0]][1:] == [
+    assert [row[-1] for row in verdict_table(made, made.comparisons[:1], 70).rows] == [
         "(baseline)", "worse within the margin",
     ]  # fmt: skip
-    assert "no worse, or within the margin: that is 0.9." in fitted_verdicts(made, made.comparisons[:1], 70)[1]
-    assert "no worse, or" not in " ".join(fitted_verdicts(made, made.comparisons[:1], 200)[1])
+    assert "no worse, or within the margin: that is 0.9." in verdict_table(made, made.comparisons[:1], 70).notes
+    assert "no worse, or" not in " ".join(verdict_table(made, made.comparisons[:1], 200).notes)
 
 
 def test_no_number_of_queries_is_asked_for_to_find_a_margin_of_0() -> None:
     made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="old", margin=0)
-    table, (line,) = fitted_verdicts(made, made.comparisons[:1], 200)
-    assert table[0][-3:] == ["n", "detectable", "verdict"]
-    assert {len(row) for row in table} == {len(table[0])}
+    table = verdict_table(made, made.comparisons[:1], 200)
+    (line,) = table.notes
+    assert table.titles[-3:] == ["n", "detectable", "verdict"]
+    assert {len(row) for row in table.rows} == {len(table.titles)}
     assert line == "detectable: a true difference of this size would be found 4 times of 5 with these n queries."
 
 
@@ -254,7 +254,7 @@ def test_columns_are_explained_only_where_a_row_has_something_in_them() -> None:
     (row,) = [one for one in made.comparisons if one.metric == made.primary_metric]
     untested = row.model_copy(update={"ci": None, "detectable": None, "queries_needed": None})
     other = row.model_copy(update={"metric": "recall@10", "family": "descriptive", "verdict": None})
-    assert fitted_verdicts(made.model_copy(update={"comparisons": [untested, other]}), [untested], 200)[1] == []
+    assert verdict_table(made.model_copy(update={"comparisons": [untested, other]}), [untested], 200).notes == []
 
 
 def test_a_narrow_terminal_gets_as_many_other_metrics_as_it_has_room_for() -> None:
@@ -263,17 +263,14 @@ def test_a_narrow_terminal_gets_as_many_other_metrics_as_it_has_room_for() -> No
     beside = [row.model_copy(update={"metric": metric}) for metric in others for row in rows]
     made = decisive.model_copy(update={"comparisons": [*rows, *beside]})
     widest = descriptive_table(made, others, rows)
-    assert widest[0][1:] == others
-    width = table_width(widest)
-    assert fitted_differences(made, others, rows, width) == (widest, [])
-    assert fitted_differences(made, others, rows, width - 1) == (
-        [row[:-1] for row in widest],
-        [f"Too wide for {width - 1} columns: judged@3 (--metrics all)."],
-    )
-    assert fitted_differences(made, others, rows, 1) == (
-        [row[:2] for row in widest],
-        ["Too wide for 1 columns: rr@3, judged@3 (--metrics all)."],
-    )
+    assert widest.titles[1:] == others
+    assert descriptive_table(made, others, rows, widest.width) == widest
+    narrower = descriptive_table(made, others, rows, widest.width - 1)
+    assert narrower.cells == [row[:-1] for row in widest.cells]
+    assert narrower.notes == [f"Too wide for {widest.width - 1} columns: judged@3 (--metrics all)."]
+    narrowest = descriptive_table(made, others, rows, 1)
+    assert narrowest.cells == [row[:2] for row in widest.cells]
+    assert narrowest.notes == ["Too wide for 1 columns: rr@3, judged@3 (--metrics all)."]
 
 
 def test_differences_over_other_queries_than_the_rows_say_over_how_many() -> None:
@@ -284,7 +281,7 @@ def test_differences_over_other_queries_than_the_rows_say_over_how_many() -> Non
         for metric, n, difference in (("rr@3", row.n, 0.25), ("rbo@3", 5, -0.125), ("err@3", 0, None))
     ]
     both = made.model_copy(update={"comparisons": [row, *fewer]})
-    _, cells = descriptive_table(both, ["rr@3", "rbo@3", "err@3"], [row])
+    (cells,) = descriptive_table(both, ["rr@3", "rbo@3", "err@3"], [row]).rows
     assert cells[-3:] == ["+0.2500", "-0.1250 (5)", "-"]
 
 
@@ -316,11 +313,27 @@ def test_of_very_many_settings_as_good_as_the_best_the_number_is_given() -> None
 
 @pytest.mark.parametrize(("count", "last"), [(4, "1 more verdict hangs"), (9, "6 more verdicts hang")])
 def test_of_many_verdicts_that_hang_on_unjudged_hits_the_first_are_shown(count: int, last: str) -> None:
-    (one,) = analyse(contest_between({"b": HALF, "s": [0.9] * 12}), Aim("b"), Wanted()).unjudged
+    unjudged = UNJUDGED.of(analyse(contest_between({"b": HALF, "s": [0.9] * 12}), Aim("b")))
+    assert unjudged is not None
+    (one,) = unjudged
     changes = {"sentence": "it hangs", "hangs_on_unjudged": True}
     parts = [one.model_copy(update={**changes, "setting": f"s{place}"}) for place in range(count)]
-    assert unjudged_lines(parts[:3]) == [f"s{place} against b: it hangs." for place in range(3)]
-    assert unjudged_lines(parts)[2:] == [
+    assert UNJUDGED.summary_lines(parts[:3]) == [f"s{place} against b: it hangs." for place in range(3)]
+    assert UNJUDGED.summary_lines(parts)[2:] == [
         "s2 against b: it hangs.",
         f"{last} on hits nobody judged (--json shows all).",
     ]
+
+
+def test_a_terminal_shows_verdicts_in_colour_and_a_pipe_the_same_words_without(
+    small: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with in_terminal("compare", "small", "--baseline", "old") as typed:
+        typed.await_text("\x1b[1msetting")
+        typed.await_text("\x1b[32mbetter")
+    with in_terminal("compare", "small", "--baseline", "old", "--no-color") as typed:
+        typed.await_text("better\r\n")
+    assert "\x1b" not in compare(capsys, "small", "--baseline", "old").out

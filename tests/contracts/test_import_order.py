@@ -33,6 +33,7 @@ HEAVY = {
     "huggingface_hub",
     "matplotlib",
     "rich",
+    "jinja2",
     "pypdfium2",
     "haystack",
     "langchain_core",

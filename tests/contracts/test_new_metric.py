@@ -12,7 +12,6 @@ import pytest
 
 from experiments import write_experiment
 from joint import joined
-from ragtrial.comparison.analysis import Wanted, analyse
 from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.contest import contest_of
 from ragtrial.comparison.queries.shares import gain_share
@@ -25,8 +24,10 @@ from ragtrial.evaluation.metrics.structure import HitCount, ratio
 from ragtrial.experiment import run_experiment
 from ragtrial.labelling.pooling.pooling import Pool
 from ragtrial.report.model import Report
-from ragtrial.views.page.packing import summary_block
-from ragtrial.views.table import score_table
+from ragtrial.views.analysis import analyse
+from ragtrial.views.report_tables import score_table
+from ragtrial.views.sections import VIEWS
+from ragtrial.views.sections.base import ViewInput
 from scenarios import scenario
 from small_experiment import ragtrial
 
@@ -89,9 +90,11 @@ def test_files_are_scored_by_it(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_a_table_shows_it_first_and_the_page_draws_its_curve_first(report: Report) -> None:
-    assert score_table(report, 200)[0][:3] == ["setting", report.primary_metric, "halved_recall@2"]
+    assert score_table(report, 200).titles[:3] == ["setting", report.primary_metric, "halved_recall@2"]
     contest = contest_of([str(report.folder)])
-    curves = summary_block(contest, analyse(contest, Aim(), Wanted()))["curves"]
+    section = VIEWS["curves"].page(ViewInput(contest, analyse(contest, Aim())))
+    assert section is not None
+    curves = section.data
     assert min((one for one in curves if one["order"] is not None), key=lambda one: one["order"])["metric"] == (
         "halved_recall"
     )

@@ -34,6 +34,9 @@ def test_the_wheel_has_every_module_all_of_a_page_and_the_marker_that_it_is_type
     views = source / "ragtrial" / "views"
     folders = [views / name for name in ("page/assets", "page/vendor", "label_page/assets")]
     shown = {path.relative_to(source).as_posix() for folder in folders for path in folder.iterdir()}
+    shown.add("ragtrial/views/page/template.html")
+    start = source / "ragtrial" / "cli" / "start"
+    shown |= {path.relative_to(source).as_posix() for path in start.rglob("*") if path.is_file()}
     library = {f"ragtrial/runs/compiled/{building.NAME}"} if building.compiler() else set()
     assert {"ragtrial/views/page/assets/main.js", "ragtrial/views/page/vendor/d3.LICENSE"} <= shown
     assert {f"ragtrial/views/label_page/assets/label.{kind}" for kind in ("html", "css", "js")} <= shown

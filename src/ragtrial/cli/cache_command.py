@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.errors import InputError, counted, did_you_mean, listed
+from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
     from ragtrial.cache.upkeep import Entry, Upkeep
@@ -66,8 +68,6 @@ def prune(
     dry_run: bool,
 ) -> int:
     """Remove what all the given options allow; it is made again if it is needed. Reports are not touched."""
-    from ragtrial.errors import InputError, did_you_mean, listed
-
     if older_than is None and experiment is None and not unused:
         raise click.UsageError("say what may go: --unused, --older-than AGE, --experiment NAME, or several of them.")
     upkeep = _upkeep(where)
@@ -104,7 +104,6 @@ def verify(terminal: Terminal, where: str | None) -> int:
 
 def _upkeep(where: str | None) -> Upkeep:
     from ragtrial.cache.upkeep import Upkeep
-    from ragtrial.errors import InputError
     from ragtrial.options import at_home
 
     root = at_home(where or os.environ.get("RAGTRIAL_WORKSPACE") or ".ragtrial")
@@ -119,9 +118,8 @@ def _upkeep(where: str | None) -> Upkeep:
 
 
 def _say(terminal: Terminal, entries: Sequence[Entry]) -> None:
-    header = ["what", "size", "last use", "by"]
     rows = [[entry.what, _bytes(entry.size), _when(entry), ", ".join(entry.experiments) or "-"] for entry in entries]
-    terminal.table([header, *rows] if rows else [], texts=(0, 3))
+    terminal.table(Table.of(["what", "size", "last use", "by"], rows, texts=(0, 3)))
 
 
 def _row(entry: Entry) -> dict[str, Any]:
@@ -137,8 +135,7 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 
 def _total(entries: Sequence[Entry]) -> str:
-    noun = "entry" if len(entries) == 1 else "entries"
-    return f"{len(entries):,} {noun}, {_bytes(sum(entry.size for entry in entries))}"
+    return f"{counted(len(entries), 'entry', 'entries')}, {_bytes(sum(entry.size for entry in entries))}"
 
 
 def _when(entry: Entry) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, override_option
+from ragtrial.errors import InputError
 
 if TYPE_CHECKING:
     from ragtrial.pipeline.chunk_preview import CutSetting
@@ -41,7 +42,6 @@ def command(
     """
     from ragtrial.config import load_config
     from ragtrial.config.settings import chosen_settings
-    from ragtrial.errors import InputError
     from ragtrial.pipeline.chunk_preview import cut_settings
     from ragtrial.runs.formats.output import check_folder
     from ragtrial.views.chunk_listing import chunk_texts, count_line, no_chunks_line, size_table

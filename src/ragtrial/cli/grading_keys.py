@@ -17,7 +17,7 @@ from ragtrial.views.query import answer_text
 _GRADES = "(3 answers fully, 1 helps, 0 is wrong)"
 
 
-class Asked(Protocol):
+class Grading(Protocol):
     """What is graded: one text after another, until there is none."""
 
     def shown(self, width: int) -> str | None:
@@ -50,22 +50,22 @@ def keys(grades: str, interrupted: str) -> str:
     return f'{grades} · space leave · " passage · u undo · q done · ctrl-c {interrupted}'
 
 
-def ask(terminal: Terminal, asked: Asked, help_line: str) -> None:
+def ask(terminal: Terminal, grading: Grading, help_line: str) -> None:
     """Show what is asked and take a key for it, until all is answered or somebody is done."""
     terminal.say(help_line)
-    while (shown := asked.shown(terminal.width)) is not None:
+    while (shown := grading.shown(terminal.width)) is not None:
         terminal.say(f"\n{shown}")
         try:
-            key = _key(f"{asked.progress()}: ")
+            key = _key(f"{grading.progress()}: ")
             if key.isdecimal() and key.isascii():
-                asked.grade(int(key))
+                grading.grade(int(key))
             elif key in (" ", "\r", "\n"):
-                asked.skip()
+                grading.skip()
             elif key == '"':
                 if passage := click.prompt("passage, verbatim", default="", show_default=False, err=True):
-                    asked.quote(passage)
+                    grading.quote(passage)
             elif key in ("u", "\x7f", "\x08"):
-                asked.undo()
+                grading.undo()
             elif key == "q":
                 break
             else:
@@ -81,9 +81,9 @@ def ask_grades(terminal: Terminal, hits: Sequence[FoundText], form: Form) -> tup
 
     ``form`` is what labels of them name.
     """
-    asked = _Hits(hits, form)
-    ask(terminal, asked, keys(f"0-9 grade {_GRADES}", "drop all"))
-    return asked.grades, {number: passage for number, passage in asked.quotes.items() if number in asked.grades}
+    grading = _Hits(hits, form)
+    ask(terminal, grading, keys(f"0-9 grade {_GRADES}", "drop all"))
+    return grading.grades, {number: passage for number, passage in grading.quotes.items() if number in grading.grades}
 
 
 def _key(prompt: str) -> str:

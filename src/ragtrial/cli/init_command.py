@@ -8,53 +8,10 @@ from pathlib import Path
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.errors import Fault, InputError
 
-_CONFIG = """\
-# yaml-language-server: $schema=./experiment.schema.json
-experiment: first
-dataset:
-  corpus: documents                # a folder of .md, .txt, .html files, or a corpus.jsonl
-  queries: prompt_queries.json     # questions with known good answers
-  match: id                        # what a label's `doc` holds: id | content (a verbatim passage)
-chunker: {kind: recursive, size: 200, overlap: 40, unit: tokens}
-embedder: {kind: sentence-transformer, model: sentence-transformers/all-MiniLM-L6-v2}
-store: {kind: chroma, space: cosine}
-retrievers:                        # the settings to compare: add more, each may have its own chunker, embedder, store
-  dense: {kind: dense, top_k: 10}
-  whole-documents: {kind: dense, top_k: 10, chunker: {kind: document}}
-  # bm25: {kind: bm25, top_k: 10}                                # words in place of vectors: codes, names, numbers
-  # hybrid: {kind: fusion, of: [dense, bm25], top_k: 10}         # both; `ragtrial list refiners` has more
-evaluators:
-  primary_metric: ndcg@10
-output: {directory: results}
-"""
-
-_LABELS = {
-    "prompt": "Answer the question with these passages.\n\n{contexts}\n\nQuestion: {query}",
-    "queries": [
-        {
-            "id": "q1",
-            "text": "How long can I send something back?",
-            "relevant_docs": [
-                {"doc": "returns.md", "relevance": 3, "quote": "within 30 days of delivery"},
-                {"doc": "warranty.md", "relevance": 1},
-            ],
-            "tags": ["paraphrase"],
-        },
-        {
-            "id": "q2",
-            "text": "Is a broken battery covered?",
-            "relevant_docs": [{"doc": "warranty.md", "relevance": 3, "quote": "Batteries are covered for six months"}],
-            "tags": ["fact"],
-        },
-    ],
-}
-
-_DOCUMENTS = {
-    "returns.md": "# Returns\n\nReturn any item within 30 days of delivery. Refunds reach your card in five days.\n",
-    "warranty.md": "# Warranty\n\nDevices are covered for three years. Batteries are covered for six months.\n",
-    "shipping.md": "# Shipping\n\nParcels leave the warehouse on the next working day and take two days to arrive.\n",
-}
+_START = Path(__file__).parent / "start"
+_FILES = ("prompt_queries.json", "documents/returns.md", "documents/warranty.md", "documents/shipping.md")
 
 
 @click.command("init", short_help="Write a config, labels and three documents to start from.")
@@ -64,14 +21,12 @@ def command(terminal: Terminal, folder: str) -> int:
     """Write a config, labels and three documents to start from into FOLDER. Nothing is overwritten."""
     from ragtrial.cache.atomic import write_text
     from ragtrial.config.json_schema import config_schema
-    from ragtrial.errors import Fault, InputError
 
     root = Path(folder)
     files = {
-        "experiment.yaml": _CONFIG,
+        "experiment.yaml": (_START / "experiment.yaml").read_text("utf-8"),
         "experiment.schema.json": json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n",
-        "prompt_queries.json": json.dumps(_LABELS, indent=2, ensure_ascii=False) + "\n",
-        **{f"documents/{name}": text for name, text in _DOCUMENTS.items()},
+        **{name: (_START / name).read_text("utf-8") for name in _FILES},
     }
     there = [name for name in files if (root / name).exists()]
     if there:

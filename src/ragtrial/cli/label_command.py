@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ragtrial.cli.terminal import Stopped, Terminal, common_options, visible
+from ragtrial.cli.terminal import Stopped, Terminal, common_options
+from ragtrial.views.plain_text import visible
 
 if TYPE_CHECKING:
     from ragtrial.labelling.session.session import Session

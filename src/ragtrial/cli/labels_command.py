@@ -6,16 +6,17 @@ import contextlib
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.errors import CorpusError, Fault, InputError, LabelsError, counted
 
 if TYPE_CHECKING:
     from ragtrial.dataset.library import Library
-    from ragtrial.errors import Fault
     from ragtrial.labelling.importers.converting import Converted
     from ragtrial.labelling.importers.recognition import ReadLabels
 
@@ -89,7 +90,7 @@ def convert_labels(
         converted = convert(read, library, fuzzy=fuzzy)
         _refuse_inexact(converted, read, library, skip_lost=skip_lost, strict=strict, fuzzy=fuzzy)
         _write(terminal, output, as_json(converted))
-        _tell(terminal, converted, read, library, output)
+        _say(terminal, converted, read, library, output)
         if terminal.as_json:
             terminal.say_json(
                 {
@@ -101,7 +102,7 @@ def convert_labels(
                     "counts": converted.counts,
                     "repeated": converted.repeated,
                     "labels": [report_row(one, read, library) for one in converted.placed],
-                    "warnings": [{"code": note.code, "message": note.message} for note in library.notes],
+                    "warnings": [asdict(note) for note in library.notes],
                 }
             )
     return 0
@@ -111,7 +112,6 @@ def _refuse_inexact(
     converted: Converted, read: ReadLabels, library: Library, *, skip_lost: bool, strict: bool, fuzzy: float | None
 ) -> None:
     """Raises LabelsError for labels that are nowhere, and under ``strict`` for those that are not exactly there."""
-    from ragtrial.errors import Fault, LabelsError
     from ragtrial.labelling.importers.converting import lost_faults
 
     if converted.lost and not skip_lost:
@@ -123,7 +123,6 @@ def _refuse_inexact(
 
 
 def _check_output(terminal: Terminal, output: str, *, force: bool) -> None:
-    from ragtrial.errors import Fault, InputError
     from ragtrial.runs.formats.output import check_folder
 
     if output == _STANDARD_OUTPUT:
@@ -136,7 +135,7 @@ def _check_output(terminal: Terminal, output: str, *, force: bool) -> None:
 
 
 def _write(terminal: Terminal, output: str, text: str) -> None:
-    """Write the labels; on standard output they are alone, and what is told of them goes to stderr."""
+    """Write the labels; on standard output they are alone, and what is said of them goes to stderr."""
     from ragtrial.runs.formats.output import opened
 
     with contextlib.redirect_stdout(terminal.out), opened(output) as file:
@@ -159,7 +158,6 @@ def _documents(terminal: Terminal, corpus: str | None, config: str | None) -> It
 
     from ragtrial.dataset.documents import corpus_files
     from ragtrial.dataset.library import Library
-    from ragtrial.errors import CorpusError, Fault
     from ragtrial.options import at_home
     from ragtrial.progress import stage
 
@@ -177,37 +175,35 @@ def _inexact_faults(converted: Converted, read: ReadLabels, library: Library) ->
     from ragtrial.labelling.importers.converting import places_told
 
     for one in converted.inexact:
-        told = "; ".join(filter(None, (places_told(one, library), *one.notes)))
-        yield read.content.fault_at(one.answer.where, f"a label of query {one.query!r} is {one.how}: {told}.")
+        places = "; ".join(filter(None, (places_told(one, library), *one.notes)))
+        yield read.content.fault_at(one.answer.where, f"a label of query {one.query!r} is {one.how}: {places}.")
 
 
 def _without_answers(converted: Converted) -> int:
     return sum(not query["relevant_docs"] for query in converted.rows["queries"])
 
 
-def _tell(terminal: Terminal, converted: Converted, read: ReadLabels, library: Library, output: str) -> None:
+def _say(terminal: Terminal, converted: Converted, read: ReadLabels, library: Library, output: str) -> None:
     from ragtrial.dataset.passages import short
     from ragtrial.labelling.importers.converting import places_told
     from ragtrial.labelling.importers.placement import HOWS
-    from ragtrial.views.table import counted
+    from ragtrial.views.table import Table
 
     queries = converted.rows["queries"]
     rows = sum(len(query["relevant_docs"]) for query in queries)
     terminal.say(f"{read.content.file} ({read.form}): {counted(len(converted.placed), 'label')}")
     terminal.say()
     table = [[how, f"{count:,}", HOWS[how]] for how, count in converted.counts.items()]
-    terminal.table([["how", "labels", ""], *table] if table else [], texts=(0, 2))
+    terminal.table(Table.of(["how", "labels", ""], table, texts=(0, 2)))
     inexact = converted.inexact
     most = len(inexact) if terminal.verbose else _LISTED
     listed = []
     for one in inexact[:most]:
         score = f" {one.score:.3f}" if one.how == "fuzzy" else ""
         text = one.answer.passage or one.answer.doc
-        told = "; ".join(filter(None, (places_told(one, library), *one.notes)))
-        listed.append([one.query, one.how + score, f"{short(text, 50)!r}", told])
-    if listed:
-        terminal.say()
-    terminal.table([["query", "how", "text", "where"], *listed] if listed else [], texts=(0, 1, 2, 3))
+        places = "; ".join(filter(None, (places_told(one, library), *one.notes)))
+        listed.append([one.query, one.how + score, f"{short(text, 50)!r}", places])
+    terminal.table(Table.of(["query", "how", "text", "where"], listed, texts=(0, 1, 2, 3)), before="\n")
     if len(inexact) > most:
         terminal.say(f"... and {len(inexact) - most:,} more (-v lists all)")
     terminal.say()
@@ -215,8 +211,7 @@ def _tell(terminal: Terminal, converted: Converted, read: ReadLabels, library: L
         terminal.say(
             f"{counted(converted.repeated, 'label')} left out: an equal one of the same query stands before it"
         )
-    asked = f"{len(queries):,} {'query' if len(queries) == 1 else 'queries'}"
     without = f", {_without_answers(converted):,} of them without answers" if _without_answers(converted) else ""
     place = "standard output" if output == _STANDARD_OUTPUT else output
-    terminal.say(f"wrote {place}: {asked} with {counted(rows, 'label')}{without}")
+    terminal.say(f"wrote {place}: {counted(len(queries), 'query', 'queries')} with {counted(rows, 'label')}{without}")
     terminal.warn(library.notes)

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import click
 
-from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.cli.terminal import Terminal, common_options, results_option
+from ragtrial.errors import ReportError
 
 _KINDS = ("retrievers", "refiners", "chunkers", "embedders", "stores", "metrics", "runs")
 
 
 @click.command("list", short_help="List runs, retrievers, metrics, or what else there is.")
 @click.argument("what", type=click.Choice(_KINDS), default="runs", metavar="[WHAT]")
-@click.option("--results", type=click.Path(), default="results", show_default=True, help="Where reports are kept.")
+@results_option
 @common_options
 def command(terminal: Terminal, what: str, results: str) -> int:
     """List the runs there are, or what a config may name.
@@ -56,10 +57,9 @@ def _metrics() -> list[tuple[str, str]]:
 
 
 def _runs(directory: Path) -> list[tuple[str, str]]:
-    from ragtrial.errors import ReportError
     from ragtrial.report.find import list_reports
     from ragtrial.report.model import load_report
-    from ragtrial.views.table import summary_line
+    from ragtrial.views.report_tables import summary_line
 
     rows = []
     for folder in list_reports(directory):

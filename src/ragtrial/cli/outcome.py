@@ -53,12 +53,12 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort) as error:
         if isinstance(error.__cause__, EOFError):  # click takes the end of any file for the end of the input
             return _failed(_CRASHED, [Fault(message=_crash(error.__cause__))], arguments)
-        return interruption.tell(error.__cause__ or error)
+        return interruption.report(error.__cause__ or error)
     except SystemExit as error:
         if sys.stdout is not out:
             return 0  # click has put its own in place: the reader of its help has gone
         return _failed(_CRASHED, [Fault(message=_crash(error))], arguments)
-    except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, it is told without a traceback
+    except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, it is reported without a traceback
         return _failed(_CRASHED, [Fault(message=_crash(error))], arguments)
 
 
@@ -87,14 +87,13 @@ def _usage(error: click.ClickException) -> str:
 class _Interruption:
     """The first signal stops the work in good order; the second one, or time, ends it wherever it is.
 
-    Either way it is told once, to the ``out`` that the process began with: commands put another in its place.
+    Either way it is reported once, to the ``out`` that the process began with: commands put another in its place.
     """
 
     def __init__(self, arguments: Sequence[str], out: TextIO) -> None:
         self._arguments = arguments
         self._out = out
-        self._telling = threading.Lock()
-        self._told = threading.Event()
+        self._reporting = threading.Lock()
 
     @contextmanager
     def awaited(self) -> Iterator[None]:
@@ -107,37 +106,30 @@ class _Interruption:
                 for number, handler in before.items():
                     signal.signal(number, handler)
 
-    def tell(self, error: BaseException | None = None) -> int:
+    def report(self, error: BaseException | None = None) -> int:
         """Say that it was interrupted, unless that is said or being said; the exit code."""
-        if self._telling.acquire(blocking=False):
-            _failed(_INTERRUPTED, [Fault(message=self._message(error))], self._arguments, "", self._out)
-            self._told.set()
+        if self._reporting.acquire(blocking=False):
+            keeps_nothing = bool(self._arguments) and self._arguments[0] in _BRIEF
+            message = "interrupted." if keeps_nothing else _where("interrupted", error)
+            if isinstance(error, Stopped):
+                message = str(error)
+            _failed(_INTERRUPTED, [Fault(message=message)], self._arguments, "", self._out)
         return _INTERRUPTED
-
-    def _message(self, error: BaseException | None) -> str:
-        if isinstance(error, Stopped):
-            return str(error)
-        return _where("interrupted", error) if self._goes_on() else "interrupted."
-
-    def _goes_on(self) -> bool:
-        """Whether the command is one that keeps what is finished."""
-        return not self._arguments or self._arguments[0] not in _BRIEF
 
     def _stop(self, _number: int, _frame: object) -> None:
         for number in _SIGNALS:
-            signal.signal(number, self._end_again)
+            signal.signal(number, self._stop_again)
         watch = threading.Timer(_PATIENCE, self._end)
         watch.daemon = True
         watch.start()
         raise KeyboardInterrupt
 
-    def _end_again(self, _number: int, _frame: object) -> None:
-        # What is being said in this very thread is said to its end, and that is the end.
-        if self._told.is_set() or not self._telling.locked():
+    def _stop_again(self, _number: int, _frame: object) -> None:
+        if not self._reporting.locked():  # else the report is written to its end, which is the end of the process
             self._end()
 
     def _end(self) -> None:
-        os._exit(self.tell())
+        os._exit(self.report())
 
 
 def _where(what: str, error: BaseException | None = None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, override_option
+from ragtrial.errors import counted
 
 
 @click.command("plan", short_help="Say what `run` would do, why, and how long it would take.")
@@ -21,13 +22,14 @@ def command(
 
     Reads the documents, makes nothing else, and neither loads nor fetches a model. -v: for which settings each is.
     """
+    from dataclasses import asdict
+
     from ragtrial.components.embedders.model_files import leave_hub_alone
 
     leave_hub_alone()
     from ragtrial.config import load_config
     from ragtrial.evaluator import RetrievalEvaluator
     from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines
-    from ragtrial.views.table import counted
 
     experiment = load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
     evaluator = RetrievalEvaluator(experiment, progress=terminal.progress(), limit=limit, audit=audit)
@@ -42,6 +44,5 @@ def command(
         terminal.say(line)
     warnings = evaluator.setting_cautions
     terminal.warn(warnings)
-    told = [{"code": caution.code, "message": caution.message} for caution in warnings]
-    terminal.say_json({"exit_code": 0, **plan_json(plan), "warnings": told})
+    terminal.say_json({"exit_code": 0, **plan_json(plan), "warnings": [asdict(one) for one in warnings]})
     return 0

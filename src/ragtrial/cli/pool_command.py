@@ -9,6 +9,8 @@ import click
 
 from ragtrial.cli.contest_options import AskedContest, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.errors import counted
+from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
     from ragtrial.labelling.pooling.pool import Pooled
@@ -68,7 +70,7 @@ def command(
     )
     made = pool_of(contest, compared.aim(contest), options, terminal.progress())
     write_worklist(made.worklist, file, force=force)
-    _tell(terminal, made, output)
+    _say(terminal, made, output)
     cautions = [*contest.cautions, *made.cautions]
     terminal.warn(cautions)
     terminal.say_json(
@@ -83,15 +85,13 @@ def command(
             "new": made.new,
             "repeated": made.repeated,
             "settled": [asdict(one) for one in made.settled],
-            "warnings": [{"code": one.code, "message": one.message} for one in cautions],
+            "warnings": [asdict(one) for one in cautions],
         }
     )
     return 0
 
 
-def _tell(terminal: Terminal, made: Pooled, output: str) -> None:
-    from ragtrial.views.table import counted
-
+def _say(terminal: Terminal, made: Pooled, output: str) -> None:
     queries = len({item.query for item in made.worklist.items})
     judged = "is one that is" if made.repeated == 1 else f"are {made.repeated:,} that are"
     again = f"; among them {judged} judged already, to measure agreement" if made.repeated else ""
@@ -99,21 +99,21 @@ def _tell(terminal: Terminal, made: Pooled, output: str) -> None:
     terminal.say(f"{output}: {texts} of {counted(queries, 'query', 'queries')} to label{again}")
     found = counted(made.unjudged, "unjudged hit")
     terminal.say(f"{made.new:,} of {found} among the first {made.depth} were chosen: those that settle most\n")
-    terminal.table(_rows(made), texts=(0,))
+    terminal.table(_table(made))
     for one in made.settled:
         if one.is_settled and one.labels:
             terminal.say(f"the verdict on {_name(one)} holds whatever the grades are; labels only narrow its range")
     terminal.say(f"\nlabels go to {made.worklist.labels}; next: ragtrial label {output}")
 
 
-def _rows(made: Pooled) -> list[list[str]]:
+def _table(made: Pooled) -> Table:
     """The comparisons that something was chosen for: how wide the range of unjudged hits is, and becomes."""
-    rows = [[f"range of {made.worklist.metric}", "width now", "then at most", "likely", "labels"]]
+    rows = []
     for one in made.settled:
         if one.labels:
             widths = (one.width, one.at_most, one.if_likeliest)
             rows.append([_name(one), *(f"{width:.4f}" for width in widths), f"{one.labels:,}"])
-    return rows
+    return Table.of([f"range of {made.worklist.metric}", "width now", "then at most", "likely", "labels"], rows)
 
 
 def _name(one: SettledVerdict) -> str:

@@ -9,16 +9,26 @@ import click
 
 from ragtrial.cli.contest_options import AskedContest, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.errors import Fault, InputError, PlotError
 
 if TYPE_CHECKING:
     from ragtrial.comparison.comparing import Aim
     from ragtrial.comparison.contest import Contest
 
 
+class _PlotOption(click.Option):
+    """An option whose help names the plots of all views."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        from ragtrial.views.plots.drawing import plot_names
+
+        self.help = f"One plot instead of the page, for papers and slides: {', '.join(plot_names())}."
+        return super().get_help_record(ctx)
+
+
 @click.command("report", short_help="Write one HTML page about one or more reports.")
 @contest_options
-@click.option("--plot", metavar="NAME", help="One plot instead of the page, for papers and slides: differences, "
-              "curves, scatter, distribution, slices, effects or tradeoff.")  # fmt: skip
+@click.option("--plot", cls=_PlotOption, metavar="NAME")
 @click.option("--setting", metavar="NAME", help="With --plot: the setting that scatter, distribution or slices show.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False),
               help="The file to write: report.html, or with --plot NAME.svg (or .png).")  # fmt: skip
@@ -32,7 +42,6 @@ def command(
 ) -> int:
     """Write one HTML page about one or more reports: verdicts, plots, and every query with what was found."""
     from ragtrial.cache.atomic import write_bytes
-    from ragtrial.errors import Fault, InputError, PlotError
     from ragtrial.views.plots.drawing import check_plot
 
     target = output or (f"{plot}.svg" if plot else "report.html")
@@ -55,20 +64,20 @@ def command(
 
 
 def _page(contest: Contest, aim: Aim) -> bytes:
-    from ragtrial.comparison.analysis import Wanted, analyse
+    from ragtrial.views.analysis import analyse
     from ragtrial.views.page import page
-    from ragtrial.views.table import usual_metrics
+    from ragtrial.views.report_tables import usual_metrics
+    from ragtrial.views.sections import all_views
 
     contest = contest.limited_to(usual_metrics(contest.contenders[0].report)).with_hits()
-    made = analyse(contest, aim, Wanted(slices=True, axes=True, costs=True))
+    made = analyse(contest, aim, **{view.name: True for view in all_views() if view.is_on_page})
     title = ", ".join(dict.fromkeys(contender.report.experiment for contender in contest.contenders))
     return page(contest, made, title).encode()
 
 
 def _plot(contest: Contest, aim: Aim, name: str, setting: str | None, target: str) -> bytes:
-    from ragtrial.comparison.analysis import Wanted, analyse
-    from ragtrial.views.plots.drawing import draw, image
+    from ragtrial.views.analysis import analyse
+    from ragtrial.views.plots.drawing import draw, image, view_of
 
     contest = contest.limited_to([contest.primary])
-    wanted = Wanted(slices=name == "slices", axes=name == "effects", costs=name == "tradeoff")
-    return image(draw(name, contest, analyse(contest, aim, wanted), setting), target)
+    return image(draw(name, contest, analyse(contest, aim, **{view_of(name).name: True}), setting), target)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ragtrial.cli.report_output import say_scores
-from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.cli.terminal import Terminal, common_options, results_option
 
 
 @click.command("rescore", short_help="Score stored rankings by other labels or metrics.")
@@ -15,7 +14,7 @@ from ragtrial.cli.terminal import Terminal, common_options
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE",
               help="Another rule: evaluators.relevance_threshold=2.")  # fmt: skip
 @click.option("--config", metavar="CONFIG", help="The config with the documents, where it is not found nearby.")
-@click.option("--results", type=click.Path(), default="results", show_default=True, help="Where reports are kept.")
+@results_option
 @click.option("-o", "--output", metavar="FOLDER", help="The new report's folder.  [default: beside REPORT]")
 @common_options
 def command(
@@ -34,10 +33,9 @@ def command(
     stay those that were measured. The new report names its parent.
     """
     from ragtrial.options import at_home
-    from ragtrial.records import Caution
     from ragtrial.report.model import load_report
     from ragtrial.scoring.rescoring.rescore import rescore
-    from ragtrial.views import table
+    from ragtrial.views import report_tables as tables
 
     made = rescore(
         load_report(report, results),
@@ -48,10 +46,10 @@ def command(
         target=None if output is None else at_home(output),
         progress=terminal.progress(),
     )
-    terminal.say(table.header_line(made) + "\n")
-    say_scores(terminal, made)
-    terminal.table(table.budget_table(made, made.settings, terminal.width), after="\n")
-    terminal.warn([Caution(warning.code, warning.message) for warning in made.warnings])
+    terminal.say(tables.header_line(made) + "\n")
+    terminal.table(tables.score_table(made, terminal.width))
+    terminal.table(tables.budget_table(made, made.settings, terminal.width), before="\n")
+    terminal.warn(made.warnings)
     terminal.say(f"\nreport: {made.folder / 'report.json'}")
     terminal.say_json(
         {
@@ -60,10 +58,7 @@ def command(
             "run_id": made.run_id,
             "parent": made.parent,
             "primary_metric": made.primary_metric,
-            "settings": [
-                {"name": one.name, "scores": {name: vars(mean) for name, mean in one.scores.items()}}
-                for one in made.ranked_settings()
-            ],
+            "settings": tables.scores_json(made),
             "warnings": [vars(warning) for warning in made.warnings],
         }
     )

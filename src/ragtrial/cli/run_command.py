@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragtrial.cli.gating import GateOptions, as_json, gate_options, tell
-from ragtrial.cli.report_output import say_scores
-from ragtrial.cli.terminal import Terminal, common_options, override_option, visible, write
+from ragtrial.cli.terminal import Terminal, common_options, override_option, write
+from ragtrial.errors import ComparisonError, ReportError, counted
 
 if TYPE_CHECKING:
     from ragtrial.comparison.comparison_parts import Comparison
@@ -85,7 +85,6 @@ def _compared(report: Report) -> Comparison | None:
     """All settings by the primary metric; None where there are not several that can be compared, or very many."""
     from ragtrial.comparison.comparing import MOST_SETTINGS
     from ragtrial.comparison.request import compare
-    from ragtrial.errors import ComparisonError, ReportError
 
     if not 1 < len(report.settings) <= MOST_SETTINGS:
         return None
@@ -112,48 +111,35 @@ def _allow_open_files() -> None:
 
 
 def _say(terminal: Terminal, report: Report, findings: Findings | None, comparison: Comparison | None) -> None:
-    from ragtrial.records import Caution
-    from ragtrial.views.comparison_tables import best_line
-    from ragtrial.views.table import audit_table, budget_table, cost_table, header_line
+    from ragtrial.comparison.comparing import close_comparisons
+    from ragtrial.views import report_tables as tables
+    from ragtrial.views.comparison_tables import best_line, looked_into_lines, verdict_blocks
 
-    terminal.say(header_line(report) + "\n")
-    say_scores(terminal, report)
-    terminal.table(budget_table(report, report.settings, terminal.width), after="\n")
+    terminal.say(tables.header_line(report) + "\n")
+    terminal.table(tables.score_table(report, terminal.width))
+    terminal.table(tables.budget_table(report, report.settings, terminal.width), before="\n")
     if len(report.settings) > 1:
-        terminal.table(cost_table(report.ranked_settings()), after="\n")
-    terminal.table(audit_table(report, report.ranked_settings()), after="\n")
-    if findings and findings.comparison and findings.comparison.procedure.baseline:
-        _say_comparison(terminal, findings.comparison)
+        terminal.table(tables.cost_table(report.ranked_settings()), before="\n")
+    terminal.table(tables.audit_table(report, report.ranked_settings()), before="\n")
+    compared = findings.comparison if findings else None
+    if compared and compared.procedure.baseline:
+        rows, lines = close_comparisons(compared), looked_into_lines(compared)
+        terminal.say()
+        terminal.show(verdict_blocks(compared, rows, terminal.width, lines))
+        terminal.warn(compared.warnings)
     if comparison:
         folder, here = report.folder, Path.cwd()
         named = folder.relative_to(here) if folder.is_relative_to(here) else folder
         untested = all(part.ci is None for part in comparison.comparisons)
         line = f"{comparison.procedure.sentence} Ask more, or harder ones." if untested else best_line(comparison)
         terminal.say(f"\n{line}\n{'All differences' if untested else 'By how much'}: ragtrial compare {named}")
-    terminal.warn([Caution(warning.code, warning.message) for warning in report.warnings])
-    _tell_failures(report)
+    terminal.warn(report.warnings)
+    _say_failures(report)
     terminal.say(f"\nreport: {report.folder / 'report.json'}")
 
 
-def _say_comparison(terminal: Terminal, comparison: Comparison) -> None:
-    from ragtrial.comparison.comparing import close_comparisons
-    from ragtrial.records import Caution
-    from ragtrial.views.comparison_tables import fitted_verdicts, heading, looked_into_lines
-
-    rows = close_comparisons(comparison)
-    table, about_columns = fitted_verdicts(comparison, rows, terminal.width)
-    terminal.say(f"\n{heading(comparison)}\n")
-    terminal.table(table, texts=(0, len(table[0]) - 1))
-    terminal.say()
-    for line in [*looked_into_lines(comparison), *about_columns, comparison.procedure.sentence]:
-        terminal.say(visible(line))
-    terminal.warn([Caution(warning.code, warning.message) for warning in comparison.warnings])
-
-
-def _tell_failures(report: Report) -> None:
-    """Once more at the end, where they are not lost among what was told since."""
-    from ragtrial.views.table import counted
-
+def _say_failures(report: Report) -> None:
+    """Once more at the end, where they are not lost among what was said since."""
     if not report.failures:
         return
     names = ", ".join(failure.name for failure in report.failures)
@@ -164,15 +150,14 @@ def _tell_failures(report: Report) -> None:
 
 
 def _as_json(report: Report, findings: Findings | None, comparison: Comparison | None) -> dict[str, Any]:
+    from ragtrial.views import report_tables as tables
+
     return {
         "exit_code": _exit_code(report, findings),
         "report": str(report.folder / "report.json"),
         "run_id": report.run_id,
         "primary_metric": report.primary_metric,
-        "settings": [
-            {"name": one.name, "scores": {name: vars(mean) for name, mean in one.scores.items()}}
-            for one in report.ranked_settings()
-        ],
+        "settings": tables.scores_json(report),
         **({"not_worse_than_best": comparison.not_worse_than_best} if comparison else {}),
         "failures": [vars(failure) for failure in report.failures],
         "warnings": [vars(warning) for warning in report.warnings],

@@ -48,8 +48,8 @@ class RunChecks:
 
     def findings(self, report: Report) -> Findings:
         """What came of it. Raises RunError if the run, which is written, cannot be compared with the baseline."""
-        from ragtrial.comparison.analysis import Wanted, analyse
         from ragtrial.comparison.comparing import Aim
+        from ragtrial.views.analysis import analyse
 
         settings = {setting.name: setting for setting in report.settings}
         baseline, compared = self.baseline, None
@@ -60,7 +60,7 @@ class RunChecks:
         try:
             if wanted:
                 contest, aim = _contest(report, baseline), Aim(baseline.name if baseline else None)
-                compared = Compared(contest, aim, analyse(contest, aim, Wanted()))
+                compared = Compared(contest, aim, analyse(contest, aim))
         except InputError as error:
             told = (f"{fault.message} The report is written: {report.folder / 'report.json'}" for fault in error.faults)
             raise RunError(*told) from error
@@ -182,7 +182,7 @@ def _label_differences(evaluator: RetrievalEvaluator, report: Report) -> str:
 def _contest(report: Report, baseline: RunBaseline | None) -> Contest:
     """The settings of the run under their own names, and the earlier one, if that is the baseline."""
     from ragtrial.comparison.contest import contest_of
-    from ragtrial.views.table import usual_metrics
+    from ragtrial.views.report_tables import usual_metrics
 
     metrics = usual_metrics(report)
     if baseline is None or baseline.report is None:

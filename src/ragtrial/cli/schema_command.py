@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, write
+from ragtrial.errors import Fault, InputError
 
 
 @click.command("schema", short_help="Print the JSON Schema of a config, labels or reports.")
@@ -24,7 +25,6 @@ def command(terminal: Terminal, what: str, output: str | None) -> int:
     """
     from ragtrial.cache.atomic import write_text
     from ragtrial.config.json_schema import config_schema, labels_schema
-    from ragtrial.errors import Fault, InputError
     from ragtrial.report.model import report_schema
 
     schema = {"config": config_schema, "labels": labels_schema, "report": report_schema}[what]()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options
+
+if TYPE_CHECKING:
+    from ragtrial.scoring.score_runs import Scoring
 
 _QRELS_FORMS = ("trec", "beir", "json", "jsonl", "parquet", "labels", "report")
 _RUN_FORMS = ("trec", "msmarco", "json", "jsonl", "parquet", "report", "rankings", "results")
@@ -43,8 +47,8 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
     QRELS and RUNs may be TREC or MS MARCO files, BEIR tsv, JSON, JSONL or Parquet, plain or .gz, `-` for standard
     input; labels (prompt_queries.json) and reports, too. `ragtrial explain METRIC` says what a metric is.
     """
-    from ragtrial.cli.score_output import check_files, tell, write_files
     from ragtrial.evaluation.metrics import parse_metrics
+    from ragtrial.runs.formats.score_tables import write_table
     from ragtrial.runs.inputs import Given
     from ragtrial.scoring.score_runs import STANDARD_METRICS, Protocol, score_given
 
@@ -71,20 +75,56 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
         qrels_columns=_columns("--qrels-columns", options["qrels_columns"], "grade"),
         run_columns=_columns("--columns", options["columns"], "score"),
     )
-    check_files(options["per_query"], options["table_file"])
+    per_query, table_file = options["per_query"], options["table_file"]
+    for target in filter(None, (per_query, table_file)):
+        _check_file(target)
     if options["output"]:
         from ragtrial.scoring.as_report import check_target
 
         check_target(Path(options["output"]), given)
     scoring = score_given(given, protocol)
-    write_files(scoring, options["per_query"], options["table_file"], terminal)
+    with contextlib.redirect_stdout(terminal.out):
+        if per_query and not (per_query == "-" and terminal.as_json):
+            write_table(per_query, scoring.long_table())
+        if table_file:
+            write_table(table_file, scoring.mean_table())
     folder = None
     if options["output"]:
         from ragtrial.scoring.as_report import write_score_report
 
         folder = write_score_report(scoring, given, options["output"]).folder
-    tell(terminal, scoring, folder, per_query=options["per_query"] == "-")
+    _say(terminal, scoring, folder, per_query=per_query == "-")
     return 0
+
+
+def _check_file(target: str) -> None:
+    """Raises InputError if a table cannot become ``target``."""
+    from ragtrial.runs.formats.output import check_folder
+    from ragtrial.runs.formats.score_tables import table_form
+
+    if target != "-":
+        table_form(target)
+        check_folder(target)
+
+
+def _say(terminal: Terminal, scoring: Scoring, folder: Path | None, *, per_query: bool) -> None:
+    """The scores on stdout, as tables or as JSON; warnings and where the time went on stderr."""
+    from ragtrial.views import run_tables as tables
+
+    if not per_query or terminal.as_json:
+        terminal.table(tables.run_table(scoring, terminal.width))
+        for run in scoring.runs:
+            terminal.table(tables.range_table(run, run.bounds, "unjudged hits"), before="\n")
+            for line in tables.reason_lines(run):
+                terminal.say(line)
+            terminal.table(tables.range_table(run, run.tie_ranges, "equal scores"), before="\n")
+        if folder:
+            terminal.say(f"\nreport: {folder / 'report.json'}")
+    answer: dict[str, Any] = {"exit_code": 0, **scoring.as_json(per_query=per_query)}
+    terminal.say_json({**answer, "report": str(folder)} if folder else answer)
+    terminal.warn([caution for run in scoring.runs for caution in run.cautions])
+    for run in scoring.runs:
+        terminal.note(tables.time_line(run))
 
 
 def _columns(option: str, text: str | None, value: str) -> dict[str, str] | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragtrial.cli.terminal import Stopped, Terminal, common_options, override_option
+from ragtrial.errors import InputError, counted
 
 if TYPE_CHECKING:
     from ragtrial.labelling.answers import Added, AnswerSheet
@@ -40,7 +41,6 @@ def command(
 ) -> int:
     """Show what the settings of CONFIG return for TEXT; with --label or --grade, add graded answers to the labels."""
     from ragtrial.config import load_config
-    from ragtrial.errors import InputError
     from ragtrial.experiment import search_settings
     from ragtrial.views.query import found_text
 
@@ -99,13 +99,12 @@ def _label(
             raise Stopped("stopped: nothing was written, and no grade of this search is kept.") from None
     changes = sheet.changes(hits, graded, passages, name=name, tags=tags)
     added = sheet.write(changes, who or whoever(), terminal.progress())
-    _tell(terminal, added)
+    _say(terminal, added)
     terminal.say_json({"exit_code": 0, "hits": [vars(hit) for hit in hits], "labels": _as_json(added)})
     return 0
 
 
-def _tell(terminal: Terminal, added: Added) -> None:
-    from ragtrial.views.table import counted
+def _say(terminal: Terminal, added: Added) -> None:
 
     judgments = [one for one in added.done if one.action != "query"]
     what = "new query" if added.is_new else "query"

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ragtrial.cli.report_output import say_scores
-from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.cli.terminal import Terminal, common_options, results_option
 
 if TYPE_CHECKING:
     from ragtrial.report.model import Report
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("show")
 @click.argument("report", default="latest")
-@click.option("--results", type=click.Path(), default="results", show_default=True, help="Where reports are kept.")
+@results_option
 @click.option("--setting", metavar="NAME", help="Only this setting.")
 @click.option("--metrics", metavar="NAMES", help="Metrics to show, commas between; `all` shows every one.")
 @click.option("--tag", metavar="NAME", help="Only the queries with this tag: means over them.")
@@ -44,10 +43,9 @@ def command(
     prompt: bool,
 ) -> int:
     """Show a REPORT: a folder, a run id, or `latest`."""
-    from ragtrial.records import Caution
     from ragtrial.report.model import load_report
     from ragtrial.scoring.report_subsets import of_tag
-    from ragtrial.views import table
+    from ragtrial.views import report_tables as tables
 
     if prompt and query is None:
         raise click.UsageError("--prompt needs --query ID.")
@@ -64,14 +62,14 @@ def command(
     if query is not None:
         return _say_query(terminal, loaded, chosen, query, prompt=prompt)
     if as_expected is not None:
-        usual = table.usual_metrics(loaded) if metrics is None else list(loaded.metrics)
-        names = usual if metrics in (None, "all") else table.named_metrics(loaded, metrics)
+        usual = tables.usual_metrics(loaded) if metrics is None else list(loaded.metrics)
+        names = usual if metrics in (None, "all") else tables.named_metrics(loaded, metrics)
         return _write_expected(terminal, as_expected, loaded, chosen, names)
     _say_scores(terminal, loaded, chosen, metrics, tag, costs=costs)
     if setting:
-        terminal.table(table.fact_table(chosen[0]), after="\n")
-    terminal.say("\n" + table.lowest_queries(loaded, chosen[0], terminal.width))
-    terminal.warn([Caution(warning.code, warning.message) for warning in loaded.warnings])
+        terminal.table(tables.fact_table(chosen[0]), before="\n")
+    terminal.say("\n" + tables.lowest_queries(loaded, chosen[0], terminal.width))
+    terminal.warn(loaded.warnings)
     for failure in loaded.failures:
         terminal.say(f"\n{failure.name} failed and has no scores: {failure.error}")
     terminal.say(f"\nreport: {loaded.folder / 'report.json'}")
@@ -103,19 +101,19 @@ def _say_scores(
     *,
     costs: bool,
 ) -> None:
-    from ragtrial.views import table
+    from ragtrial.views import report_tables as tables
 
-    names = None if metrics in (None, "all") else table.named_metrics(report, str(metrics))
-    terminal.say(table.header_line(report, tag) + "\n")
+    names = None if metrics in (None, "all") else tables.named_metrics(report, str(metrics))
+    terminal.say(tables.header_line(report, tag) + "\n")
     if metrics == "all":
-        terminal.table(table.metric_table(report, chosen))
+        terminal.table(tables.metric_table(report, chosen))
     else:
-        say_scores(terminal, report, chosen, names)
-        terminal.table(table.budget_table(report, chosen, terminal.width), after="\n")
-        terminal.table(table.context_table(chosen), after="\n")
+        terminal.table(tables.score_table(report, terminal.width, chosen, names))
+        terminal.table(tables.budget_table(report, chosen, terminal.width), before="\n")
+        terminal.table(tables.context_table(chosen), before="\n")
     if costs:
-        terminal.table(table.cost_table(chosen), after="\n")
-    terminal.table(table.audit_table(report, chosen), after="\n")
+        terminal.table(tables.cost_table(chosen), before="\n")
+    terminal.table(tables.audit_table(report, chosen), before="\n")
 
 
 def _write_expected(

@@ -11,17 +11,19 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 import click
 
-from ragtrial.errors import Fault, RunError
-from ragtrial.records import Caution
+from ragtrial.errors import Fault, RunError, counted
+from ragtrial.views.plain_text import plain, visible
+from ragtrial.views.table import Table, cell_kind
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
-    from rich.progress import TaskID
 
     from ragtrial.progress import Progress
 
@@ -42,15 +44,39 @@ def write(text: str, stream: TextIO) -> None:
             raise RunError(Fault("standard output", message=message)) from error
 
 
-def visible(text: str) -> str:
-    """``text`` on one line, without characters that would steer the terminal."""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
-
-
 def write_json(value: Any, stream: TextIO) -> None:
     """Print one JSON document, in whatever encoding ``stream`` has."""
     is_utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
     write(json.dumps(value, ensure_ascii=not is_utf8, allow_nan=False, indent=1), stream)
+
+
+class AnyWarning(Protocol):
+    """A warning of any stage or report."""
+
+    @property
+    def code(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+
+
+def _coloured(table: Table, width: int) -> str:
+    """The table with its titles in bold, and verdicts in colour."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    titles, *rows = table.aligned()
+    grid = Grid(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        grid.add_column(Text(title), no_wrap=True)
+    styles = {"better": "green", "worse": "red"}
+    for row, cells in zip(table.rows, rows, strict=True):
+        kinds = [cell_kind(column, cell) for column, cell in zip(table.columns, row, strict=True)]
+        grid.add_row(*(Text(cell, styles.get(kind, "")) for cell, kind in zip(cells, kinds, strict=True)))
+    console = Console(width=max(width, table.width), force_terminal=True, highlight=False)
+    with console.capture() as captured:
+        console.print(grid)
+    return captured.get().rstrip("\n")
 
 
 class Stopped(KeyboardInterrupt):
@@ -97,28 +123,37 @@ class Terminal:
         if self.as_json:
             write_json(value, self.out)
 
-    def table(self, rows: Sequence[Sequence[str]], after: str = "", texts: Sequence[int] = (0,)) -> None:
-        """Print a header and rows, if any, after the text ``after``; the columns ``texts`` left, the others right."""
-        if self.as_json or not rows:
-            return
-        rows = [[visible(cell) for cell in row] for row in rows]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for number, row in enumerate(rows):
-            columns = enumerate(zip(row, widths, strict=True))
-            cells = [cell.ljust(width) if place in texts else cell.rjust(width) for place, (cell, width) in columns]
-            line = (after if number == 0 else "") + "  ".join(cells).rstrip()
-            write(click.style(line, bold=True) if self.styled and number == 0 else line, self.out)
+    def show(self, blocks: Iterable[str | Table]) -> None:
+        """Print lines and tables one below the other; a table that no line precedes is set off by an empty one."""
+        before = "\n"
+        for block in blocks:
+            if isinstance(block, str):
+                self.say(plain(block))
+            else:
+                self.table(block, before=before)
+            before = "" if isinstance(block, str) else "\n"
 
-    def warn(self, cautions: Sequence[Caution]) -> None:
-        """All warnings in one place, on stderr; those of one kind are counted after the third."""
-        if self.quiet or not cautions:
+    def table(self, table: Table, *, before: str = "") -> None:
+        """Print a table, if it has rows, after the text ``before``, and its notes below it."""
+        if self.as_json or not table.rows:
             return
-        write(f"\n{len(cautions)} warning{'s' if len(cautions) > 1 else ''}:", sys.stderr)
-        shown: dict[str, int] = {}
-        for caution in cautions:
-            shown[caution.code] = shown.get(caution.code, 0) + 1
-            if shown[caution.code] <= _SHOWN_PER_KIND:
-                write(f"  {caution.message}", sys.stderr)
+        columns = [replace(column, title=visible(column.title)) for column in table.columns]
+        shown = replace(table, columns=columns, rows=[[visible(cell) for cell in row] for row in table.rows])
+        lines = "\n".join("  ".join(row).rstrip() for row in shown.aligned())
+        write(before + (_coloured(shown, self.width) if self.styled else lines), self.out)
+        for note in table.notes:
+            write(visible(note), self.out)
+
+    def warn(self, warnings: Sequence[AnyWarning]) -> None:
+        """All warnings in one place, on stderr; those of one kind are counted after the third."""
+        if self.quiet or not warnings:
+            return
+        write(f"\n{counted(len(warnings), 'warning')}:", sys.stderr)
+        shown = Counter[str]()
+        for warning in warnings:
+            shown[warning.code] += 1
+            if shown[warning.code] <= _SHOWN_PER_KIND:
+                write(f"  {warning.message}", sys.stderr)
         for code, count in shown.items():
             if count > _SHOWN_PER_KIND:
                 rest = count - _SHOWN_PER_KIND
@@ -143,6 +178,11 @@ override_option = click.option(
 )
 """The option of every command that reads a config."""
 
+results_option = click.option(
+    "--results", type=click.Path(), default="results", show_default=True, help="Where reports are kept."
+)
+"""The option of every command that reads reports."""
+
 
 def common_options(function: F) -> F:
     """The options that every command has; the command is given a Terminal made of them."""
@@ -160,21 +200,21 @@ def common_options(function: F) -> F:
     return wrapped  # type: ignore[return-value]  # click has replaced the signature
 
 
-class _LineStages(threading.local):
+class _Stages(threading.local):
     """The stages that a thread has begun and not ended, each within the one before it."""
 
     def __init__(self) -> None:
-        self.begun: list[tuple[str, int | None, str, float]] = []
+        self.begun: list[Any] = []
 
 
 class _LineProgress:
     """One line per finished stage: for logs. Stages of several threads may be at work at once."""
 
     def __init__(self) -> None:
-        self._mine = _LineStages()
+        self._mine = _Stages()
 
     def begin(self, stage: str, total: int | None, unit: str) -> None:
-        self._mine.begun.append((stage, total, unit, time.monotonic()))
+        self._mine.begun.append((stage, "" if total is None else f"{total:,} {unit}, ", time.monotonic()))
 
     def advance(self, count: int) -> None:
         pass
@@ -183,16 +223,8 @@ class _LineProgress:
         self._mine.begun.pop()
 
     def finish(self) -> None:
-        stage, total, unit, start = self._mine.begun.pop()
-        amount = f"{total:,} {unit}, " if total is not None else ""
+        stage, amount, start = self._mine.begun.pop()
         write(f"{stage}: {amount}{time.monotonic() - start:.1f} s", sys.stderr)
-
-
-class _BarStages(threading.local):
-    """The bars of the stages that a thread has begun and not ended, each within the one before it."""
-
-    def __init__(self) -> None:
-        self.tasks: list[TaskID] = []
 
 
 class _BarProgress:
@@ -203,19 +235,19 @@ class _BarProgress:
         self._bars: Bars | None = None
         self._at_work = 0
         self._lock = threading.Lock()
-        self._mine = _BarStages()
+        self._mine = _Stages()
 
     def begin(self, stage: str, total: int | None, unit: str) -> None:
         with self._lock:
             if self._bars is None:
-                self._bars = self._new_bars()
+                self._bars = _new_bars(no_color=self._no_color)
                 self._bars.start()
             self._at_work += 1
-            self._mine.tasks.append(self._bars.add_task(f"{stage}" + (f" ({unit})" if unit else ""), total=total))
+            self._mine.begun.append(self._bars.add_task(f"{stage}" + (f" ({unit})" if unit else ""), total=total))
 
     def advance(self, count: int) -> None:
         if self._bars:
-            self._bars.advance(self._mine.tasks[-1], count)
+            self._bars.advance(self._mine.begun[-1], count)
 
     def abandon(self) -> None:
         self.finish()
@@ -224,22 +256,16 @@ class _BarProgress:
         with self._lock:
             self._at_work -= 1
             if self._bars:
-                self._bars.stop_task(self._mine.tasks.pop())
+                self._bars.stop_task(self._mine.begun.pop())
                 if not self._at_work:
                     self._bars.stop()
                     self._bars = None
 
-    def _new_bars(self) -> Bars:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
 
-        columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()]
-        console = Console(stderr=True, no_color=self._no_color, highlight=False)
-        return Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console)
+def _new_bars(*, no_color: bool) -> Bars:
+    from rich import progress as bars
+    from rich.console import Console
+
+    text = bars.TextColumn("{task.description}", markup=False)
+    columns = [text, bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeElapsedColumn(), bars.TimeRemainingColumn()]
+    return bars.Progress(*columns, console=Console(stderr=True, no_color=no_color, highlight=False))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragtrial.cli.terminal import Terminal, common_options, override_option
+from ragtrial.errors import Fault, InputError, ModelNotFoundError, counted
+from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
     from ragtrial.dataset.chunk_coverage import CutPassages
@@ -37,7 +39,6 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     leave_hub_alone()  # what is not on this machine is said and left unchecked
     from ragtrial.config import load_config
     from ragtrial.config.settings import shallow
-    from ragtrial.errors import Fault, InputError
     from ragtrial.evaluator import RetrievalEvaluator
 
     evaluator = RetrievalEvaluator(load_config(config, overrides), progress=terminal.progress())
@@ -57,7 +58,6 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
 
 def _check(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> None:
     """Look for all that the settings and their parts name: as before a run, but for what takes a model."""
-    from ragtrial.errors import Fault, InputError, ModelNotFoundError
     from ragtrial.records import Caution
 
     wrong: dict[Fault, None] = {}
@@ -82,7 +82,6 @@ def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> Cuts:
     """By setting the chunks and the passages that they cut; None, and a caution, where they cannot be made."""
     from ragtrial.config.settings import cutting, uncovered_cautions
     from ragtrial.dataset.chunk_coverage import cut_passages
-    from ragtrial.errors import ModelNotFoundError
 
     found: Cuts = {}
     for setting in cutting(evaluator.settings):
@@ -111,7 +110,6 @@ def _grades(evaluator: RetrievalEvaluator) -> Counter[int]:
 def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: Cuts) -> None:
     from ragtrial.config.settings import cutting
     from ragtrial.views.chunk_listing import no_chunks_line
-    from ragtrial.views.table import counted
 
     labels, grades = evaluator.resolved.labels, _grades(evaluator)
     resolutions = evaluator.resolved.resolutions
@@ -124,7 +122,7 @@ def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: C
         terminal.say(f"{head:<11}{line}")
     for resolution in resolutions if terminal.verbose else ():
         if not resolution.is_plain:
-            terminal.say(f"           {_told(resolution)}")
+            terminal.say(f"           {_resolution_line(resolution)}")
     terminal.say()
     terminal.table(_table(cuts, {setting.name for setting in evaluator.settings if not setting.cuts_documents}))
     if any(made is not None and made[1].cut for made in cuts.values()):
@@ -156,7 +154,7 @@ def _as_json(evaluator: RetrievalEvaluator, cuts: Cuts, cautions: Sequence[Cauti
             }
             for name, made in cuts.items()
         ],
-        "warnings": [{"code": caution.code, "message": caution.message} for caution in cautions],
+        "warnings": [asdict(caution) for caution in cautions],
     }
 
 
@@ -196,7 +194,7 @@ def _found_as(counts: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _told(resolution: Resolution) -> str:
+def _resolution_line(resolution: Resolution) -> str:
     """``query 'q1', returns.md: in other case, in 2 places: 'within 30 days'``."""
     from ragtrial.dataset.passages import short
 
@@ -211,10 +209,10 @@ def _told(resolution: Resolution) -> str:
     return f"query {resolution.query!r}, {docs}: {', '.join(filter(None, what))}{quote}"
 
 
-def _table(cuts: Cuts, without: Container[str]) -> list[list[str]]:
+def _table(cuts: Cuts, without: Container[str]) -> Table:
     """A row per setting, but those ``without`` chunks of their own; without passages, its chunks alone."""
     some = any(made is not None and made[1].passages for made in cuts.values())
-    rows = [["setting", "chunks", *(["passages cut", "share"] if some else [])]]
+    rows = []
     for name, made in cuts.items():
         if name in without:
             continue
@@ -224,4 +222,4 @@ def _table(cuts: Cuts, without: Container[str]) -> list[list[str]]:
             row += [f"{made[1].cut:,} of {made[1].passages:,}" if made else "-"]
             row += [f"{share:.1%}" if share is not None else "-"]
         rows.append(row)
-    return rows if len(rows) > 1 else []
+    return Table.of(["setting", "chunks", *(["passages cut", "share"] if some else [])], rows)

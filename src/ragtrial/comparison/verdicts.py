@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ragtrial.comparison.comparison_parts import Verdict
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Inference
-from ragtrial.errors import MetricError
+from ragtrial.errors import MetricError, counted
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 
@@ -83,7 +83,7 @@ def sentence_of(verdict: Verdict, evidence: Evidence, margin: float) -> str:
     if evidence.n == 0:
         return "no query counts for both: nothing to compare"
     if verdict == "identical":
-        return f"identical for each of {evidence.n:,} {'query' if evidence.n == 1 else 'queries'}"
+        return f"identical for each of {counted(evidence.n, 'query', 'queries')}"
     if verdict == "too few differences":
         if evidence.n == 1:
             return "one query is no test: label more"

@@ -25,7 +25,7 @@ from ragtrial.config.sweep import SweepOptions
 from ragtrial.config.variants import variants_of
 from ragtrial.dataset.chunk_coverage import uncovered
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.errors import ConfigError, InputError, RunError, did_you_mean, listed
+from ragtrial.errors import ConfigError, InputError, RunError, counted, did_you_mean, listed
 from ragtrial.options import Options, dotted
 from ragtrial.records import Caution, Question
 
@@ -326,7 +326,7 @@ def uncovered_cautions(setting: Setting, chunks: Chunks) -> Iterator[Caution]:
     """A warning if ``chunks``, those of ``setting``, leave text out, as only some chunkers may."""
     found = uncovered(chunks) if setting.chunker.may_leave_out else None
     if found and found.uncovered:
-        documents = f"{len(found.documents):,} document{'s' if len(found.documents) > 1 else ''}"
+        documents = counted(len(found.documents), "document")
         yield Caution(
             "uncovered-text",
             f"{setting.name}: {found.uncovered:,} of {found.characters:,} characters ({found.share:.1%}, without white "

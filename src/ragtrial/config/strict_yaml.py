@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from ragtrial.errors import ConfigError, Fault
+from ragtrial.errors import ConfigError, Fault, counted
 from ragtrial.options import LocatedText
 
 KeyPath = tuple[str | int, ...]
@@ -109,7 +109,7 @@ def _misplaced(before: str) -> str:
     """What is wrong where a block ends unexpectedly, ``before`` being what stands before that place in its line."""
     if before.strip():
         return "what stands here belongs to nothing; the value before it has ended. Put the whole in quotes?"
-    indented = f"this line is indented by {len(before)} space{'' if len(before) == 1 else 's'}"
+    indented = f"this line is indented by {counted(len(before), 'space')}"
     return f"{indented}, unlike the lines it follows; keys that stand beside each other begin in one column."
 
 

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from ragtrial.errors import Fault, InputError, RunFileError, did_you_mean
+from ragtrial.errors import Fault, InputError, RunFileError, counted, did_you_mean
 from ragtrial.evaluation.bounds import Bounds, attainable, bounds, tie_range, ties_that_matter, why_unbounded
 from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation, NoRelevant
 from ragtrial.evaluation.grading import GradedRankings, graded_hits, nothing_retrieved
@@ -278,7 +278,7 @@ def _cautions(name: str, counts: RunCounts, qrels: Qrels, hits: RunHits) -> Iter
 
 
 def _queries(count: int) -> str:
-    return f"{count:,} quer{'y' if count == 1 else 'ies'}"
+    return counted(count, "query", "queries")
 
 
 @dataclass(frozen=True, eq=False)

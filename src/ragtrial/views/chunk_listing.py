@@ -6,9 +6,9 @@ import textwrap
 from dataclasses import astuple
 
 from ragtrial.config.settings import Setting
-from ragtrial.errors import listed
+from ragtrial.errors import counted, listed
 from ragtrial.pipeline.chunk_preview import CutSetting, Sizes
-from ragtrial.views.table import counted
+from ragtrial.views.table import Table
 
 _INDENT = " " * 4
 
@@ -27,14 +27,14 @@ def no_chunks_line(setting: Setting) -> str:
     return f"{setting.name}: no chunks of its own" + (f"; it works on what {listed(parts)} find" if parts else "") + "."
 
 
-def size_table(cut: CutSetting) -> list[list[str]]:
-    """A header and one row for each unit that is counted; nothing without any chunk."""
+def size_table(cut: CutSetting) -> Table:
+    """One row for each unit that is counted; none without any chunk."""
     sizes: dict[str, Sizes | None] = {
         "characters of the chunk": cut.characters,
         "tokens of what is indexed": cut.indexed_tokens,
     }
     rows = [[name, *(f"{size:,}" for size in astuple(one))] for name, one in sizes.items() if one]
-    return [["", "min", "median", "p95", "max"], *rows] if rows else []
+    return Table.of(["", "min", "median", "p95", "max"], rows)
 
 
 def chunk_texts(cut: CutSetting, most: int, width: int) -> list[str]:

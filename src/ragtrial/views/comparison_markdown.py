@@ -12,7 +12,8 @@ from ragtrial.comparison.gates.gate import Findings
 from ragtrial.comparison.verdicts import percent
 from ragtrial.report.schema import MeanPart
 from ragtrial.views.comparison_tables import best_line, left_out_line, looked_into_lines
-from ragtrial.views.gate_results import expected_told, gate_line, metric_names, summary
+from ragtrial.views.gate_results import expected_details, gate_line, metric_names, summary
+from ragtrial.views.plain_text import visible
 
 _HARMLESS = re.compile(r"[^`|\\\s](?:[^`|\\]*[^`|\\\s])?")
 _MARKUP = re.compile(r"[^A-Za-z0-9 .,:;()%+-]")
@@ -104,15 +105,15 @@ def _gate_items(findings: Findings) -> Iterator[str]:
         if gate.outcome == "passed":
             yield f"passed: {code(gate.gate)}"
         else:
-            told = gate_line(gate).partition(f": {gate.gate}: ")[2]
-            yield f"**{gate.outcome}**: {code(gate.gate)}: {_escaped(told)}"
+            details = gate_line(gate).partition(f": {gate.gate}: ")[2]
+            yield f"**{gate.outcome}**: {code(gate.gate)}: {_escaped(details)}"
 
 
 def _expected_items(findings: Findings) -> Iterator[str]:
     off = [one for one in findings.expected if one.outcome != "OK"]
     for one in off[:_MOST_EXPECTED]:
         word = f"**{one.outcome}**" if one.outcome == "FAIL" else one.outcome
-        yield f"{word}: {code(one.setting)} {code(one.metric)} {_escaped(expected_told(one))}"
+        yield f"{word}: {code(one.setting)} {code(one.metric)} {_escaped(expected_details(one))}"
     if len(off) > _MOST_EXPECTED:
         yield f"and {len(off) - _MOST_EXPECTED:,} more expected scores that are not OK"
 
@@ -175,8 +176,7 @@ def code(text: str) -> str:
 
 def _escaped(text: str, markup: re.Pattern[str] = _MARKUP) -> str:
     """``text`` with every character that could be markup, break a line or call somebody as a character reference."""
-    visible = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
-    return markup.sub(lambda match: f"&#{ord(match[0])};", visible)
+    return markup.sub(lambda match: f"&#{ord(match[0])};", visible(text))
 
 
 def _score(value: float | None) -> str:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
-from ragtrial.comparison.analysis import Analysis
+from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.figures import probability, signed
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
-from ragtrial.comparison.unjudged.sensitivity import UnjudgedPart
 from ragtrial.comparison.verdicts import percent, rounded
-from ragtrial.errors import listed
-from ragtrial.views.table import counted, narrowed, table_width
+from ragtrial.errors import counted, listed
+from ragtrial.views.plain_text import visible
+from ragtrial.views.sections import all_views
+from ragtrial.views.table import Column, Table, number
 
 MOST_NAMED = 6
 MOST_EQUAL = 20
 """Of more settings that cannot be told from the best only the number is given."""
-
-MOST_UNJUDGED = 3
 
 
 def heading(comparison: Comparison) -> str:
@@ -29,53 +29,77 @@ def heading(comparison: Comparison) -> str:
         (other,) = reports - {comparison.procedure.baseline}
         against = f"{other} {against}"
     settings, queries = len(comparison.settings), comparison.queries
-    noun = "query" if queries == 1 else "queries"
     counts = {part.n for part in comparison.comparisons if part.metric == comparison.primary_metric}
     count = f" ({next(iter(counts)):,} of them count)" if len(counts) == 1 and counts != {queries} else ""
-    return f"{counted(settings, 'setting')}, {queries:,} {noun}{count}, {comparison.primary_metric}, {against}"
+    compared = f"{counted(settings, 'setting')}, {counted(queries, 'query', 'queries')}{count}"
+    return f"{compared}, {comparison.primary_metric}, {against}"
 
 
-def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], *, in_brief: bool = False) -> list[list[str]]:
-    """A header and one row per comparison: means, interval, p, won queries, what queries can show, verdict.
+def comparison_blocks(
+    comparison: Comparison, width: int, *, everything: bool, every_metric: bool
+) -> Iterator[str | Table]:
+    """What the terminal shows of a comparison: the verdicts first, then the other metrics.
 
-    Where all have one baseline it is a row of its own; else each row has what it is compared with, and its mean.
+    ``everything`` means all pairs, however many; ``every_metric`` all metrics, however wide that is.
     """
-    interval = f"{percent(comparison.procedure.confidence)} interval"
-    layout = _layout(rows)
-    first = {"one": ["setting"], "names": ["setting", "baseline"], "pairs": ["setting", "against", "baseline"]}[layout]
-    counts = ["won", "tied", "lost", "n", *_advised(comparison)]
-    table = [[*first, "mean", "difference", interval, "p", *counts, "verdict"]]
-    for part in rows:
-        before = [] if layout == "one" else [_score(part.mean_baseline)]
-        cells = _cells(part)[: len(counts) + 4]
-        table.append([*_named(part, layout), *before, *cells, _verdict(part, in_brief=in_brief)])
-    if layout == "one":
-        mean = _score(rows[0].mean_baseline) if len({part.mean_baseline for part in rows}) == 1 else ""
-        place = 1 + sum((part.difference or 0.0) > 0 for part in rows)
-        table.insert(place, [rows[0].baseline, mean, *[""] * (len(table[0]) - 3), "(baseline)"])
-    return table
+    rows = close_comparisons(comparison, everything=everything)
+    lines = [left_out_line(comparison, rows), best_line(comparison), *looked_into_lines(comparison)]
+    yield from verdict_blocks(comparison, rows, width, lines)
+    others = [name for name in comparison.metrics if name != comparison.primary_metric]
+    differences = descriptive_table(comparison, others, rows, None if every_metric else width)
+    if differences.rows:
+        yield from ("", differences)
 
 
-def fitted_verdicts(
-    comparison: Comparison, rows: Sequence[ComparisonPart], width: int
-) -> tuple[list[list[str]], list[str]]:
-    """``verdict_table`` as far as ``width`` allows, and lines that say what its columns mean, or which it lacks.
+def verdict_blocks(
+    comparison: Comparison, rows: Sequence[ComparisonPart], width: int, lines: Sequence[str]
+) -> Iterator[str | Table]:
+    """The verdicts, ``lines``, the notes of the table, and how it was tested."""
+    table = verdict_table(comparison, rows, width)
+    yield visible(heading(comparison)) + "\n"
+    yield replace(table, notes=())
+    yield ""
+    yield from map(visible, filter(None, [*lines, *table.notes, comparison.procedure.sentence]))
 
-    First sentences become the names of verdicts, then columns go: those about queries to ask, won and lost, n, p.
+
+def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width: int | None = None) -> Table:
+    """One row per comparison: means, interval, p, won queries, what queries can show, verdict.
+
+    Where all have one baseline it is a row of its own; else each row has what it is compared with, and its mean. If
+    that is wider than ``width``, sentences become the names of verdicts, then columns go: those about queries to ask,
+    won and lost, n, p. Notes say what the columns mean, or which it lacks.
     """
-    table = verdict_table(comparison, rows)
-    if table_width(table) <= width:
-        return table, list(filter(None, [_advice_line(comparison)]))
-    spare = [_advised(comparison), ["won", "tied", "lost"], ["n"], ["p"]]
-    table, lacking = narrowed(verdict_table(comparison, rows, in_brief=True), width, spare)
+    table = _verdicts(comparison, rows)
+    if width is None or table.width <= width:
+        return replace(table, notes=_advice(comparison))
     few = {part.sentence for part in rows if part.verdict == "too few differences"}
     of_many = f"in fewer than {LEAST_DIFFERENCES} queries; no interval is given"
     margin = comparison.procedure.margin
     bounded = any(part.verdict in ("no worse", "worse within the margin") for part in rows)
-    lines = [f"no worse, or within the margin: that is {margin:g}."] if bounded else []
-    lines += [f"too few differences: {few.pop() if len(few) == 1 else of_many}."] if few else []
-    lines += [f"Too wide for {width} columns: {', '.join(lacking)} (--json has all)."] if lacking else []
-    return table, [*lines, *([] if lacking else filter(None, [_advice_line(comparison)]))]
+    notes = [f"no worse, or within the margin: that is {margin:g}."] if bounded else []
+    notes += [f"too few differences: {few.pop() if len(few) == 1 else of_many}."] if few else []
+    brief = replace(_verdicts(comparison, rows, in_brief=True), notes=notes)
+    fitted = brief.fitted(width, "--json has all")
+    return replace(brief, notes=[*notes, *_advice(comparison)]) if fitted is brief else fitted
+
+
+def _verdicts(comparison: Comparison, rows: Sequence[ComparisonPart], *, in_brief: bool = False) -> Table:
+    layout = _layout(rows)
+    first = {"one": ["setting"], "names": ["setting", "baseline"], "pairs": ["setting", "against", "baseline"]}[layout]
+    columns = [Column(title, is_text=title == "setting") for title in [*first, "mean", "difference"]]
+    columns += [Column(f"{percent(comparison.procedure.confidence)} interval"), Column("p", importance=4)]
+    columns += [Column(title, importance=2) for title in ("won", "tied", "lost")] + [Column("n", importance=3)]
+    columns += [Column(title, importance=1) for title in _advised(comparison)]
+    table = []
+    for part in rows:
+        before = [] if layout == "one" else [number(part.mean_baseline)]
+        cells = [*_named(part, layout), *before, *_cells(part)][: len(columns)]
+        table.append([*cells, _verdict(part, in_brief=in_brief)])
+    if layout == "one":
+        mean = number(rows[0].mean_baseline) if len({part.mean_baseline for part in rows}) == 1 else ""
+        place = sum((part.difference or 0.0) > 0 for part in rows)
+        table.insert(place, [rows[0].baseline, mean, *[""] * (len(columns) - 2), "(baseline)"])
+    return Table([*columns, Column("verdict", is_text=True)], table)
 
 
 def _advised(comparison: Comparison) -> list[str]:
@@ -113,36 +137,24 @@ def left_out_line(comparison: Comparison, shown: Sequence[ComparisonPart]) -> st
     return f"All {pairs:,} pairs were compared; shown are those with {best}, the highest mean. --full shows all."
 
 
-def _advice_line(comparison: Comparison) -> str:
+def _advice(comparison: Comparison) -> list[str]:
     """What the columns about queries mean; nothing where they are empty."""
     rows = [part for part in comparison.comparisons if part.metric == comparison.primary_metric]
     if all(part.detectable is None and part.queries_needed is None for part in rows):
-        return ""
+        return []
     margin = comparison.procedure.margin
     said = "detectable: a true difference of this size would be found 4 times of 5 with these n queries"
     if margin:
         said += (
             f"; n for {margin:g}: how many queries would find one of {margin:g}, the margin, as often (enough: n would)"
         )
-    return f"{said}."
-
-
-def unjudged_lines(parts: Sequence[UnjudgedPart]) -> list[str]:
-    """Which verdicts might be others, had somebody judged more hits; of many the first and the number of the rest."""
-    lines = [f"{part.setting} against {part.baseline}: {part.sentence}." for part in parts if part.hangs_on_unjudged]
-    rest = len(lines) - MOST_UNJUDGED
-    if rest > 0:
-        verdicts = "1 more verdict hangs" if rest == 1 else f"{rest:,} more verdicts hang"
-        lines[MOST_UNJUDGED:] = [f"{verdicts} on hits nobody judged (--json shows all)."]
-    return lines
+    return [f"{said}."]
 
 
 def looked_into_lines(comparison: Comparison) -> list[str]:
-    """What the winner may be expected to score, and which verdicts hang on unjudged hits; none if not looked into."""
-    if not isinstance(comparison, Analysis):
-        return []
-    expected = [f"{comparison.selection.sentence}."] if comparison.selection else []
-    return [*expected, *unjudged_lines(comparison.unjudged)]
+    """What views have to say below the verdicts; nothing where none looked into it."""
+    found = [(view, view.of(comparison)) for view in all_views()]
+    return [line for view, part in found if part is not None for line in view.summary_lines(part)]
 
 
 def best_line(comparison: Comparison) -> str:
@@ -162,41 +174,32 @@ def best_line(comparison: Comparison) -> str:
     return f"Cannot be told from the best {by}: {', '.join(names)}."
 
 
-def fitted_differences(
-    comparison: Comparison, metrics: Sequence[str], rows: Sequence[ComparisonPart], width: int
-) -> tuple[list[list[str]], list[str]]:
-    """``descriptive_table`` with as many of the metrics as ``width`` allows, and a line that names the others."""
-    table = descriptive_table(comparison, metrics, rows)
-    table, lacking = narrowed(table, width, [[metric] for metric in reversed(metrics[1:])])
-    told = f"Too wide for {width} columns: {', '.join(reversed(lacking))} (--metrics all)."
-    return table, [told] if lacking else []
-
-
 def descriptive_table(
-    comparison: Comparison, metrics: Sequence[str], rows: Sequence[ComparisonPart]
-) -> list[list[str]]:
-    """A header and, for each pair in ``rows``, its differences by other metrics, about which nothing is claimed.
+    comparison: Comparison, metrics: Sequence[str], rows: Sequence[ComparisonPart], width: int | None = None
+) -> Table:
+    """For each pair in ``rows`` its differences by other metrics, as many as ``width`` allows; nothing is claimed.
 
     Behind one over another number of queries than the row's is that number.
     """
-    if not metrics:
-        return []
     known = {(part.setting, part.baseline, part.metric): part for part in comparison.comparisons}
     layout = _layout(rows)
-    table = [["differences, descriptive", *(["against"] if layout == "pairs" else []), *metrics]]
-    for part in rows:
+    table = []
+    for part in rows if metrics else ():
         others = [known[part.setting, part.baseline, metric] for metric in metrics]
         counts = [f" ({one.n:,})" if one.n != part.n and one.difference is not None else "" for one in others]
         cells = [signed(one.difference) + count for one, count in zip(others, counts, strict=True)]
         table.append([*_named(part, layout), *cells])
-    return table
+    names = [Column("differences, descriptive", is_text=True), *([Column("against")] if layout == "pairs" else [])]
+    columns = [Column(metric, importance=-place if place else None) for place, metric in enumerate(metrics)]
+    made = Table([*names, *columns], table)
+    return made if width is None else made.fitted(width, "--metrics all")
 
 
 def _cells(part: ComparisonPart) -> list[str]:
     interval = "-" if part.ci is None else f"{signed(part.ci[0])} {signed(part.ci[1])}"
     needed, enough = part.queries_needed, part.queries_needed is not None and part.queries_needed <= part.n
     return [
-        _score(part.mean),
+        number(part.mean),
         signed(part.difference),
         interval,
         "-" if part.p_corrected is None else probability(part.p_corrected),
@@ -211,7 +214,3 @@ def _cells(part: ComparisonPart) -> list[str]:
 
 def _verdict(part: ComparisonPart, *, in_brief: bool) -> str:
     return str(part.verdict) if in_brief or part.verdict == "cannot tell" else part.sentence
-
-
-def _score(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ragtrial.comparison.gates.gate import NEARLY, TOLERANCE, ExpectedScore
 from ragtrial.report.schema import SettingPart
 
 _DIGITS = 6
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_@.()=+-]*")
-_TO_ESCAPE = re.compile(r'["\\]|[^\x20-\x7e]')
 
 
 def expected_text(
@@ -28,18 +28,12 @@ def expected_text(
         "settings:",
     ]
     for setting in settings:
-        known = {name: mean.mean for name, mean in setting.scores.items() if name in metrics and mean.mean is not None}
+        means = {name: setting.scores[name].mean for name in metrics if name in setting.scores}
+        known = {name: mean for name, mean in means.items() if mean is not None}
         if known:
             lines.append(f"  {_key(setting.name)}:")
-        lines += (
-            f"    {_key(name)}: {_value(known[name], own.get((setting.name, name)))}"
-            for name in _in_order(known, metrics)
-        )
+        lines += (f"    {_key(name)}: {_value(mean, own.get((setting.name, name)))}" for name, mean in known.items())
     return "\n".join(lines) + "\n"
-
-
-def _in_order(known: Mapping[str, float], metrics: Sequence[str]) -> list[str]:
-    return [name for name in metrics if name in known]
 
 
 def _value(value: float, kept: ExpectedScore | None) -> str:
@@ -54,11 +48,6 @@ def _key(name: str) -> str:
 
 def _quoted(text: str) -> str:
     """In double quotes, with what YAML does not allow or would read otherwise escaped."""
+    import yaml
 
-    def escaped(match: re.Match[str]) -> str:
-        code = ord(match[0])
-        if match[0] in '"\\':
-            return "\\" + match[0]
-        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-    return f'"{_TO_ESCAPE.sub(escaped, text)}"'
+    return str(yaml.safe_dump(text, default_style='"', width=math.inf)).rstrip("\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragtrial.comparison.gates.gate import ExpectedOutcome, Findings, GateOutcome
-from ragtrial.views.table import counted
+from ragtrial.errors import counted
 
 _MOST = 5
 """So many settings are named in a line; the files and --json have all."""
@@ -25,14 +25,14 @@ def summary(findings: Findings) -> str:
     """How many gates and expected scores passed, and how many did not."""
     of_gates: list[str] = [gate.outcome for gate in findings.gates]
     of_scores: list[str] = [one.outcome for one in findings.expected]
-    told = [_counted(of_gates, "gate"), _counted(of_scores, "expected score")]
-    return "; ".join(filter(None, told))
+    text = [_counted(of_gates, "gate"), _counted(of_scores, "expected score")]
+    return "; ".join(filter(None, text))
 
 
 def _counted(outcomes: list[str], noun: str) -> str:
     words = ("passed", "OK", "nearly", "failed", "FAIL", "not checked")
-    told = ", ".join(f"{outcomes.count(word):,} {word}" for word in words if word in outcomes)
-    return f"{counted(len(outcomes), noun)}: {told}" if outcomes else ""
+    text = ", ".join(f"{outcomes.count(word):,} {word}" for word in words if word in outcomes)
+    return f"{counted(len(outcomes), noun)}: {text}" if outcomes else ""
 
 
 def gate_line(gate: GateOutcome) -> str:
@@ -40,22 +40,22 @@ def gate_line(gate: GateOutcome) -> str:
     shown = [
         finding for finding in gate.findings if finding.outcome == gate.outcome or finding.outcome == "not checked"
     ]
-    told = "; ".join(f"{finding.setting} {finding.found}" for finding in shown[:_MOST])
+    text = "; ".join(f"{finding.setting} {finding.found}" for finding in shown[:_MOST])
     if len(shown) > _MOST:
-        told += f"; and {len(shown) - _MOST} more"
+        text += f"; and {len(shown) - _MOST} more"
     passed = sum(finding.outcome == "passed" for finding in gate.findings)
     if passed and gate.outcome != "passed":
-        told += f"; {counted(passed, 'other')} passed"
+        text += f"; {counted(passed, 'other')} passed"
     note = f" ({gate.note})" if gate.note else ""
-    return f"gate {gate.outcome}: {gate.gate}: {told or 'there is nothing to check'}{note}"
+    return f"gate {gate.outcome}: {gate.gate}: {text or 'there is nothing to check'}{note}"
 
 
 def expected_line(one: ExpectedOutcome) -> str:
     """``expected FAIL: dense ndcg@10 is 0.6502, expected 0.6631 (0.0129 lower; OK within 0.001, nearly 0.01)``."""
-    return f"expected {one.outcome}: {one.setting} {one.metric} {expected_told(one)}"
+    return f"expected {one.outcome}: {one.setting} {one.metric} {expected_details(one)}"
 
 
-def expected_told(one: ExpectedOutcome) -> str:
+def expected_details(one: ExpectedOutcome) -> str:
     """What was found, what was expected, and how far apart they are."""
     if one.outcome == "not checked":
         return "not checked: the setting could not be run"

@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from ragtrial.comparison.figures import signed
 from ragtrial.comparison.gates.gate import Findings
 from ragtrial.views.comparison_tables import looked_into_lines
-from ragtrial.views.gate_results import expected_told, finding_lines, gate_line
+from ragtrial.views.gate_results import expected_details, finding_lines, gate_line
 
 _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold, and the carriage return, which readers change."""
@@ -33,7 +33,7 @@ class _Case:
 class _Suite:
     name: str
     cases: Sequence[_Case]
-    told: Sequence[str] = field(default=())
+    output: Sequence[str] = field(default=())
 
 
 def junit_text(findings: Findings) -> str:
@@ -55,22 +55,20 @@ def _suites(findings: Findings) -> Iterable[_Suite]:
         for gate in findings.gates
     ]
     yield _Suite("gates", gates, [f"{gate.gate}: {line}" for gate in findings.gates for line in finding_lines(gate)])
-    told = [(one, f"{one.setting}: {one.metric}", expected_told(one)) for one in findings.expected]
+    expected = [(one, f"{one.setting}: {one.metric}", expected_details(one)) for one in findings.expected]
     yield _Suite(
         "expected",
-        [_Case(name, _ENDINGS[one.outcome], f"{name} {what}", what) for one, name, what in told],
-        [f"{one.outcome}: {name} {what}" for one, name, what in told],
+        [_Case(name, _ENDINGS[one.outcome], f"{name} {what}", what) for one, name, what in expected],
+        [f"{one.outcome}: {name} {what}" for one, name, what in expected],
     )
     parts = findings.comparison.comparisons if findings.comparison else []
     primary = [part for part in parts if part.metric == findings.primary_metric]
     pairs = [f"{part.setting} against {part.baseline}: {part.metric}" for part in primary]
-    told_of = [f"{_difference(part.difference, part.ci)}: {part.sentence}" for part in primary]
+    outcomes = [f"{_difference(part.difference, part.ci)}: {part.sentence}" for part in primary]
     warnings = findings.comparison.warnings if findings.comparison else []
-    told_of_all = [f"{pair}{found}" for pair, found in zip(pairs, told_of, strict=True)]
-    told_of_all += looked_into_lines(findings.comparison) if findings.comparison else []
-    yield _Suite(
-        "comparison", list(map(_Case, pairs)), [*told_of_all, *(f"warning: {one.message}" for one in warnings)]
-    )
+    lines = [f"{pair}{found}" for pair, found in zip(pairs, outcomes, strict=True)]
+    lines += looked_into_lines(findings.comparison) if findings.comparison else []
+    yield _Suite("comparison", list(map(_Case, pairs)), [*lines, *(f"warning: {one.message}" for one in warnings)])
     yield _Suite(
         "settings", [_Case(one.name, "error", one.error, one.details or one.error) for one in findings.failures]
     )
@@ -109,7 +107,7 @@ def _add(root: Element, number: int, suite: _Suite, findings: Findings) -> None:
         if case.ending:
             kind = {} if case.ending == "skipped" else {"type": suite.name}
             SubElement(test, case.ending, _allowed({"message": case.message, **kind})).text = _visible(case.text)
-    SubElement(element, "system-out").text = _visible("\n".join(suite.told))
+    SubElement(element, "system-out").text = _visible("\n".join(suite.output))
     SubElement(element, "system-err")
 
 

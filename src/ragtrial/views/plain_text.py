@@ -11,3 +11,8 @@ _CONTROL = dict.fromkeys(
 def plain(text: str) -> str:
     """``text`` with a replacement character for each control character, mark of direction and lone surrogate."""
     return text.translate(_CONTROL)
+
+
+def visible(text: str) -> str:
+    """``text`` on one line, without characters that would steer the terminal."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)

@@ -21,7 +21,7 @@ from ragtrial.comparison.sweeps.effects import EffectPart, EffectsPart, Interact
 from ragtrial.config.load import load_config
 from ragtrial.experiment import run_experiment
 from ragtrial.report.schema import SettingPart
-from ragtrial.views.effects_table import MOST_ROWS, effect_table, interaction_table, left_out_line
+from ragtrial.views.sections.effects_view import MOST_ROWS, effect_table, interaction_table, left_out_line
 from small_experiment import CONFIG, small_experiment
 
 Values = npt.NDArray[np.float64]
@@ -162,7 +162,7 @@ def test_where_no_settings_match_it_says_so() -> None:
     made = [swept("a", {SIZE: 10, RANK: 1}, [0.1] * 3), swept("a", {SIZE: 20, RANK: 2}, [0.2] * 3)]
     found = effects_of(made)
     assert [(one.matched, one.difference, one.ci, one.n) for one in found.effects] == [(0, None, None, 0)] * 2
-    assert [row[-1] for row in effect_table(found)[1:]] == ["no settings match in all else"] * 2
+    assert [row[-1] for row in effect_table(found).cells[1:]] == ["no settings match in all else"] * 2
     assert left_out_line(found) == "1 interaction without settings that match in all else."
 
 
@@ -177,7 +177,7 @@ def test_what_only_rounding_keeps_from_nothing_is_identical() -> None:
         None,
     )
     assert [one.differing for one in found.interactions] == [0, 0]
-    assert effect_table(found)[-1][1:] == [
+    assert effect_table(found).cells[-1][1:] == [
         "1",
         "2",
         "3",
@@ -236,7 +236,7 @@ def test_a_share_of_another_key_is_matched_by_the_share() -> None:
     part = effect(found, "chunker.overlap", {"share": 0.3, "of": SIZE})
     assert (part.matched, part.difference) == pytest.approx((2, 0.2))
     assert (effect(found, SIZE, 25).matched, effect(found, SIZE, 25).difference) == pytest.approx((2, 0.4))
-    assert effect_table(found)[2][:3] == ["chunker.overlap", "0.1 of chunker.size", "0.3 of chunker.size"]
+    assert effect_table(found).cells[2][:3] == ["chunker.overlap", "0.1 of chunker.size", "0.3 of chunker.size"]
 
 
 def test_what_an_included_combination_does_not_name_is_as_the_config_or_the_default_has_it() -> None:
@@ -302,10 +302,10 @@ def test_the_tables_show_levels_pairs_and_what_is_told() -> None:
         for row, ((size, rank), one) in enumerate(added.items())
     ]
     found = effects_of(made)
-    rows = effect_table(found)
+    rows = effect_table(found).cells
     assert rows[0] == [f"effect on {METRIC}", "from", "to", "pairs", "mean", "difference", "interval", "p", ""]
     assert [row[:4] for row in rows[1:]] == [[SIZE, "true", "false", "2"], [RANK, "x", "y", "2"]]
-    [header, row] = interaction_table(found)
+    [header, row] = interaction_table(found).cells
     assert header[:8] == ["effect of", "from", "to", "is greater with", "at", "than at", "fours", "by"]
     assert row[:7] == [SIZE, "true", "false", RANK, "y", "x", "1"]
     assert row[7].startswith(("+0.39", "+0.40", "+0.41"))
@@ -315,9 +315,9 @@ def test_the_tables_show_levels_pairs_and_what_is_told() -> None:
 def test_of_many_effects_the_largest_are_shown_and_the_rest_counted() -> None:
     made = [swept("a", {SIZE: level}, [0.01 * level] * 3) for level in range(MOST_ROWS + 4)]
     found = effects_of(made)
-    assert [row[2] for row in effect_table(found)[1:]] == [str(level) for level in range(4, MOST_ROWS + 4)]
+    assert [row[2] for row in effect_table(found).cells[1:]] == [str(level) for level in range(4, MOST_ROWS + 4)]
     assert left_out_line(found) == "3 smaller effects not shown."
-    assert len(effect_table(found, everything=True)) == 1 + MOST_ROWS + 3
+    assert len(effect_table(found, everything=True).cells) == 1 + MOST_ROWS + 3
     assert left_out_line(found, everything=True) == ""
 
 

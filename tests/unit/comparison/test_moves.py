@@ -21,7 +21,8 @@ from ragtrial.errors import ReportError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report, read_lines, read_rows
-from ragtrial.views.query_moves import differences_line, differences_table, shared_lines, side_text
+from ragtrial.views.sections.queries_view import differences_line, differences_table, shared_lines
+from ragtrial.views.sections.query_view import side_text
 from scored_runs import scored_report
 
 LABELS = {
@@ -60,8 +61,8 @@ def test_queries_stand_from_the_largest_loss_to_the_largest_gain_and_all_are_cou
     assert found.queries[0].difference == pytest.approx(0.63093 - 1, abs=1e-5)
     assert (found.won, found.tied, found.lost, found.not_counted) == (1, 2, 2, 0)
     assert differences_line(found) == "new against old by ndcg@3: 1 won, 2 lost, 2 tied"
-    assert [row[0] for row in differences_table(found, 1)] == ["query", "far", "up"]
-    assert [row[0] for row in differences_table(found, None)[1:]] == ["far", "down", "up", "same", "lost"]
+    assert [row[0] for row in differences_table(found, 1).cells] == ["query", "far", "up"]
+    assert [row[0] for row in differences_table(found, None).cells[1:]] == ["far", "down", "up", "same", "lost"]
     (part,) = compare_settings(contest(scored), Aim("old")).comparisons
     assert (part.wins, part.ties, part.losses) == (found.won, found.tied, found.lost)
 

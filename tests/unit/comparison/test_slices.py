@@ -19,7 +19,7 @@ from ragtrial.comparison.statistics.flips import infer
 from ragtrial.comparison.statistics.samples import Family, Procedure
 from ragtrial.errors import ReportError
 from ragtrial.report.schema import QueryPart
-from ragtrial.views.slices_table import slice_heading, slice_overview, slice_table
+from ragtrial.views.sections.slices_view import slice_heading, slice_overview, slice_table
 
 
 def sliced(contest: Contest, baseline: str | None = None, procedure: Procedure | None = None) -> SlicesPart:
@@ -275,7 +275,7 @@ def test_of_pairs_with_a_baseline_each_all_are_sliced() -> None:
 
 def test_queries_of_one_kind_have_no_slices_and_a_sentence_in_their_place() -> None:
     made = sliced(contest_between({"a": [0.1], "b": [0.2]}, tagged("x")))
-    assert (made.comparisons, slice_overview(made, 80)) == ([], [])
+    assert (made.comparisons, slice_overview(made, 80).cells) == ([], [])
     assert slice_heading(made) == (
         "No slices: by tag, relevant documents, length and word overlap all queries are of one kind."
     )
@@ -313,8 +313,8 @@ def test_one_setting_and_no_queries_have_no_slices() -> None:
     for contest in (contest_between({"one": [0.5, 0.6]}, tagged("x", "y")), contest_between({"one": [], "two": []})):
         made = sliced(contest)
         assert (made.comparisons, made.warnings) == ([], [])
-        assert slice_overview(made, 80) == []
-        assert slice_table(made, "one") == []
+        assert slice_overview(made, 80).cells == []
+        assert slice_table(made, "one").cells == []
 
 
 def part(name: str, setting: str, difference: float | None, ci: tuple[float, float] | None, **more: Any) -> SlicePart:
@@ -336,28 +336,30 @@ def test_the_tables_mark_what_is_shown_and_what_contradicts() -> None:
         part("1", "other", 0.25, (-0.1, 0.6), slicing="relevant documents"),
     ]
     made = SlicesPart(metric=METRIC, least_differences=10, slicings=["tag"], comparisons=parts, warnings=[])
-    assert slice_overview(made, 70) == [
+    assert slice_overview(made, 70).cells == [
         ["queries by", "slice", "queries", "new", "other"],
         ["tag", "x", "12", "+0.1000 ±0.0900*", "+0.0000         "],
         ["", "y", "12", "-0.2000 ±0.1000!", "+0.0000 ±0.1000 "],
         ["relevant documents", "1", "12", "-", "+0.2500 ±0.3500 "],
     ]
-    assert slice_overview(made, 69) == [
+    assert slice_overview(made, 69).cells == [
         ["queries by", "slice", "queries", "new", "other"],
         ["tag", "x", "12", "+0.1000*", "+0.0000 "],
         ["", "y", "12", "-0.2000!", "+0.0000 "],
         ["relevant documents", "1", "12", "-", "+0.2500 "],
     ]
-    assert [row[3:] for row in slice_overview(made, 50)] == [["new"], ["+0.1000*"], ["-0.2000!"], ["-"]]
-    assert slice_table(made, "new")[:3] == [
+    assert [row[3:] for row in slice_overview(made, 50).cells] == [["new"], ["+0.1000*"], ["-0.2000!"], ["-"]]
+    assert slice_table(made, "new").cells[:3] == [
         ["queries by", "slice", "n", "old", "new", "difference", "interval", "won", "tied", "lost"],
         ["tag", "x", "12", "0.5000", "0.6000", "+0.1000*", "+0.0100 +0.1900", "3", "4", "5"],
         ["", "y", "12", "0.5000", "0.3000", "-0.2000!", "-0.3000 -0.1000", "3", "4", "5"],
     ]
-    assert slice_table(made, "new")[3][2:7] == ["0", "0.5000", "-", "-", "-"]
+    assert slice_table(made, "new").cells[3][2:7] == ["0", "0.5000", "-", "-", "-"]
     alone = made.model_copy(update={"comparisons": parts[:3]})
-    assert slice_overview(alone, 100) == slice_table(alone, "new"), "of one setting there is room for all of it"
-    assert slice_overview(alone, 50) == [row[:4] for row in slice_overview(made, 69)]
+    assert slice_overview(alone, 100).cells == slice_table(alone, "new").cells, (
+        "of one setting there is room for all of it"
+    )
+    assert slice_overview(alone, 50).cells == [row[:4] for row in slice_overview(made, 69).cells]
     assert slice_heading(made) == (
         "Differences in ndcg@10 from old, by kind of query. ± half of the interval; * it leaves out 0; ! and "
         "contradicts that of all queries"

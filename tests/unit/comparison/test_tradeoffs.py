@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hand_made import METRIC, contest_over, report_of, setting_of
 from ragtrial.comparison.tradeoffs import TradeoffsPart, pareto, weigh_costs
 from ragtrial.report.schema import SettingPart
-from ragtrial.views.tradeoffs_table import tradeoff_table
+from ragtrial.views.sections.costs_view import tradeoff_table
 
 
 def priced(
@@ -54,7 +54,7 @@ def test_a_table_worked_by_hand() -> None:
     assert {one.setting: one.undominated_in_all for one in made.settings} == dict.fromkeys(
         ("best", "slow", "short", "cheap"), True
     )
-    assert tradeoff_table(made) == [
+    assert tradeoff_table(made).cells == [
         ["quality and costs", METRIC, "ms p50", "tokens@10", "index MB", "all"],
         ["best", "0.8000", "200.0*", "400*", "4.0*", "*"],
         ["slow", "0.7000", "300.0 ", "300*", "5.0 ", "*"],
@@ -67,7 +67,7 @@ def test_a_setting_that_is_worse_and_dearer_in_everything_is_beaten() -> None:
     made = weighed(priced("good", 0.7, 0.1, None, 10), priced("bad", 0.6, 0.2, None, 10))
     bad = made.settings[1]
     assert (bad.undominated, bad.undominated_in_all) == ({"latency": False, "index": False}, False)
-    assert tradeoff_table(made)[2] == ["bad", "0.6000", "200.0 ", "0.0 ", ""]
+    assert tradeoff_table(made).cells[2] == ["bad", "0.6000", "200.0 ", "0.0 ", ""]
 
 
 def test_settings_that_are_equal_all_stay() -> None:
@@ -85,7 +85,7 @@ def test_what_is_not_known_neither_beats_nor_is_beaten() -> None:
         {"latency": None, "index": True}, {"latency": True, "index": False}, {"latency": False, "index": False}
     ]  # fmt: skip
     assert [one.undominated_in_all for one in made.settings] == [None, True, False]
-    assert [row[2:] for row in tradeoff_table(made)[1:]] == [
+    assert [row[2:] for row in tradeoff_table(made).cells[1:]] == [
         ["-", "0.0*", "-"], ["100.0*", "0.0 ", "*"], ["200.0 ", "0.0 ", ""]
     ]  # fmt: skip
 
@@ -94,14 +94,14 @@ def test_without_a_quality_nothing_is_said_and_it_stands_last() -> None:
     made = weighed(priced("none", None, 0.1), priced("some", 0.2, 0.3))
     assert [(one.setting, one.mean, one.n) for one in made.settings] == [("some", 0.2, 1), ("none", None, 0)]
     assert [one.undominated for one in made.settings] == [{"latency": True}, {"latency": None}]
-    assert tradeoff_table(made)[2] == ["none", "-", "100.0 ", "-"]
+    assert tradeoff_table(made).cells[2] == ["none", "-", "100.0 ", "-"]
 
 
 def test_characters_stand_where_tokens_are_not_known_of_all() -> None:
     made = weighed(priced("one", 0.5, context=(900, 300)), priced("two", 0.4, context=(800, None)))
     assert made.context_unit == "characters"
     assert [(one.context, one.undominated["context"]) for one in made.settings] == [(900, True), (800, True)]
-    assert tradeoff_table(made)[0] == ["quality and costs", METRIC, "characters@10", "all"]
+    assert tradeoff_table(made).cells[0] == ["quality and costs", METRIC, "characters@10", "all"]
     with_none = weighed(priced("one", 0.5, context=(900, 300)), priced("two", 0.4))
     assert (with_none.context_unit, [one.context for one in with_none.settings]) == ("tokens", [300, None])
 
@@ -116,7 +116,7 @@ def test_the_context_is_that_at_the_cutoff_of_the_metric() -> None:
 def test_without_any_cost_there_is_no_table() -> None:
     made = weighed(priced("one", 0.5), setting_of("two", [0.4]))
     assert (made.costs, [one.undominated_in_all for one in made.settings]) == ([], [None, None])
-    assert tradeoff_table(made) == []
+    assert tradeoff_table(made).cells == []
 
 
 def test_latencies_of_several_machines_are_told() -> None:

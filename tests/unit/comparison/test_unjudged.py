@@ -22,7 +22,7 @@ from ragtrial.comparison.unjudged.sensitivity import UnjudgedPart, depends_on_un
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report
-from ragtrial.views.query_moves import unjudged_reasons, unjudged_table
+from ragtrial.views.sections.unjudged_view import unjudged_reasons, unjudged_table
 from scenarios import OF_DOCUMENTS
 from scored_runs import scored_report
 
@@ -239,7 +239,7 @@ def test_a_verdict_that_other_grades_could_undo_says_so_in_words_and_in_the_tabl
         "24 hits nobody judged: with other grades the difference could be from +0.0000 to +1.0000; the verdict hangs "
         "on them"
     )
-    assert unjudged_table([part])[1] == ["new", "old", "+0.0000", "+1.0000", "+1.0000", "24", "hangs on them"]
+    assert unjudged_table([part]).cells[1] == ["new", "old", "+0.0000", "+1.0000", "+1.0000", "24", "hangs on them"]
 
 
 def test_where_all_is_judged_there_is_one_difference(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_of_chunks_precision_has_bounds_and_other_metrics_a_reason(tmp_path: Pat
     assert part.baseline == "dense"
     assert (part.low, part.high) == pytest.approx(expected)
     assert not part.is_exact
-    assert unjudged_table([part])[1][2].startswith(">= ")
+    assert unjudged_table([part]).cells[1][2].startswith(">= ")
     _, (part,) = compared(report, "ndcg@3")
     assert part.why_not_known == (
         "a relevant passage that nobody labelled may lie anywhere in a chunk, and in several at once."

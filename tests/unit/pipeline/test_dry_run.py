@@ -22,7 +22,7 @@ from ragtrial.pipeline.chunk_stage import estimated_chunks
 from ragtrial.pipeline.dry_run import DryRun, PlannedStage, changes, describe_change
 from ragtrial.report.schema import ContextPart, CostsPart, LatencyPart, SettingPart
 from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines
-from ragtrial.views.table import cost_table
+from ragtrial.views.report_tables import cost_table
 
 FOLDERS = ("documents", "chunks", "surroundings", "lengths", "embeddings", "indexes", "rankings", "latency", "reach",
            "rescored")  # fmt: skip
@@ -396,18 +396,18 @@ def test_the_table_of_costs_has_what_is_known_and_dashes() -> None:
     context = [ContextPart(k=1, characters=90, tokens=20), ContextPart(k=3, characters=9000, tokens=2000)]
     one = part("a", CostsPart(embedding_seconds=3.25, indexing_seconds=0.0, index_bytes=2_500_000), latency, context)
     two = part("b", None, None, [])
-    assert cost_table([one, two]) == [
+    assert cost_table([one, two]).cells == [
         ["costs", "ms p50", "p95", "slowest", "embed s", "index s", "index MB", "tokens"],
         ["a", "1.2", "20.0", "-", "3.2", "0.0", "2.5", "2,000"],
         ["b", "-", "-", "-", "-", "-", "-", "-"],
     ]
-    assert cost_table([two]) == []
+    assert cost_table([two]).cells == []
 
 
 @pytest.mark.parametrize(("n", "column"), [(99, "slowest"), (100, "p99")])
 def test_of_fewer_than_a_hundred_queries_the_last_percentile_is_called_the_slowest(n: int, column: str) -> None:
     latency = LatencyPart(p50=0.001, p95=0.002, p99=0.003, n=n, machine="", date="")
-    header, row = cost_table([part("a", None, latency, [])])
+    header, row = cost_table([part("a", None, latency, [])]).cells
     assert (header[3], row[3]) == (column, "3.0")
 
 

@@ -13,14 +13,17 @@ import pytest
 
 from experiments import DOCUMENTS, write_experiment
 from ragtrial import load_report, run_experiment
-from ragtrial.comparison.analysis import Analysis, Wanted, analyse
 from ragtrial.comparison.comparing import Aim
 from ragtrial.comparison.contest import Contest, contest_of
 from ragtrial.comparison.queries.moves import QueryDifference, QueryDifferences, query_differences
 from ragtrial.errors import PlotError
-from ragtrial.views.plots.drawing import NAMES, draw, image
-from ragtrial.views.plots.points import distribution
+from ragtrial.views.analysis import Analysis, analyse
+from ragtrial.views.plots.drawing import draw, image, plot_names
 from ragtrial.views.plots.style import _COLOURS, BETTER, NEUTRAL, WORSE, styled
+from ragtrial.views.sections.costs_view import COSTS
+from ragtrial.views.sections.effects_view import EFFECTS
+from ragtrial.views.sections.queries_view import distribution
+from ragtrial.views.sections.slices_view import SLICES
 from scored_runs import scored_report
 from small_experiment import ragtrial
 
@@ -53,7 +56,7 @@ def contest(folder: Path) -> Contest:
 
 @pytest.fixture(scope="module")
 def analysis(contest: Contest) -> Analysis:
-    return analyse(contest, Aim(), Wanted(slices=True, axes=True, costs=True))
+    return analyse(contest, Aim(), slices=True, axes=True, costs=True)
 
 
 @dataclass
@@ -195,12 +198,13 @@ def test_each_bar_counts_what_lies_in_its_bin() -> None:
 
 
 def test_slices_and_effects_stand_under_their_headings(contest: Contest, analysis: Analysis) -> None:
-    assert analysis.slices is not None
-    assert analysis.axes is not None
+    slices, effects = SLICES.of(analysis), EFFECTS.of(analysis)
+    assert slices is not None
+    assert effects is not None
     svg = drawn("slices", contest, analysis)
     slope, intercept = svg.values("x")
-    setting = next(part.setting for part in analysis.slices.comparisons if part.difference)
-    tags = [part for part in analysis.slices.comparisons if part.setting == setting and part.slicing == "tag"]
+    setting = next(part.setting for part in slices.comparisons if part.difference)
+    tags = [part for part in slices.comparisons if part.setting == setting and part.slicing == "tag"]
     texts = svg.texts()
     start = texts.index("by tag")
     assert texts[start + 1 : start + 1 + len(tags)] == [f"{part.name} ({part.n})" for part in tags]
@@ -208,25 +212,26 @@ def test_slices_and_effects_stand_under_their_headings(contest: Contest, analysi
     assert slope * x + intercept == pytest.approx(tags[0].difference, abs=2e-4)
     svg = drawn("effects", contest, analysis)
     slope, intercept = svg.values("x")
-    size = next(part for part in analysis.axes.effects if part.levels.parameter == "chunker.size")
+    size = next(part for part in effects.effects if part.levels.parameter == "chunker.size")
     assert {"chunker.size", "40 → 120", "retriever"} <= set(svg.texts())
     ((x, _),) = svg.points("difference-1")
     assert slope * x + intercept == pytest.approx(size.difference, abs=2e-4)
 
 
 def test_the_tradeoff_has_each_setting_at_its_price(contest: Contest, analysis: Analysis) -> None:
-    assert analysis.costs is not None
+    costs = COSTS.of(analysis)
+    assert costs is not None
     svg = drawn("tradeoff", contest, analysis)
-    assert "context" in analysis.costs.costs
-    panel = analysis.costs.costs.index("context") + 1
+    assert "context" in costs.costs
+    panel = costs.costs.index("context") + 1
     (sx, ix), (sy, iy) = svg.values("x", panel), svg.values("y", panel)
-    for place, part in enumerate(analysis.costs.settings):
+    for place, part in enumerate(costs.settings):
         ((x, y),) = svg.points(f"context-{place}")
         assert sx * x + ix == pytest.approx(part.context, abs=0.05)
         assert sy * y + iy == pytest.approx(part.mean, abs=2e-4)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", plot_names())
 @pytest.mark.parametrize("ending", [".svg", ".png"])
 def test_the_same_report_makes_the_same_bytes_whatever_the_users_own_rules_say(
     name: str, ending: str, contest: Contest, analysis: Analysis, monkeypatch: pytest.MonkeyPatch
@@ -251,7 +256,7 @@ def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace('"odd"', json.dumps(odd)))
     contest = contest_of([str(report.folder)])
     assert odd in contest.names
-    analysis = analyse(contest, Aim(), Wanted(costs=True))
+    analysis = analyse(contest, Aim(), costs=True)
     svg = drawn("curves", contest, analysis)
     assert any(text.startswith("_<script>$\\frac{x}$") for text in svg.texts())
     assert not any("\u202e" in text for text in svg.texts())
@@ -274,7 +279,7 @@ def test_a_file_is_named_after_its_plot_where_nothing_else_is_said(
         (
             ["--plot", "curve", "-o", "x.svg"],
             "there is no plot 'curve'. Did you mean 'curves'? "
-            "There are: differences, curves, scatter, distribution, slices, effects, tradeoff.",
+            "There are: differences, curves, slices, effects, tradeoff, scatter, distribution.",
         ),
         (["--plot", "curves", "-o", "x.pdf"], "x.pdf: a plot is written as .svg or .png; name such a file."),
         (["-o", "x.json"], "x.json: a page is written as .html; with --plot NAME, a plot as .svg or .png."),
@@ -282,7 +287,7 @@ def test_a_file_is_named_after_its_plot_where_nothing_else_is_said(
         (["--setting", "dense"], "--setting goes with --plot; on the page one chooses."),
         (
             ["--plot", "effects", "--setting", "dense"],
-            "--setting is for scatter, distribution, slices; effects shows all settings.",
+            "--setting is for slices, scatter, distribution; effects shows all settings.",
         ),
         (
             ["--plot", "scatter", "--baseline", "dense-size40", "--setting", "dense-size40"],
@@ -320,7 +325,7 @@ def test_of_two_reports_each_setting_stands_against_its_namesake(tmp_path: Path)
         reports.append(str(report.folder.rename(tmp_path / f"{version}-report")))
     contest = contest_of(reports)
     assert contest.baseline == "old-report"
-    svg = drawn("differences", contest, analyse(contest, Aim(contest.baseline), Wanted()))
+    svg = drawn("differences", contest, analyse(contest, Aim(contest.baseline)))
     assert [text for text in svg.texts() if ":" in text] == ["new-report:two", "new-report:one"]
     assert any("from old-report" in text for text in svg.texts())
 
@@ -337,7 +342,7 @@ def test_a_plot_without_data_says_why(name: str, said: str, tmp_path: Path) -> N
     runs = {"one": {"q": "a b"}, "two": {"q": "b a"}}
     report = scored_report(tmp_path / "report", {"q": {"a": 1}}, runs, "--metrics", "ndcg@2")
     contest = contest_of([load_report(report.folder)])
-    analysis = analyse(contest, Aim(), Wanted(slices=True, axes=True, costs=True))
+    analysis = analyse(contest, Aim(), slices=True, axes=True, costs=True)
     with pytest.raises(PlotError) as raised:
         draw(name, contest, analysis)
     assert str(raised.value) == said

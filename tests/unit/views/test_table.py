@@ -8,7 +8,7 @@ import pytest
 
 from ragtrial import Report, load_report
 from ragtrial.report.schema import MeanPart
-from ragtrial.views.table import audit_table, fact_table, fitted_scores, metric_table, named_metrics, score_table
+from ragtrial.views.report_tables import audit_table, fact_table, metric_table, named_metrics, score_table
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def report(root: Path) -> Report:
 
 
 def test_a_mean_over_other_queries_than_the_first_shows_its_own_n(report: Report) -> None:
-    header, row = score_table(report, width=200)
+    header, row = score_table(report, width=200).cells
     scores = report.settings[0].scores
     assert (scores["ndcg@10"].n, scores["rbo(p=0.9)@10"].n) == (59, 5)
     assert row[header.index("rbo(p=0.9)@10")] == f"{scores['rbo(p=0.9)@10'].mean:.4f} (5)"
@@ -27,29 +27,29 @@ def test_a_mean_over_other_queries_than_the_first_shows_its_own_n(report: Report
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_a_narrow_table_keeps_the_primary_metric_and_n_and_fits(report: Report, width: int) -> None:
-    rows = score_table(report, width)
-    assert (rows[0][1], rows[0][-1]) == ("ndcg@10", "n")
-    assert sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) - 2 <= width
+    table = score_table(report, width)
+    assert (table.titles[1], table.titles[-1]) == ("ndcg@10", "n")
+    assert sum(max(map(len, column)) + 2 for column in zip(*table.cells, strict=True)) - 2 == table.width <= width
 
 
 def test_what_a_narrow_table_leaves_out_is_named(report: Report) -> None:
-    whole, nothing = fitted_scores(report, width=200)
-    assert nothing == []
+    whole = score_table(report, width=200)
+    assert whole.notes == ()
     for width in range(20, 200, 5):
-        table, told = fitted_scores(report, width)
-        lacking = [name for name in whole[0] if name not in table[0]]
+        table = score_table(report, width)
+        lacking = [name for name in whole.titles if name not in table.titles]
         line = f"Too wide for {width} columns: {', '.join(lacking)} (ragtrial show --metrics all)."
-        assert told == ([line] if lacking else [])
+        assert list(table.notes) == ([line] if lacking else [])
 
 
 def test_metrics_that_are_asked_for_are_shown_whatever_the_width(report: Report) -> None:
     names = named_metrics(report, "MRR@10, recall@1,rbp(p=0.8)@10")
     assert names == ["rr@10", "recall@1", "rbp(p=0.8)@10"]
-    assert score_table(report, 10, metrics=names)[0] == ["setting", *names, "n"]
+    assert score_table(report, 10, metrics=names).titles == ["setting", *names, "n"]
 
 
 def test_the_table_of_all_metrics_has_a_row_for_each(report: Report) -> None:
-    rows = metric_table(report, report.settings)
+    rows = metric_table(report, report.settings).cells
     assert [row[0] for row in rows[1:]] == list(report.metrics)
     assert rows[1:] == [
         [name, f"{report.settings[0].scores[name].mean:.4f}", str(report.settings[0].scores[name].n)]
@@ -65,7 +65,7 @@ def test_in_the_table_of_all_metrics_a_mean_over_fewer_queries_shows_its_own_n(r
         for mean, n in ((0.25, 1), (None, 0))
     )
     whole = setting.scores[name]
-    assert metric_table(report, [none, fewer, setting])[1] == [
+    assert metric_table(report, [none, fewer, setting]).cells[1] == [
         name, "-", "0.2500 (1)", f"{whole.mean:.4f}", str(whole.n)
     ]  # fmt: skip
 
@@ -83,23 +83,23 @@ def test_the_table_of_the_audit_has_a_row_for_each_index_that_is_not_exact(repor
         setting.model_copy(update={"name": name, "audit": audit})
         for name, audit in [("a", lossy), ("exact", None), ("b", unknown), ("c", gains), ("d", same)]
     ]
-    assert audit_table(report, settings) == [
+    assert audit_table(report, settings).cells == [
         ["index against exact search", "overlap", "lowest", "ndcg@10", "unreachable"],
         ["a", "0.9877", "0.4000", "-0.0300", "1,234"],
         ["b", "-", "-", "-", "1,234"],
         ["c", "0.9877", "0.4000", "+0.5000", "1,234"],
         ["d", "0.9877", "0.4000", "+0.0000", "1,234"],
     ]
-    assert audit_table(report, [settings[1]]) == []
+    assert audit_table(report, [settings[1]]).cells == []
 
 
 def test_what_a_refiner_tells_is_shown_as_it_counts(report: Report) -> None:
     facts = {"fused_by": "chunk", "mean_fused": 154.129, "queries": 1200, "unknown": None}
     told = report.settings[0].model_copy(update={"name": "hybrid", "facts": facts})
-    assert fact_table(told) == [
+    assert fact_table(told).cells == [
         ["hybrid tells", ""],
         ["fused_by", "chunk"],
         ["mean_fused", "154.13"],
         ["queries", "1,200"],
     ]
-    assert fact_table(told.model_copy(update={"facts": {}})) == []
+    assert fact_table(told.model_copy(update={"facts": {}})).cells == []

@@ -6,6 +6,7 @@ import os
 import shlex
 from pathlib import Path
 
+from ragtrial.errors import counted
 from ragtrial.labelling.session.session import Session
 
 
@@ -17,7 +18,7 @@ def ending_lines(session: Session) -> list[str]:
         f"{len(answers.given):,} of {answers.total:,} graded"
         + (f", {len(answers.skipped):,} left out" if answers.skipped else "")
         + (f", {left:,} to go: the same command goes on" if left else ""),
-        f"{_near(session.file)}: {len(answers.written):,} judgment{'' if len(answers.written) == 1 else 's'} written",
+        f"{_near(session.file)}: {counted(len(answers.written), 'judgment')} written",
     ]
     lines += overtaken_lines(len(session.overtaken))
     alike = session.agreement()

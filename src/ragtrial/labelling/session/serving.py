@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from ragtrial.errors import Fault, InputError, RagtrialError
+from ragtrial.errors import Fault, InputError, RagtrialError, counted
 from ragtrial.labelling.session.ending import ending_lines, overtaken_lines
 from ragtrial.labelling.session.session import Session
 
@@ -193,7 +193,7 @@ def _save(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:
     before, count = session.answers.saved, session.unsaved
     session.save()
     overtaken = overtaken_lines(len(session.overtaken - before))
-    return [f"{count:,} answer{'' if count == 1 else 's'} saved.", *(f"{line}." for line in overtaken)]
+    return [f"{counted(count, 'answer')} saved.", *(f"{line}." for line in overtaken)]
 
 
 def _finish(session: Session, _body: Mapping[str, Any]) -> Sequence[str]:

@@ -6,20 +6,16 @@ import gzip
 import json
 import zlib
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ragtrial.comparison.analysis import Analysis
+from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.contest import Contender, Contest
-from ragtrial.comparison.curves import curves_of
-from ragtrial.comparison.sweeps.effects import ContrastPart, EffectsPart
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.model import read_lines
 from ragtrial.report.schema import QueryPart
-from ragtrial.views.effects_table import change_text, interaction_text
 
 TEXT_BYTES = 6_000_000
 """How much of the texts, compressed, is taken along: those of the best ranks."""
@@ -33,8 +29,6 @@ _ENVELOPE = 4 / 3
 _TEXT_CHARACTERS = 2000
 """Of a hit's text more is not shown."""
 
-_DRAWN = {"comparisons", "procedure", "primary_metric", "slices", "costs"}
-
 _UNJUDGED = -1_000_000
 
 
@@ -44,19 +38,21 @@ def packed(value: Any) -> str:
     return b64encode(gzip.compress(text.encode("utf-8", "surrogatepass"), 6, mtime=0)).decode("ascii")
 
 
-def summary_block(contest: Contest, comparison: Analysis) -> dict[str, Any]:
-    """Settings, queries, every value of the chosen metrics, and the comparison."""
+def summary_block(contest: Contest, comparison: Comparison, drawn: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings, queries, every value of the chosen metrics, the comparison, and what views have ``drawn``."""
+    report = contest.contenders[0].report
     return {
-        "metrics": [
-            {"name": name, "formula": contest.contenders[0].report.metrics[name].formula} for name in contest.metrics
-        ],
+        **drawn,
+        "metrics": [{"name": name, "formula": report.metrics[name].formula} for name in contest.metrics],
         "settings": [_setting(contender) for contender in contest.contenders],
         "queries": [_query(query) for query in contest.queries],
         "values": [_columns(contest.scores(metric).values) for metric in contest.metrics],
-        "curves": list(_curves(contest)),
-        "comparison": comparison.model_dump(mode="json", include=_DRAWN),
-        "axes": None if comparison.axes is None else _axes(comparison.axes),
-        "unit": contest.contenders[0].report.unit,
+        "comparison": {
+            "comparisons": [part.model_dump(mode="json") for part in comparison.comparisons],
+            "procedure": comparison.procedure.model_dump(mode="json"),
+            "primary_metric": comparison.primary_metric,
+        },
+        "unit": report.unit,
     }
 
 
@@ -119,21 +115,6 @@ def _within(rows: Iterable[dict[str, Any]], room: int) -> Iterator[list[Any]]:
         yield kept
 
 
-def _axes(axes: EffectsPart) -> dict[str, Any]:
-    return {
-        "metric": axes.metric,
-        "effects": [
-            {**_contrast(one), "parameter": one.levels.parameter, "label": change_text(one.levels)}
-            for one in axes.effects
-        ],
-        "interactions": [{**_contrast(one), "label": interaction_text(one)} for one in axes.interactions],
-    }
-
-
-def _contrast(part: ContrastPart) -> dict[str, Any]:
-    return {"difference": part.difference, "ci": part.ci}
-
-
 def _setting(contender: Contender) -> dict[str, Any]:
     scores = contender.setting.scores
     return {"name": contender.name, "scores": {name: [mean.mean, mean.n] for name, mean in scores.items()}}
@@ -153,14 +134,3 @@ def _query(query: QueryPart) -> dict[str, Any]:
 
 def _columns(values: Scores) -> list[list[float | None]]:
     return [[None if np.isnan(value) else round(value, 6) for value in row] for row in values.tolist()]
-
-
-def _curves(contest: Contest) -> Iterator[dict[str, Any]]:
-    for curve in curves_of(contest):
-        points = [
-            {"setting": name, "k": k, "mean": mean}
-            for name, means in curve.means.items()
-            for k, mean in zip(curve.cutoffs, means, strict=True)
-            if mean is not None
-        ]
-        yield {"metric": curve.metric, "order": parse_metric(curve.metric).definition.curve, "points": points}

@@ -1,4 +1,4 @@
-"""How plots look: at the width of a column, in colours and signs that are told apart without colour, too."""
+"""How plots look: at the width of a column, in colours and signs that differ without colour, too."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ const COSTS = {
   index: ["index, MB", (value) => value / 1e6],
 };
 function drawCosts() {
-  const costs = summary.comparison.costs;
+  const costs = summary.costs;
   put("costs-plot", ...(costs?.costs ?? []).map((name) => {
     const label = typeof COSTS[name][0] === "string" ? COSTS[name][0] : COSTS[name][0](costs.k, costs.context_unit);
     const points = costs.settings.filter((one) => one[name] != null && one.mean != null)

@@ -1,6 +1,6 @@
 // Where a difference holds, and which parameter makes it: slices of the queries, and the axes of a sweep.
 function drawSlices() {
-  const slices = summary.comparison.slices;
+  const slices = summary.slices;
   const all = (slices?.comparisons ?? []).filter(({ difference }) => difference != null);
   const settings = [...new Set(all.map(({ setting }) => setting))];
   if (!settings.length) return put("slices-plot");

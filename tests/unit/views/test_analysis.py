@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 
 from hand_made import contest_between, contest_over, report_of, setting_of
-from ragtrial.comparison.analysis import Analysis, Wanted, analyse
 from ragtrial.comparison.comparing import Aim, compare_settings
 from ragtrial.comparison.contest import Contest, contest_of
 from ragtrial.comparison.statistics.samples import Procedure
+from ragtrial.views.analysis import Analysis, analyse
+from ragtrial.views.sections.queries_view import QUERIES
+from ragtrial.views.sections.query_view import QUERY
+from ragtrial.views.sections.selection_view import SELECTION
+from ragtrial.views.sections.unjudged_view import UNJUDGED
 from scored_runs import scored_report
 
 AIM = Aim(procedure=Procedure(flips=199))
@@ -24,14 +28,14 @@ def contest() -> Contest:
 
 
 def test_an_analysis_has_all_of_the_comparison() -> None:
-    made, compared = analyse(contest(), AIM, Wanted()), compare_settings(contest(), AIM)
+    made, compared = analyse(contest(), AIM), compare_settings(contest(), AIM)
     assert {name: getattr(made, name) for name in type(compared).model_fields} == dict(compared)
 
 
 def test_nothing_is_looked_into_that_was_not_asked_for() -> None:
-    made = analyse(contest(), AIM, Wanted())
+    made = analyse(contest(), AIM)
     beside = ["slices", "axes", "costs", "won_and_lost", "shared_queries", "query"]
-    assert [getattr(made, name) for name in beside] == [None] * 6
+    assert [made.model_dump(mode="json")[name] for name in beside] == [None] * 6
 
 
 def ranked(folder: Path) -> Contest:
@@ -49,28 +53,31 @@ def ranked(folder: Path) -> Contest:
 
 
 def test_each_part_is_there_where_it_is_asked_for(tmp_path: Path) -> None:
-    made = analyse(ranked(tmp_path), AIM, Wanted(slices=True, axes=True, costs=True, queries=True))
-    assert None not in (made.slices, made.costs, made.won_and_lost, made.shared_queries)
-    assert made.axes is None  # no parameter was swept
-    assert made.query is None
+    made = analyse(ranked(tmp_path), AIM, slices=True, axes=True, costs=True, queries=True)
+    shown = made.model_dump(mode="json")
+    assert None not in [shown[name] for name in ("slices", "costs", "won_and_lost", "shared_queries")]
+    assert shown["axes"] is None  # no parameter was swept
+    assert shown["query"] is None
 
 
 @pytest.mark.parametrize(("baseline", "pair"), [(None, ("high", "middle")), ("low", ("low", "high"))])
 def test_queries_are_those_of_the_settings_of_the_first_row(
     tmp_path: Path, baseline: str | None, pair: tuple[str, str]
 ) -> None:
-    made = analyse(ranked(tmp_path), Aim(baseline, procedure=AIM.procedure), Wanted(queries=True, query="q3"))
-    assert made.won_and_lost is not None
-    assert made.query is not None
-    assert (made.won_and_lost.baseline, made.won_and_lost.setting) == pair
-    assert (made.query.baseline, made.query.setting) == pair
+    made = analyse(ranked(tmp_path), Aim(baseline, procedure=AIM.procedure), queries=True, query="q3")
+    queries, query = QUERIES.of(made), QUERY.of(made)
+    assert queries is not None
+    assert query is not None
+    assert (queries.won_and_lost.baseline, queries.won_and_lost.setting) == pair
+    assert (query.baseline, query.setting) == pair
 
 
 def test_the_winner_is_the_best_of_all_whatever_the_baseline() -> None:
     for baseline in (None, "low", "high"):
-        made = analyse(contest(), Aim(baseline, procedure=AIM.procedure), Wanted())
-        assert made.selection is not None
-        assert made.selection.setting == "high"
+        made = analyse(contest(), Aim(baseline, procedure=AIM.procedure))
+        selection = SELECTION.of(made)
+        assert selection is not None
+        assert selection.setting == "high"
 
 
 def test_no_winner_is_looked_for_where_reports_are_compared_name_by_name() -> None:
@@ -79,19 +86,19 @@ def test_no_winner_is_looked_for_where_reports_are_compared_name_by_name() -> No
     after = report_of([setting_of("dense", values + 0.1), setting_of("bm25", values)], run_id="after")
 
     def made(baseline: str) -> Analysis:
-        return analyse(contest_over(before, after), Aim(baseline, procedure=AIM.procedure), Wanted())
+        return analyse(contest_over(before, after), Aim(baseline, procedure=AIM.procedure))
 
-    assert made("before").selection is None
+    assert SELECTION.of(made("before")) is None
     assert [(part.baseline, part.setting) for part in made("before").comparisons] == [
         ("before:dense", "after:dense"),
         ("before:bm25", "after:bm25"),
     ]
-    assert made("before:dense").selection is not None
+    assert SELECTION.of(made("before:dense")) is not None
 
 
 def test_unjudged_hits_are_counted_for_each_close_comparison() -> None:
-    made = analyse(contest(), AIM, Wanted())
-    assert [(part.baseline, part.setting) for part in made.unjudged] == [
+    made = analyse(contest(), AIM)
+    assert [(part.baseline, part.setting) for part in UNJUDGED.of(made) or ()] == [
         ("high", "middle"),
         ("high", "low"),
         ("middle", "low"),
@@ -100,13 +107,13 @@ def test_unjudged_hits_are_counted_for_each_close_comparison() -> None:
 
 @pytest.mark.parametrize("wanted", ["slices", "costs"])
 def test_only_what_is_asked_for_is_there(tmp_path: Path, wanted: str) -> None:
-    made = analyse(ranked(tmp_path), AIM, Wanted(**{wanted: True}))  # type: ignore[arg-type]
-    assert [name for name in ("slices", "costs") if getattr(made, name) is not None] == [wanted]
+    made = analyse(ranked(tmp_path), AIM, **{wanted: True})
+    assert set(made.found) == {"selection", "unjudged", wanted}
 
 
 def test_only_the_primary_metric_has_verdicts(tmp_path: Path) -> None:
     contest = replace(ranked(tmp_path), metrics=("rr@3", "hit_rate@1"))
-    parts = analyse(contest, AIM, Wanted()).comparisons
+    parts = analyse(contest, AIM).comparisons
     assert {(part.metric, part.family, part.verdict is None) for part in parts} == {
         ("rr@3", "primary", False),
         ("hit_rate@1", "descriptive", True),

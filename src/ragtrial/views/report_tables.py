@@ -1,0 +1,194 @@
+"""A report as tables and lines: its scores, what they cost, and what its indexes lose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ragtrial.errors import ReportError, counted, did_you_mean
+from ragtrial.evaluation.metrics import METRICS, parse_metric
+from ragtrial.report.model import Report
+from ragtrial.report.schema import SettingPart
+from ragtrial.views.plain_text import plain
+from ragtrial.views.table import Table, mean_row, mean_table, mean_text, number
+
+_FEWEST_FOR_P99 = 100
+"""Of fewer queries the 99th percentile is the slowest."""
+
+_ELSEWHERE = "ragtrial show --metrics all"
+
+
+def header_line(report: Report, tag: str | None = None) -> str:
+    """One line that says what was run; of the queries with a ``tag``, which."""
+    data = report.dataset
+    documents = "" if data.documents is None else f"{data.documents:,} documents, "
+    tagged = "" if tag is None else f" with the tag {tag}"
+    queries = counted(data.queries, "query", "queries")
+    again = "" if report.parent is None else f", the rankings of run {report.parent} scored again"
+    return f"{report.experiment}: {documents}{queries}{tagged}, run {report.run_id}{again}"
+
+
+def scores_json(report: Report) -> list[dict[str, Any]]:
+    """The means of each setting, best first, as `--json` has them."""
+    return [
+        {"name": one.name, "scores": {name: vars(mean) for name, mean in one.scores.items()}}
+        for one in report.ranked_settings()
+    ]
+
+
+def summary_line(report: Report) -> str:
+    """One line that says what came of it: the best setting and its score."""
+    best = report.ranked_settings()[0]
+    score = number(best.scores[report.primary_metric].mean)
+    return (
+        f"{report.experiment}: {counted(len(report.settings), 'setting')}, {best.name} {report.primary_metric} {score}"
+    )
+
+
+def score_table(
+    report: Report, width: int, settings: Sequence[SettingPart] | None = None, metrics: Sequence[str] | None = None
+) -> Table:
+    """One row per setting, best first by the primary metric: ``metrics``, or as many usual ones as ``width`` allows.
+
+    ``n`` is the number of queries behind the first mean; a mean over another number shows its own in brackets.
+    """
+    names = usual_metrics(report) if metrics is None else metrics
+    chosen = report.ranked_settings() if settings is None else settings
+    rows = [mean_row(setting.name, [setting.scores[name] for name in names]) for setting in chosen]
+    table = mean_table("setting", names, rows)
+    return table.fitted(width, _ELSEWHERE) if metrics is None else table
+
+
+def budget_table(report: Report, settings: Sequence[SettingPart], width: int) -> Table:
+    """One row per setting, best first: its scores at equal context; no row where no budget was given.
+
+    Best by the primary metric, or by the first that does not divide by its cutoff. ``hits`` is how many of the first
+    hits fit into the budget, mean over queries.
+    """
+    known = [(setting, setting.budget) for setting in settings if setting.budget]
+    if not known:
+        return Table((), ())
+    chosen = [str(parse_metric(name).at(None)) for name in usual_metrics(report)]
+    names = [name for name in dict.fromkeys(chosen) if name in known[0][1].scores] or list(known[0][1].scores)
+    known.sort(key=lambda pair: -(pair[1].scores[names[0]].mean or 0.0))
+    rows = [
+        [setting.name, *(number(budget.scores[name].mean) for name in names), f"{budget.hits:.1f}"]
+        for setting, budget in known
+    ]
+    table = mean_table(f"within {known[0][1].tokens:,} tokens", names, rows)
+    hits = replace(table.columns[-1], title="hits")
+    return replace(replace(table, columns=[*table.columns[:-1], hits]).fitted(width, _ELSEWHERE), notes=())
+
+
+def context_table(settings: Sequence[SettingPart]) -> Table:
+    """One row per setting: the mean size of the first k hits, in tokens or else in characters."""
+    known = [setting for setting in settings if setting.context]
+    cutoffs = sorted({one.k for setting in known for one in setting.context})
+    unit = _context_unit(known)
+    rows = []
+    for setting in known:
+        sizes = {one.k: getattr(one, unit) for one in setting.context}
+        rows.append([setting.name, *(number(sizes.get(k), 0) for k in cutoffs)])
+    return Table.of([f"context in {unit}", *(f"@{k}" for k in cutoffs)], rows)
+
+
+def cost_table(settings: Sequence[SettingPart]) -> Table:
+    """One row per setting: what it takes beside its quality; no row where nothing was measured.
+
+    Milliseconds per query, seconds to embed its texts and to build its index, megabytes of that, and the mean size of
+    its whole ranking in tokens, or in characters where these are not known.
+    """
+    unit = _context_unit(settings)
+    timed = [setting.latency.n for setting in settings if setting.latency]
+    last = "slowest" if max(timed, default=0) < _FEWEST_FOR_P99 else "p99"
+    rows = []
+    for setting in settings if any(one.costs or one.latency for one in settings) else ():
+        latency, costs = setting.latency, setting.costs
+        times = [latency.p50, latency.p95, latency.p99] if latency else [None] * 3
+        made = [costs.embedding_seconds, costs.indexing_seconds] if costs else [None] * 2
+        size = costs.index_bytes / 1e6 if costs and costs.index_bytes is not None else None
+        whole = max(setting.context, key=lambda one: one.k, default=None)
+        read = None if whole is None else getattr(whole, unit)
+        values = (*(None if time is None else time * 1000 for time in times), *made, size)
+        rows.append([setting.name, *(number(value, 1) for value in values), number(read, 0)])
+    return Table.of(["costs", "ms p50", "p95", last, "embed s", "index s", "index MB", unit], rows)
+
+
+def _context_unit(settings: Sequence[SettingPart]) -> str:
+    """Tokens, if they are known of all that have a context."""
+    in_tokens = all(one.tokens is not None for setting in settings for one in setting.context)
+    return "tokens" if in_tokens else "characters"
+
+
+def audit_table(report: Report, settings: Sequence[SettingPart]) -> Table:
+    """One row per setting with an index that is not exact.
+
+    Changes are what the index adds to the primary metric: below 0, it loses.
+    """
+    rows = []
+    for setting in settings:
+        if setting.audit:
+            lost = setting.audit.lost[report.primary_metric]
+            shares = (setting.audit.overlap, setting.audit.lowest_overlap)
+            change = "-" if lost is None else f"{-lost + 0.0:+.4f}"
+            rows.append([setting.name, *map(number, shares), change, f"{setting.audit.unreachable:,}"])
+    return Table.of(["index against exact search", "overlap", "lowest", report.primary_metric, "unreachable"], rows)
+
+
+def metric_table(report: Report, settings: Sequence[SettingPart]) -> Table:
+    """One row per metric, with a column per setting, and n; a mean over fewer has its own in brackets."""
+    rows = []
+    for name in report.metrics:
+        means = [setting.scores[name] for setting in settings]
+        n = max(mean.n for mean in means)
+        rows.append([name, *(mean_text(mean, n) for mean in means), f"{n:,}"])
+    return Table.of(["metric", *(setting.name for setting in settings), "n"], rows)
+
+
+def named_metrics(report: Report, text: str) -> list[str]:
+    """The metrics of ``report`` that a list like ``ndcg@10,MRR@10`` names. Raises ReportError, MetricError."""
+    names = [str(parse_metric(part)) for part in text.split(",") if part.strip()]
+    if not names:
+        raise ReportError(f"{text!r} names no metric. Run {report.run_id} has: {', '.join(report.metrics)}.")
+    for name in names:
+        if name not in report.metrics:
+            near = did_you_mean(name, report.metrics)
+            raise ReportError(f"run {report.run_id} has no {name!r}.{near} It has: {', '.join(report.metrics)}.")
+    return names
+
+
+def fact_table(setting: SettingPart) -> Table:
+    """One row for each thing that the setting's retriever or refiner reports of its work."""
+    rows = [[name, _fact(value)] for name, value in setting.facts.items() if value is not None]
+    return Table.of([f"{setting.name} tells", ""], rows)
+
+
+def _fact(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:,.2f}".rstrip("0").rstrip(".")
+
+
+def lowest_queries(report: Report, setting: SettingPart, width: int, most: int = 5) -> str:
+    """The queries for which a setting scored lowest: where to look first."""
+    texts = {query.id: query.text for query in report.queries}
+    scored = [(one.evaluations[report.primary_metric], one.id) for one in setting.queries]
+    lowest = sorted((value, name) for value, name in scored if value is not None)[:most]
+    known = report.run_id if report.folder.name == report.run_id else report.folder
+    lines = [f"lowest {report.primary_metric} of {setting.name} (ragtrial show {known} --query ID):"]
+    longest = max((len(name) for _, name in lowest), default=0)
+    for value, name in lowest:
+        line = f"  {name.ljust(longest)}  {value:.4f}  {' '.join(texts[name].split())}".rstrip()
+        lines.append(plain(line if len(line) <= width else line[: width - 3] + "..."))
+    return "\n".join(lines)
+
+
+def usual_metrics(report: Report) -> list[str]:
+    """The primary metric, then each usual one at its cutoff or the nearest below."""
+    cutoff = parse_metric(report.primary_metric).k or 0
+    names = [report.primary_metric]
+    columns = {name: one.columns[report.unit] for name, one in METRICS.members() if report.unit in one.columns}
+    for usual in sorted(columns, key=columns.__getitem__):
+        same = [name for name in report.metrics if parse_metric(name).name == usual]
+        same.sort(key=lambda name: abs((parse_metric(name).k or 0) - cutoff))
+        names += [name for name in same[:1] if name not in names and parse_metric(names[0]).name != usual]
+    return names

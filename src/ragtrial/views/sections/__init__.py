@@ -1,0 +1,10 @@
+"""What can be looked into beside a comparison. One file per view; each registers itself."""
+
+import sys
+
+from ragtrial.registry import import_members
+from ragtrial.views.sections.base import VIEWS, AnalysisOptions, View, all_views
+
+import_members(sys.modules[__name__])
+
+__all__ = ["VIEWS", "AnalysisOptions", "View", "all_views"]

@@ -1,0 +1,111 @@
+"""Means over k: what each setting scores where the ranking is cut earlier or later."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ragtrial.errors import PlotError
+from ragtrial.views.plots.style import MOST_SERIES, PALE, legend, new_figure, series_of
+from ragtrial.views.sections.base import PageSection, Plot, View, ViewInput, registered
+from ragtrial.views.sections.queries_view import best_first
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ragtrial.comparison.contest import Contest
+
+
+class CurvesView(View[None]):
+    """The means of all metrics that have several cutoffs; the page and plots alone show it."""
+
+    name, order = "curves", 27
+
+    def as_json(self, part: None) -> dict[str, Any]:
+        return {}
+
+    def page(self, given: ViewInput) -> PageSection:
+        return PageSection("At each cutoff", data=[_page_data(curve) for curve in curves_of(given.contest)])
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A metric that has several cutoffs."""
+
+    metric: str
+    """Without its cutoff."""
+
+    cutoffs: tuple[int, ...]
+    """Ascending."""
+
+    means: dict[str, list[float | None]]
+    """For each setting the mean at each cutoff, over the queries that count for it; None where it has none."""
+
+
+def curves_of(contest: Contest) -> Iterator[Curve]:
+    """One for each metric of the first report that has two cutoffs or more."""
+    from ragtrial.evaluation.metrics import parse_metric
+
+    by_name: dict[str, list[tuple[int, str]]] = {}
+    for name in contest.contenders[0].report.metrics:
+        metric = parse_metric(name)
+        if metric.k is not None:
+            by_name.setdefault(str(metric.at(None)), []).append((metric.k, name))
+    for base, cutoffs in by_name.items():
+        if len(cutoffs) > 1:
+            ordered = sorted(cutoffs)
+            means = {
+                contender.name: [
+                    contender.setting.scores[name].mean if name in contender.setting.scores else None
+                    for _, name in ordered
+                ]
+                for contender in contest.contenders
+            }
+            yield Curve(base, tuple(k for k, _ in ordered), means)
+
+
+def _page_data(curve: Curve) -> dict[str, Any]:
+    points = [
+        {"setting": name, "k": k, "mean": mean}
+        for name, means in curve.means.items()
+        for k, mean in zip(curve.cutoffs, means, strict=True)
+        if mean is not None
+    ]
+    from ragtrial.evaluation.metrics import parse_metric
+
+    return {"metric": curve.metric, "order": parse_metric(curve.metric).definition.curve, "points": points}
+
+
+def curve_plot(given: ViewInput) -> Figure:
+    """The primary metric over k, or the first one with several cutoffs. Raises PlotError where none has them."""
+    from ragtrial.evaluation.metrics import parse_metric
+
+    contest = given.contest
+    found = {curve.metric: curve for curve in curves_of(contest)}
+    if not found:
+        raise PlotError("there is no plot of curves: no metric has two cutoffs; add values of k, and run again.")
+    chosen = found.get(str(parse_metric(contest.primary).at(None))) or next(iter(found.values()))
+    names = best_first(contest)
+    series = series_of(names)
+    figure = new_figure(2.5 + 0.13 * min(len(names), MOST_SERIES))
+    axes = figure.subplots()
+    for name in reversed(names):
+        means = [math.nan if mean is None else mean for mean in chosen.means[name]]
+        if name in series:
+            look = series[name]
+            axes.plot(chosen.cutoffs, means, color=look.colour, marker=look.sign, linestyle=look.stroke,
+                      gid=f"curve-{names.index(name)}")  # fmt: skip
+        else:
+            axes.plot(chosen.cutoffs, means, color=PALE, linewidth=0.7)
+    axes.set_xscale("log")
+    axes.set_xticks(chosen.cutoffs, [str(k) for k in chosen.cutoffs])
+    axes.minorticks_off()
+    axes.set_xlabel("k")
+    axes.set_ylabel(chosen.metric)
+    legend(axes, series, lines=True, others=len(names) - len(series))
+    return figure
+
+
+CURVES = registered(CurvesView(curves=Plot(curve_plot)))

@@ -1,0 +1,61 @@
+"""Each setting against the baseline, drawn; the tables of verdicts are in comparison_tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ragtrial.errors import PlotError
+from ragtrial.views.plots.forests import MOST_ROWS, Row, claimed, forest
+from ragtrial.views.plots.style import shortened
+from ragtrial.views.sections.base import PageSection, Plot, View, ViewInput, registered
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ragtrial.comparison.comparison_parts import ComparisonPart
+
+
+class DifferencesView(View[None]):
+    """The differences with their intervals; the page and plots alone draw them."""
+
+    name, order = "differences", 25
+
+    def as_json(self, part: None) -> dict[str, Any]:
+        return {}
+
+    def page(self, given: ViewInput) -> PageSection:
+        return PageSection("Differences")
+
+
+def difference_plot(given: ViewInput) -> Figure:
+    """Each setting against the baseline, or else the best one, with the verdict. Raises PlotError."""
+    from ragtrial.comparison.comparing import close_comparisons
+    from ragtrial.comparison.verdicts import percent
+
+    analysis = given.analysis
+    close = [part for part in close_comparisons(analysis) if part.difference is not None]
+    if not close:
+        raise PlotError("there is no plot of differences: no query counts for two settings.")
+    procedure = analysis.procedure
+    baseline = procedure.baseline
+    if baseline is None:
+        counts = [sum(part.baseline == one.baseline for part in close) for one in close]
+        baseline = close[counts.index(max(counts))].baseline
+    # A baseline that is no setting is a report, of which each setting is set against that of the same name.
+    parts = [part for part in close if part.baseline == baseline or baseline not in analysis.settings]
+    rows = [Row(part.setting, part.difference, part.ci, claimed(part), _verdict(part)) for part in parts[:MOST_ROWS]]
+    left_out = len(parts) - len(rows)
+    label = f"difference in {analysis.primary_metric} from {shortened(baseline)},\n"
+    label += f"{percent(procedure.confidence)} intervals, margin {procedure.margin:g}"
+    if left_out:
+        label += f"; {left_out:,} lower ones not shown"
+    return forest(rows, label, margin=procedure.margin)
+
+
+def _verdict(part: ComparisonPart) -> str:
+    short = {"worse within the margin": "worse, within margin", "too few differences": "cannot tell"}
+    verdict = str(part.verdict or "")
+    return short.get(verdict, verdict)
+
+
+DIFFERENCES = registered(DifferencesView(differences=Plot(difference_plot)))

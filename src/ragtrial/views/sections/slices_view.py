@@ -1,0 +1,140 @@
+"""Differences by kind of query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ragtrial.comparison.figures import signed
+from ragtrial.errors import PlotError, listed
+from ragtrial.views.plots.forests import Row, claimed, forest, side
+from ragtrial.views.plots.style import shortened
+from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, View, ViewInput, registered
+from ragtrial.views.table import Column, Table, number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ragtrial.comparison.queries.slices import SlicePart, SlicesPart
+    from ragtrial.report.schema import WarningPart
+
+_PAGE_WIDTH = 160
+
+
+class SlicesView(View["SlicesPart"]):
+    """The comparison again, by tag, number of answers, length, and words in common."""
+
+    name, order = "slices", 30
+    help = "The same by tag, number of answers, length, and words in common."
+    is_on_page = True
+
+    def compute(self, given: AnalysisInput) -> SlicesPart:
+        from ragtrial.comparison.queries.slices import compare_slices
+
+        return compare_slices(given.contest, given.close, given.aim.procedure)
+
+    def warnings(self, part: SlicesPart) -> Sequence[WarningPart]:
+        return part.warnings
+
+    def blocks(self, part: SlicesPart | None, width: int, *, everything: bool) -> Iterator[str | Table]:
+        if part:
+            yield "\n" + slice_heading(part)
+            yield slice_overview(part, width)
+
+    def page(self, given: ViewInput) -> PageSection | None:
+        part = self.of(given.analysis)
+        if not part or not part.comparisons:
+            return None
+        tables = [(slice_heading(part), slice_overview(part, _PAGE_WIDTH))]
+        return PageSection("By kind of query", tables, data=part.model_dump(mode="json"))
+
+
+def slice_heading(slices: SlicesPart) -> str:
+    """One line above the overview: what the differences are, and what their marks say."""
+    if not slices.comparisons:
+        return "No slices: by tag, relevant documents, length and word overlap all queries are of one kind."
+    baselines = list(dict.fromkeys(part.baseline for part in slices.comparisons))
+    shared = baselines[0] if len(baselines) == 1 else "the baseline of each"
+    return (
+        f"Differences in {slices.metric} from {shared}, by kind of query. ± half of the interval; * it leaves out 0; "
+        "! and contradicts that of all queries"
+    )
+
+
+def slice_overview(slices: SlicesPart, width: int) -> Table:
+    """One row per slice, with the differences of as many settings as ``width`` allows, as they come.
+
+    Behind them is half of the interval, if there is room for that of all, a * where it leaves out 0, and a ! where
+    it contradicts the whole. Of one setting there are means and counts as well, if ``width`` allows.
+    """
+    settings = list(dict.fromkeys(part.setting for part in slices.comparisons))
+    whole = slice_table(slices, settings[0]) if len(settings) == 1 else _differences(slices, settings, intervals=True)
+    if whole.width <= width:
+        return whole
+    return _differences(slices, settings).fitted(width, "--json has all")
+
+
+def _differences(slices: SlicesPart, settings: Sequence[str], *, intervals: bool = False) -> Table:
+    known = {(part.slicing, part.name, part.setting): part for part in slices.comparisons}
+    sizes = {(part.slicing, part.name): part.queries for part in slices.comparisons}
+    rows, before = [], ""
+    for (slicing, name), queries in sizes.items():
+        cells = [_marked(known[slicing, name, setting], interval=intervals) for setting in settings]
+        rows.append(["" if slicing == before else slicing, name, f"{queries:,}", *cells])
+        before = slicing
+    columns = [Column(name, importance=-place if place else None) for place, name in enumerate(settings)]
+    return Table([Column("queries by", is_text=True), Column("slice", is_text=True), Column("queries"), *columns], rows)
+
+
+def slice_table(slices: SlicesPart, setting: str) -> Table:
+    """One row per slice of one pair: means, difference, interval, won queries."""
+    rows, before, baseline = [], "", ""
+    for part in slices.comparisons:
+        if part.setting == setting:
+            interval = "-" if part.ci is None else f"{signed(part.ci[0])} {signed(part.ci[1])}"
+            named = ["" if part.slicing == before else part.slicing, part.name, f"{part.n:,}"]
+            counts = [f"{count:,}" for count in (part.wins, part.ties, part.losses)]
+            rows.append([*named, number(part.mean_baseline), number(part.mean), _marked(part), interval, *counts])
+            before, baseline = part.slicing, part.baseline
+    titles = ["queries by", "slice", "n", baseline, setting, "difference", "interval", "won", "tied", "lost"]
+    return Table.of(titles, rows, texts=(0, 1))
+
+
+def _marked(part: SlicePart, *, interval: bool = False) -> str:
+    if part.difference is None:
+        return "-"
+    if part.ci is None:
+        return f"{signed(part.difference)}{' ' * (9 if interval else 1)}"
+    half = f" ±{(part.ci[1] - part.ci[0]) / 2:.4f}" if interval else ""
+    return f"{signed(part.difference)}{half}{'!' if part.contradicts else '*' if side(part.ci) else ' '}"
+
+
+def slice_plot(given: ViewInput) -> Figure:
+    """One setting against the baseline, by kind of query. Raises PlotError."""
+    from ragtrial.comparison.comparing import close_comparisons
+
+    found = SLICES.of(given.analysis)
+    parts = [part for part in found.comparisons if part.difference is not None] if found else []
+    if not found or not parts:
+        raise PlotError("there is no plot of slices: these queries are not parted by tags, length or labels.")
+    names = list(dict.fromkeys(part.setting for part in parts))
+    differing = (part.setting for part in parts if part.difference)
+    chosen = (
+        next(differing, names[0]) if given.setting is None else given.contest.names[given.contest.place(given.setting)]
+    )
+    if chosen not in names:
+        raise PlotError(f"slices do not compare {chosen!r}; they compare {parts[0].baseline} with {listed(names)}.")
+    own = [part for part in parts if part.setting == chosen]
+    rows: list[Row] = []
+    for slicing in found.slicings:
+        here = [part for part in own if part.slicing == slicing]
+        rows += [Row(f"by {slicing}")] if here else []
+        rows += [Row(f"{part.name} ({part.n:,})", part.difference, part.ci, side(part.ci)) for part in here]
+    for whole in close_comparisons(given.analysis):
+        if (whole.setting, whole.baseline) == (chosen, own[0].baseline):
+            rows += [Row(""), Row(f"all ({whole.n:,})", whole.difference, whole.ci, claimed(whole))]
+    label = f"difference in {found.metric}: {shortened(chosen)}\nless {shortened(own[0].baseline)}"
+    return forest(rows, label)
+
+
+SLICES = registered(SlicesView(slices=Plot(slice_plot, shows_one_setting=True)))

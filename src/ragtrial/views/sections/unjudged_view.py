@@ -1,0 +1,87 @@
+"""What hits that nobody judged could change of a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragtrial.comparison.figures import signed
+from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
+from ragtrial.views.table import Table
+
+if TYPE_CHECKING:
+    from ragtrial.comparison.unjudged.sensitivity import UnjudgedPart
+
+
+MOST_QUERIES = 10_000
+"""Of how many queries, over all comparisons, unjudged hits are weighed unasked: 10,000 take some seconds."""
+
+MOST_LINES = 3
+
+
+class UnjudgedView(View["list[UnjudgedPart]"]):
+    """By the primary metric, of all comparisons, or of many those with the best setting.
+
+    Those that claim something come first, as long as there are no more than MOST_QUERIES queries in them, or the
+    option is given.
+    """
+
+    name, order = "unjudged", 20
+    help = "How far each difference could go if all hits were judged."
+    is_always_computed = True
+
+    def compute(self, given: AnalysisInput) -> list[UnjudgedPart]:
+        from ragtrial.comparison.unjudged.sensitivity import unjudged_parts
+
+        unclaimed = ("cannot tell", "identical", "too few differences")
+        close = sorted(given.close, key=lambda part: part.verdict in unclaimed)
+        if self.name not in given.options:
+            close = close[: max(1, MOST_QUERIES // len(given.contest.queries))]
+        return unjudged_parts(given.contest, close, given.aim.margin)
+
+    def as_json(self, part: list[UnjudgedPart] | None) -> dict[str, Any]:
+        return {self.name: [one.model_dump(mode="json") for one in part or ()]}
+
+    def summary_lines(self, part: Sequence[UnjudgedPart]) -> Sequence[str]:
+        """Which verdicts might be others, had somebody judged more hits; of many the first and how many more."""
+        lines = _dependent(part)
+        rest = len(lines) - MOST_LINES
+        if rest > 0:
+            verdicts = "1 more verdict hangs" if rest == 1 else f"{rest:,} more verdicts hang"
+            lines[MOST_LINES:] = [f"{verdicts} on hits nobody judged (--json shows all)."]
+        return lines
+
+    def blocks(self, part: list[UnjudgedPart] | None, width: int, *, everything: bool) -> Iterator[str | Table]:
+        yield unjudged_table(part or ())
+        yield from unjudged_reasons(part or ())
+
+    def page(self, given: ViewInput) -> PageSection:
+        lines = _dependent(self.of(given.analysis) or ())
+        more = lines[MOST_LINES:]
+        about = f"{len(more):,} more that hang on hits nobody judged"
+        return PageSection(summary=lines[:MOST_LINES], more=more, about_more=about)
+
+
+def _dependent(parts: Sequence[UnjudgedPart]) -> list[str]:
+    return [f"{part.setting} against {part.baseline}: {part.sentence}." for part in parts if part.hangs_on_unjudged]
+
+
+def unjudged_table(parts: Sequence[UnjudgedPart]) -> Table:
+    """One row per comparison: how far the difference could go if unjudged hits were judged."""
+    rows = []
+    for part in parts:
+        marks = ("", "") if part.is_exact or part.low is None else (">= ", "<= ")
+        low, high = (mark + signed(end) for mark, end in zip(marks, (part.low, part.high), strict=True))
+        hangs = {None: "", True: "hangs on them", False: "holds"}[part.hangs_on_unjudged]
+        rows.append([part.setting, part.baseline, low, signed(part.difference), high, f"{part.unjudged:,}", hangs])
+    titles = ["if all hits were judged", "against", "lowest", "difference", "highest", "unjudged", "verdict"]
+    return Table.of(titles, rows, texts=(0, 1))
+
+
+def unjudged_reasons(parts: Sequence[UnjudgedPart]) -> list[str]:
+    """Each reason once why a comparison has no such range."""
+    reasons = dict.fromkeys((part.metric, part.why_not_known) for part in parts if part.why_not_known)
+    return [f"{metric}: what unjudged hits could change is not known: {why}" for metric, why in reasons]
+
+
+UNJUDGED = registered(UnjudgedView())
