@@ -23,7 +23,7 @@ retrievers:                        # the settings to compare: add more, each may
   dense: {kind: dense, top_k: 10}
   whole-documents: {kind: dense, top_k: 10, chunker: {kind: document}}
   # bm25: {kind: bm25, top_k: 10}                                # words in place of vectors: codes, names, numbers
-  # hybrid: {kind: fusion, of: [dense, bm25], top_k: 10}         # both; `ragtrial list refiners` has more
+  # hybrid: {kind: fusion, inputs: [dense, bm25], top_k: 10}     # both; `ragtrial list refiners` has more
 evaluators:
   primary_metric: ndcg@10
 output: {directory: results}

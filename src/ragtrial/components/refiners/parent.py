@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from ragtrial.components.chunkers import AnyChunker
-from ragtrial.components.refiners.base import REFINERS, OpenRefiner, Refiner
+from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
 from ragtrial.components.refiners.surrounding import holding, neighbourhoods
 from ragtrial.components.retrievers.base import Candidates, Facts, Materials
 from ragtrial.dataset.chunks import Chunks
@@ -21,7 +21,7 @@ from ragtrial.records import Caution, Question
 
 
 @REFINERS.register("parent")
-class Parent(Refiner):
+class Parent(SingleInputRefiner):
     """The larger text that each hit of another retriever stands in.
 
     The first hit in a parent brings it, with its score, to its rank; later ones are dropped, and counted. With
@@ -30,11 +30,12 @@ class Parent(Refiner):
 
     named_by = ("returns",)
 
+    explanation: ClassVar[str] = (
+        "returns the text around what {parts} finds; a hit's rank there is that of the first chunk inside it"
+    )
+
     kind: Literal["parent"] = "parent"
     """The larger text that each hit stands in: small chunks are found, large ones returned."""
-
-    of: str
-    """The retriever or refiner whose hits are replaced."""
 
     returns: Literal["chunk", "neighbours", "document"] = "document"
     """What is returned for a hit: the `chunk` of `chunker` that holds most of its characters, the hit with its
@@ -69,10 +70,6 @@ class Parent(Refiner):
     @property
     def reached_by(self) -> frozenset[str]:
         return frozenset({"chunker"} if self.returns == "chunk" else ())
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return (self.of,)
 
     def identity(self) -> dict[str, Any]:
         """``neighbours`` counts only where they are returned."""

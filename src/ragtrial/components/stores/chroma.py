@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -49,6 +49,11 @@ class HnswOptions(Options):
 @STORES.register("chroma")
 class ChromaStore(Store):
     """A local Chroma collection, one directory per index."""
+
+    advice_for_low_recall: ClassVar[str] = "Raise store.hnsw.ef_search or max_neighbors, or set store.kind: exact."
+    advice_for_unreachable: ClassVar[str] = (
+        "Raise store.hnsw.max_neighbors or ef_construction, or set store.kind: exact."
+    )
 
     kind: Literal["chroma"] = "chroma"
     """A local Chroma collection: approximate search, as most prototypes ship it."""
