@@ -16,7 +16,7 @@ import numpy as np
 
 from ragtrial.components.chroma_collection.collection_options import CollectionOptions
 from ragtrial.components.stores.base import Space
-from ragtrial.components.stores.chroma import is_chromas, score_of
+from ragtrial.components.stores.chroma import is_chroma_error, score_of
 from ragtrial.errors import StoreError
 from ragtrial.rankings import Floats
 
@@ -208,7 +208,7 @@ class Collection:
         except _RefusedError:
             raise
         except BaseException as error:
-            if not is_chromas(error):
+            if not is_chroma_error(error):
                 raise
             raise StoreError(f"{self.told} cannot be read: {' '.join(str(error).split())}") from error
 

@@ -17,7 +17,7 @@ from ragtrial.registry import Registry
 
 
 @dataclass(frozen=True)
-class Ruler:
+class LengthFunction:
     """How long a piece of one text is.
 
     ``starts`` has the character at which each unit (token, word or character) starts, ascending; ``overhead`` is the
@@ -78,7 +78,7 @@ class Chunker(Options):
         return "embedder" if self.unit_is_tokens else "characters"
 
     @abstractmethod
-    def split(self, text: str, ruler: Ruler) -> list[Span]:
+    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
         """The spans of the chunks of ``text``."""
 
 
@@ -124,7 +124,7 @@ class MeasuredChunker(Chunker):
     def counted_by(self) -> str:
         return "characters" if self.unit == "characters" or not self.measures else self.tokenizer
 
-    def budget(self, size: int, ruler: Ruler) -> int:
+    def budget(self, size: int, ruler: LengthFunction) -> int:
         """How long the own text of a chunk of ``size`` may be, once the overhead is paid.
 
         A title longer than half of ``size`` is not allowed to starve the text: the text gets at least half, and such
@@ -150,7 +150,7 @@ class SizedChunker(MeasuredChunker):
             raise ValueError(f"overlap is {self.overlap}; it must be below size ({self.size}).")
         return self
 
-    def window(self, ruler: Ruler) -> tuple[int, int]:
+    def window(self, ruler: LengthFunction) -> tuple[int, int]:
         """How long a chunk's own text may be (see ``budget``), and how much of it the next repeats.
 
         The overlap keeps its share of the size where it would not fit.

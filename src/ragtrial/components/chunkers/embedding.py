@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.components.chunkers.base import MeasuredChunker, Ruler
+from ragtrial.components.chunkers.base import LengthFunction, MeasuredChunker
 from ragtrial.rankings import Floats
 from ragtrial.records import Span
 
@@ -24,14 +24,14 @@ class EmbeddingChunker(MeasuredChunker):
     needs_embedder: ClassVar[bool] = True
 
     @abstractmethod
-    def texts(self, text: str, ruler: Ruler) -> list[str]:
+    def texts(self, text: str, ruler: LengthFunction) -> list[str]:
         """What of ``text`` must be embedded; nothing where there is nothing to decide."""
 
     @abstractmethod
-    def group(self, text: str, ruler: Ruler, vectors: Floats) -> list[Span]:
+    def group(self, text: str, ruler: LengthFunction, vectors: Floats) -> list[Span]:
         """The spans of the chunks, by the vectors of ``texts``: float32 (texts, dimension)."""
 
-    def split(self, text: str, ruler: Ruler) -> NoReturn:
+    def split(self, text: str, ruler: LengthFunction) -> NoReturn:
         """Raises TypeError: vectors are needed, see ``group``."""
         raise TypeError(f"the chunker {self.kind!r} needs vectors: embed texts() and call group()")
 

@@ -86,7 +86,7 @@ class ChromaStore(Store):
         except StoreError:
             raise
         except BaseException as error:
-            if not is_chromas(error):
+            if not is_chroma_error(error):
                 raise
             need = f"It needs about {3 * vectors.matrix.nbytes / 1e6:,.0f} MB of disk and as much memory"
             message = f"Chroma could not build the index in {folder}: {error}. {need}; store.kind: exact needs neither."
@@ -154,7 +154,7 @@ class ChromaIndex:
         try:
             yield
         except BaseException as error:
-            if not is_chromas(error):
+            if not is_chroma_error(error):
                 raise
             raise _damaged(self._folder, error) from error
 
@@ -189,7 +189,7 @@ def _damaged(folder: Path, why: object) -> StoreError:
     )
 
 
-def is_chromas(error: BaseException) -> bool:
+def is_chroma_error(error: BaseException) -> bool:
     """Whether Chroma failed: its own errors share no base with its Rust core's, whose panics are no Exceptions."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
