@@ -10,8 +10,7 @@ from typing import Any
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import DAMAGE, Workspace
-from ragtrial.components.contextual_text import Surroundings
-from ragtrial.components.contextual_text.indexed_texts import name_of_texts
+from ragtrial.components.contextual_text import Surroundings, name_of_texts
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.refiners import Refiner

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from ragtrial.components.chroma_collection.collection_options import CollectionOptions
+from ragtrial.components.chroma_collection.collection import CollectionOptions
 from ragtrial.components.stores.chroma import is_chroma_error
 from ragtrial.errors import InputError
 

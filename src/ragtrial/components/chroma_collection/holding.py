@@ -8,8 +8,7 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragtrial.components.chroma_collection.collection import Collection
-from ragtrial.components.chroma_collection.collection_options import CollectionOptions
+from ragtrial.components.chroma_collection.collection import Collection, CollectionOptions
 from ragtrial.components.chroma_collection.connecting import connect, disconnect
 from ragtrial.components.chroma_collection.copying import Stamp, copied, stamp_of
 from ragtrial.components.stores.chroma import is_chroma_error

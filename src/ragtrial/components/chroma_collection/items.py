@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragtrial.components.chroma_collection.collection import Items
-from ragtrial.components.chroma_collection.collection_options import CollectionOptions
+from ragtrial.components.chroma_collection.collection import CollectionOptions, Items
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import Sought, how_alike, locate_all, short
 from ragtrial.dataset.texts import normalised

@@ -3,8 +3,14 @@
 import sys
 from typing import TYPE_CHECKING
 
-from ragtrial.components.chunkers.base import CHUNKERS, Chunker, LengthFunction, MeasuredChunker, SizedChunker
-from ragtrial.components.chunkers.embedding import EmbeddingChunker
+from ragtrial.components.chunkers.base import (
+    CHUNKERS,
+    Chunker,
+    EmbeddingChunker,
+    LengthFunction,
+    MeasuredChunker,
+    SizedChunker,
+)
 from ragtrial.options import union_of
 from ragtrial.registry import import_members
 

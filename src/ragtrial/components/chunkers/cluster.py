@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction
-from ragtrial.components.chunkers.embedding import EmbeddingChunker, Vectors, directions
+from ragtrial.components.chunkers.base import CHUNKERS, EmbeddingChunker, LengthFunction, Vectors, directions
 from ragtrial.components.chunkers.outline import Measure, Outline
 from ragtrial.components.chunkers.piece_merging import chunks_of
 from ragtrial.rankings import Floats

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ragtrial.components.chunkers.base import Chunker, LengthFunction
-from ragtrial.components.chunkers.embedding import EmbeddingChunker
+from ragtrial.components.chunkers.base import Chunker, EmbeddingChunker, LengthFunction
 from ragtrial.components.tokenizers import UnitCounter
 from ragtrial.dataset.chunks import ChunksWriter
 from ragtrial.dataset.library import Library

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction
-from ragtrial.components.chunkers.embedding import EmbeddingChunker, directions
+from ragtrial.components.chunkers.base import CHUNKERS, EmbeddingChunker, LengthFunction, directions
 from ragtrial.components.chunkers.outline import Measure, Outline
 from ragtrial.components.chunkers.piece_merging import chunks_of
 from ragtrial.components.chunkers.sentences import sentences

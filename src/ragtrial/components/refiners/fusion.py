@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner
-from ragtrial.components.refiners.fusing import Fused, Fusing, Order, order_of
-from ragtrial.components.refiners.methods import FusingRefiner, overlap
+from ragtrial.components.refiners.fusing import Fused, Fusing, FusingRefiner, Order, order_of, overlap
 from ragtrial.components.retrievers.base import Candidates, Materials
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library

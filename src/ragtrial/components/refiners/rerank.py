@@ -15,8 +15,15 @@ from ragtrial.cache.fingerprints import Digest, fingerprint
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.model_files import find_model, model_fingerprint
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
-from ragtrial.components.refiners.cross_encoder import Precision, declared_length, load, most_length, wrong_kind
-from ragtrial.components.refiners.pair_scores import Pairs, PairScores
+from ragtrial.components.refiners.pair_scores import (
+    Pairs,
+    PairScores,
+    Precision,
+    declared_length,
+    load,
+    most_length,
+    wrong_kind,
+)
 from ragtrial.components.retrievers.base import Candidates, Facts, Materials
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.dataset.chunks import Chunks
