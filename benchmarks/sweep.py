@@ -64,8 +64,8 @@ store: {{kind: chroma}}
 retrievers:
   dense: {{kind: dense, top_k: 10}}
   bm25: {{kind: bm25, top_k: 10}}
-  hybrid: {{kind: fusion, of: [dense, bm25], top_k: 10}}
-  mmr: {{kind: mmr, of: dense, top_k: 10}}
+  hybrid: {{kind: fusion, inputs: [dense, bm25], top_k: 10}}
+  mmr: {{kind: mmr, inputs: dense, top_k: 10}}
 sweep:
   matrix:
     chunker.size: {sizes}

@@ -277,6 +277,11 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
     return []
 
 
+def _fields(model: type[BaseModel]) -> dict[str, Any]:
+    """The fields of a model by the keys that files have for them."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
 def _tag_of(model: type[BaseModel]) -> str | None:
     field = model.model_fields.get("kind")
     values = typing.get_args(field.annotation) if field else ()
@@ -293,8 +298,8 @@ def _field_at(model: type[BaseModel], loc: tuple[str | int, ...]) -> tuple[Any, 
             tagged = [candidate for candidate in models if len(models) > 1 and _tag_of(candidate) == part]
             if tagged:
                 annotation = tagged[0]
-            elif str(part) in models[0].model_fields:
-                field = models[0].model_fields[str(part)]
+            elif (named := _fields(models[0]).get(str(part))) is not None:
+                field = named
                 annotation = field.annotation
                 for extra in field.metadata:
                     annotation = Annotated[annotation, extra]
@@ -316,7 +321,7 @@ def _element(annotation: Any) -> Any:
 def _keys_allowed(model: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
     annotation, _ = _field_at(model, loc)
     models = _models_in(annotation)
-    return list(models[0].model_fields) if models else []
+    return list(_fields(models[0])) if models else []
 
 
 def _default_of(model: type[BaseModel], loc: tuple[str | int, ...]) -> str:

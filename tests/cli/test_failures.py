@@ -80,7 +80,7 @@ def experiment(folder: Path, **changes: Any) -> Experiment:
     retrievers = {
         "mine": {**OF_MINE, "options": {"key": "a"}},
         "dense": {"kind": "dense", "top_k": 3},
-        "both": {"kind": "fusion", "of": ["dense", "mine"], "top_k": 3},
+        "both": {"kind": "fusion", "inputs": ["dense", "mine"], "top_k": 3},
     }
     options = {"retrievers": retrievers, "sweep": {"matrix": {"retrievers.mine.options.key": list(ALL)}}, **changes}
     made = write_experiment(folder, **options)
@@ -183,8 +183,8 @@ def test_a_chunker_or_an_embedder_that_breaks_fails_its_setting_and_what_refines
 ) -> None:
     retrievers = {
         "odd": {"kind": "dense", "top_k": 3, **options},
-        "whole": {"kind": "parent", "of": "odd", "top_k": 3},
-        "both": {"kind": "fusion", "of": ["dense", "whole"], "top_k": 3},
+        "whole": {"kind": "parent", "inputs": "odd", "top_k": 3},
+        "both": {"kind": "fusion", "inputs": ["dense", "whole"], "top_k": 3},
         "dense": {"kind": "dense", "top_k": 3},
     }
     made = experiment(tmp_path, retrievers=retrievers, sweep=None)
@@ -213,7 +213,7 @@ def test_what_nobody_expected_fails_one_setting_and_its_traceback_is_in_the_repo
     monkeypatch.setenv("SEARCH_API_KEY", "0123456789abcdef")
     entries = {
         "words": {"kind": "bm25", "top_k": 3},
-        "both": {"kind": "fusion", "of": ["dense", "words"], "top_k": 3},
+        "both": {"kind": "fusion", "inputs": ["dense", "words"], "top_k": 3},
         "dense": {"kind": "dense", "top_k": 3},
     }
     config = json.loads(kitchen.file.read_text())
@@ -284,7 +284,7 @@ def test_side_by_side_gives_the_same_report(tmp_path: Path, capsys: Capture, wha
             "mine": {**OF_MINE, "options": {"key": "a"}},
             "dense": {"kind": "dense", "top_k": 3},
             "odd": {"kind": "dense", "top_k": 3, "chunker": {"kind": "custom", "function": "mine:chunk"}},
-            "both": {"kind": "fusion", "of": ["odd", "mine"], "top_k": 3},
+            "both": {"kind": "fusion", "inputs": ["odd", "mine"], "top_k": 3},
         }
         made = experiment(tmp_path / jobs, retrievers=retrievers)
         trouble(made, **what)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.components.chunkers import CHUNKERS, Chunker, EmbeddingChunker, Ruler, SizedChunker
+from ragtrial.components.chunkers import CHUNKERS, Chunker, EmbeddingChunker, LengthFunction, SizedChunker
 from ragtrial.components.chunkers.sentences import sentences as sentences_of
 from ragtrial.components.embedders.base import Encode
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
@@ -60,7 +60,7 @@ def chunker(kind: str, **written: object) -> Chunker:
     return made
 
 
-def split(made: Chunker, text: str, ruler: Ruler, encode: Encode) -> list[Span]:
+def split(made: Chunker, text: str, ruler: LengthFunction, encode: Encode) -> list[Span]:
     """The spans, where they are decided by vectors with those of a real model."""
     if not isinstance(made, EmbeddingChunker):
         return made.split(text, ruler)
@@ -87,15 +87,15 @@ def limited(kind: str, size: int, overlap: int = 0, unit: str = "characters") ->
     return chunker(kind, **options)
 
 
-def ruler_of(text: str, unit: str, tokenizer: Tokenizer, overhead: int = 0) -> Ruler:
+def ruler_of(text: str, unit: str, tokenizer: Tokenizer, overhead: int = 0) -> LengthFunction:
     if unit == "characters":
-        return Ruler(range(len(text)), overhead)
+        return LengthFunction(range(len(text)), overhead)
     counter = Words() if unit == "words" else tokenizer
-    return Ruler(counter.starts([text])[0], overhead, counter.alone)
+    return LengthFunction(counter.starts([text])[0], overhead, counter.alone)
 
 
-def pieces(made: Chunker, text: str, ruler: Ruler | None = None) -> list[str]:
-    return [text[span.start : span.end] for span in made.split(text, ruler or Ruler(range(len(text))))]
+def pieces(made: Chunker, text: str, ruler: LengthFunction | None = None) -> list[str]:
+    return [text[span.start : span.end] for span in made.split(text, ruler or LengthFunction(range(len(text))))]
 
 
 def uncovered(text: str, spans: Sequence[Span]) -> str:
@@ -197,7 +197,7 @@ def test_a_text_that_fits_is_one_chunk(kind: str, text: str) -> None:
 @every_kind
 @given(text=document_texts)
 def test_the_same_text_is_always_cut_the_same_way(kind: str, text: str, encode: Encode) -> None:
-    ruler, other = Ruler(range(len(text))), Ruler(list(range(len(text))))
+    ruler, other = LengthFunction(range(len(text))), LengthFunction(list(range(len(text))))
     assert split(chunker(kind), text, ruler, encode) == split(chunker(kind), text, other, encode)
 
 
@@ -213,7 +213,7 @@ def test_a_kind_is_registered_under_its_own_name_and_says_what_it_needs(kind: st
     assert made.needs_embedder == isinstance(made, EmbeddingChunker)
     if made.needs_embedder:
         with pytest.raises(TypeError, match=f"the chunker '{kind}' needs vectors"):
-            made.split("text", Ruler(range(4)))
+            made.split("text", LengthFunction(range(4)))
 
 
 @every_kind
@@ -384,7 +384,7 @@ def test_sentences_are_joined_up_to_the_size_and_repeated_whole(
 
 @given(text=document_texts, sizing=sizes())
 def test_sentences_that_fit_are_never_torn(text: str, sizing: tuple[int, int]) -> None:
-    spans = sized("sentence", *sizing).split(text, Ruler(range(len(text))))
+    spans = sized("sentence", *sizing).split(text, LengthFunction(range(len(text))))
     for sentence in sentences_of(text):
         if sentence.end - sentence.start <= sizing[0]:
             assert any(span.start <= sentence.start and sentence.end <= span.end for span in spans)
@@ -397,7 +397,9 @@ def test_where_the_text_alone_is_measured_titles_and_special_tokens_change_nothi
 ) -> None:
     made = chunker(kind, size=sizing[0], overlap=sizing[1], unit="characters", measure="text")
     alone = sized(kind, *sizing)
-    assert made.split(text, Ruler(range(len(text)), overhead)) == alone.split(text, Ruler(range(len(text))))
+    assert made.split(text, LengthFunction(range(len(text)), overhead)) == alone.split(
+        text, LengthFunction(range(len(text)))
+    )
 
 
 @every_sized_kind
@@ -435,18 +437,18 @@ def test_what_counts_is_told_by_one_word_and_is_hashed_by_its_content_alone(
     ],
 )
 def test_the_overhead_is_paid_from_the_size(size: int, overlap: int, overhead: int, window: tuple[int, int]) -> None:
-    assert sized("fixed", size, overlap).window(Ruler((), overhead)) == window
+    assert sized("fixed", size, overlap).window(LengthFunction((), overhead)) == window
 
 
 @given(sizing=sizes(), overhead=st.integers(0, 200))
 def test_a_window_always_moves_on(sizing: tuple[int, int], overhead: int) -> None:
-    budget, overlap = sized("fixed", *sizing).window(Ruler((), overhead))
+    budget, overlap = sized("fixed", *sizing).window(LengthFunction((), overhead))
     assert 0 <= overlap < budget <= sizing[0]
     assert overlap <= sizing[1]
 
 
 def test_a_ruler_counts_the_units_that_start_in_a_piece() -> None:
-    ruler = Ruler([0, 4, 4, 9])
+    ruler = LengthFunction([0, 4, 4, 9])
     assert [ruler.length(*span) for span in [(0, 10), (0, 4), (4, 9), (5, 9), (9, 9), (1, 5)]] == [4, 1, 2, 0, 0, 2]
 
 
@@ -470,7 +472,7 @@ def test_fixed_windows_are_full_but_for_the_last_and_repeat_all_of_the_overlap(
     text: str, sizing: tuple[int, int]
 ) -> None:
     size, overlap = sizing
-    ruler = Ruler(range(len(text)))
+    ruler = LengthFunction(range(len(text)))
     made = sized("fixed", size, overlap)
     spans = made.split(text, ruler)
     assert all(span.end - span.start == size for span in spans[:-1])
@@ -537,7 +539,7 @@ def test_recursive_never_tears_words_that_fit(lines: list[str], size: int) -> No
 @given(st.lists(words, min_size=1, max_size=40), st.integers(9, 40))
 def test_recursive_never_ends_a_chunk_where_the_next_word_would_have_fitted(found: list[str], size: int) -> None:
     line = " ".join(found)
-    spans = sized("recursive", size).split(line, Ruler(range(len(line))))
+    spans = sized("recursive", size).split(line, LengthFunction(range(len(line))))
     for earlier, later in pairwise(spans):
         next_word = line[later.start : later.end].split(" ")[0]
         assert len(line[earlier.start : later.start] + next_word + " ") > size

@@ -118,11 +118,11 @@ CASES = {
         {"path": {"path": "other.trec"}, "form": {"form": "trec"}, "name": {"name": "made"}},
     ),
     "fusion": Case(
-        "fusion", {"of": ["dense", "bm25"]}, {**FUSED, "weights": {"weights": [2, 1]}}
+        "fusion", {"inputs": ["dense", "bm25"]}, {**FUSED, "weights": {"weights": [2, 1]}}
     ),
     "expand": Case(
         "expand",
-        {"of": "dense", "templates": ["About {query}"]},
+        {"inputs": "dense", "templates": ["About {query}"]},
         {
             **FUSED,
             "templates": {"templates": ["A recipe for {query}"]},
@@ -132,7 +132,7 @@ CASES = {
     ),
     "rerank": Case(
         "rerank",
-        {"of": "dense", "model": "reranker", "device": "cpu", "candidates": 5},
+        {"inputs": "dense", "model": "reranker", "device": "cpu", "candidates": 5},
         {
             "model": {"model": "another"},
             "revision": {"revision": "other"},
@@ -143,17 +143,17 @@ CASES = {
         },
         free=frozenset({"device", "batch_size"}),
     ),
-    "mmr": Case("mmr", {"of": "dense"}, {"diversity": {"diversity": 0.9}, "candidates": {"candidates": 3}}),
+    "mmr": Case("mmr", {"inputs": "dense"}, {"diversity": {"diversity": 0.9}, "candidates": {"candidates": 3}}),
     "parent": Case(
         "parent",
-        {"of": "dense", "returns": "neighbours"},
+        {"inputs": "dense", "returns": "neighbours"},
         {
             "returns": {"returns": "document"},
             "neighbours": {"neighbours": 2},
             "candidates": {"candidates": 3},
         },
     ),
-    "parent chunks": Case("parent", {"of": "dense", "returns": "chunk", "chunker": CHUNKS}, {
+    "parent chunks": Case("parent", {"inputs": "dense", "returns": "chunk", "chunker": CHUNKS}, {
         "returns": {"returns": "document"},
         "candidates": {"candidates": 3},
     }, free=frozenset({"neighbours"})),

@@ -14,7 +14,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from langchain_text_splitters.base import Tokenizer as LangChainTokenizer
 from langchain_text_splitters.base import split_text_on_tokens
 
-from ragtrial.components.chunkers import Ruler
+from ragtrial.components.chunkers import LengthFunction
 from ragtrial.components.chunkers.fixed import FixedChunker
 from ragtrial.components.chunkers.recursive import RecursiveChunker
 from ragtrial.components.tokenizers import Tokenizer
@@ -56,7 +56,7 @@ def byte_pairs(tmp_path_factory: pytest.TempPathFactory, support: list[str]) -> 
     return path
 
 
-def ours(made: RecursiveChunker | FixedChunker, text: str, ruler: Ruler) -> list[str]:
+def ours(made: RecursiveChunker | FixedChunker, text: str, ruler: LengthFunction) -> list[str]:
     return [text[span.start : span.end] for span in made.split(text, ruler)]
 
 
@@ -79,10 +79,10 @@ def preset(size: int, overlap: int, separators: Sequence[str] = LANGCHAIN, keep:
     )
 
 
-def ruler_of(text: str, tokenizer: Tokenizer | None, overhead: int = 50) -> Ruler:
+def ruler_of(text: str, tokenizer: Tokenizer | None, overhead: int = 50) -> LengthFunction:
     if tokenizer is None:
-        return Ruler(range(len(text)), overhead)
-    return Ruler(tokenizer.starts([text])[0], overhead, tokenizer.alone)
+        return LengthFunction(range(len(text)), overhead)
+    return LengthFunction(tokenizer.starts([text])[0], overhead, tokenizer.alone)
 
 
 def without_repeats(found: list[str], kept: list[str]) -> list[str]:

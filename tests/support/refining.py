@@ -66,7 +66,7 @@ class Bench:
 
 def write_bench(folder: Path, refiner: Mapping[str, Any], **changes: Any) -> Bench:
     """An experiment with the options of a refiner over ``dense``."""
-    entries = {"dense": {"kind": "dense", "top_k": 3}, "refined": {"of": "dense", "top_k": 3, **refiner}}
+    entries = {"dense": {"kind": "dense", "top_k": 3}, "refined": {"inputs": "dense", "top_k": 3, **refiner}}
     return Bench(write_experiment(folder, retrievers=entries, **changes))
 
 

@@ -14,7 +14,7 @@ FUNCTION = {"kind": "custom", "function": "embedding:embed"}
 ENTRIES = {
     "plain": {"kind": "dense", "top_k": 3},
     "asked": {"kind": "dense", "top_k": 3, "embedder": {**FUNCTION, "query_prefix": "bread "}},
-    "both": {"kind": "fusion", "of": ["plain", "asked"], "top_k": 3},
+    "both": {"kind": "fusion", "inputs": ["plain", "asked"], "top_k": 3},
 }
 
 

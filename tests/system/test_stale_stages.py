@@ -56,7 +56,7 @@ def test_the_sizes_of_what_was_found_follow_an_answer_that_came_later(tmp_path: 
 def test_numbers_of_passages_do_not_hang_on_how_deep_an_earlier_run_has_searched(tmp_path: Path) -> None:
     """Of hits whose chunks are not known, what these allow is not known either, however many were found."""
     alone = {"mine": {**MINE, "options": {"by": "sentence"}}, "words": WORDS}
-    both = {"kind": "fusion", "of": ["mine", "words"], "top_k": 3}
+    both = {"kind": "fusion", "inputs": ["mine", "words"], "top_k": 3}
     run_experiment(experiment(tmp_path, {**alone, "both": both}, evaluators={"unit": "span"}).config())
     made = experiment(tmp_path, alone, evaluators={"unit": "span"})
     later = run_experiment(made.config())
@@ -82,7 +82,7 @@ def test_a_question_that_was_skipped_is_asked_again_of_deeper_rankings_too(tmp_p
 
 def test_a_retriever_that_fails_at_another_wording_is_still_asked_the_question(tmp_path: Path) -> None:
     mine = {**MINE, "on_error": "stop"}
-    more = {"kind": "expand", "of": "mine", "templates": ["smooth {query}"], "phrasings": False, "top_k": 3}
+    more = {"kind": "expand", "inputs": "mine", "templates": ["smooth {query}"], "phrasings": False, "top_k": 3}
     made = experiment(tmp_path, {"more": more, "mine": mine})
     made.write_queries([{"id": "rye", "text": "rye bread", "relevant_docs": [{"doc": "bread/rye.md"}]}])
     (made.folder / "trouble").write_text("raise")
@@ -96,8 +96,8 @@ def test_what_a_finished_experiment_stands_on_is_used_also_where_nobody_had_to_r
     retrievers = {
         "words": {**WORDS, "score": False},
         "mine": {**MINE, "score": False},
-        "both": {"kind": "fusion", "of": ["words", "mine"], "top_k": 3},
-        "various": {"kind": "mmr", "of": "mine", "top_k": 3},
+        "both": {"kind": "fusion", "inputs": ["words", "mine"], "top_k": 3},
+        "various": {"kind": "mmr", "inputs": "mine", "top_k": 3},
     }
     made = experiment(tmp_path, retrievers)
     first = run_experiment(made.config())
@@ -136,7 +136,7 @@ def test_latency_is_measured_again_on_another_device_of_a_reranker_or_in_other_b
     tmp_path: Path, minilm_folder: Path, before: str, now: str
 ) -> None:
     model = write_tiny_cross_encoder(tmp_path / "cross", minilm_folder, seed=3)
-    best = {"kind": "rerank", "of": "words", "model": str(model), "candidates": 4, "top_k": 3}
+    best = {"kind": "rerank", "inputs": "words", "model": str(model), "candidates": 4, "top_k": 3}
     made = experiment(tmp_path / "one", {"words": WORDS, "best": best}, latency=True)
     run_experiment(made.config(f"retrievers.best.{before}"))
     kept = {path.name for path in (made.workspace / "latency").iterdir()}

@@ -118,8 +118,8 @@ def test_what_the_last_run_did_not_use_is_unused(experiment: Experiment) -> None
 
 def test_what_stands_under_rankings_that_are_there_already_is_used_too(tmp_path: Path) -> None:
     parts = {"dense": {"kind": "dense"}, "bm25": {"kind": "bm25", "score": False}}
-    wide = {"kind": "expand", "of": "dense", "templates": ["{query} at home"]}
-    retrievers = {**parts, "both": {"kind": "fusion", "of": ["dense", "bm25"]}, "wide": wide}
+    wide = {"kind": "expand", "inputs": "dense", "templates": ["{query} at home"]}
+    retrievers = {**parts, "both": {"kind": "fusion", "inputs": ["dense", "bm25"]}, "wide": wide}
     experiment = write_experiment(tmp_path / "fused", retrievers=retrievers)
     run(experiment)
     run(experiment)  # finds the rankings of the refiners, and asks their parts for nothing

@@ -69,31 +69,30 @@ def only_writer(folder: Path, name: str = "") -> Iterator[None]:
         yield
         return
     try:
-        if _locked(descriptor):
+        if fcntl is not None and _locked(descriptor, fcntl.LOCK_EX):
             remove_partial(folder, name)
         yield
     finally:
         os.close(descriptor)
 
 
-def _locked(descriptor: int) -> bool:
-    if fcntl is None:
-        return False
+def hold_alone(descriptor: int) -> bool:
+    """Lock an open file until it is closed, if nobody else has; True also where there are no such locks."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except OSError:  # a file system without such locks
+        if fcntl is not None:
+            _locked(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
     return True
 
 
-def hold_alone(descriptor: int) -> bool:
-    """Lock an open file until it is closed, if nobody else has; True also where there are no such locks."""
-    if fcntl is None:
-        return True
+def _locked(descriptor: int, how: int) -> bool:
+    """Whether an open file could be locked; not on a file system without such locks. Raises BlockingIOError."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if fcntl is not None:
+            fcntl.flock(descriptor, how)
     except BlockingIOError:
+        raise
+    except OSError:
         return False
-    except OSError:  # a file system without such locks
-        return True
     return True

@@ -39,36 +39,17 @@ class Usage:
 
     def mark(self, kind: str, name: str, user: str) -> None:
         """``user`` uses the stage now."""
-        path = self._root / user / f"{kind}-{name}"
-        try:
-            try:
-                os.utime(path)
-            except FileNotFoundError:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.touch()
-        except OSError as error:
-            logger.debug("the use of %s is not noted: %s", path, error)
+        self._touch(self._root / user / f"{kind}-{name}")
 
     def begin(self, user: str) -> float:
         """When a run of ``user`` begins, by the clock that marks go by; 0 if that cannot be told."""
         path = self._root / user / _BEGAN
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-            return path.stat().st_mtime
-        except OSError as error:
-            logger.debug("the beginning of a run is not noted: %s", error)
-            return 0.0
+        self._touch(path)
+        return _time(path)
 
     def finish(self, user: str, since: float) -> None:
         """A run of ``user`` that began at ``since`` is finished: what it did not use, it needs no more."""
-        try:
-            path = self._root / user / _FINISHED
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-            os.utime(path, (since, since))
-        except OSError as error:
-            logger.debug("the end of a run is not noted: %s", error)
+        self._touch(self._root / user / _FINISHED, since)
 
     def uses(self) -> Iterator[Use]:
         """Every use, in no order."""
@@ -79,6 +60,16 @@ class Usage:
                 kind, _, name = path.name.partition("-")
                 when = _time(path)
                 yield Use(kind, name, experiment, when, when >= since)
+
+    def _touch(self, path: Path, when: float | None = None) -> None:
+        """Give ``path`` the time of now, or ``when``."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            if when is not None:
+                os.utime(path, (when, when))
+        except OSError as error:
+            logger.debug("the time of %s is not noted: %s", path, error)
 
     def forget(self, kind: str, name: str) -> None:
         """The stage is gone."""
@@ -99,5 +90,5 @@ def user(experiment: str, place: str) -> str:
 def _time(path: Path) -> float:
     try:
         return path.stat().st_mtime
-    except FileNotFoundError:  # never there, or removed just now
+    except OSError:  # never there, or removed just now
         return 0.0

@@ -78,11 +78,7 @@ class Workspace:
 
     def has(self, kind: str, name: str) -> bool:
         """Whether the stage is finished and whole."""
-        try:
-            check_sizes(self.path(kind, name))
-        except DamagedError:
-            return False
-        return True
+        return bool(self.build_id(kind, name))
 
     def seal(self, kind: str, name: str) -> Seal:
         """What is known of a finished stage. Raises DamagedError."""
@@ -227,11 +223,9 @@ class Workspace:
         self, target: Path, what: str, build: Callable[[Path], None], made_of: Callable[[], MadeOf] | None
     ) -> None:
         kind, name = target.parent.name, target.name
-        if target.exists():
-            try:
-                check_sizes(target)
-            except DamagedError as error:
-                self._say_damaged(target, str(error))
+        damage = self.damage(kind, name)
+        if damage:
+            self._say_damaged(target, damage)
             self.drop(kind, name)
         for left_behind in target.parent.glob(f"{TEMPORARY_PREFIX}{name}-*"):  # by a run that was killed
             shutil.rmtree(left_behind, ignore_errors=True)

@@ -8,16 +8,17 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from ragtrial.components.embedders import Embedder
 from ragtrial.config.extends import merged
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
+from ragtrial.config.renamed_keys import with_new_names
 from ragtrial.config.strict_yaml import KeyPath, YamlText, parse_yaml
 from ragtrial.config.sweep import keys_in
 from ragtrial.config.variants import all_configs, check_variants
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
 from ragtrial.options import at_home, dotted, shown, validate
+from ragtrial.records import Caution
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentConfig:
@@ -27,14 +28,13 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentCo
     fault, its file, line and column.
     """
     file = Path(path)
-    content = _read(file, ())
-    for number, override in enumerate(overrides, 1):
-        content = merged(content, _override(override, f"--set #{number}", content.value))
+    renamed: list[Caution] = []
+    content = _with_overrides(_read(file, (), renamed), overrides, renamed)
     content.value.pop("extends", None)
     content.written.pop("extends", None)
     _refuse_swept(overrides, content.value)
     config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
-    config.remember(content, str(file), file.read_text(encoding="utf-8-sig"))
+    config.remember(content, str(file), file.read_text(encoding="utf-8-sig"), renamed)
     check(config)
     return config
 
@@ -47,9 +47,8 @@ def config_as_written(
     Paths are relative to ``folder``, where its file is taken to stand. Raises ConfigError as ``load_config`` does;
     ``place`` says for messages where the config was found.
     """
-    content = parse_yaml(json.dumps(written, ensure_ascii=False), place, folder)
-    for number, override in enumerate(overrides, 1):
-        content = merged(content, _override(override, f"--set #{number}", content.value))
+    content, _ = with_new_names(parse_yaml(json.dumps(written, ensure_ascii=False), place, folder))
+    content = _with_overrides(content, overrides, [])
     _refuse_swept(overrides, content.value)
     config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
     config.remember(content, str(folder / "config.yaml"), None)
@@ -77,7 +76,7 @@ def check_config(config: ExperimentConfig) -> list[tuple[KeyPath, str]]:
     if options.unit == "document" and "span_coverage" in options.model_fields_set:
         message = "evaluators.span_coverage plays a part only under unit: span; set that, or leave it out."
         faults.append((("evaluators", "span_coverage"), message))
-    if options.budget is not None and not _has_tokenizer(config.embedder):
+    if options.budget is not None and not config.embedder.has_tokenizer:
         message = (
             "evaluators.budget is counted in tokens of the config's embedder, and a custom embedder has no tokenizer; "
             "give it a tokenizer_model."
@@ -87,7 +86,7 @@ def check_config(config: ExperimentConfig) -> list[tuple[KeyPath, str]]:
     faults += choose_metrics(config, ordered=False)[1] if scored(config) else []
     for name, retriever in config.retrievers.items():
         chunker, embedder = effective(config, retriever, "chunker"), effective(config, retriever, "embedder")
-        if "chunker" in retriever.reached_by and chunker.unit_is_tokens and not _has_tokenizer(embedder):
+        if "chunker" in retriever.reached_by and chunker.unit_is_tokens and not embedder.has_tokenizer:
             own = getattr(retriever, "chunker", None) is not None
             where: KeyPath = ("retrievers", name, "chunker", "unit") if own else ("chunker", "unit")
             message = (
@@ -118,13 +117,16 @@ def _part_faults(config: ExperimentConfig) -> Iterator[tuple[KeyPath, str]]:
         yield ("retrievers",), "every retriever has `score: false`; at least one must be a setting of its own."
     for name, ranker in config.retrievers.items():
         for part in ranker.parts:
-            of: KeyPath = ("retrievers", name, "of")
+            where: KeyPath = ("retrievers", name, "inputs")
             if part not in config.retrievers:
                 others = [one for one in config.retrievers if one != name]
                 known = f"{did_you_mean(part, others)} Known: {listed(others)}." if others else ""
-                yield of, f"{dotted(of)} names {part!r}, which is no retriever.{known}"
+                yield where, f"{dotted(where)} names {part!r}, which is no retriever.{known}"
             elif ring := _ring(config, name, part):
-                yield of, f"{dotted(of)} leads back to {name!r}: {' -> '.join(ring)}; a refiner cannot refine itself."
+                yield (
+                    where,
+                    f"{dotted(where)} leads back to {name!r}: {' -> '.join(ring)}; a refiner cannot refine itself.",
+                )
 
 
 def _unused_parts(config: ExperimentConfig, variants: Iterable[ExperimentConfig]) -> Iterator[tuple[KeyPath, str]]:
@@ -133,7 +135,7 @@ def _unused_parts(config: ExperimentConfig, variants: Iterable[ExperimentConfig]
     for name, ranker in config.retrievers.items():
         if not ranker.score and name not in used:
             where: KeyPath = ("retrievers", name, "score")
-            message = f"{dotted(where)} is false and no refiner has {name!r} among its parts (of): it would do nothing."
+            message = f"{dotted(where)} is false and no refiner has {name!r} among its inputs: it would do nothing."
             yield where, message
 
 
@@ -151,13 +153,11 @@ def _ring(config: ExperimentConfig, name: str, part: str) -> list[str]:
     return []
 
 
-def _has_tokenizer(embedder: Embedder) -> bool:
-    return embedder.kind != "custom" or getattr(embedder, "tokenizer_model", None) is not None
-
-
-def _read(file: Path, chain: tuple[Path, ...]) -> YamlText:
+def _read(file: Path, chain: tuple[Path, ...], renamed: list[Caution]) -> YamlText:
+    """The content of ``file`` on that of its bases; warnings of keys with a former name go to ``renamed``."""
     resolved = file.resolve()
-    content = parse_yaml(read_text(file, ConfigError), str(file), resolved.parent)
+    content, cautions = with_new_names(parse_yaml(read_text(file, ConfigError), str(file), resolved.parent))
+    renamed += cautions
     if not isinstance(content.value, dict):
         raise ConfigError(content.fault_at((), "must be a mapping of keys to values, like `experiment: first`."))
     laid = YamlText({}, {})
@@ -165,7 +165,7 @@ def _read(file: Path, chain: tuple[Path, ...]) -> YamlText:
         if base.resolve() == resolved or base.resolve() in chain:
             ring = " -> ".join(map(str, (*chain, resolved, base.resolve())))
             raise ConfigError(content.fault_at(where, f"extends itself: {ring}."))
-        laid = merged(laid, _read(base, (*chain, resolved)))
+        laid = merged(laid, _read(base, (*chain, resolved), renamed))
     return merged(laid, content)
 
 
@@ -205,6 +205,14 @@ def _parts_of(key: str) -> list[str]:
     """The parts of a dotted key; what follows ``sweep.matrix`` is one, the name of an axis."""
     section = "sweep.matrix."
     return ["sweep", "matrix", key.removeprefix(section)] if key.startswith(section) else key.split(".")
+
+
+def _with_overrides(content: YamlText, overrides: Sequence[str], renamed: list[Caution]) -> YamlText:
+    for number, override in enumerate(overrides, 1):
+        laid, cautions = with_new_names(_override(override, f"--set #{number}", content.value))
+        renamed += cautions
+        content = merged(content, laid)
+    return content
 
 
 def _override(text: str, place: str, config: Mapping[str, Any]) -> YamlText:

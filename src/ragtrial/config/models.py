@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, Union
 
 from pydantic import AfterValidator, Field, PrivateAttr
@@ -22,6 +22,7 @@ from ragtrial.dataset.datasets import DatasetOptions
 from ragtrial.errors import Fault, MetricError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.options import Options, PathText
+from ragtrial.records import Caution
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 Cutoff = Annotated[int, Field(ge=1)]
@@ -142,10 +143,15 @@ class ExperimentConfig(Options):
     _text: str | None = PrivateAttr(default=None)
     _content: YamlText | None = PrivateAttr(default=None)
     _variants: Any = PrivateAttr(default=None)
+    _cautions: Sequence[Caution] = PrivateAttr(default=())
 
-    def remember(self, content: YamlText, file: str | None, text: str | None) -> None:
-        """Where it comes from: the content as it was written, with places, of a file with that text."""
+    def remember(self, content: YamlText, file: str | None, text: str | None, cautions: Sequence[Caution] = ()) -> None:
+        """Where it comes from: the content as it was written, with places, of a file with that text.
+
+        ``cautions`` are what was noticed while it was read.
+        """
         self._content, self._written, self._file, self._text = content, content.written, file, text
+        self._cautions = cautions
 
     def fault_at(self, where: KeyPath, message: str) -> Fault:
         """A fault at a place of the config: file, line and column, where they are known."""
@@ -162,6 +168,11 @@ class ExperimentConfig(Options):
     def file(self) -> str | None:
         """The file it was read from, None if it was made in Python."""
         return self._file
+
+    @property
+    def cautions(self) -> Sequence[Caution]:
+        """What was noticed while it was read."""
+        return self._cautions
 
     @property
     def as_written(self) -> dict[str, Any]:

@@ -163,7 +163,7 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[Caution]]
     Raises ConfigError for a sweep of too many settings, for names that come out alike, and for axes that reach none.
     """
     settings: dict[tuple[str, int], Setting] = {}
-    cautions: dict[Caution, None] = {}
+    cautions = dict.fromkeys(config.cautions)
     names = SettingNames.of(config.sweep) if config.sweep else None
     reaching: set[str] = set()
     for variant in variants_of(config):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ragtrial.cache.arrays import read_array, write_array
 from ragtrial.cache.atomic import write_text
-from ragtrial.components.stores import Index, Vectors
+from ragtrial.components.stores import Index, Store, Vectors
 from ragtrial.components.stores.exact import ExactStore
 from ragtrial.config.settings import Setting
 from ragtrial.evaluation.evaluators import Evaluation
@@ -196,8 +196,8 @@ def overlap(found: Rankings, scores: Floats, exact: Rankings) -> npt.NDArray[np.
     return shares
 
 
-def audit_cautions(name: str, part: AuditPart, primary: str, evaluation: Evaluation) -> Iterator[Caution]:
-    """What should be known of the index of the setting ``name``; ``evaluation`` is that of the primary metric."""
+def audit_cautions(name: str, store: Store, part: AuditPart, primary: str, evaluation: Evaluation) -> Iterator[Caution]:
+    """Warnings of the index that ``store`` built for the setting ``name``; ``evaluation`` is of the primary metric."""
     lost = part.lost[primary]
     values = evaluation.values[evaluation.counted]
     error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
@@ -206,11 +206,11 @@ def audit_cautions(name: str, part: AuditPart, primary: str, evaluation: Evaluat
         yield Caution(
             "index-loss",
             f"{name}: the index moves {primary} by {-lost:+.4f} against exact search over the same vectors, which is "
-            f"more than {more}. Raise store.hnsw.ef_search or max_neighbors, or set store.kind: exact.",
+            f"more than {more}. {store.advice_for_low_recall}",
         )
     if part.unreachable:
         yield Caution(
             "unreachable",
-            f"{name}: {part.unreachable:,} vectors cannot be reached in the index by any query. Raise "
-            "store.hnsw.max_neighbors or ef_construction, or set store.kind: exact.",
+            f"{name}: {part.unreachable:,} vectors cannot be reached in the index by any query. "
+            f"{store.advice_for_unreachable}",
         )

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from ragtrial.cache.fingerprints import file_digest
 from ragtrial.cache.workspace import DAMAGE
-from ragtrial.components.contextual_text import IndexedTexts, Surroundings
-from ragtrial.components.contextual_text.indexed_texts import name_of_texts
+from ragtrial.components.contextual_text import IndexedTexts, Surroundings, name_of_texts
 from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.prefixes import match_prefixes, read_prefixes

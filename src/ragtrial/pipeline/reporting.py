@@ -98,7 +98,7 @@ def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
     """What should be known of one setting's vectors, index and rankings."""
     setting = scored.rankings.setting
     if scored.audit:
-        yield from audit_cautions(setting.name, scored.audit, primary, scored.evaluations[primary])
+        yield from audit_cautions(setting.name, setting.store, scored.audit, primary, scored.evaluations[primary])
     yield from too_long_cautions(setting, scored.rankings.too_long)
     if setting.has_chunks:
         yield from uncovered_cautions(setting, scored.rankings.chunks)

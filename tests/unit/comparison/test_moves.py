@@ -196,10 +196,10 @@ def test_the_text_has_both_rankings_what_moved_and_what_it_is_worth(scored: Repo
 HYBRID: dict[str, dict[str, Any]] = {
     "dense": {"kind": "dense", "top_k": 2},
     "words": {"kind": "bm25", "top_k": 2, "score": False},
-    "both": {"kind": "fusion", "of": ["dense", "words"], "top_k": 4},
-    "few": {"kind": "fusion", "of": ["dense", "words"], "top_k": 4, "rank_constant": 1},
-    "varied": {"kind": "mmr", "of": "both", "top_k": 4},
-    "worded": {"kind": "expand", "of": "dense", "templates": ["Recipe: {query}"], "top_k": 4},
+    "both": {"kind": "fusion", "inputs": ["dense", "words"], "top_k": 4},
+    "few": {"kind": "fusion", "inputs": ["dense", "words"], "top_k": 4, "rank_constant": 1},
+    "varied": {"kind": "mmr", "inputs": "both", "top_k": 4},
+    "worded": {"kind": "expand", "inputs": "dense", "templates": ["Recipe: {query}"], "top_k": 4},
 }
 
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.components.chunkers import CHUNKERS, Ruler
+from ragtrial.components.chunkers import CHUNKERS, LengthFunction
+from ragtrial.components.chunkers.base import directions
 from ragtrial.components.chunkers.cluster import ClusterChunker, segmented
-from ragtrial.components.chunkers.embedding import directions
 from ragtrial.errors import ConfigError, Fault
 from ragtrial.options import validate
 
@@ -91,7 +91,7 @@ WORDS = "alpha beta gamma delta " * 40
 
 def test_pieces_are_cut_as_recursive_cuts_and_chunks_fit_the_size() -> None:
     made = ClusterChunker(size=60, piece=25, unit="characters")
-    ruler = Ruler(range(len(WORDS)), overhead=10)
+    ruler = LengthFunction(range(len(WORDS)), overhead=10)
     texts = made.texts(WORDS, ruler)
     assert texts[:2] == ["alpha beta gamma delta", "alpha beta gamma delta"]
     spans = made.group(WORDS, ruler, np.ones((len(texts), 2), dtype=np.float32))
@@ -103,12 +103,12 @@ def test_pieces_are_cut_as_recursive_cuts_and_chunks_fit_the_size() -> None:
 
 def test_a_title_that_leaves_less_room_than_a_piece_makes_pieces_smaller() -> None:
     made = ClusterChunker(size=40, piece=40, unit="characters")
-    assert max(map(len, made.texts(WORDS, Ruler(range(len(WORDS)), overhead=25)))) <= 20
+    assert max(map(len, made.texts(WORDS, LengthFunction(range(len(WORDS)), overhead=25)))) <= 20
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "One piece."])
 def test_nothing_is_embedded_where_there_is_nothing_to_group(text: str) -> None:
-    made, ruler = ClusterChunker(unit="characters"), Ruler(range(len(text)))
+    made, ruler = ClusterChunker(unit="characters"), LengthFunction(range(len(text)))
     assert made.texts(text, ruler) == []
     spans = made.group(text, ruler, np.empty((0, 0), dtype=np.float32))
     assert [text[span.start : span.end] for span in spans] == ([text] if text.strip() else [])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.components.chunkers import CHUNKERS, Ruler
+from ragtrial.components.chunkers import CHUNKERS, LengthFunction
 from ragtrial.components.chunkers.code import CodeChunker, Language
 from ragtrial.errors import ConfigError, Fault, ModelNotFoundError
 from ragtrial.options import validate
@@ -60,7 +60,7 @@ struct point {
 
 def chunks(text: str, language: str, size: int, overlap: int = 0) -> list[str]:
     made = CodeChunker.model_validate({"language": language, "size": size, "overlap": overlap, "unit": "characters"})
-    return [text[span.start : span.end] for span in made.split(text, Ruler(range(len(text))))]
+    return [text[span.start : span.end] for span in made.split(text, LengthFunction(range(len(text))))]
 
 
 def test_functions_that_fit_stay_whole_and_a_class_too_large_is_cut_at_its_methods() -> None:
@@ -119,7 +119,9 @@ SOURCES = sorted((Path(__file__).parents[3] / "src" / "ragtrial").rglob("*.py"))
 def test_functions_of_real_code_that_fit_are_never_cut(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     size = 1200
-    spans = CodeChunker(language="python", size=size, overlap=0, unit="characters").split(text, Ruler(range(len(text))))
+    spans = CodeChunker(language="python", size=size, overlap=0, unit="characters").split(
+        text, LengthFunction(range(len(text)))
+    )
     starts = [0]
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))

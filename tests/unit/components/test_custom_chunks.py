@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import DOCUMENTS, Experiment, write_experiment
-from ragtrial.components.chunkers import CHUNKERS, Ruler
+from ragtrial.components.chunkers import CHUNKERS, LengthFunction
 from ragtrial.components.chunkers.custom import CustomChunker
 from ragtrial.components.user_functions import FunctionReference
 from ragtrial.errors import ChunkerError, ConfigError, Fault, LabelsError, ModelNotFoundError, RunError
@@ -28,7 +28,7 @@ def made(tmp_path: Path, body: str, name: str = "cutter") -> CustomChunker:
 
 
 def chunks(tmp_path: Path, body: str, text: str = TEXT) -> list[str]:
-    return [text[span.start : span.end] for span in made(tmp_path, body).split(text, Ruler(range(len(text))))]
+    return [text[span.start : span.end] for span in made(tmp_path, body).split(text, LengthFunction(range(len(text))))]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_pairs_and_verbatim_pieces_are_placed_in_the_text(tmp_path: Path, body: 
 
 def test_a_repeated_piece_is_the_place_right_after_the_piece_before_it(tmp_path: Path) -> None:
     text = "x x x x\nx x"
-    spans = made(tmp_path, "return ['x x', 'x x', 'x x']").split(text, Ruler(range(len(text))))
+    spans = made(tmp_path, "return ['x x', 'x x', 'x x']").split(text, LengthFunction(range(len(text))))
     assert [(span.start, span.end) for span in spans] == [(0, 3), (4, 7), (8, 11)]
 
 
@@ -118,7 +118,7 @@ def test_overlapping_pieces_of_any_splitter_are_found_again(
         starts.append(starts[-1] + step)
     windows = [" ".join(parts[start : start + size]) for start in starts]
     folder = tmp_path_factory.mktemp("cutter")
-    spans = made(folder, f"return {windows!r}").split(text, Ruler(range(len(text))))
+    spans = made(folder, f"return {windows!r}").split(text, LengthFunction(range(len(text))))
     assert [text[span.start : span.end] for span in spans] == windows
 
 

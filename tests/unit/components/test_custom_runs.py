@@ -86,7 +86,7 @@ def test_a_plan_says_that_skipped_questions_will_be_asked_again(tmp_path: Path) 
     """Of the setting, and of one that is made of it; not of one that has nothing to do with it."""
     made = experiment(tmp_path, on_error="skip")
     (tmp_path / "trouble").write_text("raise")
-    both = ("retrievers.both={kind: fusion, of: [mine, dense]}",)
+    both = ("retrievers.both={kind: fusion, inputs: [mine, dense]}",)
     run_experiment(made.config(*both))
     planned = RetrievalEvaluator(made.config(*both)).dry_run()
     why = "1 question that was skipped will be asked again"

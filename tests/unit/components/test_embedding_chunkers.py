@@ -11,7 +11,7 @@ import pytest
 
 from experiments import QUERIES, RUN, Experiment, write_experiment
 from forked import forked
-from ragtrial.components.chunkers import Ruler
+from ragtrial.components.chunkers import LengthFunction
 from ragtrial.components.chunkers.cluster import ClusterChunker
 from ragtrial.components.chunkers.semantic import SemanticChunker
 from ragtrial.config.settings import settings_of
@@ -192,6 +192,8 @@ def test_vectors_of_any_length_are_compared_by_their_direction() -> None:
     ruler_text = range(len(text))
     made = SemanticChunker(amount=50)
     scaled = rows * np.array([[1], [1000], [0.001]], dtype=np.float32)
-    assert made.group(text, Ruler(ruler_text), rows) == made.group(text, Ruler(ruler_text), scaled)
+    assert made.group(text, LengthFunction(ruler_text), rows) == made.group(text, LengthFunction(ruler_text), scaled)
     grouped = ClusterChunker(size=30, piece=14, unit="characters")
-    assert grouped.group(text, Ruler(ruler_text), rows) == grouped.group(text, Ruler(ruler_text), scaled)
+    assert grouped.group(text, LengthFunction(ruler_text), rows) == grouped.group(
+        text, LengthFunction(ruler_text), scaled
+    )

@@ -41,7 +41,7 @@ def units(tmp_path: Path) -> Chunks:
 
 
 def expand(**options: Any) -> ExpandRefiner:
-    return ExpandRefiner(of="dense", **options)
+    return ExpandRefiner(inputs="dense", **options)
 
 
 def refined(
@@ -172,7 +172,7 @@ def test_labels_without_any_phrasings_are_a_caution() -> None:
 def expanded(tmp_path: Path, **options: object) -> Experiment:
     retrievers: Mapping[str, object] = {
         "dense": {"kind": "dense", "top_k": 3},
-        "wide": {"kind": "expand", "of": "dense", "top_k": 3, **options},
+        "wide": {"kind": "expand", "inputs": "dense", "top_k": 3, **options},
     }
     return write_experiment(tmp_path, retrievers=retrievers)
 
@@ -224,7 +224,7 @@ def test_what_a_file_has_for_a_question_was_not_found_for_its_other_wordings(tmp
     """Of another wording it has what it has under that text, if anything; what it lacks is told."""
     entries = {
         "file": {"kind": "run_file", "path": "run.json", "score": False},
-        "wide": {"kind": "expand", "of": "file", "top_k": 3},
+        "wide": {"kind": "expand", "inputs": "file", "top_k": 3},
     }
     experiment = write_experiment(tmp_path, retrievers=entries)
     asked = {"id": "rye", "text": "How long do I bake rye bread?", "phrasings": ["dark bread", "brown loaf"]}
@@ -245,8 +245,8 @@ def test_a_fusion_with_other_phrasings_in_a_part_is_made_anew_beside_those_that_
     config = CONFIG.partition("retrievers:")[0] + (
         "retrievers:\n"
         "  bm25: {kind: bm25, top_k: 3}\n"
-        "  wide: {kind: expand, of: bm25, top_k: 3, score: false}\n"
-        "  both: {kind: fusion, of: [bm25, wide], top_k: 3}\n"
+        "  wide: {kind: expand, inputs: bm25, top_k: 3, score: false}\n"
+        "  both: {kind: fusion, inputs: [bm25, wide], top_k: 3}\n"
         "latency: false\n"
     )
 

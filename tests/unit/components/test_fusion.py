@@ -64,7 +64,7 @@ def candidates(units: Chunks, *rows: Row, skipped: Sequence[int] = ()) -> Candid
 
 def fused(library: Library, parts: Sequence[Candidates], **options: Any) -> Candidates:
     names = ["dense", "bm25", "third"][: len(parts)]
-    refiner = FusionRefiner(of=names, **options).open(cast("Materials", Shelf(library)))
+    refiner = FusionRefiner(inputs=names, **options).open(cast("Materials", Shelf(library)))
     return refiner.refine([Question("?")] * len(parts[0].rankings), parts)
 
 
@@ -125,7 +125,7 @@ def test_the_scores_of_a_document_are_those_of_its_first_chunk(
 
 
 def test_units_that_were_named_before_keep_their_codes(library: Library, halves: Chunks, wholes: Chunks) -> None:
-    refiner = FusionRefiner(of=["dense", "bm25"]).open(cast("Materials", Shelf(library)))
+    refiner = FusionRefiner(inputs=["dense", "bm25"]).open(cast("Materials", Shelf(library)))
     first = refiner.refine([Question("?")], [candidates(halves, [(3, 1.0)]), candidates(wholes, [(M, 1.0)])])
     second = refiner.refine([Question("?")], [candidates(halves, [(0, 1.0)]), candidates(wholes, [(M, 1.0)])])
     assert places_of(first) == places_of(Candidates.of(second.units, first.rankings))
@@ -210,8 +210,8 @@ def test_scores_that_add_up_to_more_than_float32_holds_are_refused(library: Libr
 
 
 def test_options_that_change_no_ranking_are_no_part_of_the_identity() -> None:
-    plain = FusionRefiner(of=["dense", "bm25"])
-    assert plain.identity() == FusionRefiner(of=["a", "b"], top_k=3, score=False, weights=[1, 1]).identity()
+    plain = FusionRefiner(inputs=["dense", "bm25"])
+    assert plain.identity() == FusionRefiner(inputs=["a", "b"], top_k=3, score=False, weights=[1, 1]).identity()
     for changed in (
         {"weights": [2, 2]},
         {"rank_constant": 10},
@@ -220,7 +220,7 @@ def test_options_that_change_no_ranking_are_no_part_of_the_identity() -> None:
         {"candidates": 50},
         {"method": "combsum", "normalisation": "rank"},
     ):
-        assert FusionRefiner(of=["dense", "bm25"], **changed).identity() != plain.identity()
+        assert FusionRefiner(inputs=["dense", "bm25"], **changed).identity() != plain.identity()
 
 
 def hybrid(tmp_path: Path, **options: object) -> Experiment:
@@ -228,21 +228,21 @@ def hybrid(tmp_path: Path, **options: object) -> Experiment:
     retrievers: Mapping[str, object] = {
         "dense": {"kind": "dense", "top_k": 3},
         "whole": {"kind": "dense", "top_k": 3, "chunker": {"kind": "document"}},
-        "hybrid": {"kind": "fusion", "of": ["dense", "whole"], "top_k": 3, **options},
+        "hybrid": {"kind": "fusion", "inputs": ["dense", "whole"], "top_k": 3, **options},
     }
     return write_experiment(tmp_path, retrievers=retrievers)
 
 
 WRONG = {
-    "one part": ({"of": ["dense"]}, "hybrid.of: names dense; it must name at least two retrievers, each once."),
-    "no part": ({"of": []}, "hybrid.of: names nothing; it must name at least two retrievers, each once."),
+    "one part": ({"inputs": ["dense"]}, "hybrid.inputs: names dense; it must name at least two retrievers, each once."),
+    "no part": ({"inputs": []}, "hybrid.inputs: names nothing; it must name at least two retrievers, each once."),
     "a part twice": (
-        {"of": ["dense", "whole", "dense"]},
-        "hybrid.of: names dense, whole, dense; it must name at least two retrievers, each once.",
+        {"inputs": ["dense", "whole", "dense"]},
+        "hybrid.inputs: names dense, whole, dense; it must name at least two retrievers, each once.",
     ),
     "too few weights": (
         {"weights": [1]},
-        "hybrid: `weights` has 1 and `of` has 2; give a weight for each part.",
+        "hybrid: `weights` has 1 and `inputs` has 2; give a weight for each part.",
     ),
     "weights of zero": ({"weights": [0, 0]}, "hybrid.weights: all weights are 0; at least one must be above 0."),
     "a weight below zero": ({"weights": [1, -1]}, "hybrid.weights[1] is -1; it must be at least 0.0."),
@@ -317,8 +317,8 @@ def test_that_one_hit_of_a_document_is_left_is_told_where_passages_are_looked_fo
     retrievers: Mapping[str, object] = {
         "dense": {"kind": "dense", "score": False},
         "whole": {"kind": "dense", "score": False, **whole},
-        "hybrid": {"kind": "fusion", "of": ["dense", "whole"], "score": False},
-        "wide": {"kind": "parent", "of": "hybrid", "top_k": 3},
+        "hybrid": {"kind": "fusion", "inputs": ["dense", "whole"], "score": False},
+        "wide": {"kind": "parent", "inputs": "hybrid", "top_k": 3},
     }
     quoted = {"doc": "oven.txt", "quote": "Leave it overnight, then wipe it."}
     queries = [{"id": "oven", "text": "Clean the oven", "relevant_docs": [quoted]}]
@@ -332,15 +332,15 @@ def test_that_one_hit_of_a_document_is_left_is_told_where_passages_are_looked_fo
 
 
 def test_fusions_that_differ_in_their_scores_alone_are_two_parts_to_what_adds_their_scores(tmp_path: Path) -> None:
-    inner: Mapping[str, object] = {"kind": "fusion", "of": ["dense", "words"], "score": False}
+    inner: Mapping[str, object] = {"kind": "fusion", "inputs": ["dense", "words"], "score": False}
     outer: Mapping[str, object] = {"kind": "fusion", "method": "combsum", "normalisation": "none", "top_k": 3}
     retrievers = {
         "dense": {"kind": "dense", "score": False},
         "words": {"kind": "bm25", "score": False},
         "light": inner,
         "heavy": {**inner, "weights": [200, 200]},
-        "of-light": {**outer, "of": ["light", "dense"]},
-        "of-heavy": {**outer, "of": ["heavy", "dense"]},
+        "of-light": {**outer, "inputs": ["light", "dense"]},
+        "of-heavy": {**outer, "inputs": ["heavy", "dense"]},
     }
     report = run_experiment(write_experiment(tmp_path, retrievers=retrievers).config())
     light, heavy = (setting.queries[0].hits for setting in report.settings)

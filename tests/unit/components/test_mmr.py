@@ -188,12 +188,12 @@ def test_questions_without_candidates_and_skipped_ones_stay_what_they_are(bench:
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
 def test_a_diversity_outside_0_to_1_is_refused(value: float) -> None:
     with pytest.raises(ValidationError):
-        Mmr(of="dense", diversity=value)
+        Mmr(inputs="dense", diversity=value)
 
 
 def test_the_embedder_and_the_titles_reach_it_and_the_chunker_does_not() -> None:
-    assert Mmr(of="dense").reached_by == {"embedder", "context"}
-    assert Mmr(of="dense").parts == ("dense",)
+    assert Mmr(inputs="dense").reached_by == {"embedder", "context"}
+    assert Mmr(inputs="dense").parts == ("dense",)
 
 
 def test_it_runs_from_a_config_and_without_diversity_is_the_dense_order(tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from corpora import library_of
 from ragtrial.components.external_retrievers.answer_journal import Journal
-from ragtrial.components.external_retrievers.hit_placement import Answer, place, place_plain
-from ragtrial.components.external_retrievers.hits import read_hit
+from ragtrial.components.external_retrievers.hits import Answer, place, place_plain, read_hit
 from ragtrial.dataset.library import Library
 from ragtrial.errors import RetrieverError
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.components.chunkers import CHUNKERS, Ruler
+from ragtrial.components.chunkers import CHUNKERS, LengthFunction
 from ragtrial.components.chunkers.semantic import SemanticChunker
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.errors import ConfigError, Fault
@@ -32,7 +32,7 @@ def at_angles(angles: Sequence[float]) -> Floats:
 def groups(angles: Sequence[float] = ANGLES, text: str = TEXT, **options: object) -> list[int]:
     """How many sentences each chunk has."""
     made = SemanticChunker.model_validate({"unit": "characters", **options})
-    ruler = Ruler(range(len(text)))
+    ruler = LengthFunction(range(len(text)))
     vectors = at_angles(angles) if made.texts(text, ruler) else np.empty((0, 0), dtype=np.float32)
     return [len(sentences(text[span.start : span.end])) for span in made.group(text, ruler, vectors)]
 
@@ -155,7 +155,7 @@ def test_a_target_gives_chunks_of_about_that_size() -> None:
 
 def test_each_sentence_is_embedded_with_its_neighbours_as_they_stand() -> None:
     text = "# One\n\nTwo is here.  Three is here. Four."
-    ruler = Ruler(range(len(text)))
+    ruler = LengthFunction(range(len(text)))
     assert SemanticChunker(unit="characters").texts(text, ruler) == [
         "# One\n\nTwo is here.",
         "# One\n\nTwo is here.  Three is here.",
@@ -170,7 +170,7 @@ def test_each_sentence_is_embedded_with_its_neighbours_as_they_stand() -> None:
 
 @pytest.mark.parametrize("text", ["", " \n", "One sentence alone."])
 def test_nothing_is_embedded_where_there_is_nothing_to_cut(text: str) -> None:
-    made, ruler = SemanticChunker(), Ruler(range(len(text)))
+    made, ruler = SemanticChunker(), LengthFunction(range(len(text)))
     assert made.texts(text, ruler) == []
     spans = made.group(text, ruler, np.empty((0, 0), dtype=np.float32))
     assert [text[span.start : span.end] for span in spans] == ([text] if text.strip() else [])
@@ -185,14 +185,14 @@ def test_a_vector_of_zeros_is_far_from_every_other() -> None:
     text = "One is. Two is. Three is."
     vectors = np.array([[1, 0], [0, 0], [1, 0]], dtype=np.float32)
     made = SemanticChunker(unit="characters", target=1)
-    assert len(made.group(text, Ruler(range(len(text))), vectors)) == 3
+    assert len(made.group(text, LengthFunction(range(len(text))), vectors)) == 3
 
 
 def test_groups_longer_than_the_size_are_cut_at_their_sentences() -> None:
     assert groups() == [6, 3]
     assert groups(size=50) == [2, 2, 2, 2, 1]
     assert groups(size=100) == [5, 1, 3]
-    ruler = Ruler(range(len(TEXT)), overhead=20)
+    ruler = LengthFunction(range(len(TEXT)), overhead=20)
     spans = SemanticChunker(unit="characters", size=70).group(TEXT, ruler, at_angles(ANGLES))
     assert max(span.end - span.start for span in spans) == 39  # two sentences: the title takes 20
 
@@ -233,7 +233,7 @@ def test_options_that_cannot_be_are_refused(written: dict[str, object], fault: s
 def test_sentences_of_one_vector_are_not_cut_by_what_rounding_leaves_of_their_distance() -> None:
     """1 - the square of such a vector's length in double precision is 1e-16, which is no distance."""
     text = " ".join("Same here." for _ in range(12))
-    ruler = Ruler(range(len(text)))
+    ruler = LengthFunction(range(len(text)))
     for options in ({"target": 10}, {"threshold": "percentile", "amount": 0}):
         made = SemanticChunker.model_validate({"unit": "characters", **options})
         for row in np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32):

@@ -163,8 +163,8 @@ RETRIEVERS: Mapping[str, Mapping[str, Any]] = {
     "dense": {"kind": "dense", "top_k": 8},
     "more": {"kind": "dense", "top_k": 12},
     "bm25": {"kind": "bm25", "score": False},
-    "many": {"kind": "fusion", "of": ["dense", "bm25"], "candidates": 90, "top_k": 8},
-    "few": {"kind": "fusion", "of": ["dense", "bm25"], "candidates": EF_SEARCH, "top_k": 8},
+    "many": {"kind": "fusion", "inputs": ["dense", "bm25"], "candidates": 90, "top_k": 8},
+    "few": {"kind": "fusion", "inputs": ["dense", "bm25"], "candidates": EF_SEARCH, "top_k": 8},
 }
 
 
@@ -201,7 +201,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 def found_by(indexed: Experiment, folder: Path, *names: str) -> dict[str, list[list[str]]]:
     """The documents of each query by the setting, when those settings are run over the one index."""
     shutil.copytree(indexed.workspace, folder / "workspace")
-    parts = {part for name in names for part in RETRIEVERS[name].get("of", ())}
+    parts = {part for name in names for part in RETRIEVERS[name].get("inputs", ())}
     retrievers = {name: {**one, "score": name in names} for name, one in RETRIEVERS.items() if name in {*names, *parts}}
     config = {**json.loads(indexed.file.read_text()), "retrievers": retrievers, "workspace": str(folder / "workspace")}
     file = indexed.folder / f"{folder.name}.yaml"

@@ -23,7 +23,7 @@ DENSE = {"kind": "dense", "top_k": 3}
 ENTRIES: dict[str, Any] = {
     "dense": {**DENSE, "score": False},
     "words": {"kind": "bm25", "top_k": 3, "score": False},
-    "hybrid": {"kind": "fusion", "of": ["dense", "words"], "top_k": 3},
+    "hybrid": {"kind": "fusion", "inputs": ["dense", "words"], "top_k": 3},
     "own": {**DENSE, "chunker": {"kind": "document"}},
 }
 MATRIX = {"chunker.size": [60, 90], "retrievers.hybrid.rank_constant": [10, 60]}
@@ -108,7 +108,7 @@ def test_settings_of_which_the_deeper_searches_more_widely_are_not_said_to_be_on
 
 def test_a_part_whose_option_does_not_reach_what_is_made_of_it_is_told(tmp_path: Path) -> None:
     matrix = {"retrievers.dense.top_k": [2, 3]}
-    entries = {"dense": DENSE, "words": {"kind": "bm25"}, "hybrid": {"kind": "fusion", "of": ["dense", "words"]}}
+    entries = {"dense": DENSE, "words": {"kind": "bm25"}, "hybrid": {"kind": "fusion", "inputs": ["dense", "words"]}}
     _, cautions = settings_of(experiment(tmp_path, {"matrix": matrix}, retrievers=entries).config())
     assert [caution.message for caution in cautions if caution.code == "not-reached"] == [
         "hybrid is not changed by retrievers.dense.top_k; equal settings of it are run once."
@@ -142,7 +142,7 @@ def test_a_part_whose_option_does_not_reach_what_is_made_of_it_is_told(tmp_path:
 def test_an_axis_reaches_what_it_changes_and_all_that_is_made_of_it(
     tmp_path: Path, entry: str, axis: str, *, reached: bool
 ) -> None:
-    entries = {**ENTRIES, "far": {"kind": "parent", "of": "hybrid", "top_k": 3}}
+    entries = {**ENTRIES, "far": {"kind": "parent", "inputs": "hybrid", "top_k": 3}}
     config = experiment(tmp_path, retrievers=entries).config()
     assert setting_of(config, entry).is_reached(axis) is reached
 
@@ -315,15 +315,15 @@ def test_an_override_of_what_the_sweep_sets_is_refused(tmp_path: Path) -> None:
     ("entries", "at", "message"),
     [
         (
-            {**ENTRIES, "hybrid": {"kind": "fusion", "of": ["dense", "wordz"]}, "words": {"kind": "bm25"}},
-            '"of"',
-            "retrievers.hybrid.of names 'wordz', which is no retriever. Did you mean 'words'? Known: dense, words, "
+            {**ENTRIES, "hybrid": {"kind": "fusion", "inputs": ["dense", "wordz"]}, "words": {"kind": "bm25"}},
+            '"inputs"',
+            "retrievers.hybrid.inputs names 'wordz', which is no retriever. Did you mean 'words'? Known: dense, words, "
             "own.",
         ),
         (
-            {"far": {"kind": "parent", "of": "near"}, "near": {"kind": "mmr", "of": "far"}},
-            '"of"',
-            "retrievers.far.of leads back to 'far': far -> near -> far; a refiner cannot refine itself.",
+            {"far": {"kind": "parent", "inputs": "near"}, "near": {"kind": "mmr", "inputs": "far"}},
+            '"inputs"',
+            "retrievers.far.inputs leads back to 'far': far -> near -> far; a refiner cannot refine itself.",
         ),
         (
             {"dense": DENSE, "Dense": {"kind": "bm25", "top_k": 3}},
@@ -331,16 +331,16 @@ def test_an_override_of_what_the_sweep_sets_is_refused(tmp_path: Path) -> None:
             "retrievers.Dense differs from 'dense' only in the case of letters, and rankings are kept in files of "
             "these names, which are one file on some systems; rename one of them.",
         ),
-        ({"me": {"kind": "mmr", "of": "me"}}, '"of"', "retrievers.me.of leads back to 'me': me -> me; "),
+        ({"me": {"kind": "mmr", "inputs": "me"}}, '"inputs"', "retrievers.me.inputs leads back to 'me': me -> me; "),
         (
-            {"dense": {**DENSE, "score": False}, "far": {"kind": "mmr", "of": "dense", "score": False}},
+            {"dense": {**DENSE, "score": False}, "far": {"kind": "mmr", "inputs": "dense", "score": False}},
             '"retrievers"',
             "every retriever has `score: false`; at least one must be a setting of its own.",
         ),
         (
             {"dense": {**DENSE, "score": False}, "own": DENSE},
             '"score"',
-            "retrievers.dense.score is false and no refiner has 'dense' among its parts (of): it would do nothing.",
+            "retrievers.dense.score is false and no refiner has 'dense' among its inputs: it would do nothing.",
         ),
     ],
     ids=["unknown part", "circle", "names", "itself", "no setting", "unused part"],
@@ -356,14 +356,18 @@ def test_parts_that_do_not_fit_are_refused_with_their_place(
 
 
 def test_a_sweep_may_vary_what_a_refiner_is_made_of(tmp_path: Path) -> None:
-    entries = {"dense": {**DENSE, "score": False}, "words": ENTRIES["words"], "best": {"kind": "mmr", "of": "dense"}}
-    made = experiment(tmp_path, {"matrix": {"retrievers.best.of": ["dense", "words"]}}, retrievers=entries)
+    entries = {
+        "dense": {**DENSE, "score": False},
+        "words": ENTRIES["words"],
+        "best": {"kind": "mmr", "inputs": "dense"},
+    }
+    made = experiment(tmp_path, {"matrix": {"retrievers.best.inputs": ["dense", "words"]}}, retrievers=entries)
     settings, _ = settings_of(made.config())
     assert [(one.name, one.parts[0].entry) for one in settings] == [
-        ("best-of-dense", "dense"), ("best-of-words", "words")
+        ("best-inputs-dense", "dense"), ("best-inputs-words", "words")
     ]  # fmt: skip
-    assert fault_of(made, "sweep.matrix={retrievers.best.of: [dense]}")[0].endswith(
-        "retrievers.words.score is false and no refiner has 'words' among its parts (of): it would do nothing."
+    assert fault_of(made, "sweep.matrix={retrievers.best.inputs: [dense]}")[0].endswith(
+        "retrievers.words.score is false and no refiner has 'words' among its inputs: it would do nothing."
     )
 
 
@@ -411,7 +415,7 @@ def test_phrasings_that_no_setting_asks_are_told(tmp_path: Path) -> None:
         "phrasings-not-asked": "1 of 4 queries have phrasings in the labels, and no setting asks them; a refiner of "
         "kind expand does."
     }
-    asks = {**ENTRIES, "more": {"kind": "expand", "of": "own", "top_k": 3}}
+    asks = {**ENTRIES, "more": {"kind": "expand", "inputs": "own", "top_k": 3}}
     assert cautions_of(experiment(tmp_path, retrievers=asks, queries=PHRASED)) == {}
 
 
@@ -419,8 +423,8 @@ def test_commands_have_words_for_settings_without_chunks(tmp_path: Path, capsys:
     entries = {
         **ENTRIES,
         "file": {"kind": "run_file", "path": "made.run", "top_k": 3},
-        "large": {"kind": "parent", "of": "own", "returns": "chunk", "chunker": {"kind": "document"}, "top_k": 3},
-        "whole": {"kind": "parent", "of": "hybrid", "top_k": 3},
+        "large": {"kind": "parent", "inputs": "own", "returns": "chunk", "chunker": {"kind": "document"}, "top_k": 3},
+        "whole": {"kind": "parent", "inputs": "hybrid", "top_k": 3},
     }
     made = experiment(tmp_path, retrievers=entries)
     (tmp_path / "made.run").write_text("rye Q0 storage.txt 1 1.0 made\n")
@@ -452,7 +456,7 @@ def test_commands_have_words_for_settings_without_chunks(tmp_path: Path, capsys:
 def test_validate_finds_what_a_run_would_refuse(tmp_path: Path, capsys: Capture) -> None:
     entries = {
         "part": {"kind": "custom", "function": "nowhere:find", "score": False},
-        "whole": {"kind": "parent", "of": "part", "top_k": 3},
+        "whole": {"kind": "parent", "inputs": "part", "top_k": 3},
         "file": {"kind": "run_file", "path": "made.run", "top_k": 3},
         "words": {"kind": "bm25", "stop_words": "gone.txt", "top_k": 3},
     }
@@ -469,11 +473,14 @@ def test_validate_finds_what_a_run_would_refuse(tmp_path: Path, capsys: Capture)
 @pytest.mark.parametrize(
     ("hybrid", "told"),
     [
-        ({"kind": "fusion", "of": ["dense", "bm25"], "candidates": 4, "top_k": 9}, "few"),
-        ({"kind": "fusion", "of": ["dense", "bm25"], "candidates": 5, "top_k": 10}, ""),  # each part may have others
-        ({"kind": "mmr", "of": "dense", "candidates": 9, "top_k": 10}, "few"),
-        ({"kind": "mmr", "of": "dense", "candidates": 10, "top_k": 10}, ""),
-        ({"kind": "expand", "of": "dense", "templates": ["about {query}"], "candidates": 5, "top_k": 10}, ""),
+        ({"kind": "fusion", "inputs": ["dense", "bm25"], "candidates": 4, "top_k": 9}, "few"),
+        (
+            {"kind": "fusion", "inputs": ["dense", "bm25"], "candidates": 5, "top_k": 10},
+            "",
+        ),  # each part may have others
+        ({"kind": "mmr", "inputs": "dense", "candidates": 9, "top_k": 10}, "few"),
+        ({"kind": "mmr", "inputs": "dense", "candidates": 10, "top_k": 10}, ""),
+        ({"kind": "expand", "inputs": "dense", "templates": ["about {query}"], "candidates": 5, "top_k": 10}, ""),
     ],
 )
 def test_a_refiner_that_looks_at_fewer_hits_than_are_scored_is_told_before_it_runs(
@@ -491,7 +498,7 @@ def test_a_refiner_that_looks_at_fewer_hits_than_are_scored_is_told_before_it_ru
 
 
 def test_validate_tells_of_a_refiner_that_looks_at_too_few_hits(tmp_path: Path, capsys: Capture) -> None:
-    retrievers = {"dense": DENSE, "diverse": {"kind": "mmr", "of": "dense", "candidates": 2, "top_k": 3}}
+    retrievers = {"dense": DENSE, "diverse": {"kind": "mmr", "inputs": "dense", "candidates": 2, "top_k": 3}}
     made = experiment(
         tmp_path,
         retrievers=retrievers,

@@ -11,8 +11,7 @@ import pytest
 from pydantic import Field
 
 from ragtrial.components.contextual_text import ContextOptions
-from ragtrial.config.axes import axis_faults
-from ragtrial.config.axis_keys import AxisKeys
+from ragtrial.config.axes import AxisKeys, axis_faults
 from ragtrial.config.combinations import combinations
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.options import Options

@@ -10,6 +10,7 @@ import pytest
 
 from corpora import write_files
 from experiments import Experiment, write_experiment
+from ragtrial.components.stores.chroma import ChromaStore
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
@@ -71,7 +72,9 @@ NARROW = [0.500, 0.502, 0.498, 0.500]  # their standard error is 0.0008165
 
 
 def said(audit: AuditPart, values: list[float]) -> dict[str, str]:
-    return {one.code: one.message for one in audit_cautions("dense", audit, "ndcg@10", evaluation(values))}
+    return {
+        one.code: one.message for one in audit_cautions("dense", ChromaStore(), audit, "ndcg@10", evaluation(values))
+    }
 
 
 ADVICE = "Raise store.hnsw.ef_search or max_neighbors, or set store.kind: exact."
@@ -105,7 +108,7 @@ def test_a_loss_is_said_when_it_is_more_than_the_standard_error_or_than_it_may_e
 
 def test_only_queries_that_count_are_in_the_standard_error() -> None:
     counted = evaluation([*NARROW, 0.0, 1.0], [True] * 4 + [False] * 2)
-    (caution,) = audit_cautions("dense", part(0.0009), "ndcg@10", counted)
+    (caution,) = audit_cautions("dense", ChromaStore(), part(0.0009), "ndcg@10", counted)
     assert "its standard error, 0.0008" in caution.message
 
 

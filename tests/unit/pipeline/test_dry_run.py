@@ -30,8 +30,8 @@ TREE = {
     "dense": {"kind": "dense", "top_k": 3, "store": {"kind": "chroma"}},
     "exact": {"kind": "dense", "top_k": 3},
     "bm25": {"kind": "bm25", "top_k": 3, "score": False},
-    "hybrid": {"kind": "fusion", "of": ["dense", "bm25"], "top_k": 3, "candidates": 5},
-    "twice": {"kind": "fusion", "of": ["hybrid", "exact"], "top_k": 3, "candidates": 4},
+    "hybrid": {"kind": "fusion", "inputs": ["dense", "bm25"], "top_k": 3, "candidates": 5},
+    "twice": {"kind": "fusion", "inputs": ["hybrid", "exact"], "top_k": 3, "candidates": 4},
 }
 
 
@@ -191,7 +191,7 @@ def test_as_many_rankings_are_planned_as_a_run_makes(tmp_path: Path) -> None:
     batches = {"kind": "custom", "function": "embedding:embed", "batch_size": 2}
     retrievers = {
         "bm25": {"kind": "bm25", "top_k": 3},
-        "worded": {"kind": "expand", "of": "bm25", "templates": ["{query} oven"], "top_k": 3},
+        "worded": {"kind": "expand", "inputs": "bm25", "templates": ["{query} oven"], "top_k": 3},
         "dense": {"kind": "dense", "top_k": 3},
         "batches": {"kind": "dense", "top_k": 3, "embedder": batches},
     }

@@ -31,8 +31,8 @@ def told(folder: Path, *, scored: bool) -> dict[str, str]:
     parts = {"flat": DENSE, "made": MADE, "words": WORDS}
     retrievers: Mapping[str, object] = {
         **{name: {**part, "score": scored} for name, part in parts.items()},
-        "both": {"kind": "fusion", "of": ["flat", "made"], "score": False},
-        "hybrid": {"kind": "fusion", "of": ["both", "words"], "top_k": 3},
+        "both": {"kind": "fusion", "inputs": ["flat", "made"], "score": False},
+        "hybrid": {"kind": "fusion", "inputs": ["both", "words"], "top_k": 3},
     }
     experiment = write_experiment(folder, {**DOCUMENTS, "copy.txt": DOCUMENTS["oven.txt"]}, retrievers=retrievers)
     write_files(folder, {"made.trec": RUN})
@@ -52,7 +52,7 @@ def test_what_is_to_be_known_of_parts_is_told_once_and_again_when_all_is_kept(tm
 
 @pytest.mark.parametrize("candidates", [2, 3])
 def test_a_refiner_that_looks_at_fewer_hits_than_are_scored_says_so(tmp_path: Path, candidates: int) -> None:
-    parent = {"kind": "parent", "of": "dense", "candidates": candidates, "top_k": 3}
+    parent = {"kind": "parent", "inputs": "dense", "candidates": candidates, "top_k": 3}
     dense = {"kind": "dense", "top_k": 3}
     experiment = write_experiment(tmp_path, DOCUMENTS, retrievers={"dense": dense, "wide": parent})
     (short,) = (one.message for one in run_experiment(experiment.config()).warnings if one.code == "short")

@@ -117,9 +117,9 @@ def test_stages_that_need_nothing_of_each_other_are_at_work_at_once(runner: Runn
 SWEPT = {
     "dense": {"kind": "dense", "top_k": 3},
     "words": {"kind": "bm25", "top_k": 3, "score": False},
-    "hybrid": {"kind": "fusion", "of": ["dense", "words"], "top_k": 3},
-    "whole": {"kind": "parent", "of": "dense", "top_k": 2},
-    "asked": {"kind": "expand", "of": "dense", "templates": ["About {query}"], "top_k": 3},
+    "hybrid": {"kind": "fusion", "inputs": ["dense", "words"], "top_k": 3},
+    "whole": {"kind": "parent", "inputs": "dense", "top_k": 2},
+    "asked": {"kind": "expand", "inputs": "dense", "templates": ["About {query}"], "top_k": 3},
 }
 
 

@@ -37,7 +37,7 @@ SPANS = {"unit": "span", "span_coverage": 0.4, "order_aware": {"metrics": ["rbp(
 FUSED = {
     "dense": {"kind": "dense", "top_k": 4},
     "words": {"kind": "bm25", "top_k": 4},
-    "hybrid": {"kind": "fusion", "of": ["dense", "words"], "top_k": 4},
+    "hybrid": {"kind": "fusion", "inputs": ["dense", "words"], "top_k": 4},
     "whole": {"kind": "dense", "top_k": 5, "chunker": {"kind": "document"}},
 }
 

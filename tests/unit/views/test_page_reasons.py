@@ -22,9 +22,9 @@ from ragtrial.views.page import html_page as document
 CSS = (Path(document.__file__).parent / "assets" / "page.css").read_text(encoding="utf-8")
 RETRIEVERS: dict[str, dict[str, Any]] = {
     "dense": {"kind": "dense", "top_k": 3},
-    "both": {"kind": "fusion", "of": ["dense", "words"], "top_k": 3},
+    "both": {"kind": "fusion", "inputs": ["dense", "words"], "top_k": 3},
     "words": {"kind": "bm25", "top_k": 4, "score": False},
-    "varied": {"kind": "mmr", "of": "both", "top_k": 3},
+    "varied": {"kind": "mmr", "inputs": "both", "top_k": 3},
 }
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ragtrial.comparison.contest import Contender
+from ragtrial.components.refiners import REFINERS, Refiner
 from ragtrial.errors import Fault, ReportError
 from ragtrial.pipeline.component_rankings import part_file
 from ragtrial.report.model import Report, read_rows
@@ -17,14 +19,6 @@ Key = tuple[str, int | None, int | None]
 
 _ASKED_OTHERWISE = "was asked other wordings of the question; what it found for them is not kept."
 _NOT_KEPT = "is no setting of the report, which has not kept its ranking: made by an earlier version, or changed."
-_KINDS = {
-    "fusion": "fuses {parts} ({method}); a hit's score is the fused one",
-    "rerank": "puts the first {candidates} hits of {parts} in the order of {model}; a hit's score is the model's",
-    "mmr": "picks from the first {candidates} hits of {parts}, each unlike those above it; a hit's score is its value "
-    "when it was picked",
-    "parent": "returns the text around what {parts} finds; a hit's rank there is that of the first chunk inside it",
-    "expand": "fuses what {parts} finds for several wordings of the question ({method})",
-}
 
 
 class PartRank(Part):
@@ -99,7 +93,8 @@ def _walk(report: Report, whole: Mapping[str, Any], queries: Sequence[str], abov
     """Each part, or a sentence that says why it is not there."""
     for entry, parameters in whole.get("parts", {}).items():
         name = f"{above}{entry}"
-        if whole["retriever"].get("kind") == "expand":
+        refiner = _refiner(whole)
+        if refiner and refiner.asks_other_texts:
             yield f"{name} {_ASKED_OTHERWISE}"
             continue
         rows = _rows(report, whole, entry, queries)
@@ -134,8 +129,12 @@ def _without_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def _said(parameters: Mapping[str, Any]) -> Iterator[str]:
     """What its kind of refiner does."""
-    retriever = parameters["retriever"]
-    template = _KINDS.get(retriever.get("kind"))
-    if template is not None:
-        known = {name: retriever.get(name) for name in ("method", "candidates", "model")}
-        yield template.format(parts=" and ".join(parameters["parts"]), **known)
+    refiner = _refiner(parameters)
+    if refiner and refiner.explanation:
+        options = defaultdict[str, Any](lambda: None, parameters["retriever"])
+        yield refiner.explanation.format_map(options | {"parts": " and ".join(parameters["parts"])})
+
+
+def _refiner(parameters: Mapping[str, Any]) -> type[Refiner] | None:
+    """Its kind of refiner; None where no such kind is registered."""
+    return dict(REFINERS.members()).get(parameters["retriever"].get("kind"))

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from ragtrial.components.chroma_collection.collection_options import CollectionOptions
-from ragtrial.components.stores.chroma import is_chromas
+from ragtrial.components.chroma_collection.collection import CollectionOptions
+from ragtrial.components.stores.chroma import is_chroma_error
 from ragtrial.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _opened(make: Callable[[], object], options: CollectionOptions) -> object:
     except InputError:
         raise
     except BaseException as error:
-        if not is_chromas(error):
+        if not is_chroma_error(error):
             raise
         place = f"tenant {options.tenant!r}, database {options.database!r}"
         raise InputError(f"Chroma at {options.address} cannot be opened ({place}): {_line(error)}") from error

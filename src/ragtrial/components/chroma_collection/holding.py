@@ -8,11 +8,10 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragtrial.components.chroma_collection.collection import Collection
-from ragtrial.components.chroma_collection.collection_options import CollectionOptions
+from ragtrial.components.chroma_collection.collection import Collection, CollectionOptions
 from ragtrial.components.chroma_collection.connecting import connect, disconnect
 from ragtrial.components.chroma_collection.copying import Stamp, copied, stamp_of
-from ragtrial.components.stores.chroma import is_chromas
+from ragtrial.components.stores.chroma import is_chroma_error
 from ragtrial.errors import InputError, did_you_mean, listed
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def _found(client: Client, options: CollectionOptions) -> ChromaCollection:
         message = f"there is no collection {options.name!r} at {options.address}.{near} {there}"
         raise InputError(message) from error
     except BaseException as error:
-        if not is_chromas(error):
+        if not is_chroma_error(error):
             raise
         said = " ".join(str(error).split())
         raise InputError(f"the collection {options.name!r} at {options.address} cannot be opened: {said}") from error

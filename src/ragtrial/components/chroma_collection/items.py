@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragtrial.components.chroma_collection.collection import Items
-from ragtrial.components.chroma_collection.collection_options import CollectionOptions
+from ragtrial.components.chroma_collection.collection import CollectionOptions, Items
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import Sought, how_alike, locate_all, short
 from ragtrial.dataset.texts import normalised
@@ -213,7 +212,7 @@ class Survey:
         )
 
 
-def both(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def joined_conditions(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """The condition that both conditions are met; None stands for no condition."""
     if one is None or other is None:
         return one if other is None else other
@@ -224,7 +223,7 @@ Conditions = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 """On metadata, and on texts."""
 
 
-def told(conditions: Conditions) -> str:
+def described(conditions: Conditions) -> str:
     """Conditions as a config has them."""
     named: Sequence[str] = [
         f"{key}: {dict(one)}"

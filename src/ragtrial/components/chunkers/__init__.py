@@ -3,8 +3,14 @@
 import sys
 from typing import TYPE_CHECKING
 
-from ragtrial.components.chunkers.base import CHUNKERS, Chunker, MeasuredChunker, Ruler, SizedChunker
-from ragtrial.components.chunkers.embedding import EmbeddingChunker
+from ragtrial.components.chunkers.base import (
+    CHUNKERS,
+    Chunker,
+    EmbeddingChunker,
+    LengthFunction,
+    MeasuredChunker,
+    SizedChunker,
+)
 from ragtrial.options import union_of
 from ragtrial.registry import import_members
 
@@ -15,4 +21,4 @@ if TYPE_CHECKING:
 else:
     AnyChunker = union_of(CHUNKERS)
 
-__all__ = ["CHUNKERS", "AnyChunker", "Chunker", "EmbeddingChunker", "MeasuredChunker", "Ruler", "SizedChunker"]
+__all__ = ["CHUNKERS", "AnyChunker", "Chunker", "EmbeddingChunker", "LengthFunction", "MeasuredChunker", "SizedChunker"]

@@ -1,4 +1,4 @@
-"""What every chunker owes."""
+"""What every chunker owes, and what those owe that cut by meaning."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NoReturn
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.options import Options, TokenizerName
+from ragtrial.rankings import Floats
 from ragtrial.records import Span
 from ragtrial.registry import Registry
 
 
 @dataclass(frozen=True)
-class Ruler:
+class LengthFunction:
     """How long a piece of one text is.
 
     ``starts`` has the character at which each unit (token, word or character) starts, ascending; ``overhead`` is the
@@ -78,7 +81,7 @@ class Chunker(Options):
         return "embedder" if self.unit_is_tokens else "characters"
 
     @abstractmethod
-    def split(self, text: str, ruler: Ruler) -> list[Span]:
+    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
         """The spans of the chunks of ``text``."""
 
 
@@ -124,7 +127,7 @@ class MeasuredChunker(Chunker):
     def counted_by(self) -> str:
         return "characters" if self.unit == "characters" or not self.measures else self.tokenizer
 
-    def budget(self, size: int, ruler: Ruler) -> int:
+    def budget(self, size: int, ruler: LengthFunction) -> int:
         """How long the own text of a chunk of ``size`` may be, once the overhead is paid.
 
         A title longer than half of ``size`` is not allowed to starve the text: the text gets at least half, and such
@@ -150,7 +153,7 @@ class SizedChunker(MeasuredChunker):
             raise ValueError(f"overlap is {self.overlap}; it must be below size ({self.size}).")
         return self
 
-    def window(self, ruler: Ruler) -> tuple[int, int]:
+    def window(self, ruler: LengthFunction) -> tuple[int, int]:
         """How long a chunk's own text may be (see ``budget``), and how much of it the next repeats.
 
         The overlap keeps its share of the size where it would not fit.
@@ -168,3 +171,34 @@ def trimmed(text: str, start: int, end: int) -> Span | None:
     start += len(piece) - len(piece.lstrip())
     end -= len(piece) - len(piece.rstrip())
     return Span(start, end) if start < end else None
+
+
+Vectors = npt.NDArray[np.float64]
+
+
+class EmbeddingChunker(MeasuredChunker):
+    """A chunker that decides by the vectors of parts of the text, which the setting's own embedder makes.
+
+    ``group(text, ruler, vectors)`` is called with the vectors of ``texts(text, ruler)``, in that order.
+    """
+
+    needs_embedder: ClassVar[bool] = True
+
+    @abstractmethod
+    def texts(self, text: str, ruler: LengthFunction) -> list[str]:
+        """What of ``text`` must be embedded; nothing where there is nothing to decide."""
+
+    @abstractmethod
+    def group(self, text: str, ruler: LengthFunction, vectors: Floats) -> list[Span]:
+        """The spans of the chunks, by the vectors of ``texts``: float32 (texts, dimension)."""
+
+    def split(self, text: str, ruler: LengthFunction) -> NoReturn:
+        """Raises TypeError: vectors are needed, see ``group``."""
+        raise TypeError(f"the chunker {self.kind!r} needs vectors: embed texts() and call group()")
+
+
+def directions(vectors: npt.NDArray[np.floating[Any]]) -> Vectors:
+    """Every row scaled to length 1 in double precision; a row of zeros stays one."""
+    rows = np.asarray(vectors, dtype=np.float64)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True) if len(rows) else np.ones((0, 1))
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1))

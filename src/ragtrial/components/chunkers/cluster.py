@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from ragtrial.components.chunkers.base import CHUNKERS, Ruler
-from ragtrial.components.chunkers.embedding import EmbeddingChunker, Vectors, directions
-from ragtrial.components.chunkers.outline import Measure, Outline, chunks_of
+from ragtrial.components.chunkers.base import CHUNKERS, EmbeddingChunker, LengthFunction, Vectors, directions
+from ragtrial.components.chunkers.outline import Measure, Outline
+from ragtrial.components.chunkers.piece_merging import chunks_of
 from ragtrial.rankings import Floats
 from ragtrial.records import Span
 
@@ -44,11 +44,11 @@ class ClusterChunker(EmbeddingChunker):
             raise ValueError(f"piece is {self.piece}; it must be at most size ({self.size}).")
         return self
 
-    def texts(self, text: str, ruler: Ruler) -> list[str]:
+    def texts(self, text: str, ruler: LengthFunction) -> list[str]:
         pieces = self._pieces(text, ruler)
         return [text[piece.start : piece.end] for piece in pieces] if len(pieces) > 1 else []
 
-    def group(self, text: str, ruler: Ruler, vectors: Floats) -> list[Span]:
+    def group(self, text: str, ruler: LengthFunction, vectors: Floats) -> list[Span]:
         pieces = self._pieces(text, ruler)
         if len(pieces) < 2:
             return pieces
@@ -62,7 +62,7 @@ class ClusterChunker(EmbeddingChunker):
         groups = segmented(directions(vectors), firsts)
         return [Span(pieces[start].start, pieces[end].end) for start, end in groups]
 
-    def _pieces(self, text: str, ruler: Ruler) -> list[Span]:
+    def _pieces(self, text: str, ruler: LengthFunction) -> list[Span]:
         measure = Measure(ruler, min(self.piece, self.budget(self.size, ruler)), 0)
         return chunks_of(text, Outline(text, {}).cut(0, len(text), measure))
 

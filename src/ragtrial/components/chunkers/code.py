@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ragtrial.cache.fingerprints import Digest, file_digest
-from ragtrial.components.chunkers.base import CHUNKERS, Ruler, SizedChunker
-from ragtrial.components.chunkers.outline import Measure, Outline, chunks_of
+from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, SizedChunker
+from ragtrial.components.chunkers.outline import Measure, Outline
+from ragtrial.components.chunkers.piece_merging import chunks_of
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.records import Span
 
@@ -59,7 +60,7 @@ class CodeChunker(SizedChunker):
         packages = {name: installed_version(name) for name in ("tree-sitter", package)}
         return {**super().fingerprint_parts(digest), "packages": packages}
 
-    def split(self, text: str, ruler: Ruler) -> list[Span]:
+    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
         source = text.encode()
         depths = _depths(self._parser().parse(source).root_node, source)
         if len(source) > len(text):

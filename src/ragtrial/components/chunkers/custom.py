@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ragtrial.cache.fingerprints import Digest, file_digest
-from ragtrial.components.chunkers.base import CHUNKERS, Chunker, Ruler, trimmed
+from ragtrial.components.chunkers.base import CHUNKERS, Chunker, LengthFunction, trimmed
 from ragtrial.components.user_functions import FunctionName, function_sources, import_function
 from ragtrial.errors import ChunkerError, ModelNotFoundError
 from ragtrial.records import Span
@@ -52,7 +52,7 @@ class CustomChunker(Chunker):
             identity = {"files": [digest(source) for source in sources]}
         return {"kind": self.kind, "function": str(self.function), "revision": self.revision, **identity}
 
-    def split(self, text: str, ruler: Ruler) -> list[Span]:
+    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
         function = import_function(self.function)
         try:
             returned = function(text)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ragtrial.components.chunkers.base import Chunker, Ruler
-from ragtrial.components.chunkers.embedding import EmbeddingChunker
+from ragtrial.components.chunkers.base import Chunker, EmbeddingChunker, LengthFunction
 from ragtrial.components.tokenizers import UnitCounter
 from ragtrial.dataset.chunks import ChunksWriter
 from ragtrial.dataset.library import Library
@@ -58,7 +57,9 @@ def cut(
     return writer
 
 
-def _split(chunker: Chunker, ids: Sequence[str], texts: Sequence[str], rulers: Sequence[Ruler]) -> Iterator[list[Span]]:
+def _split(
+    chunker: Chunker, ids: Sequence[str], texts: Sequence[str], rulers: Sequence[LengthFunction]
+) -> Iterator[list[Span]]:
     for name, text, ruler in zip(ids, texts, rulers, strict=True):
         try:
             yield chunker.split(text, ruler)
@@ -67,7 +68,7 @@ def _split(chunker: Chunker, ids: Sequence[str], texts: Sequence[str], rulers: S
 
 
 def _grouped(
-    chunker: EmbeddingChunker, texts: Sequence[str], rulers: Sequence[Ruler], embed: Embed, share: _Share
+    chunker: EmbeddingChunker, texts: Sequence[str], rulers: Sequence[LengthFunction], embed: Embed, share: _Share
 ) -> Iterator[list[Span]]:
     """The spans of each text, what must be embedded of all of them embedded at once."""
     wanted = [chunker.texts(text, ruler) for text, ruler in zip(texts, rulers, strict=True)]
@@ -118,10 +119,10 @@ def _batches(library: Library) -> Iterator[range]:
         yield range(start, len(library))
 
 
-def _rulers(texts: Sequence[str], titles: Sequence[str], tokenizer: UnitCounter | None) -> list[Ruler]:
+def _rulers(texts: Sequence[str], titles: Sequence[str], tokenizer: UnitCounter | None) -> list[LengthFunction]:
     if tokenizer is None:
         sizes = [(len(text), len(title) + 1 if title else 0) for text, title in zip(texts, titles, strict=True)]
-        return [Ruler(range(length), overhead) for length, overhead in sizes]
+        return [LengthFunction(range(length), overhead) for length, overhead in sizes]
     overheads = tokenizer.counts(titles).tolist()  # the title's tokens and the special ones
     pairs = zip(tokenizer.starts(texts), overheads, strict=True)
-    return [Ruler(*pair, tokenizer.alone) for pair in pairs]
+    return [LengthFunction(*pair, tokenizer.alone) for pair in pairs]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ragtrial.components.chunkers.base import CHUNKERS, Chunker, Ruler, trimmed
+from ragtrial.components.chunkers.base import CHUNKERS, Chunker, LengthFunction, trimmed
 from ragtrial.records import Span
 
 
@@ -15,6 +15,6 @@ class DocumentChunker(Chunker):
     kind: Literal["document"] = "document"
     """One chunk per document."""
 
-    def split(self, text: str, ruler: Ruler) -> list[Span]:
+    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
         span = trimmed(text, 0, len(text))
         return [span] if span else []

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Literal
 
-from ragtrial.components.chunkers.base import CHUNKERS, Ruler, SizedChunker, trimmed
+from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, SizedChunker
+from ragtrial.components.chunkers.piece_merging import Stretch, chunks_of
 from ragtrial.records import Span
 
 
@@ -21,21 +22,19 @@ class FixedChunker(SizedChunker):
     kind: Literal["fixed"] = "fixed"
     """Windows of `size` that move by `size - overlap`, wherever that cuts."""
 
-    def split(self, text: str, ruler: Ruler) -> list[Span]:
+    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
         budget, overlap = self.window(ruler)
         edges, before = _edges(text, ruler)
-        spans: list[Span] = []
+        windows: list[Stretch] = []
         first, last = 0, 0
         while last < len(edges) - 1:
             last = max(bisect_right(before, before[first] + budget) - 1, first + 1)
-            span = trimmed(text, edges[first], edges[last])
-            if span and (not spans or span.end > spans[-1].end):
-                spans.append(span)
+            windows.append((edges[first], edges[last]))
             first = max(bisect_left(before, before[last] - overlap), first + 1)
-        return spans
+        return chunks_of(text, windows)
 
 
-def _edges(text: str, ruler: Ruler) -> tuple[list[int], list[int]]:
+def _edges(text: str, ruler: LengthFunction) -> tuple[list[int], list[int]]:
     """The characters between which a window may be cut, and how many units start before each.
 
     A unit reaches to the start of the next, so that characters a tokenizer drops are in some chunk; several tokens of

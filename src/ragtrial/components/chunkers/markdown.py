@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Literal
 
-from ragtrial.components.chunkers.base import CHUNKERS, Ruler, SizedChunker
+from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, SizedChunker
 from ragtrial.components.chunkers.headings import Headings, block_tokens, line_starts
-from ragtrial.components.chunkers.outline import Measure, Outline, chunks_of
-from ragtrial.components.chunkers.piece_merging import Stretch
+from ragtrial.components.chunkers.outline import Measure, Outline
+from ragtrial.components.chunkers.piece_merging import Stretch, chunks_of
 from ragtrial.records import Span
 
 _BLOCK = 10  # deeper than any heading
@@ -30,7 +30,7 @@ class MarkdownChunker(SizedChunker):
     merge: bool = True
     """Whether neighbouring sections under one heading make one chunk while they fit; false: each is one of its own."""
 
-    def split(self, text: str, ruler: Ruler) -> list[Span]:
+    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
         headings = Headings(text)
         outline = Outline(text, _depths(text, headings))
         measure = Measure(ruler, *self.window(ruler))

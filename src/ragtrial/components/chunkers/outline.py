@@ -7,17 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ragtrial.components.chunkers.base import Ruler, trimmed
+from ragtrial.components.chunkers.base import LengthFunction
 from ragtrial.components.chunkers.piece_merging import Stretch, merged
 from ragtrial.components.chunkers.recursive import SEPARATORS, recursive_stretches
-from ragtrial.records import Span
 
 
 @dataclass(frozen=True)
 class Measure:
     """How long a chunk may be, and how much of the one before it may repeat."""
 
-    ruler: Ruler
+    ruler: LengthFunction
     budget: int
     overlap: int
 
@@ -99,13 +98,3 @@ class Outline:
         own = self._depths[first : after + 1]
         begins = first < after < len(self._places) and self._places[first] == start
         return begins and all(one < other for one, other in pairwise(own))
-
-
-def chunks_of(text: str, stretches: list[Stretch]) -> list[Span]:
-    """The stretches as spans without white space around them; those that say nothing new are left out."""
-    spans: list[Span] = []
-    for start, end in stretches:
-        span = trimmed(text, start, end)
-        if span and (not spans or span.end > spans[-1].end):
-            spans.append(span)
-    return spans

@@ -10,8 +10,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ModelWrapValidatorHandler, field_validator, model_validator
 
-from ragtrial.components.chunkers.base import CHUNKERS, Ruler, SizedChunker, trimmed
-from ragtrial.components.chunkers.piece_merging import Stretch, between_units, merged, merged_by_sums
+from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, SizedChunker
+from ragtrial.components.chunkers.piece_merging import (
+    Stretch,
+    between_units,
+    chunks_of,
+    merged,
+    merged_by_sums,
+    merged_or_cut,
+)
 from ragtrial.records import Span
 
 SEPARATORS = ("\n\n", "\n", ". ", " ", "")
@@ -76,16 +83,10 @@ class RecursiveChunker(SizedChunker):
             )
         return plain
 
-    def split(self, text: str, ruler: Ruler) -> list[Span]:
+    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
         task = _Task(text, ruler, self.keep, *self.window(ruler))
         stretches = task.added_up if self.preset == "langchain" else task.in_place
-        spans: list[Span] = []
-        for start, end in stretches(0, len(text), self.separators):
-            span = trimmed(text, start, end)
-            # A chunk that only repeats the end of the one before it (all of it overlap) says nothing new.
-            if span and (not spans or span.end > spans[-1].end):
-                spans.append(span)
-        return spans
+        return chunks_of(text, stretches(0, len(text), self.separators))
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class _Task:
     """A text to be cut into contiguous stretches of at most ``budget`` units."""
 
     text: str
-    ruler: Ruler
+    ruler: LengthFunction
     keep: Literal["end", "start"]
     budget: int
     overlap: int
@@ -103,16 +104,10 @@ class _Task:
         place = self._coarsest(start, end, separators)
         if separators[place] == "":
             return merged(between_units(self.ruler, start, end), self.ruler, self.budget, self.overlap)
-        found: list[Stretch] = []
-        fitting: list[Stretch] = []
-        for piece in self._split(start, end, separators[place]):
-            if self.ruler.length(*piece) <= self.budget:
-                fitting.append(piece)
-                continue
-            found += merged(fitting, self.ruler, self.budget, self.overlap)
-            fitting = []
-            found += self.in_place(*piece, separators[place + 1 :])
-        return found + merged(fitting, self.ruler, self.budget, self.overlap)
+        pieces, finer = self._split(start, end, separators[place]), separators[place + 1 :]
+        return merged_or_cut(
+            pieces, self.ruler, self.budget, self.overlap, lambda first, last: self.in_place(first, last, finer)
+        )
 
     def added_up(self, start: int, end: int, separators: Sequence[str]) -> list[Stretch]:
         """Stretches of ``text[start:end]`` as LangChain makes them: as long as their pieces together.
@@ -158,7 +153,13 @@ class _Task:
 
 
 def recursive_stretches(
-    text: str, start: int, end: int, ruler: Ruler, budget: int, overlap: int, separators: Sequence[str] = SEPARATORS
+    text: str,
+    start: int,
+    end: int,
+    ruler: LengthFunction,
+    budget: int,
+    overlap: int,
+    separators: Sequence[str] = SEPARATORS,
 ) -> list[Stretch]:
     """The stretches of ``text[start:end]``, of at most ``budget`` units, as ``recursive`` cuts them."""
     return _Task(text, ruler, "end", budget, overlap).in_place(start, end, separators)

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from ragtrial.components.chunkers.base import CHUNKERS, Ruler
-from ragtrial.components.chunkers.embedding import EmbeddingChunker, directions
-from ragtrial.components.chunkers.outline import Measure, Outline, chunks_of
+from ragtrial.components.chunkers.base import CHUNKERS, EmbeddingChunker, LengthFunction, directions
+from ragtrial.components.chunkers.outline import Measure, Outline
+from ragtrial.components.chunkers.piece_merging import chunks_of
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.rankings import Floats
 from ragtrial.records import Span
@@ -76,7 +76,7 @@ class SemanticChunker(EmbeddingChunker):
     def measures(self) -> bool:
         return self.size is not None or self.target is not None
 
-    def texts(self, text: str, ruler: Ruler) -> list[str]:
+    def texts(self, text: str, ruler: LengthFunction) -> list[str]:
         found = sentences(text)
         if len(found) < 2:
             return []
@@ -86,7 +86,7 @@ class SemanticChunker(EmbeddingChunker):
             for index in range(len(found))
         ]
 
-    def group(self, text: str, ruler: Ruler, vectors: Floats) -> list[Span]:
+    def group(self, text: str, ruler: LengthFunction, vectors: Floats) -> list[Span]:
         found = sentences(text)
         if not found:
             return []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from ragtrial.components.chunkers.base import CHUNKERS, Ruler, SizedChunker
-from ragtrial.components.chunkers.piece_merging import Stretch, between_units, merged
+from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, SizedChunker
+from ragtrial.components.chunkers.piece_merging import Stretch, between_units, merged, merged_or_cut
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.records import Span
 
@@ -26,30 +26,15 @@ class SentenceChunker(SizedChunker):
     kind: Literal["sentence"] = "sentence"
     """Whole sentences, joined up to `size`; `overlap` is as many whole sentences as fit in it."""
 
-    def split(self, text: str, ruler: Ruler) -> list[Span]:
+    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
         budget, overlap = self.window(ruler)
-        stretches: list[Stretch] = []
-        fitting: list[Stretch] = []
-        for sentence in sentences(text):
-            if ruler.length(sentence.start, sentence.end) <= budget:
-                fitting.append((sentence.start, sentence.end))
-                continue
-            stretches += merged(fitting, ruler, budget, overlap)
-            fitting = []
-            stretches += _cut(text, sentence, ruler, budget)
-        stretches += merged(fitting, ruler, budget, overlap)
-        return [Span(*stretch) for stretch in stretches]
 
+        def of_units(start: int, end: int) -> list[Stretch]:
+            return merged(between_units(ruler, start, end), ruler, budget, 0)
 
-def _cut(text: str, sentence: Span, ruler: Ruler, budget: int) -> list[Stretch]:
-    """The parts of a sentence that is too long, the fewest words torn."""
-    stretches: list[Stretch] = []
-    fitting: list[Stretch] = []
-    for word in _WORD.finditer(text, sentence.start, sentence.end):
-        if ruler.length(*word.span()) <= budget:
-            fitting.append(word.span())
-            continue
-        stretches += merged(fitting, ruler, budget, 0)
-        fitting = []
-        stretches += merged(between_units(ruler, *word.span()), ruler, budget, 0)
-    return stretches + merged(fitting, ruler, budget, 0)
+        def of_words(start: int, end: int) -> list[Stretch]:
+            words = (word.span() for word in _WORD.finditer(text, start, end))
+            return merged_or_cut(words, ruler, budget, 0, of_units)
+
+        found = ((sentence.start, sentence.end) for sentence in sentences(text))
+        return [Span(*stretch) for stretch in merged_or_cut(found, ruler, budget, overlap, of_words)]

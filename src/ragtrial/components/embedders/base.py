@@ -46,6 +46,11 @@ class Embedder(Options):
         ``digest`` hashes files. Raises ModelNotFoundError. Loads no model.
         """
 
+    @property
+    def has_tokenizer(self) -> bool:
+        """Whether it can have a tokenizer, going by its options alone."""
+        return True
+
     @abstractmethod
     def tokenizer(self) -> Tokenizer | None:
         """The model's tokenizer, None if it has none that can be had. Raises ModelNotFoundError. Loads no model."""

@@ -59,6 +59,10 @@ class CustomEmbedder(Embedder):
             raise ModelNotFoundError(f"{self.function} has no source file to tell its versions apart; give `version:`.")
         return {"backend": "custom", "function": str(self.function), "normalize": self.normalize, **identity}
 
+    @property
+    def has_tokenizer(self) -> bool:
+        return self.tokenizer_model is not None
+
     def tokenizer(self) -> Tokenizer | None:
         if self.tokenizer_model is None:
             return None

@@ -12,7 +12,7 @@ from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
-from ragtrial.components.external_retrievers.hit_placement import Answer, Placed
+from ragtrial.components.external_retrievers.hits import Answer, Placed
 from ragtrial.dataset.library import Library
 from ragtrial.errors import WorkspaceError
 

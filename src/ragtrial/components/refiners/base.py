@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Annotated, Protocol
+from typing import Annotated, ClassVar, Protocol
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from ragtrial.components.retrievers.base import Candidates, Materials, Ranker
 from ragtrial.records import Question
@@ -29,6 +29,14 @@ class OpenRefiner(Protocol):
 class Refiner(Ranker):
     """A way from the rankings of other retrievers to a better one."""
 
+    model_config = ConfigDict(serialize_by_alias=True)  # its inputs are written as the config has them
+
+    explanation: ClassVar[str] = ""
+    """How it makes its ranking, for readers of a report: ``{parts}`` and its own options in braces are filled in."""
+
+    asks_other_texts: ClassVar[bool] = False
+    """Whether its parts are asked other texts than the query's own; a report does not keep what they find."""
+
     candidates: Annotated[int, Field(ge=1)] = 100
     """How many hits of each part are looked at."""
 
@@ -39,6 +47,17 @@ class Refiner(Ranker):
     @abstractmethod
     def open(self, materials: Materials) -> OpenRefiner:
         """The refiner, ready to work. Raises RunError."""
+
+
+class SingleInputRefiner(Refiner):
+    """A refiner of one ranking."""
+
+    input_name: str = Field(alias="inputs")
+    """The name of the retriever or refiner whose hits are refined."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return (self.input_name,)
 
 
 REFINERS: Registry[type[Refiner]] = Registry("refiner")

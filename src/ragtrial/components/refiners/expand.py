@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
-from ragtrial.components.refiners.base import REFINERS, OpenRefiner
-from ragtrial.components.refiners.fusing import Order, order_of
-from ragtrial.components.refiners.methods import FusingRefiner
+from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
+from ragtrial.components.refiners.fusing import FusingRefiner, Order, order_of
 from ragtrial.components.retrievers.base import Candidates, Facts, Materials
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings
@@ -29,14 +28,15 @@ def _with_query(template: str) -> str:
 
 
 @REFINERS.register("expand")
-class ExpandRefiner(FusingRefiner):
+class ExpandRefiner(SingleInputRefiner, FusingRefiner):
     """Query expansion: several wordings of each query are asked of one retriever, and what they find is fused."""
+
+    explanation: ClassVar[str] = "fuses what {parts} finds for several wordings of the question ({method})"
+
+    asks_other_texts: ClassVar[bool] = True
 
     kind: Literal["expand"] = "expand"
     """Query expansion: several wordings of each query are asked of one retriever, and what they find is fused."""
-
-    of: Annotated[str, Field(min_length=1)]
-    """The name of the retriever or refiner that is asked."""
 
     method: Literal["rrf", "combsum", "combmnz"] = "rrf"
     """How rankings become one: rrf (reciprocal ranks, whatever the scores), combsum (the sum of the normalised scores),
@@ -58,10 +58,6 @@ class ExpandRefiner(FusingRefiner):
         raise ValueError(
             "asks nothing but the query itself; give `templates` that say more than {query}, or leave phrasings: true."
         )
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return (self.of,)
 
     def wordings(self, question: Question) -> Sequence[Question]:
         """The wordings to ask: the question, those of the labels, then the templates, equal ones once.
@@ -112,7 +108,7 @@ class _OpenExpand:
             _wording(part.rankings, starts + number, (counts > number) & ~skipped)
             for number in range(max(1, int(counts.max(initial=0))))
         ]
-        fused = self.options.fuse([self.options.of] * len(lists), lists, self._ordered[1])
+        fused = self.options.fuse([self.options.input_name] * len(lists), lists, self._ordered[1])
         return Candidates(part.units, fused.rankings, skipped, self._facts(questions, counts))
 
     def _facts(self, questions: Sequence[Question], counts: Counts) -> Facts:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import AfterValidator, Field
 
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner
-from ragtrial.components.refiners.fusing import Fused, Fusing, Order, order_of
-from ragtrial.components.refiners.methods import FusingRefiner, overlap
+from ragtrial.components.refiners.fusing import Fused, Fusing, FusingRefiner, Order, order_of, overlap
 from ragtrial.components.retrievers.base import Candidates, Materials
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
@@ -54,23 +53,26 @@ class FusionRefiner(FusingRefiner):
     Parts that rank the same chunks are fused chunk by chunk, others document by document.
     """
 
+    explanation: ClassVar[str] = "fuses {parts} ({method}); a hit's score is the fused one"
+
     kind: Literal["fusion"] = "fusion"
     """The rankings of several retrievers as one: hybrid retrieval. Parts that rank the same chunks are fused chunk by
     chunk, others document by document."""
 
-    of: Annotated[list[str], AfterValidator(_different)]
+    input_names: Annotated[list[str], AfterValidator(_different)] = Field(alias="inputs")
     """The names of the retrievers or refiners whose rankings are fused: at least two."""
 
     weights: Annotated[list[Weight], AfterValidator(_not_all_zero)] | None = None
-    """How much each of them counts, in the order of `of` (methods rrf and weighted; default: all alike)."""
+    """How much each of them counts, in the order of `inputs` (methods rrf and weighted; default: all alike)."""
 
     def _misplaced(self) -> list[str]:
         faults = super()._misplaced()
         if self.weights is None:
             return faults
-        if len(self.weights) != len(self.of):
+        if len(self.weights) != len(self.input_names):
             faults.append(
-                f"`weights` has {len(self.weights)} and `of` has {len(self.of)}; give a weight for each part."
+                f"`weights` has {len(self.weights)} and `inputs` has {len(self.input_names)}; give a weight for each "
+                "part."
             )
         if self.method in ("combsum", "combmnz"):
             faults.append(
@@ -80,7 +82,7 @@ class FusionRefiner(FusingRefiner):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        return tuple(self.of)
+        return tuple(self.input_names)
 
     def identity(self) -> dict[str, Any]:
         # Equal weights change no order, but the scores, which what is made of them may look at.
@@ -113,14 +115,14 @@ class _OpenFusion:
         units = parts[0].units
         if self._ordered is None or self._ordered[0] is not units:
             self._ordered = units, order_of(units)
-        fused = self.options.fuse(self.options.of, [part.rankings for part in parts], self._ordered[1])
+        fused = self.options.fuse(self.options.input_names, [part.rankings for part in parts], self._ordered[1])
         return Candidates.of(units, fused.rankings), fused
 
     def _by_document(self, parts: Sequence[Candidates]) -> tuple[Candidates, Fused]:
         """Each document is represented by the unit of the part where it stands best."""
         collapsed = [collapse(part.rankings, part.units.document) for part in parts]
         order = Order(self.library.id_order)
-        fused = self.options.fuse(self.options.of, [part.rankings for part in collapsed], order)
+        fused = self.options.fuse(self.options.input_names, [part.rankings for part in collapsed], order)
         codes = np.full(fused.rankings.codes.shape, PADDING, dtype=np.int32)
         for index, (part, documents) in enumerate(zip(parts, collapsed, strict=True)):
             mine = fused.best == index

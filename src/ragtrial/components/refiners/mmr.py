@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ragtrial.components.embedders import AnyEmbedder
 from ragtrial.components.embedders.base import normalized
-from ragtrial.components.refiners.base import REFINERS, OpenRefiner, Refiner
+from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
 from ragtrial.components.retrievers.base import Candidates, Materials
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.rankings import PADDING, Bools, Codes, Floats, unfilled
@@ -33,7 +33,7 @@ _BELOW_ALL = -10.0
 
 
 @REFINERS.register("mmr")
-class Mmr(Refiner):
+class Mmr(SingleInputRefiner):
     """Maximal marginal relevance: near to the question, and unlike what stands before it.
 
     The next is always the candidate with the largest
@@ -46,11 +46,13 @@ class Mmr(Refiner):
 
     named_by = ("diversity",)
 
+    explanation: ClassVar[str] = (
+        "picks from the first {candidates} hits of {parts}, each unlike those above it; a hit's score is its value "
+        "when it was picked"
+    )
+
     kind: Literal["mmr"] = "mmr"
     """Maximal marginal relevance: near to the question, and unlike what stands before it."""
-
-    of: str
-    """The retriever or refiner whose hits are put in a new order."""
 
     diversity: Annotated[float, Field(ge=0, le=1)] = 0.3
     """What unlikeness counts, from 0 (nearness to the question alone) to 1; LangChain's lambda_mult is 1 minus it."""
@@ -65,10 +67,6 @@ class Mmr(Refiner):
     @property
     def reached_by(self) -> frozenset[str]:
         return frozenset({"embedder", "context"})
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return (self.of,)
 
     def open(self, materials: Materials) -> OpenRefiner:
         return _OpenMmr(self.diversity, materials)

@@ -1,19 +1,127 @@
-"""The scores of questions with texts, each made once and kept: asking a cross-encoder is what costs."""
+"""Cross-encoders at work: what a model's files say of it, and the scores of pairs, each made once and kept."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from ragtrial.cache.fingerprints import DIGEST_BYTES
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
-from ragtrial.components.refiners.cross_encoder import Pair, Score
 from ragtrial.components.tokenizers import Tokenizer
+from ragtrial.errors import ModelNotFoundError, RunError
 from ragtrial.rankings import Counts, Floats
+
+Precision = Literal["float32", "bfloat16"]
+Pair = tuple[str, str]
+"""A question and a text."""
+
+Score = Callable[[Sequence[Pair]], Floats]
+"""Pairs to raw scores, float32 (pairs,), in one batch; larger is better."""
+
+_NO_LENGTH = 1_000_000
+"""Tokenizers without a limit declare a huge one."""
+
+
+def wrong_kind(folder: Path) -> str | None:
+    """Why the model in ``folder`` does not give a pair of texts one score, by its files; None where nothing says so.
+
+    An embedding model would be loaded all the same, with a last layer of random weights.
+    """
+    own, config = _json(folder, "config_sentence_transformers.json"), _json(folder, "config.json")
+    kind = own.get("model_type") or ("SentenceTransformer" if (folder / "modules.json").exists() else None)
+    if kind not in (None, "CrossEncoder"):
+        return f"it is an embedding model ({kind})" if kind == "SentenceTransformer" else f"it is a {kind}"
+    name = str(next(iter(config.get("architectures") or ()), ""))
+    if not name.endswith("ForSequenceClassification"):
+        return None if kind or not name else f"it has no layer that gives a score (its architecture is {name})"
+    labels = len(config.get("id2label") or ()) or config.get("num_labels", 2)
+    has_more = len(_json(folder, "modules.json")) > 1
+    return None if has_more or labels == 1 else f"it gives a pair {labels} scores (one for each of its labels)"
+
+
+def declared_length(folder: Path) -> int | None:
+    """How many tokens of a pair the model reads by its own files, None if they do not say."""
+    length = _json(folder, "sentence_bert_config.json").get("max_seq_length")
+    if length:
+        return int(length)
+    declared = (_json(folder, "tokenizer_config.json").get("model_max_length"), most_length(folder))
+    return min((int(one) for one in declared if one and one < _NO_LENGTH), default=None)
+
+
+def most_length(folder: Path) -> int | None:
+    """How many tokens the model has places for, None if its files do not say."""
+    length = _json(folder, "config.json").get("max_position_embeddings")
+    return int(length) if length and length > 0 else None
+
+
+def load(folder: Path, device: str | None, precision: Precision, length: int | None) -> Score:
+    """The model in ``folder``, ready to score; of a pair it reads ``length`` tokens. Raises RunError."""
+    from sentence_transformers import CrossEncoder
+    from transformers.utils import logging
+
+    import torch  # isort: skip
+
+    was_drawn = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # the library types it not
+    try:
+        model = CrossEncoder(str(folder), device=device, model_kwargs={"dtype": getattr(torch, precision)})
+    except Exception as error:
+        raise RunError(f"the reranker in {folder} cannot be loaded: {error}") from error
+    finally:
+        if was_drawn:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # nor this
+    if model.num_labels != 1:
+        raise RunError(
+            f"the reranker in {folder} gives a pair {model.num_labels} scores; a model that gives one is needed."
+        )
+    if length is not None:
+        model.max_seq_length = length
+    raw = torch.nn.Identity()  # the default for one label is a sigmoid, which makes all good scores 1.0
+
+    def score(pairs: Sequence[Pair]) -> Floats:
+        try:
+            made = model.predict(list(pairs), batch_size=len(pairs), show_progress_bar=False, activation_fn=raw)
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise RunError(f"the reranker in {folder} failed on a batch of {len(pairs)} pairs: {error}") from error
+        return _checked(made, pairs, folder)
+
+    return score
+
+
+def _checked(made: Any, pairs: Sequence[Pair], folder: Path) -> Floats:
+    """``made`` as float32 (pairs,). Raises RunError for another shape, or scores that are not finite numbers."""
+    scores = np.asarray(made, dtype=np.float32)
+    if scores.shape != (len(pairs),):
+        raise RunError(
+            f"the reranker in {folder} returned the shape {scores.shape} for {len(pairs)} pairs; "
+            "a model that gives one score for each pair is needed."
+        )
+    bad = ~np.isfinite(scores)
+    if bad.any():
+        question, text = pairs[int(bad.argmax())]
+        raise RunError(
+            f"the reranker in {folder} returned NaN or infinity for {int(bad.sum())} of {len(pairs)} pairs; the first "
+            f"is the question {question[:60]!r} with the text that begins {text[:60]!r}."
+        )
+    return scores
+
+
+def _json(folder: Path, name: str) -> Any:
+    """What a file of the model says, nothing if it is not there. Raises ModelNotFoundError."""
+    path = folder / name
+    if not path.exists():
+        return {}
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelNotFoundError(f"{path} is no JSON: {error}. Fetch the model again.") from error
+
 
 _MOST_TEXTS = 1_024  # whose tokens are held at once
 

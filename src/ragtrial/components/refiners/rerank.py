@@ -14,9 +14,16 @@ from pydantic import Field
 from ragtrial.cache.fingerprints import Digest, fingerprint
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.model_files import find_model, model_fingerprint
-from ragtrial.components.refiners.base import REFINERS, OpenRefiner, Refiner
-from ragtrial.components.refiners.cross_encoder import Precision, declared_length, load, most_length, wrong_kind
-from ragtrial.components.refiners.pair_scores import Pairs, PairScores
+from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
+from ragtrial.components.refiners.pair_scores import (
+    Pairs,
+    PairScores,
+    Precision,
+    declared_length,
+    load,
+    most_length,
+    wrong_kind,
+)
 from ragtrial.components.retrievers.base import Candidates, Facts, Materials
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.dataset.chunks import Chunks
@@ -28,7 +35,7 @@ from ragtrial.records import Caution, Question
 
 
 @REFINERS.register("rerank")
-class Rerank(Refiner):
+class Rerank(SingleInputRefiner):
     """The candidates of another retriever in the order in which a cross-encoder scores them with the question.
 
     A cross-encoder of the sentence-transformers library reads the question and a text together and gives one score,
@@ -40,11 +47,12 @@ class Rerank(Refiner):
 
     inputs_are: ClassVar[str] = "model"
 
+    explanation: ClassVar[str] = (
+        "puts the first {candidates} hits of {parts} in the order of {model}; a hit's score is the model's"
+    )
+
     kind: Literal["rerank"] = "rerank"
     """In the order of a cross-encoder's scores."""
-
-    of: str
-    """The retriever or refiner whose hits are put in a new order."""
 
     model: ModelName = "cross-encoder/ms-marco-MiniLM-L6-v2"
     """A cross-encoder with one score for a pair: its name on the hub, or the path of a local folder."""
@@ -66,10 +74,6 @@ class Rerank(Refiner):
 
     title: bool = True
     """Whether the model reads a document's title before the text."""
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return (self.of,)
 
     def identity(self) -> dict[str, Any]:
         """Without what changes no score but in its last bits."""

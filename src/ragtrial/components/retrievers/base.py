@@ -222,7 +222,7 @@ class VectorRetriever(ChunkRetriever):
 REACHING = ("chunker", "context", "embedder", "store")
 """The options that say what reaches a retriever; all others are its own."""
 
-NOT_RANKING = ("top_k", "score", "of")
+NOT_RANKING = ("top_k", "score", "input_name", "input_names")
 """The options that change no ranking: it is cut later, and parts count by what they are, not by their names."""
 
 RETRIEVERS: Registry[type[Retriever]] = Registry("retriever")

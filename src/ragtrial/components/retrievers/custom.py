@@ -15,9 +15,8 @@ from pydantic import Field, JsonValue
 
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.components.external_retrievers.answer_journal import Journal
-from ragtrial.components.external_retrievers.asking import Asking
-from ragtrial.components.external_retrievers.hit_placement import Answer
-from ragtrial.components.external_retrievers.systems import System, check_system, open_system, system_sources
+from ragtrial.components.external_retrievers.hits import Answer
+from ragtrial.components.external_retrievers.systems import Asking, System, check_system, open_system, system_sources
 from ragtrial.components.retrievers.base import RETRIEVERS, Candidates, Fact, Facts, Materials, OpenRetriever, Retriever
 from ragtrial.components.user_functions import FunctionName
 from ragtrial.dataset.passages import short

@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from ragtrial.cache.fingerprints import Digest
 from ragtrial.components.chroma_collection import CollectionOptions, held_collection
-from ragtrial.components.chroma_collection.items import both
+from ragtrial.components.chroma_collection.items import joined_conditions
 from ragtrial.components.retrievers.base import RETRIEVERS, Candidates, Facts, Materials, OpenRetriever, VectorRetriever
 from ragtrial.components.retrievers.existing import OpenCollection, cautions_of, check_collection
 from ragtrial.components.stores import Store
@@ -75,7 +75,11 @@ class DenseRetriever(VectorRetriever):
     def asked(self, question: Question) -> Any:
         if self.asks_the_text_alone:
             return question.text
-        return [question.text, both(self.where, question.where), both(self.where_document, question.where_document)]
+        return [
+            question.text,
+            joined_conditions(self.where, question.where),
+            joined_conditions(self.where_document, question.where_document),
+        ]
 
     def check(self, materials: Materials, questions: Sequence[Question]) -> None:
         if self.collection is not None:

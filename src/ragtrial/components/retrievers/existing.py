@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence, Sized
 import numpy as np
 
 from ragtrial.components.chroma_collection import Collection, CollectionOptions, held_collection
-from ragtrial.components.chroma_collection.items import Conditions, ItemPlaces, Survey, both, told
+from ragtrial.components.chroma_collection.items import Conditions, ItemPlaces, Survey, described, joined_conditions
 from ragtrial.components.chroma_collection.vector_agreement import (
     SAMPLED,
     Agreement,
@@ -56,7 +56,7 @@ def check_collection(
                 if not any(faults):  # or the faults that were found are told
                     raise
         else:
-            faults.append(f"no item of {held.count:,} meets {told(conditions)}.")
+            faults.append(f"no item of {held.count:,} meets {described(conditions)}.")
     found = [f"{materials.setting}: {held.told}: {fault}" for fault in faults if fault]
     if found:
         rest = len(found) - _MOST_FAULTS
@@ -152,7 +152,10 @@ def grouped(questions: Sequence[Question], conditions: Conditions) -> dict[str, 
     """The positions of the questions by the conditions that they are asked under, written as JSON."""
     groups: dict[str, list[int]] = {}
     for position, question in enumerate(questions):
-        asked = [both(conditions[0], question.where), both(conditions[1], question.where_document)]
+        asked = [
+            joined_conditions(conditions[0], question.where),
+            joined_conditions(conditions[1], question.where_document),
+        ]
         groups.setdefault(json.dumps(asked), []).append(position)
     return groups
 
@@ -179,7 +182,7 @@ def _refused(held: Collection, conditions: Conditions, questions: Sequence[Quest
             hint = (
                 " Several keys are written {$and: [{key: value}, ...]}." if "exactly one operator" in str(error) else ""
             )
-            yield f"Chroma does not understand {told(asked)} of {whose}: {error}.{hint}"
+            yield f"Chroma does not understand {described(asked)} of {whose}: {error}.{hint}"
 
 
 def _agreement(

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from ragtrial.options import Options
 from ragtrial.rankings import Counts, Floats, Rankings
@@ -53,6 +53,12 @@ class Store(Options):
     kind: str
 
     named_by = ("space",)
+
+    advice_for_low_recall: ClassVar[str] = "Set store.kind: exact."
+    """The next step where searches miss what is nearest."""
+
+    advice_for_unreachable: ClassVar[str] = "Set store.kind: exact."
+    """The next step where no search can return some of the vectors."""
 
     space: Space = "cosine"
     """What near means: cosine, ip (inner product) or l2 (squared distance)."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -50,6 +50,11 @@ class HnswOptions(Options):
 class ChromaStore(Store):
     """A local Chroma collection, one directory per index."""
 
+    advice_for_low_recall: ClassVar[str] = "Raise store.hnsw.ef_search or max_neighbors, or set store.kind: exact."
+    advice_for_unreachable: ClassVar[str] = (
+        "Raise store.hnsw.max_neighbors or ef_construction, or set store.kind: exact."
+    )
+
     kind: Literal["chroma"] = "chroma"
     """A local Chroma collection: approximate search, as most prototypes ship it."""
 
@@ -81,7 +86,7 @@ class ChromaStore(Store):
         except StoreError:
             raise
         except BaseException as error:
-            if not is_chromas(error):
+            if not is_chroma_error(error):
                 raise
             need = f"It needs about {3 * vectors.matrix.nbytes / 1e6:,.0f} MB of disk and as much memory"
             message = f"Chroma could not build the index in {folder}: {error}. {need}; store.kind: exact needs neither."
@@ -149,7 +154,7 @@ class ChromaIndex:
         try:
             yield
         except BaseException as error:
-            if not is_chromas(error):
+            if not is_chroma_error(error):
                 raise
             raise _damaged(self._folder, error) from error
 
@@ -184,7 +189,7 @@ def _damaged(folder: Path, why: object) -> StoreError:
     )
 
 
-def is_chromas(error: BaseException) -> bool:
+def is_chroma_error(error: BaseException) -> bool:
     """Whether Chroma failed: its own errors share no base with its Rust core's, whose panics are no Exceptions."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 

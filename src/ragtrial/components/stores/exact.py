@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -61,15 +62,14 @@ class ExactIndex:
     def search(self, queries: Floats, depth: int) -> Rankings:
         depth = min(depth, len(self._matrix))
         made = unfilled(len(queries), depth)
-        if not depth:
-            return made
-        size = max(1, min(_QUERY_BLOCK, _PAIRS // (2 * depth)))
-        for start in range(0, len(queries), size):
-            block = np.ascontiguousarray(queries[start : start + size], dtype=np.float32)
+        size = max(1, min(_QUERY_BLOCK, _PAIRS // (2 * max(depth, 1))))
+        for start in range(0, len(queries) if depth else 0, size):
+            rows = slice(start, start + size)
+            block = np.ascontiguousarray(queries[rows], dtype=np.float32)
             with np.errstate(over="ignore", invalid="ignore"):  # of numbers near the largest of a float32
                 pairs = self._candidates(block, depth)
-                places, made.scores[start : start + size] = self._nearest(block, pairs, depth)
-                made.codes[start : start + size] = pairs.codes[places]
+                places, made.scores[rows] = self._nearest(block, pairs, depth)
+                made.codes[rows] = pairs.codes[places]
         return made
 
     def scores_of(self, queries: Floats, codes: Codes) -> Floats:
@@ -87,21 +87,30 @@ class ExactIndex:
         pass
 
     def _candidates(self, queries: Floats, depth: int) -> _Pairs:
-        """Every pair that may be among the nearest ``depth`` of its query."""
+        """Every pair that may be among the nearest ``depth`` of its query, by query."""
         lengths = _lengths(queries)
-        scaled = queries
+        scaled, slack = queries, self._slack(lengths)
         if self._space == "cosine":
             scaled = np.asarray(queries / _divisors(lengths)[:, np.newaxis], dtype=np.float32)
-        sieve = _Sieve(depth, self._slack(lengths))
+        floor = np.full(len(queries), -np.inf, dtype=np.float32)
+        pairs = _Pairs(np.empty(0, dtype=np.int16), np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))
+        parts, limit = [pairs], 0
         most = max(_PAIRS, 2 * depth * len(queries))
-        size = max(1, _TILE // len(queries))
-        for start in range(0, len(self._matrix), size):
-            sieve.add(self._near(scaled, slice(start, start + size)), start)
-            if sieve.held > most and len((pairs := sieve.pairs()).rows) > most:
-                # More ties than can be held: only the nearest so far go on.
-                places, _ = self._nearest(queries, pairs, depth)
-                sieve.keep(pairs.at(places.ravel()))
-        return sieve.pairs()
+        widest = max(1, _TILE // len(queries))
+        start, width = 0, min(widest, _SPARE)  # of the first few units all are candidates
+        while start < len(self._matrix):
+            near = self._near(scaled, slice(start, start + width))
+            places = np.flatnonzero(~(near < floor[:, np.newaxis]))  # so put, it keeps what is not a number
+            rows, columns = np.divmod(places, near.shape[1])
+            parts.append(_Pairs(rows.astype(np.int16), (columns + start).astype(np.int32), near.ravel()[places]))
+            start, width = start + width, min(2 * width, widest)
+            if start < len(self._matrix) and sum(len(part.rows) for part in parts) <= limit:
+                continue
+            floor, pairs = _sieved(parts, depth, slack)
+            if len(pairs.rows) > most:  # more ties than can be held: only the nearest so far go on
+                pairs = pairs.at(self._nearest(queries, pairs, depth)[0].ravel())
+            parts, limit = [pairs], len(pairs.rows) + len(queries) * max(depth, _SPARE)
+        return pairs
 
     def _near(self, queries: Floats, block: slice) -> Floats:
         """Approximate scores (queries, units of the block); of a distance, without the query's own square."""
@@ -172,56 +181,20 @@ class _Pairs(NamedTuple):
         return _Pairs(self.rows[places], self.codes[places], self.near[places])
 
 
-class _Sieve:
-    """Keeps the pairs that may be among the nearest ``depth`` of a query, by scores that are at most ``slack`` off."""
+def _sieved(parts: Sequence[_Pairs], depth: int, slack: _Doubles) -> tuple[Floats, _Pairs]:
+    """Of approximate scores, at most ``slack`` off: from where on a pair may be among the nearest; and those pairs.
 
-    def __init__(self, depth: int, slack: _Doubles) -> None:
-        self._depth = depth
-        self._slack = slack[:, np.newaxis]
-        self._floor = np.full((len(slack), 1), -np.inf, dtype=np.float32)
-        self._tops = np.empty((len(slack), 0), dtype=np.float32)
-        self._parts: list[_Pairs] = []
-        self.held = 0
-        self._limit = 0
-
-    def add(self, near: Floats, start: int) -> None:
-        """Add a block of units from ``start`` on, by their scores (queries, units); the first is the widest."""
-        # The largest score in each column, of all blocks: they belong to different units, most of the best among them.
-        if start == 0:
-            self._tops = near.copy()
-        else:
-            tops = self._tops[:, : near.shape[1]]
-            np.maximum(tops, near, out=tops)
-        if self.held >= self._limit:
-            self._raise_floor()
-            self._limit = self.held + len(near) * max(self._depth, _SPARE)
-        places = np.flatnonzero(~(near < self._floor))  # so put, it keeps what is not a number
-        rows, columns = np.divmod(places, near.shape[1])
-        self._parts.append(_Pairs(rows.astype(np.int16), (columns + start).astype(np.int32), near.ravel()[places]))
-        self.held += len(places)
-
-    def pairs(self) -> _Pairs:
-        """What is left."""
-        self._raise_floor()
-        floor = self._floor[:, 0]
-        left = [part.at(np.flatnonzero(~(part.near < floor[part.rows]))) for part in self._parts]
-        rows, codes, near = (np.concatenate(column) for column in zip(*left, strict=True))
-        pairs = _Pairs(rows, codes, near).at(np.argsort(rows, kind="stable"))
-        self.keep(pairs)
-        return pairs
-
-    def keep(self, pairs: _Pairs) -> None:
-        """Go on with these alone."""
-        self._parts = [pairs]
-        self.held = len(pairs.rows)
-        self._limit = 0
-
-    def _raise_floor(self) -> None:
-        """Any of the nearest is at most two slacks below a score that ``depth`` units reach."""
-        place = self._tops.shape[1] - self._depth
-        if place >= 0:
-            reached = np.partition(self._tops, place, axis=1)[:, place : place + 1]
-            self._floor = (reached - 2 * self._slack).astype(np.float32)
+    The floors have the shape (queries,); the pairs are in the order of the queries.
+    """
+    pairs = _Pairs(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    pairs = pairs.at(np.argsort(pairs.rows, kind="stable"))
+    floor = np.full(len(slack), -np.inf, dtype=np.float32)
+    bounds = np.searchsorted(pairs.rows, np.arange(len(slack) + 1, dtype=np.int16)).tolist()
+    for query, (first, last) in enumerate(pairwise(bounds)):
+        if last - first >= depth:
+            # Any of the nearest is at most two slacks below a score that ``depth`` units reach.
+            floor[query] = np.partition(pairs.near[first:last], -depth)[-depth] - 2 * slack[query]
+    return floor, pairs.at(np.flatnonzero(~(pairs.near < floor[pairs.rows])))
 
 
 def _lengths(rows: Floats) -> _Doubles:

@@ -1,4 +1,4 @@
-"""What stands around each chunk in what is indexed: found once for all chunks of a library, then read by mapping."""
+"""What is indexed for a chunk: its text, and what is put around it, found once for all chunks and then mapped."""
 
 from __future__ import annotations
 
@@ -9,18 +9,52 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from ragtrial.cache.arrays import read_array, write_array
-from ragtrial.cache.fingerprints import files_digest
+from ragtrial.cache.fingerprints import files_digest, fingerprint
 from ragtrial.components.chunkers.headings import Headings
 from ragtrial.components.chunkers.sentences import sentences
-from ragtrial.components.contextual_text.context_options import ContextOptions
 from ragtrial.dataset.chunks import Chunks
+from ragtrial.options import Options, PathText
 from ragtrial.rankings import Counts
 from ragtrial.records import Span
+
+VERSION = 1
+"""Part of the fingerprint of what surrounds chunks: raise it whenever the same options would put something else."""
+
+
+class ContextOptions(Options):
+    """What is indexed for a chunk besides its own text; spans, sizes of hits and what is shown stay the chunk's.
+
+    A chunker's `size` counts the title and a model's special tokens; all else comes on top of it.
+    """
+
+    title: bool = True
+    """The document's title, before the chunk. If false, a chunk's size does not count it either."""
+
+    headings: bool = False
+    """The headings that the chunk stands below, like `Setup > Install`; without the title and those in the chunk."""
+
+    sentences: Annotated[int, Field(ge=0)] = 0
+    """So many sentences before the chunk and after it; one that the chunk cuts is completed, and counts."""
+
+    prefixes: PathText | None = None
+    """A JSONL file with a text for each chunk, made from what `ragtrial chunks` writes (default: none)."""
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether a chunk's own text and its title say all that is indexed."""
+        return not self.headings and not self.sentences and self.prefixes is None
+
+    def identity(self) -> dict[str, Any]:
+        """What is hashed; of ``prefixes`` the content counts, which is no option."""
+        return {**self.model_dump(mode="json", exclude={"prefixes"}), "version": VERSION}
+
 
 SEPARATOR = " > "
 _COLUMNS = ("start.npy", "end.npy", "leads.npy", "offsets.npy")
@@ -124,3 +158,60 @@ def _by_document(chunks: Chunks) -> Iterator[tuple[int, range]]:
     for first, last in pairwise(edges):
         if first < last:
             yield int(chunks.document[first]), range(first, last)
+
+
+class IndexedTexts:
+    """What is indexed for each of ``chunks``, by position: title, headings, prefix, and the text with its neighbours.
+
+    The parts that are there are joined by one space; nothing is changed in the document's own text, from the first
+    sentence before the chunk to the last one after it. ``name`` tells these texts from all others: it is that of the
+    chunks where nothing but the title is added.
+    """
+
+    def __init__(self, chunks: Chunks, *, title: bool = True, surroundings: Surroundings | None = None) -> None:
+        self.chunks = chunks
+        self.surroundings = surroundings
+        self._has_title = title
+        self.name = name_of_texts(chunks.name, title=title, digest=surroundings.digest if surroundings else None)
+
+    def __len__(self) -> int:
+        return len(self.chunks)
+
+    def indexed_texts(self, positions: Sequence[int] | None = None) -> Iterator[str]:
+        """What is indexed for all chunks, or for some in that order."""
+        for title, rest in self.titled_texts(positions):
+            yield f"{title} {rest}" if title and rest else title or rest
+
+    def titled_texts(self, positions: Sequence[int] | None = None) -> Iterator[tuple[str, str]]:
+        """The title that is indexed for each chunk, and all else: for those who weigh the two otherwise."""
+        last, text, title = -1, "", ""
+        for position in range(len(self)) if positions is None else positions:
+            document = int(self.chunks.document[position])
+            if document != last:
+                last, text, title = document, self.chunks.library.text(document), self._title(document)
+            stretch = self._stretch(position)
+            parts = (self._lead(position), text[stretch.start : stretch.end])
+            yield title, " ".join(part for part in parts if part)
+
+    def around(self, position: int) -> tuple[str, str]:
+        """What is indexed before the text of a chunk, and after it: with the text between them, all that is."""
+        (indexed,) = self.indexed_texts([position])
+        span, stretch = self.chunks.span(position), self._stretch(position)
+        after = len(indexed) - (stretch.end - span.end)
+        return indexed[: after - (span.end - span.start)], indexed[after:]
+
+    def _title(self, document: int) -> str:
+        return self.chunks.library.titles[document] if self._has_title else ""
+
+    def _lead(self, position: int) -> str:
+        return self.surroundings.lead(position) if self.surroundings else ""
+
+    def _stretch(self, position: int) -> Span:
+        if self.surroundings is None:
+            return self.chunks.span(position)
+        return Span(int(self.surroundings.start[position]), int(self.surroundings.end[position]))
+
+
+def name_of_texts(chunks: str, *, title: bool, digest: str | None) -> str:
+    """The name of what is indexed for the chunks of that name, with surroundings of that digest, if any."""
+    return chunks if title and digest is None else fingerprint(["indexed texts", chunks, title, digest])

@@ -1,0 +1,234 @@
+"""A file in the folder of its family is all that a new store, chunker, retriever or refiner takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from experiments import python
+from small_experiment import small_experiment
+
+STORE = '''
+"""A store of a test."""
+
+from typing import ClassVar, Literal
+
+from ragtrial.components.stores.base import STORES, Store
+from ragtrial.components.stores.exact import ExactIndex
+
+
+class _Lossy(ExactIndex):
+    def unreachable(self):
+        return 1
+
+
+@STORES.register("shelf")
+class Shelf(Store):
+    """Vectors on a shelf."""
+
+    advice_for_unreachable: ClassVar[str] = "Dust the shelf."
+
+    kind: Literal["shelf"] = "shelf"
+    """Vectors on a shelf."""
+
+    boards: int = 3
+    """How many boards it has."""
+
+    def build(self, vectors, folder, advance):
+        (folder / "boards").write_text(str(self.boards))
+        advance(len(vectors))
+
+    def open(self, vectors, folder):
+        return _Lossy(vectors, self.space)
+'''
+
+CHUNKER = '''
+"""A chunker of a test."""
+
+from typing import Literal
+
+from ragtrial.components.chunkers.base import CHUNKERS, Chunker, trimmed
+
+
+@CHUNKERS.register("halves")
+class Halves(Chunker):
+    """Each document in two halves."""
+
+    kind: Literal["halves"] = "halves"
+    """Each document in two halves."""
+
+    def split(self, text, ruler):
+        middle = len(text) // 2
+        return [span for span in (trimmed(text, 0, middle), trimmed(text, middle, len(text))) if span]
+'''
+
+RETRIEVER = '''
+"""A retriever of a test."""
+
+from typing import Literal
+
+from ragtrial.components.retrievers.base import RETRIEVERS, Candidates, ChunkRetriever
+from ragtrial.rankings import from_rows
+from ragtrial.records import Caution
+
+
+@RETRIEVERS.register("first")
+class First(ChunkRetriever):
+    """The first chunks, whatever was asked."""
+
+    kind: Literal["first"] = "first"
+    """The first chunks, whatever was asked."""
+
+    def open(self, materials):
+        return _Open(materials)
+
+    def cautions(self, setting, facts):
+        yield Caution("heedless", f"{setting}: nobody looked at the questions.")
+
+
+class _Open:
+    def __init__(self, materials):
+        self.materials = materials
+
+    def search(self, questions, depth):
+        chunks = self.materials.chunks()
+        rows = [list(range(min(depth, len(chunks)))) for _ in questions]
+        return Candidates.of(chunks, from_rows(rows, [[1 / (code + 1) for code in row] for row in rows]))
+'''
+
+REFINER = '''
+"""A refiner of a test."""
+
+from typing import ClassVar, Literal
+
+from ragtrial.components.refiners.base import REFINERS, SingleInputRefiner
+
+
+@REFINERS.register("same")
+class Same(SingleInputRefiner):
+    """The same ranking again."""
+
+    explanation: ClassVar[str] = "repeats the first {candidates} hits of {parts}, {times} times"
+
+    kind: Literal["same"] = "same"
+    """The same ranking again."""
+
+    times: int = 1
+    """How often."""
+
+    def open(self, materials):
+        return self
+
+    def refine(self, questions, parts):
+        return parts[0]
+'''
+
+FILES = {"stores": STORE, "chunkers": CHUNKER, "retrievers": RETRIEVER, "refiners": REFINER}
+FAMILIES = ("chunkers", "embedders", "stores", "retrievers", "refiners")
+MEMBERS = {"stores": "shelf", "chunkers": "halves", "retrievers": "first", "refiners": "same"}
+
+PROGRAM = """
+import contextlib, importlib.util, io, json, sys
+
+for family in sys.argv[2].split():
+    spec = importlib.util.find_spec(f"ragtrial.components.{family}")
+    spec.submodule_search_locations.append(f"{sys.argv[1]}/{family}")  # as if its file was in the folder
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = package
+    spec.loader.exec_module(package)
+
+from ragtrial.cli.outcome import run
+
+said = {}
+for arguments in json.loads(sys.argv[3]):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()) as errors:
+        code = run(arguments)
+    said[" ".join(arguments[:2])] = {"code": code, "out": out.getvalue(), "err": errors.getvalue()}
+print(json.dumps(said))
+"""
+
+CONFIG = """\
+experiment: small
+dataset: {corpus: documents, queries: prompt_queries.json}
+chunker: {kind: halves}
+embedder: {kind: custom, function: "hashing:embed"}
+store: {kind: shelf, boards: 5}
+retrievers:
+  dense: {kind: dense, top_k: 3}
+  first: {kind: first, top_k: 3}
+  again: {kind: same, inputs: dense, candidates: 7, times: 2, top_k: 3}
+latency: false
+"""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """What each command says, by its first two words, in a process in which each family has one more file."""
+    plugins, folder = tmp_path_factory.mktemp("plugins"), tmp_path_factory.mktemp("experiment")
+    for family in FAMILIES:
+        (plugins / family).mkdir()
+        if family in FILES:
+            (plugins / family / f"{MEMBERS[family]}.py").write_text(FILES[family], encoding="utf-8")
+    config = small_experiment(folder, config=CONFIG)
+    wrong = config.with_name("wrong.yaml")
+    wrong.write_text(CONFIG.replace("boards: 5", "boards: many").replace("times: 2", "tims: 2"), encoding="utf-8")
+    commands = [
+        *(["list", family, "--json"] for family in FILES),
+        ["schema", "config"],
+        ["validate", str(wrong)],
+        ["plan", str(config), "--json"],
+        ["run", str(config), "--json"],
+        ["compare", "latest:dense", "latest:again", "--query", "q1", "--json"],
+    ]
+    done = python(PROGRAM, plugins, " ".join(FAMILIES), json.dumps(commands), folder=folder)
+    assert done.returncode == 0, done.stderr
+    return {"folder": folder, **{name.removesuffix(f" {config}"): one for name, one in json.loads(done.stdout).items()}}
+
+
+@pytest.mark.parametrize("family", FILES)
+def test_it_is_listed_with_the_first_line_of_its_docstring(said: Mapping[str, Any], family: str) -> None:
+    listed = {one["name"]: one["description"] for one in json.loads(said[f"list {family}"]["out"])}
+    assert listed[MEMBERS[family]]
+
+
+def test_the_schema_of_configs_has_it_with_its_options(said: Mapping[str, Any]) -> None:
+    parts = json.loads(said["schema config"]["out"])["$defs"]
+    assert set(parts) >= {"Shelf", "Halves", "First", "Same"}
+    assert parts["Shelf"]["properties"]["boards"]["description"] == "How many boards it has."
+    assert "inputs" in parts["Same"]["required"]
+
+
+def test_its_options_are_checked(said: Mapping[str, Any]) -> None:
+    wrong = next(one for name, one in said.items() if name.startswith("validate"))
+    assert wrong["code"] == 2
+    assert "store.boards is 'many'; it must be a whole number" in wrong["err"]
+    assert "unknown key 'tims' in retrievers.again. Did you mean 'times'?" in wrong["err"]
+
+
+def test_it_is_planned(said: Mapping[str, Any]) -> None:
+    assert said["plan"]["code"] == 0
+    assert "shelf" in said["plan"]["out"]
+    assert "halves" in said["plan"]["out"]
+
+
+def test_a_run_reports_it_with_its_own_warnings_and_advice(said: Mapping[str, Any]) -> None:
+    assert said["run"]["code"] == 0, said["run"]["err"]
+    report = json.loads((said["folder"] / json.loads(said["run"]["out"])["report"]).read_text(encoding="utf-8"))
+    settings = {one["name"]: one["parameters"] for one in report["settings"]}
+    assert settings["dense"]["store"]["kind"] == "shelf"
+    assert settings["first"]["chunker"]["kind"] == "halves"
+    assert settings["again"]["retriever"] == {
+        "kind": "same", "inputs": "dense", "candidates": 7, "times": 2, "top_k": 3
+    }  # fmt: skip
+    messages = {one["code"]: one["message"] for one in report["warnings"]}
+    assert messages["heedless"] == "first: nobody looked at the questions."
+    assert messages["unreachable"].endswith("Dust the shelf.")
+
+
+def test_a_comparison_explains_how_it_ranks(said: Mapping[str, Any]) -> None:
+    assert said["compare latest:dense"]["code"] == 0, said["compare latest:dense"]["err"]
+    assert "again: repeats the first 7 hits of dense, 2 times." in said["compare latest:dense"]["out"]
