@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import Located, Sought, locate_all
+from ragtrial.dataset.passages import PassageMatch, PassageQuery, locate_all
 
 LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
 
@@ -39,7 +39,7 @@ def made_texts(rng: random.Random, documents: int, characters: int) -> list[str]
     return [" ".join(rng.choices(words, cum_weights=totals, k=characters // 2))[:characters] for _ in range(documents)]
 
 
-def made_passages(rng: random.Random, texts: list[str], count: int) -> list[Sought]:
+def made_passages(rng: random.Random, texts: list[str], count: int) -> list[PassageQuery]:
     """Pieces of the texts, each with the document that it was cut from."""
     made = []
     for number in range(count):
@@ -53,11 +53,11 @@ def made_passages(rng: random.Random, texts: list[str], count: int) -> list[Soug
             piece = piece.upper()
         elif kind < 25:
             piece = f"{piece[: size // 2]}@{piece[size // 2 :]}"
-        made.append(Sought(piece, document))
+        made.append(PassageQuery(piece, document))
     return made
 
 
-def median(rounds: int, work: Callable[[], list[Located]]) -> tuple[float, list[Located]]:
+def median(rounds: int, work: Callable[[], list[PassageMatch]]) -> tuple[float, list[PassageMatch]]:
     times, found = [], []
     for _ in range(rounds):
         start = time.perf_counter()
@@ -84,7 +84,7 @@ def main() -> None:
         library = Library(folder)
         own = made_passages(rng, texts, options.passages)
         del texts
-        anywhere = [Sought(one.text) for one in own]
+        anywhere = [PassageQuery(one.text) for one in own]
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         seconds, found = median(options.rounds, lambda: locate_all(anywhere, library))
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024

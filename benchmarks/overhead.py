@@ -57,7 +57,7 @@ from typing import Any
 
 from ragtrial import RetrievalEvaluator, load_config
 from ragtrial.components.retrievers import Candidates, OpenRetriever, Ranker
-from ragtrial.components.retrievers.base import Materials
+from ragtrial.components.retrievers.base import RetrieverContext
 from ragtrial.components.retrievers.bm25 import Bm25Retriever
 from ragtrial.components.retrievers.custom import CustomRetriever
 from ragtrial.components.retrievers.dense import DenseRetriever
@@ -168,7 +168,7 @@ def clocked_index(index: Any) -> Any:
 class ClockedMaterials:
     """The materials of a setting, with a clock at its index."""
 
-    def __init__(self, materials: Materials) -> None:
+    def __init__(self, materials: RetrieverContext) -> None:
         self._materials = materials
 
     def __getattr__(self, name: str) -> Any:
@@ -192,12 +192,12 @@ class ClockedRetriever:
 
 
 class ClockedDense(DenseRetriever):
-    def open(self, materials: Materials) -> OpenRetriever:
+    def open(self, materials: RetrieverContext) -> OpenRetriever:
         return super().open(ClockedMaterials(materials))
 
 
 class ClockedBm25(Bm25Retriever):
-    def open(self, materials: Materials) -> OpenRetriever:
+    def open(self, materials: RetrieverContext) -> OpenRetriever:
         made = super().open(materials)
         with opening.runs():
             made.search([], 1)  # reads its index

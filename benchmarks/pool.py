@@ -29,8 +29,8 @@ from pathlib import Path
 import numpy as np
 
 from ragtrial import load_report
-from ragtrial.comparison.comparing import Aim
-from ragtrial.comparison.contest import Contest, Pair, contest_of
+from ragtrial.comparison.comparing import ComparisonOptions
+from ragtrial.comparison.contest import ComparisonSet, Pair, contest_of
 from ragtrial.labelling.pooling.pooling import Pool, PooledHit
 from ragtrial.report.model import Report
 from ragtrial.scoring.rescoring.rescore import rescore
@@ -102,7 +102,7 @@ def narrowed(
     kept = hidden(everything, hide, rng)
     contest = scored(report, kept, folder / "hidden", baseline, metric)
     start = time.perf_counter()
-    pool = Pool(contest, Aim(contest.baseline))
+    pool = Pool(contest, ComparisonOptions(contest.baseline))
     choice = pool.choose(budget)
     seconds = time.perf_counter() - start
     first = choice.settled[0]
@@ -119,7 +119,7 @@ def narrowed(
             query, doc = contest.queries[hit.row].id, str(pool.lists.unit_of(hit.code))
             known[query][doc] = everything[query].get(doc, 0)
         again = scored(report, known, folder / str(number), baseline, metric)
-        left.append(first.width - Pool(again, Aim(again.baseline)).label_value(pair).width)
+        left.append(first.width - Pool(again, ComparisonOptions(again.baseline)).label_value(pair).width)
     return Narrowed(first.width, left[0], left[1], left[2], len(unjudged), seconds)
 
 
@@ -139,7 +139,7 @@ def hidden(grades: Grades, share: float, rng: random.Random) -> Grades:
 
 def scored(
     report: Report, grades: Mapping[str, Mapping[str, int]], folder: Path, baseline: str | None, metric: str | None
-) -> Contest:
+) -> ComparisonSet:
     """The settings of ``report`` by other labels."""
     folder.mkdir()
     rows = [

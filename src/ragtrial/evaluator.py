@@ -17,13 +17,13 @@ from ragtrial.cache.atomic import write_text
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.load import check
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
-from ragtrial.config.settings import Setting, settings_of, too_long_cautions, uncovered_cautions, unheeded
+from ragtrial.config.settings import Setting, settings_of, too_long_warnings, uncovered_warnings, unheeded
 from ragtrial.dataset.datasets import Dataset, corpus_of, load_dataset
-from ragtrial.dataset.documents import LINKED_FOLDER, passed_over
+from ragtrial.dataset.documents import LINKED_FOLDER, unsupported_files
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, listed
 from ragtrial.evaluation.grading import GradedRankings, grade
-from ragtrial.evaluation.span_labels import whole_cautions
+from ragtrial.evaluation.span_labels import whole_warnings
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.dry_run import DryRun, dry_run
 from ragtrial.pipeline.graph import Graph
@@ -32,7 +32,7 @@ from ragtrial.pipeline.results import Results, SettingResult
 from ragtrial.pipeline.scores import Scored, Scorer, evaluated, grade_given_chunks
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, collapse, from_rows
-from ragtrial.records import Caution, ExperimentResults, Hit, Mean, PromptQueries, Query, QueryResult, Question
+from ragtrial.records import ExperimentResults, Hit, Mean, PromptQueries, Query, QueryResult, Question, ReportWarning
 from ragtrial.report.environment import without_secrets
 
 
@@ -64,7 +64,7 @@ class RetrievalEvaluator:
         self._strict = strict
         self._audit = audit
         self._given = prompt_queries
-        self.settings, self._cautions = settings_of(config)
+        self.settings, self._warnings = settings_of(config)
 
     @cached_property
     def dataset(self) -> Dataset:
@@ -118,39 +118,39 @@ class RetrievalEvaluator:
         return choose_metrics(self.config, ordered=ordered)[0]
 
     @property
-    def setting_cautions(self) -> list[Caution]:
+    def setting_warnings(self) -> list[ReportWarning]:
         """What was noticed about the settings, and of what they are asked."""
-        return [*self._cautions, *unheeded(self.settings, self.questions)]
+        return [*self._warnings, *unheeded(self.settings, self.questions)]
 
     @property
-    def cautions(self) -> list[Caution]:
+    def warnings(self) -> list[ReportWarning]:
         """What was noticed about the settings, the documents and the labels."""
         workspace = self.corpus.resources.workspace
-        repaired = [Caution("repaired", without_secrets(message)) for message in workspace.repaired]
+        repaired = [ReportWarning("repaired", without_secrets(message)) for message in workspace.repaired]
         return [
-            *self._limit_cautions(),
-            *self.setting_cautions,
+            *self._limit_warnings(),
+            *self.setting_warnings,
             *repaired,
             *self.files_left_out,
             *self.corpus.library.notes,
             *self.dataset.notes,
-            *self.resolved.cautions,
-            *self._span_cautions(),
-            *(caution for setting in self.settings for caution in self.corpus.prefix_cautions(setting)),
+            *self.resolved.warnings,
+            *self._span_warnings(),
+            *(warning for setting in self.settings for warning in self.corpus.prefix_warnings(setting)),
         ]
 
-    def _span_cautions(self) -> list[Caution]:
-        return whole_cautions(self.scorer.span_labels) if self.config.evaluators.unit == "span" else []
+    def _span_warnings(self) -> list[ReportWarning]:
+        return whole_warnings(self.scorer.span_labels) if self.config.evaluators.unit == "span" else []
 
-    def _limit_cautions(self) -> Iterator[Caution]:
+    def _limit_warnings(self) -> Iterator[ReportWarning]:
         run, labelled = len(self.dataset.labels.queries), len(self._whole_dataset.labels.queries)
         if run < labelled:
-            yield Caution("limit", f"only the first {run} of {labelled} queries were run.")
+            yield ReportWarning("limit", f"only the first {run} of {labelled} queries were run.")
 
     @property
-    def files_left_out(self) -> list[Caution]:
+    def files_left_out(self) -> list[ReportWarning]:
         """What stands in the corpus and is not read: never an error, since nobody may have meant it to be."""
-        kinds = passed_over(self.dataset.corpus)
+        kinds = unsupported_files(self.dataset.corpus)
         links, total, told = kinds.pop(LINKED_FOLDER, 0), kinds.total(), []
         if links:
             are = "folder of the corpus is a link and is" if links == 1 else "folders of the corpus are links and are"
@@ -159,7 +159,7 @@ class RetrievalEvaluator:
             are = "file of the corpus is" if total == 1 else "files of the corpus are"
             shown = listed(f"{count} {kind}" for kind, count in kinds.most_common())
             told.append(f"{total} {are} of no kind that is read: {shown}.")
-        return [Caution("passed-over", message) for message in told]
+        return [ReportWarning("passed-over", message) for message in told]
 
     def prepare(self) -> None:
         """Find everything that the config names, before any work is done: models, functions, documents, labels.
@@ -170,16 +170,16 @@ class RetrievalEvaluator:
         steps: list[Callable[[], object]] = [partial(self.corpus.prepare, setting) for setting in used]
         _all_of([*steps, partial(getattr, self, "resolved")])
         _all_of(partial(self.check, setting) for setting in used)
-        cautions = [*self.setting_cautions, *self.resolved.cautions, *self._span_cautions()]
+        warnings = [*self.setting_warnings, *self.resolved.warnings, *self._span_warnings()]
         if self._strict:
-            cautions += [caution for setting in self.settings for caution in self.too_long(setting)]
+            warnings += [warning for setting in self.settings for warning in self.too_long(setting)]
             faults = [Fault(str(self.dataset.corpus), message=one.message) for one in self.corpus.library.notes]
-            faults += (Fault(self.dataset.labels_file, message=one.message) for one in cautions)
+            faults += (Fault(self.dataset.labels_file, message=one.message) for one in warnings)
             for setting in self.settings:
-                faults += (Fault(message=one.message) for one in self.corpus.prefix_cautions(setting))
+                faults += (Fault(message=one.message) for one in self.corpus.prefix_warnings(setting))
                 chunks = self.corpus.chunks(setting) if setting.chunker.may_leave_out else None
                 if setting.has_chunks and chunks is not None:
-                    told = uncovered_cautions(setting, chunks)
+                    told = uncovered_warnings(setting, chunks)
                     faults += (Fault(message=one.message) for one in told)
             if faults:
                 raise LabelsError(*faults)
@@ -216,10 +216,10 @@ class RetrievalEvaluator:
         """What every setting is asked: a question for each labelled query."""
         return [query.question for query in self.resolved.labels.queries]
 
-    def too_long(self, setting: Setting) -> list[Caution]:
+    def too_long(self, setting: Setting) -> list[ReportWarning]:
         """What the model of ``setting`` would not read to the end, counted without loading it."""
         stages = self.corpus.graph.stages(setting)
-        return list(too_long_cautions(setting, self.results.too_long(stages, self.questions)))
+        return list(too_long_warnings(setting, self.results.too_long(stages, self.questions)))
 
     def retrieve(self) -> list[ExperimentResults]:
         """The results of every setting, in the order of the config, not evaluated. Raises RunError if one fails.

@@ -70,7 +70,7 @@ def run_experiment(
         documents_fingerprint=evaluator.corpus.fingerprint,
         metrics=evaluator.metrics,
         failures=failures,
-        cautions=evaluator.cautions,
+        warnings=evaluator.warnings,
     )
     report = build_report(config, run, scored)
     evaluator.corpus.resources.workspace.finish(complete=limit is None and not failures)

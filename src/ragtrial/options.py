@@ -78,7 +78,7 @@ class LocatedText(str):
         return made
 
 
-def at_home(path: str) -> Path:
+def expand_user(path: str) -> Path:
     """``path`` with ``~`` or ``~user`` resolved; as it is where there is no such user."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib raises where there is no such user
 
@@ -89,7 +89,7 @@ def _absolute(value: object) -> object:
     if not value.strip():
         raise ValueError("a path must not be empty.")
     folder = value.folder if isinstance(value, LocatedText) else Path()
-    return os.path.normpath(folder.absolute() / at_home(value))
+    return os.path.normpath(folder.absolute() / expand_user(value))
 
 
 def located(text: str) -> str:

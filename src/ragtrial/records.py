@@ -114,7 +114,7 @@ class PromptQueries:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Caution:
+class ReportWarning:
     """Something that does not stop a run but that its reader should know. ``code`` is stable, for programs."""
 
     code: str

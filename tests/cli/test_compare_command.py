@@ -11,7 +11,7 @@ import pytest
 import ragtrial as package
 from contests import RUN, changed_queries, report_of
 from hand_made import contest_between
-from ragtrial.comparison.comparing import Aim
+from ragtrial.comparison.comparing import ComparisonOptions
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.report.model import write_folder
 from ragtrial.views.analysis import analyse
@@ -313,7 +313,7 @@ def test_of_very_many_settings_as_good_as_the_best_the_number_is_given() -> None
 
 @pytest.mark.parametrize(("count", "last"), [(4, "1 more verdict hangs"), (9, "6 more verdicts hang")])
 def test_of_many_verdicts_that_hang_on_unjudged_hits_the_first_are_shown(count: int, last: str) -> None:
-    unjudged = UNJUDGED.of(analyse(contest_between({"b": HALF, "s": [0.9] * 12}), Aim("b")))
+    unjudged = UNJUDGED.of(analyse(contest_between({"b": HALF, "s": [0.9] * 12}), ComparisonOptions("b")))
     assert unjudged is not None
     (one,) = unjudged
     changes = {"sentence": "it hangs", "hangs_on_unjudged": True}

@@ -15,7 +15,7 @@ import pytest
 from experiments import Experiment, write_experiment
 from ragtrial.cli.gating import Compared, GateOptions, checks_of_contest, judged_contest, tell
 from ragtrial.cli.terminal import Terminal
-from ragtrial.comparison.comparing import Aim, compare_settings
+from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.contest import contest_of
 from ragtrial.errors import GateError, InputError
 from ragtrial.report.model import load_report
@@ -264,7 +264,7 @@ def compared(capsys: Capture, **asked: Any) -> tuple[int, Outcome]:
     contest = contest_of([load_report("latest")], baseline="good")
     terminal = Terminal(as_json=False, quiet=False, verbose=False, no_color=True)
     checks = checks_of_contest(GateOptions(**asked), contest, terminal)
-    aim = Aim("good")
+    aim = ComparisonOptions("good")
     findings = judged_contest(checks, Compared(contest, aim, compare_settings(contest, aim)))
     capsys.readouterr()
     tell(terminal, checks, findings)

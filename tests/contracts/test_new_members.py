@@ -72,7 +72,7 @@ from typing import Literal
 
 from ragtrial.components.retrievers.base import RETRIEVERS, Candidates, ChunkRetriever
 from ragtrial.rankings import from_rows
-from ragtrial.records import Caution
+from ragtrial.records import ReportWarning
 
 
 @RETRIEVERS.register("first")
@@ -85,8 +85,8 @@ class First(ChunkRetriever):
     def open(self, materials):
         return _Open(materials)
 
-    def cautions(self, setting, facts):
-        yield Caution("heedless", f"{setting}: nobody looked at the questions.")
+    def warnings(self, setting, facts):
+        yield ReportWarning("heedless", f"{setting}: nobody looked at the questions.")
 
 
 class _Open:

@@ -12,7 +12,7 @@ import pytest
 
 from experiments import write_experiment
 from joint import joined
-from ragtrial.comparison.comparing import Aim
+from ragtrial.comparison.comparing import ComparisonOptions
 from ragtrial.comparison.contest import contest_of
 from ragtrial.comparison.queries.shares import gain_share
 from ragtrial.comparison.unjudged.joint_bounds import joint_bounds
@@ -92,7 +92,7 @@ def test_files_are_scored_by_it(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_a_table_shows_it_first_and_the_page_draws_its_curve_first(report: Report) -> None:
     assert score_table(report, 200).titles[:3] == ["setting", report.primary_metric, "halved_recall@2"]
     contest = contest_of([str(report.folder)])
-    section = VIEWS["curves"].page(ViewInput(contest, analyse(contest, Aim())))
+    section = VIEWS["curves"].page(ViewInput(contest, analyse(contest, ComparisonOptions())))
     assert section is not None
     curves = section.data
     assert min((one for one in curves if one["order"] is not None), key=lambda one: one["order"])["metric"] == (
@@ -119,4 +119,4 @@ def test_its_difference_is_split_among_documents_and_pooled(report: Report) -> N
     share = gain_share("halved_recall@2", query, report)
     assert share.at(query.relevant_docs[0].doc, 1, 3) == 1 / (2 * share.relevant)
     contest = contest_of([str(report.folder)], primary="halved_recall@2")
-    assert Pool(contest, Aim(baseline="dense")).choose(2).unjudged > 0
+    assert Pool(contest, ComparisonOptions(baseline="dense")).choose(2).unjudged > 0

@@ -324,8 +324,8 @@ def test_facts_are_json_values(evaluator: RetrievalEvaluator, name: str) -> None
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
     assert all(value is None or isinstance(value, int | float | str) for value in facts.values())
     setting = setting_of_case(evaluator, name)
-    for caution in setting.retriever.cautions(name, facts):
-        assert caution.message.startswith(f"{name}: ")
+    for warning in setting.retriever.warnings(name, facts):
+        assert warning.message.startswith(f"{name}: ")
 
 
 def made(kitchen: Experiment, name: str, /, **options: object) -> Ranker:

@@ -53,8 +53,8 @@ def test_the_sizes_are_those_the_readme_names(root: Path, labels: PromptQueries,
 def test_every_label_resolves_and_only_the_unanswerable_questions_are_warned_about(resolved: ResolvedLabels) -> None:
     unanswerable = [query.id for query in resolved.labels.queries if "unanswerable" in query.tags]
     assert len(unanswerable) == 3
-    assert [caution.code for caution in resolved.cautions] == ["no-relevant"] * 3
-    assert all(any(name in caution.message for caution in resolved.cautions) for name in unanswerable)
+    assert [warning.code for warning in resolved.warnings] == ["no-relevant"] * 3
+    assert all(any(name in warning.message for warning in resolved.warnings) for name in unanswerable)
 
 
 def test_grades_go_from_0_to_3_and_most_questions_have_several_relevant_documents(labels: PromptQueries) -> None:

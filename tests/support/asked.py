@@ -34,7 +34,7 @@ TEXTS = {
 
 @dataclass
 class Bare:
-    """Materials of a retriever that asks for nothing but documents and a folder."""
+    """RetrieverContext of a retriever that asks for nothing but documents and a folder."""
 
     library: Library
     place: Path

@@ -14,7 +14,7 @@ from ragtrial.config.settings import setting_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.corpus import Corpus
-from ragtrial.pipeline.retriever_context import RetrieverContext
+from ragtrial.pipeline.retriever_context import SettingContext
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import from_rows
 from ragtrial.records import Question
@@ -34,11 +34,11 @@ class Bench:
         assert isinstance(made, Refiner)
         return made
 
-    def materials(self, *overrides: str, progress: Progress | None = None, is_fresh: bool = False) -> RetrieverContext:
+    def materials(self, *overrides: str, progress: Progress | None = None, is_fresh: bool = False) -> SettingContext:
         config = self.experiment.config(*overrides)
         corpus, setting = Corpus(config, progress or Silent()), setting_of(config, "refined")
         stages = corpus.graph.stages(setting)
-        return RetrieverContext(corpus.resources, corpus.library, stages, corpus.runner, is_fresh=is_fresh)
+        return SettingContext(corpus.resources, corpus.library, stages, corpus.runner, is_fresh=is_fresh)
 
     def refined(
         self,

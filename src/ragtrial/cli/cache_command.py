@@ -104,9 +104,9 @@ def verify(terminal: Terminal, where: str | None) -> int:
 
 def _upkeep(where: str | None) -> Upkeep:
     from ragtrial.cache.upkeep import Upkeep
-    from ragtrial.options import at_home
+    from ragtrial.options import expand_user
 
-    root = at_home(where or os.environ.get("RAGTRIAL_WORKSPACE") or ".ragtrial")
+    root = expand_user(where or os.environ.get("RAGTRIAL_WORKSPACE") or ".ragtrial")
     if root.is_file():
         from ragtrial.config import load_config
         from ragtrial.pipeline.resources import workspace_folder

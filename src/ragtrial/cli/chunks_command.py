@@ -70,8 +70,8 @@ def command(
             for part, one in zip(answer["settings"], found, strict=True):
                 part["rows"] = list(one.rows(most))
     answer["without_chunks"] = [one.name for one in without]
-    terminal.say_json({**answer, "warnings": [asdict(caution) for one in found for caution in one.cautions]})
-    terminal.warn([caution for one in found for caution in one.cautions])
+    terminal.say_json({**answer, "warnings": [asdict(warning) for one in found for warning in one.warnings]})
+    terminal.warn([warning for one in found for warning in one.warnings])
     return 0
 
 

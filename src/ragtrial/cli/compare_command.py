@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ragtrial.cli.contest_options import AskedContest, contest_options
+from ragtrial.cli.contest_options import ComparisonInputs, contest_options
 from ragtrial.cli.gating import GateOptions, gate_options
 from ragtrial.cli.terminal import Terminal, common_options
 
@@ -41,7 +41,7 @@ class _WithViews(click.Command):
 @common_options
 def command(
     terminal: Terminal,
-    compared: AskedContest,
+    compared: ComparisonInputs,
     asked: GateOptions,
     settings: tuple[str, ...],
     metrics: str | None,

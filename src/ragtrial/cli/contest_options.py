@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from ragtrial.comparison.comparing import Aim
-    from ragtrial.comparison.contest import Contest
+    from ragtrial.comparison.comparing import ComparisonOptions
+    from ragtrial.comparison.contest import ComparisonSet
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class AskedContest:
+class ComparisonInputs:
     """Which reports, against what, by which metric, and how sure one wants to be, as it was written."""
 
     reports: tuple[str, ...]
@@ -35,7 +35,7 @@ class AskedContest:
         settings: Sequence[str] = (),
         all_pairs: bool = False,
         may_be_one: bool = False,
-    ) -> Contest:
+    ) -> ComparisonSet:
         """What is compared; the rest is of ``contest_of``, and so are the errors. No ``settings`` are all."""
         from ragtrial.comparison.contest import contest_of
 
@@ -51,16 +51,18 @@ class AskedContest:
             directory=self.results,
         )
 
-    def aim(self, contest: Contest, *, name: str | None = None, flips: int | None = None, seed: int = 0) -> Aim:
+    def aim(
+        self, contest: ComparisonSet, *, name: str | None = None, flips: int | None = None, seed: int = 0
+    ) -> ComparisonOptions:
         """How ``contest`` is compared, by default as always. Raises ComparisonError for a number out of range."""
-        from ragtrial.comparison.comparing import Aim
+        from ragtrial.comparison.comparing import ComparisonOptions
         from ragtrial.comparison.request import check_margin, checked_procedure
         from ragtrial.comparison.statistics.procedures import DEFAULT
         from ragtrial.comparison.statistics.samples import Procedure
 
         procedure = checked_procedure(self.margin, self.confidence, flips or Procedure().flips, seed)
         check_margin(self.margin, contest.primary)
-        return Aim(contest.baseline, self.margin, procedure, name or DEFAULT)
+        return ComparisonOptions(contest.baseline, self.margin, procedure, name or DEFAULT)
 
 
 def contest_options(function: F) -> F:
@@ -68,7 +70,7 @@ def contest_options(function: F) -> F:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        compared = AskedContest(**{field.name: kwargs.pop(field.name) for field in fields(AskedContest)})
+        compared = ComparisonInputs(**{field.name: kwargs.pop(field.name) for field in fields(ComparisonInputs)})
         return function(*args, compared=compared, **kwargs)
 
     for option in reversed(_OPTIONS):

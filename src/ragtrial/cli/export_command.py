@@ -31,12 +31,12 @@ def command(
     single precision, too, sees the same order.
     """
     from ragtrial.runs.formats.trec_files import write_trec_qrels, write_trec_run
-    from ragtrial.runs.inputs import Given, chosen_run, load_judgments
+    from ragtrial.runs.inputs import RunInput, chosen_run, load_judgments
 
     answer: dict[str, str | int] = {"exit_code": 0, "target": target}
     with contextlib.redirect_stdout(terminal.out):
         if qrels:
-            judged = load_judgments(Given(source, (), qrels_form=form)).qrels  # type: ignore[arg-type]  # click checks
+            judged = load_judgments(RunInput(source, (), qrels_form=form)).qrels  # type: ignore[arg-type]  # click checks
             write_trec_qrels(target, judged)
             done = f"{len(judged.documents):,} judgments of {len(judged):,} queries"
         else:

@@ -17,9 +17,9 @@ from ragtrial.errors import Fault, InputError
 
 if TYPE_CHECKING:
     from ragtrial.cli.terminal import Terminal
-    from ragtrial.comparison.comparing import Aim
+    from ragtrial.comparison.comparing import ComparisonOptions
     from ragtrial.comparison.comparison_parts import Comparison
-    from ragtrial.comparison.contest import Contest
+    from ragtrial.comparison.contest import ComparisonSet
     from ragtrial.comparison.gates.gate import ExpectedScore, Findings, Gate
     from ragtrial.comparison.gates.gate_texts import Subject
     from ragtrial.report.model import Report
@@ -136,7 +136,7 @@ def _target_faults(asked: GateOptions) -> list[Fault]:
     return faults
 
 
-def checks_of_contest(asked: GateOptions, contest: Contest, terminal: Terminal) -> Checks:
+def checks_of_contest(asked: GateOptions, contest: ComparisonSet, terminal: Terminal) -> Checks:
     """Before anything is compared. Of reports those metrics are compared that ``contest`` has. Raises as ``check``."""
     from ragtrial.comparison.gates.gate_texts import Subject
 
@@ -153,8 +153,8 @@ def checks_of_contest(asked: GateOptions, contest: Contest, terminal: Terminal) 
 class Compared:
     """A comparison, and what it is of."""
 
-    contest: Contest
-    aim: Aim
+    contest: ComparisonSet
+    aim: ComparisonOptions
     comparison: Comparison
 
 

@@ -46,12 +46,12 @@ def command(
     whether it is judged already: those that are measure how alike you and the labels judge.
     """
     from ragtrial.labelling.session.session import Places, Session
-    from ragtrial.options import at_home
+    from ragtrial.options import expand_user
 
     if port and not page:
         raise click.UsageError("--port is that of the page: --page.")
-    places = Places(None if labels is None else at_home(labels), None if config is None else at_home(config))
-    with Session(at_home(worklist), places, who=who, highest=highest, progress=terminal.progress()) as session:
+    places = Places(None if labels is None else expand_user(labels), None if config is None else expand_user(config))
+    with Session(expand_user(worklist), places, who=who, highest=highest, progress=terminal.progress()) as session:
         if skipped:
             session.ask_again()
         if session.is_finished:

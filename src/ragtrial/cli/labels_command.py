@@ -77,15 +77,15 @@ def convert_labels(
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
     from ragtrial.labelling.importers.converting import as_json, convert, report_row
     from ragtrial.labelling.importers.recognition import read_labels
-    from ragtrial.options import at_home
+    from ragtrial.options import expand_user
 
     if (corpus is None) == (config is None):
         raise click.UsageError("give --corpus or --config: a label is a place in documents, so they are needed.")
     if fuzzy is not None and math.isnan(fuzzy):
         raise click.BadParameter("nan is no likeness; it must be above 0 and at most 1.", param_hint="'--fuzzy'")
-    output = output if output == _STANDARD_OUTPUT else str(at_home(output))
+    output = output if output == _STANDARD_OUTPUT else str(expand_user(output))
     _check_output(terminal, output, force=force)
-    read = read_labels(at_home(file), form)
+    read = read_labels(expand_user(file), form)
     with _documents(terminal, corpus, config) as library:
         converted = convert(read, library, fuzzy=fuzzy)
         _refuse_inexact(converted, read, library, skip_lost=skip_lost, strict=strict, fuzzy=fuzzy)
@@ -158,10 +158,10 @@ def _documents(terminal: Terminal, corpus: str | None, config: str | None) -> It
 
     from ragtrial.dataset.documents import corpus_files
     from ragtrial.dataset.library import Library
-    from ragtrial.options import at_home
+    from ragtrial.options import expand_user
     from ragtrial.progress import stage
 
-    root = at_home(corpus or "")
+    root = expand_user(corpus or "")
     if not root.exists():
         raise CorpusError(Fault(str(root), message="there is no such folder or file; --corpus names the documents."))
     corpus_files(root)
@@ -172,10 +172,10 @@ def _documents(terminal: Terminal, corpus: str | None, config: str | None) -> It
 
 
 def _inexact_faults(converted: Converted, read: ReadLabels, library: Library) -> Iterator[Fault]:
-    from ragtrial.labelling.importers.converting import places_told
+    from ragtrial.labelling.importers.converting import describe_places
 
     for one in converted.inexact:
-        places = "; ".join(filter(None, (places_told(one, library), *one.notes)))
+        places = "; ".join(filter(None, (describe_places(one, library), *one.notes)))
         yield read.content.fault_at(one.answer.where, f"a label of query {one.query!r} is {one.how}: {places}.")
 
 
@@ -185,7 +185,7 @@ def _without_answers(converted: Converted) -> int:
 
 def _say(terminal: Terminal, converted: Converted, read: ReadLabels, library: Library, output: str) -> None:
     from ragtrial.dataset.passages import short
-    from ragtrial.labelling.importers.converting import places_told
+    from ragtrial.labelling.importers.converting import describe_places
     from ragtrial.labelling.importers.placement import HOWS
     from ragtrial.views.table import Table
 
@@ -201,7 +201,7 @@ def _say(terminal: Terminal, converted: Converted, read: ReadLabels, library: Li
     for one in inexact[:most]:
         score = f" {one.score:.3f}" if one.how == "fuzzy" else ""
         text = one.answer.passage or one.answer.doc
-        places = "; ".join(filter(None, (places_told(one, library), *one.notes)))
+        places = "; ".join(filter(None, (describe_places(one, library), *one.notes)))
         listed.append([one.query, one.how + score, f"{short(text, 50)!r}", places])
     terminal.table(Table.of(["query", "how", "text", "where"], listed, texts=(0, 1, 2, 3)), before="\n")
     if len(inexact) > most:

@@ -24,9 +24,9 @@ def command(
     """
     from dataclasses import asdict
 
-    from ragtrial.components.embedders.model_files import leave_hub_alone
+    from ragtrial.components.embedders.model_files import disable_downloads
 
-    leave_hub_alone()
+    disable_downloads()
     from ragtrial.config import load_config
     from ragtrial.evaluator import RetrievalEvaluator
     from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines
@@ -42,7 +42,7 @@ def command(
     terminal.say()
     for line in total_lines(plan, terminal.width):
         terminal.say(line)
-    warnings = evaluator.setting_cautions
+    warnings = evaluator.setting_warnings
     terminal.warn(warnings)
     terminal.say_json({"exit_code": 0, **plan_json(plan), "warnings": [asdict(one) for one in warnings]})
     return 0

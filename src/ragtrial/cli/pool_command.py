@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ragtrial.cli.contest_options import AskedContest, contest_options
+from ragtrial.cli.contest_options import ComparisonInputs, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
 from ragtrial.errors import counted
 from ragtrial.views.table import Table
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @common_options
 def command(
     terminal: Terminal,
-    compared: AskedContest,
+    compared: ComparisonInputs,
     settings: tuple[str, ...],
     budget: int,
     depth: int | None,
@@ -54,10 +54,10 @@ def command(
     """
     from ragtrial.labelling.pooling.pool import PoolOptions, parse_repeats, pool_of
     from ragtrial.labelling.pooling.worklist import check_new, write_worklist
-    from ragtrial.options import at_home
+    from ragtrial.options import expand_user
 
     repeats = parse_repeats(repeat)
-    file = at_home(output)
+    file = expand_user(output)
     check_new(file, force=force)
     contest = compared.contest(settings=settings, may_be_one=True).limited_to([])
     options = PoolOptions(
@@ -65,14 +65,14 @@ def command(
         depth=depth,
         seed=seed,
         repeats=repeats,
-        labels=None if labels is None else at_home(labels),
-        config=None if config is None else at_home(config),
+        labels=None if labels is None else expand_user(labels),
+        config=None if config is None else expand_user(config),
     )
     made = pool_of(contest, compared.aim(contest), options, terminal.progress())
     write_worklist(made.worklist, file, force=force)
     _say(terminal, made, output)
-    cautions = [*contest.cautions, *made.cautions]
-    terminal.warn(cautions)
+    warnings = [*contest.warnings, *made.warnings]
+    terminal.warn(warnings)
     terminal.say_json(
         {
             "exit_code": 0,
@@ -85,7 +85,7 @@ def command(
             "new": made.new,
             "repeated": made.repeated,
             "settled": [asdict(one) for one in made.settled],
-            "warnings": [asdict(one) for one in cautions],
+            "warnings": [asdict(one) for one in warnings],
         }
     )
     return 0

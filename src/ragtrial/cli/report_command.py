@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ragtrial.cli.contest_options import AskedContest, contest_options
+from ragtrial.cli.contest_options import ComparisonInputs, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
 from ragtrial.errors import Fault, InputError, PlotError
 
 if TYPE_CHECKING:
-    from ragtrial.comparison.comparing import Aim
-    from ragtrial.comparison.contest import Contest
+    from ragtrial.comparison.comparing import ComparisonOptions
+    from ragtrial.comparison.contest import ComparisonSet
 
 
 class _PlotOption(click.Option):
@@ -35,7 +35,7 @@ class _PlotOption(click.Option):
 @common_options
 def command(
     terminal: Terminal,
-    compared: AskedContest,
+    compared: ComparisonInputs,
     plot: str | None,
     setting: str | None,
     output: str | None,
@@ -63,7 +63,7 @@ def command(
     return 0
 
 
-def _page(contest: Contest, aim: Aim) -> bytes:
+def _page(contest: ComparisonSet, aim: ComparisonOptions) -> bytes:
     from ragtrial.views.analysis import analyse
     from ragtrial.views.page import page
     from ragtrial.views.report_tables import usual_metrics
@@ -75,7 +75,7 @@ def _page(contest: Contest, aim: Aim) -> bytes:
     return page(contest, made, title).encode()
 
 
-def _plot(contest: Contest, aim: Aim, name: str, setting: str | None, target: str) -> bytes:
+def _plot(contest: ComparisonSet, aim: ComparisonOptions, name: str, setting: str | None, target: str) -> bytes:
     from ragtrial.views.analysis import analyse
     from ragtrial.views.plots.drawing import draw, image, view_of
 

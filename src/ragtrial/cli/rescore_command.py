@@ -32,18 +32,18 @@ def command(
     Nothing is retrieved or embedded. The numbers are those of a run with these labels and metrics; costs and latency
     stay those that were measured. The new report names its parent.
     """
-    from ragtrial.options import at_home
+    from ragtrial.options import expand_user
     from ragtrial.report.model import load_report
     from ragtrial.scoring.rescoring.rescore import rescore
     from ragtrial.views import report_tables as tables
 
     made = rescore(
         load_report(report, results),
-        None if labels is None else at_home(labels),
+        None if labels is None else expand_user(labels),
         overrides=overrides,
         metrics=metrics,
-        config_file=None if config is None else at_home(config),
-        target=None if output is None else at_home(output),
+        config_file=None if config is None else expand_user(config),
+        target=None if output is None else expand_user(output),
         progress=terminal.progress(),
     )
     terminal.say(tables.header_line(made) + "\n")

@@ -11,7 +11,7 @@ from ragtrial.errors import Fault, GateError, InputError, ReportError, RunError,
 
 if TYPE_CHECKING:
     from ragtrial.cli.terminal import Terminal
-    from ragtrial.comparison.contest import Contest
+    from ragtrial.comparison.contest import ComparisonSet
     from ragtrial.comparison.gates.gate import Findings
     from ragtrial.config import ExperimentConfig
     from ragtrial.evaluator import RetrievalEvaluator
@@ -48,7 +48,7 @@ class RunChecks:
 
     def findings(self, report: Report) -> Findings:
         """What came of it. Raises RunError if the run, which is written, cannot be compared with the baseline."""
-        from ragtrial.comparison.comparing import Aim
+        from ragtrial.comparison.comparing import ComparisonOptions
         from ragtrial.views.analysis import analyse
 
         settings = {setting.name: setting for setting in report.settings}
@@ -59,7 +59,7 @@ class RunChecks:
             wanted = baseline.report is not None or (baseline.setting in settings and len(settings) > 1)
         try:
             if wanted:
-                contest, aim = _contest(report, baseline), Aim(baseline.name if baseline else None)
+                contest, aim = _contest(report, baseline), ComparisonOptions(baseline.name if baseline else None)
                 compared = Compared(contest, aim, analyse(contest, aim))
         except InputError as error:
             told = (f"{fault.message} The report is written: {report.folder / 'report.json'}" for fault in error.faults)
@@ -179,7 +179,7 @@ def _label_differences(evaluator: RetrievalEvaluator, report: Report) -> str:
     )
 
 
-def _contest(report: Report, baseline: RunBaseline | None) -> Contest:
+def _contest(report: Report, baseline: RunBaseline | None) -> ComparisonSet:
     """The settings of the run under their own names, and the earlier one, if that is the baseline."""
     from ragtrial.comparison.contest import contest_of
     from ragtrial.views.report_tables import usual_metrics

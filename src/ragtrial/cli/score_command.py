@@ -49,7 +49,7 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
     """
     from ragtrial.evaluation.metrics import parse_metrics
     from ragtrial.runs.formats.score_tables import write_table
-    from ragtrial.runs.inputs import Given
+    from ragtrial.runs.inputs import RunInput
     from ragtrial.scoring.score_runs import STANDARD_METRICS, Protocol, score_given
 
     qrels, runs = (options["labels"], files) if options["labels"] else (files[0], files[1:])
@@ -67,7 +67,7 @@ def command(terminal: Terminal, files: tuple[str, ...], **options: Any) -> int:
         **{name: options[name] for name in ("relevance_threshold", "no_relevant", "depth", "judged_only", "duplicates",
                                             "trec_compat", "bounds", "ties")},
     )  # fmt: skip
-    given = Given(
+    given = RunInput(
         qrels,
         runs,
         qrels_form=options["qrels_format"],
@@ -122,7 +122,7 @@ def _say(terminal: Terminal, scoring: Scoring, folder: Path | None, *, per_query
             terminal.say(f"\nreport: {folder / 'report.json'}")
     answer: dict[str, Any] = {"exit_code": 0, **scoring.as_json(per_query=per_query)}
     terminal.say_json({**answer, "report": str(folder)} if folder else answer)
-    terminal.warn([caution for run in scoring.runs for caution in run.cautions])
+    terminal.warn([warning for run in scoring.runs for warning in run.warnings])
     for run in scoring.runs:
         terminal.note(tables.time_line(run))
 

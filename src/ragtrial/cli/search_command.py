@@ -82,7 +82,7 @@ def _label(
 ) -> int:
     from ragtrial.cli.grading_keys import ask_grades
     from ragtrial.labelling.answers import parse_graded, parse_grades
-    from ragtrial.labelling.changes import whoever
+    from ragtrial.labelling.changes import current_user
     from ragtrial.views.query import found_text
 
     hits = sheet.pooled(found)
@@ -98,7 +98,7 @@ def _label(
                 raise
             raise Stopped("stopped: nothing was written, and no grade of this search is kept.") from None
     changes = sheet.changes(hits, graded, passages, name=name, tags=tags)
-    added = sheet.write(changes, who or whoever(), terminal.progress())
+    added = sheet.write(changes, who or current_user(), terminal.progress())
     _say(terminal, added)
     terminal.say_json({"exit_code": 0, "hits": [vars(hit) for hit in hits], "labels": _as_json(added)})
     return 0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ragtrial.dataset.chunk_coverage import CutPassages
     from ragtrial.dataset.resolution import Resolution
     from ragtrial.evaluator import RetrievalEvaluator
-    from ragtrial.records import Caution
+    from ragtrial.records import ReportWarning
 
     Cuts = dict[str, tuple[int, CutPassages] | None]
     """By setting its chunks, and the passages that they cut; None where it has none, or they are not known."""
@@ -34,31 +34,31 @@ def command(terminal: Terminal, config: str, overrides: tuple[str, ...], *, stri
     Says how the passages of the labels were found (-v: each that was not found verbatim, once, in its place), and how
     many of them the chunks of each setting cut through.
     """
-    from ragtrial.components.embedders.model_files import leave_hub_alone
+    from ragtrial.components.embedders.model_files import disable_downloads
 
-    leave_hub_alone()  # what is not on this machine is said and left unchecked
+    disable_downloads()  # what is not on this machine is said and left unchecked
     from ragtrial.config import load_config
     from ragtrial.config.settings import shallow
     from ragtrial.evaluator import RetrievalEvaluator
 
     evaluator = RetrievalEvaluator(load_config(config, overrides), progress=terminal.progress())
-    cautions = [*evaluator.corpus.library.notes, *evaluator.resolved.cautions, *evaluator.setting_cautions]
-    cautions += [note for note in evaluator.dataset.notes if note.code == "overlay-missing"]
-    cautions += shallow(evaluator.settings, evaluator.questions)
-    _check(evaluator, cautions)
-    cuts = _cuts(evaluator, cautions)
-    if strict and cautions:
-        raise InputError(*(Fault(config, message=caution.message) for caution in cautions))
-    cautions += evaluator.files_left_out
+    warnings = [*evaluator.corpus.library.notes, *evaluator.resolved.warnings, *evaluator.setting_warnings]
+    warnings += [note for note in evaluator.dataset.notes if note.code == "overlay-missing"]
+    warnings += shallow(evaluator.settings, evaluator.questions)
+    _check(evaluator, warnings)
+    cuts = _cuts(evaluator, warnings)
+    if strict and warnings:
+        raise InputError(*(Fault(config, message=warning.message) for warning in warnings))
+    warnings += evaluator.files_left_out
     _say(terminal, config, evaluator, cuts)
-    terminal.warn(cautions)
-    terminal.say_json(_as_json(evaluator, cuts, cautions))
+    terminal.warn(warnings)
+    terminal.say_json(_as_json(evaluator, cuts, warnings))
     return 0
 
 
-def _check(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> None:
+def _check(evaluator: RetrievalEvaluator, warnings: list[ReportWarning]) -> None:
     """Look for all that the settings and their parts name: as before a run, but for what takes a model."""
-    from ragtrial.records import Caution
+    from ragtrial.records import ReportWarning
 
     wrong: dict[Fault, None] = {}
     for setting in evaluator.used:
@@ -71,16 +71,16 @@ def _check(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> None:
             if not error.may_be_fetched:
                 wrong |= dict.fromkeys(error.faults)
             else:
-                cautions.append(Caution("model-not-here", f"{setting.name}: {left}: {error}"))
+                warnings.append(ReportWarning("model-not-here", f"{setting.name}: {left}: {error}"))
         except InputError as error:
             wrong |= dict.fromkeys(error.faults)
     if wrong:
         raise InputError(*wrong)
 
 
-def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> Cuts:
-    """By setting the chunks and the passages that they cut; None, and a caution, where they cannot be made."""
-    from ragtrial.config.settings import cutting, uncovered_cautions
+def _cuts(evaluator: RetrievalEvaluator, warnings: list[ReportWarning]) -> Cuts:
+    """By setting the chunks and the passages that they cut; None, and a warning, where they cannot be made."""
+    from ragtrial.config.settings import cutting, uncovered_warnings
     from ragtrial.dataset.chunk_coverage import cut_passages
 
     found: Cuts = {}
@@ -92,9 +92,9 @@ def _cuts(evaluator: RetrievalEvaluator, cautions: list[Caution]) -> Cuts:
             if chunks is None:
                 continue
             found[setting.name] = len(chunks), cut_passages(chunks, evaluator.resolved.labels)
-            cautions += uncovered_cautions(setting, chunks)
-            cautions += evaluator.too_long(setting)
-            cautions += evaluator.corpus.prefix_cautions(setting)
+            warnings += uncovered_warnings(setting, chunks)
+            warnings += evaluator.too_long(setting)
+            warnings += evaluator.corpus.prefix_warnings(setting)
         except ModelNotFoundError as error:
             if not error.may_be_fetched:
                 raise
@@ -135,7 +135,7 @@ def _say(terminal: Terminal, config: str, evaluator: RetrievalEvaluator, cuts: C
             terminal.say(no_chunks_line(setting))
 
 
-def _as_json(evaluator: RetrievalEvaluator, cuts: Cuts, cautions: Sequence[Caution]) -> dict[str, Any]:
+def _as_json(evaluator: RetrievalEvaluator, cuts: Cuts, warnings: Sequence[ReportWarning]) -> dict[str, Any]:
     library, resolutions = evaluator.corpus.library, evaluator.resolved.resolutions
     return {
         "exit_code": 0,
@@ -154,7 +154,7 @@ def _as_json(evaluator: RetrievalEvaluator, cuts: Cuts, cautions: Sequence[Cauti
             }
             for name, made in cuts.items()
         ],
-        "warnings": [asdict(caution) for caution in cautions],
+        "warnings": [asdict(warning) for warning in warnings],
     }
 
 

@@ -11,7 +11,7 @@ from ragtrial.comparison.queries.label_differences import Sides, label_differenc
 from ragtrial.comparison.report_inputs import ComparedReport
 from ragtrial.errors import ComparisonError, MetricError, did_you_mean, listed
 from ragtrial.evaluation.metrics import Metric, parse_metric
-from ragtrial.records import Caution
+from ragtrial.records import ReportWarning
 from ragtrial.report.model import Report
 from ragtrial.report.schema import MetricPart, QueryPart
 
@@ -26,7 +26,7 @@ class Comparability:
 
     queries: tuple[QueryPart, ...]
     metrics: tuple[str, ...]
-    cautions: tuple[Caution, ...]
+    warnings: tuple[ReportWarning, ...]
 
 
 def agreement_of(
@@ -38,7 +38,7 @@ def agreement_of(
     ``metrics`` None means all that every report has, without geometric means over queries. Raises ComparisonError that
     names every difference, MetricError for a metric that there is not.
     """
-    names, cautions = _metrics(entries, primary, metrics)
+    names, warnings = _metrics(entries, primary, metrics)
     first = entries[0]
     differences = [
         fault for other in entries[1:] for fault in _rule_differences(first, other, names, given=metrics is not None)
@@ -46,12 +46,12 @@ def agreement_of(
     if differences:
         raise ComparisonError(*differences)
     queries, told = _queries(entries, names, common=common)
-    return Comparability(queries, names, (*cautions, *told, *_document_cautions(entries)))
+    return Comparability(queries, names, (*warnings, *told, *_document_warnings(entries)))
 
 
 def _metrics(
     entries: Sequence[ComparedReport], primary: str | None, metrics: Sequence[str] | None
-) -> tuple[tuple[str, ...], list[Caution]]:
+) -> tuple[tuple[str, ...], list[ReportWarning]]:
     """The names of the metrics to compare by, the primary one first, and which are left out."""
     reports = [entry.report for entry in entries]
     everywhere = [name for name in reports[0].metrics if all(name in report.metrics for report in reports)]
@@ -70,7 +70,7 @@ def _metrics(
     ]  # fmt: skip
     if missing:
         raise ComparisonError(*missing)
-    cautions = []
+    warnings = []
     if (
         primary is None
         and metrics is None
@@ -78,16 +78,16 @@ def _metrics(
     ):
         told = listed(f"{entry.report.primary_metric} in {entry.name}" for entry in unlike)
         message = f"{decisive} decides, the primary metric of {entries[0].name}; it is {told}."
-        cautions.append(Caution("other-primary-metric", message))
+        warnings.append(ReportWarning("other-primary-metric", message))
     if metrics is None:
         if apart := [name for name in everywhere if name not in comparable]:
-            cautions.append(Caution("metrics-left-out", f"left out, being {_GEOMETRIC}: {listed(apart)}."))
+            warnings.append(ReportWarning("metrics-left-out", f"left out, being {_GEOMETRIC}: {listed(apart)}."))
         for entry in entries:
             alone = [name for name in entry.report.metrics if name not in everywhere]
             if alone:
                 message = f"left out, since not every report has it: {listed(alone)} ({entry.name})."
-                cautions.append(Caution("metrics-left-out", message))
-    return names, cautions
+                warnings.append(ReportWarning("metrics-left-out", message))
+    return names, warnings
 
 
 def _known(name: str, reports: Sequence[Report]) -> str:
@@ -205,7 +205,7 @@ def _scoring(report: Report) -> Mapping[str, Any]:
 
 def _queries(
     entries: Sequence[ComparedReport], names: Sequence[str], *, common: bool
-) -> tuple[tuple[QueryPart, ...], list[Caution]]:
+) -> tuple[tuple[QueryPart, ...], list[ReportWarning]]:
     """The queries of the first report that every other has with equal labels. Without ``common`` all must be."""
     orders = any((metric := _metric(name)) and metric.definition.needs == "order" for name in names)
     first = entries[0]
@@ -225,7 +225,7 @@ def _queries(
         raise ComparisonError(*faults, _remedy(entries, len(shared)))
     fullest = _fullest(entries)
     queries = tuple(fullest[query.id] for query in first.report.queries if query.id in shared)
-    return queries, [Caution("common-queries", _common_text(entries, len(shared), faults))] if faults else []
+    return queries, [ReportWarning("common-queries", _common_text(entries, len(shared), faults))] if faults else []
 
 
 def _is_geometric(name: str) -> bool:
@@ -283,7 +283,7 @@ def _fullest(entries: Sequence[ComparedReport]) -> Mapping[str, QueryPart]:
     return known
 
 
-def _document_cautions(entries: Sequence[ComparedReport]) -> Iterator[Caution]:
+def _document_warnings(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]:
     first = entries[0]
     for other in entries[1:]:
         one, two = first.report.dataset, other.report.dataset
@@ -293,10 +293,10 @@ def _document_cautions(entries: Sequence[ComparedReport]) -> Iterator[Caution]:
                 f"what {unknown.name} searched is not known; if it is not what "
                 f"{(other if unknown is first else first).name} searched, differences may come from the documents."
             )
-            yield Caution("documents-unknown", message)
+            yield ReportWarning("documents-unknown", message)
         elif one.documents_fingerprint != two.documents_fingerprint:
             message = (
                 f"{first.name} searched {one.documents:,} documents, {other.name} {two.documents:,}, and not the same: "
                 "differences may come from the documents, not from the settings."
             )
-            yield Caution("other-documents", message)
+            yield ReportWarning("other-documents", message)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, FamilyKind, ProcedurePart
-from ragtrial.comparison.contest import Contender, Contest, Pair, PairedScores
+from ragtrial.comparison.contest import ComparedSetting, ComparisonSet, Pair, PairedScores
 from ragtrial.comparison.statistics.flips import takes_all
 from ragtrial.comparison.statistics.procedures import DEFAULT, FLIPPED, PROCEDURES, infer_by
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
@@ -17,7 +17,7 @@ from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, verd
 from ragtrial.errors import listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.records import Caution
+from ragtrial.records import ReportWarning
 from ragtrial.report.schema import WarningPart
 
 MOST_PAIRS = 15
@@ -35,7 +35,7 @@ _MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
-class Aim:
+class ComparisonOptions:
     """What is asked: against which baseline (None: all pairs), and which difference would not matter."""
 
     baseline: str | None = None
@@ -45,7 +45,7 @@ class Aim:
     """One of PROCEDURES."""
 
 
-def compare_settings(contest: Contest, aim: Aim) -> Comparison:
+def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparison:
     """All comparisons of a contest. Raises ReportError if its baseline is not there."""
     scored = [contest.scores(metric) for metric in contest.metrics]
     all_pairs = _best_first(contest.pairs(), scored[0])
@@ -74,7 +74,7 @@ def compare_settings(contest: Contest, aim: Aim) -> Comparison:
         metrics=list(contest.metrics),
         settings=list(contest.names),
         queries=len(contest.queries),
-        warnings=[WarningPart(code=caution.code, message=caution.message) for caution in [*contest.cautions, *skewed]],
+        warnings=[WarningPart(code=warning.code, message=warning.message) for warning in [*contest.warnings, *skewed]],
     )
 
 
@@ -119,7 +119,7 @@ def _family(scores: PairedScores, pairs: Sequence[Pair]) -> Family:
 
 
 def _parts(
-    contest: Contest, aim: Aim, scores: PairedScores, pairs: Sequence[Pair], inference: Inference
+    contest: ComparisonSet, aim: ComparisonOptions, scores: PairedScores, pairs: Sequence[Pair], inference: Inference
 ) -> Iterator[ComparisonPart]:
     kind: FamilyKind = "primary" if scores.metric == contest.primary else "descriptive"
     differences = scores.differences(pairs)
@@ -168,7 +168,7 @@ def _means(scores: PairedScores, pairs: Sequence[Pair]) -> Iterator[tuple[float 
             yield _mean(scores.values[pair.baseline][both]), _mean(scores.values[pair.setting][both])
 
 
-def _not_worse_than_best(contest: Contest, pairs: Sequence[Pair], inference: Inference) -> list[str]:
+def _not_worse_than_best(contest: ComparisonSet, pairs: Sequence[Pair], inference: Inference) -> list[str]:
     beaten = set()
     for row, pair in enumerate(pairs):
         if inference.claims[row]:
@@ -176,8 +176,8 @@ def _not_worse_than_best(contest: Contest, pairs: Sequence[Pair], inference: Inf
     return [name for place, name in enumerate(contest.names) if place not in beaten]
 
 
-def skewed_claims(names: Sequence[str], pairs: Sequence[Pair], inference: Inference) -> Iterator[Caution]:
-    """A caution about the claims for ``pairs`` whose differences are too skewed."""
+def skewed_claims(names: Sequence[str], pairs: Sequence[Pair], inference: Inference) -> Iterator[ReportWarning]:
+    """A warning about the claims for ``pairs`` whose differences are too skewed."""
     told = []
     for row in np.flatnonzero(inference.claims).tolist():
         skewness, n = float(inference.skewness[row]), int(inference.n[row])
@@ -191,17 +191,17 @@ def skewed_claims(names: Sequence[str], pairs: Sequence[Pair], inference: Infere
             f"a few queries make most of the difference, and such claims are wrong more often than said: {named}. "
             "Look at these queries (--queries), or ask more."
         )
-        yield Caution("skewed-differences", message)
+        yield ReportWarning("skewed-differences", message)
 
 
-def judged_share(contender: Contender, metric: str) -> float | None:
+def judged_share(contender: ComparedSetting, metric: str) -> float | None:
     """The mean share of judged hits where ``metric`` cuts; None if the report has none for that cutoff."""
     k = parse_metric(metric).k
     known = contender.setting.scores.get("judged" if k is None else f"judged@{k}")
     return None if known is None else known.mean
 
 
-def _procedure_part(contest: Contest, aim: Aim, parts: Sequence[ComparisonPart]) -> ProcedurePart:
+def _procedure_part(contest: ComparisonSet, aim: ComparisonOptions, parts: Sequence[ComparisonPart]) -> ProcedurePart:
     procedure = aim.procedure
     comparisons = sum(part.family == "primary" for part in parts)
     tested = any(part.wins + part.losses >= LEAST_DIFFERENCES for part in parts)
@@ -217,7 +217,7 @@ def _procedure_part(contest: Contest, aim: Aim, parts: Sequence[ComparisonPart])
     )
 
 
-def _procedure_sentence(aim: Aim, comparisons: int, queries: int) -> str:
+def _procedure_sentence(aim: ComparisonOptions, comparisons: int, queries: int) -> str:
     card, procedure = PROCEDURES[aim.procedure_name], aim.procedure
     if aim.procedure_name not in FLIPPED:
         drawn = f" {procedure.flips:,} {card.draws}, seed {procedure.seed}." if card.draws else ""

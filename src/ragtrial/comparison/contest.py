@@ -16,14 +16,14 @@ from ragtrial.comparison.report_inputs import Baseline, ComparedReport, Referenc
 from ragtrial.comparison.statistics.samples import unrounded
 from ragtrial.errors import ComparisonError, did_you_mean, listed
 from ragtrial.evaluation.grading import Scores
-from ragtrial.records import Caution
+from ragtrial.records import ReportWarning
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.schema import QueryPart, SettingPart
 from ragtrial.scoring.report_subsets import over_queries
 
 
 @dataclass(frozen=True, eq=False)
-class Contender:
+class ComparedSetting:
     """A setting of a report. ``name`` is ``SETTING``, or ``REPORT:SETTING`` where several reports are compared.
 
     ``setting`` has the scores of the queries that are compared, and means over them.
@@ -60,17 +60,17 @@ class PairedScores:
 
 
 @dataclass(frozen=True, eq=False)
-class Contest:
+class ComparisonSet:
     """Contenders that may be compared, over ``queries``, by ``metrics``, of which the first is the primary one.
 
     ``baseline`` is what ``pairs`` takes: a contender's name, or a report's, of which each setting is the baseline of
     those of the same name; None where all pairs are compared.
     """
 
-    contenders: tuple[Contender, ...]
+    contenders: tuple[ComparedSetting, ...]
     queries: tuple[QueryPart, ...]
     metrics: tuple[str, ...]
-    cautions: tuple[Caution, ...] = ()
+    warnings: tuple[ReportWarning, ...] = ()
     baseline: str | None = None
 
     @property
@@ -133,12 +133,12 @@ class Contest:
             if contender.report_name != base and contender.setting.name in of_base
         )
 
-    def limited_to(self, metrics: Sequence[str]) -> Contest:
+    def limited_to(self, metrics: Sequence[str]) -> ComparisonSet:
         """The same by those of its metrics that are among ``metrics``, and by the primary one."""
         kept = [name for name in self.metrics[1:] if name in metrics]
         return replace(self, metrics=(self.primary, *kept))
 
-    def with_hits(self) -> Contest:
+    def with_hits(self) -> ComparisonSet:
         """The same with whole reports, which say what was found. Raises ReportError if one cannot be read."""
         folders = dict.fromkeys(contender.report.folder for contender in self.contenders)
         whole = {folder: load_report(folder) for folder in folders}
@@ -179,7 +179,7 @@ def contest_of(
     common: bool = False,
     may_be_one: bool = False,
     directory: str | Path = "results",
-) -> Contest:
+) -> ComparisonSet:
     """The settings of reports, if they may be compared.
 
     A reference is a report's folder, its id or ``latest``, one of its settings (``REPORT:SETTING``), or a ``Report``;
@@ -198,17 +198,19 @@ def contest_of(
     contenders = tuple(_contenders(entries, {query.id for query in agreement.queries}))
     if len(contenders) < 2 and not may_be_one:
         raise ComparisonError(_nothing_to_compare(entries[0]))
-    contest = Contest(contenders, agreement.queries, agreement.metrics, agreement.cautions)
+    contest = ComparisonSet(contenders, agreement.queries, agreement.metrics, agreement.warnings)
     if not all_pairs:
         contest = replace(contest, baseline=_baseline_name(contest, entries, meant))
     return _counted(contest, agreement, entries, keep_all=metrics is not None)
 
 
-def _contenders(entries: Sequence[ComparedReport], queries: Collection[str]) -> Iterator[Contender]:
+def _contenders(entries: Sequence[ComparedReport], queries: Collection[str]) -> Iterator[ComparedSetting]:
     for entry in entries:
         for setting in entry.settings:
             name = f"{entry.name}:{setting.name}" if len(entries) > 1 else setting.name
-            yield Contender(name, entry.report, over_queries(setting, queries), entry.name, tuple(entry.spellings))
+            yield ComparedSetting(
+                name, entry.report, over_queries(setting, queries), entry.name, tuple(entry.spellings)
+            )
 
 
 def _nothing_to_compare(entry: ComparedReport) -> str:
@@ -225,7 +227,7 @@ def _nothing_to_compare(entry: ComparedReport) -> str:
     )
 
 
-def _baseline_name(contest: Contest, entries: Sequence[ComparedReport], baseline: Baseline | None) -> str | None:
+def _baseline_name(contest: ComparisonSet, entries: Sequence[ComparedReport], baseline: Baseline | None) -> str | None:
     """The name of a baseline among the contenders, or of the report that is the baseline; None for all pairs."""
     if baseline is None:
         return entries[0].name if len(entries) > 1 and contest.pairs_by_name() else None
@@ -241,40 +243,40 @@ def _baseline_name(contest: Contest, entries: Sequence[ComparedReport], baseline
 
 
 def _counted(
-    contest: Contest, agreement: Comparability, entries: Sequence[ComparedReport], *, keep_all: bool
-) -> Contest:
+    contest: ComparisonSet, agreement: Comparability, entries: Sequence[ComparedReport], *, keep_all: bool
+) -> ComparisonSet:
     """The contest without metrics that count for no query; with what is left out of it. Raises ComparisonError."""
     known = {metric: ~np.isnan(contest.scores(metric).values) for metric in contest.metrics}
     primary = contest.primary
     if not known[primary].any():
         counted = contest.contenders[0].report.metrics[primary].counted
         raise ComparisonError(f"{primary} has no value for any query: it counts {counted}. Compare by another metric.")
-    cautions = (
+    warnings = (
         *_about_reports(entries),
-        *agreement.cautions,
+        *agreement.warnings,
         *_left_out(contest, known[primary]),
         *_without_partner(contest),
     )
     kept = [name for name in contest.metrics if keep_all or name == primary or known[name].any()]
-    return replace(contest, metrics=tuple(kept), cautions=cautions)
+    return replace(contest, metrics=tuple(kept), warnings=warnings)
 
 
-def _about_reports(entries: Sequence[ComparedReport]) -> Iterator[Caution]:
+def _about_reports(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]:
     """What is said of reports that were given twice, and of settings that were to be run and are in no comparison."""
     for entry in entries:
         if entry.times > 1:
             message = (
                 f"{entry.name} is one report, {entry.report.run_id}; it was given {entry.times} times, and counts once."
             )
-            yield Caution("given-twice", message)
+            yield ReportWarning("given-twice", message)
     for entry in entries:
         for failure in entry.report.failures:
             name = f"{entry.name}:{failure.name}" if len(entries) > 1 else failure.name
             message = f"{name} failed when it was run, and is not compared; `ragtrial show` tells why."
-            yield Caution("setting-failed", message)
+            yield ReportWarning("setting-failed", message)
 
 
-def _left_out(contest: Contest, known: npt.NDArray[np.bool_]) -> Iterator[Caution]:
+def _left_out(contest: ComparisonSet, known: npt.NDArray[np.bool_]) -> Iterator[ReportWarning]:
     """What is said of queries that count for others and not for a contender; ``known`` is of the primary metric."""
     anywhere = known.any(axis=0)
     for row, contender in enumerate(contest.contenders):
@@ -287,18 +289,18 @@ def _left_out(contest: Contest, known: npt.NDArray[np.bool_]) -> Iterator[Cautio
         if len(names) == 1:
             have, are, harder = "has", "is", "it may be a harder one"
         why = "could not be answered" if skipped.issuperset(names) else f"{have} no {contest.primary}"
-        yield Caution(
+        yield ReportWarning(
             "queries-left-out",
             f"{contender.name}: {len(names):,} of {int(anywhere.sum()):,} queries {why} and {are} left out of every "
             f"comparison with it ({listed(map(repr, names), 3)}); {harder}.",
         )
 
 
-def _without_partner(contest: Contest) -> Iterator[Caution]:
+def _without_partner(contest: ComparisonSet) -> Iterator[ReportWarning]:
     """What is said of settings that no other report has, where reports are compared name by name."""
     base = contest.baseline
     paired = {place for pair in contest.pairs(base) for place in (pair.baseline, pair.setting)}
     alone = [name for place, name in enumerate(contest.names) if place not in paired]
     if alone and base is not None:
         message = f"without a setting of the same name to compare with, {base} being the baseline: {listed(alone)}."
-        yield Caution("no-partner", message)
+        yield ReportWarning("no-partner", message)

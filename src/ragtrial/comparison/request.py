@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragtrial.comparison.comparing import Aim, compare_settings
+from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.contest import contest_of
 from ragtrial.comparison.report_inputs import Reference
@@ -55,7 +55,7 @@ def compare(
         directory=directory,
     )
     check_margin(margin, contest.primary)
-    return compare_settings(contest, Aim(contest.baseline, margin, flipping, procedure))
+    return compare_settings(contest, ComparisonOptions(contest.baseline, margin, flipping, procedure))
 
 
 def checked_procedure(margin: float, confidence: float, flips: int, seed: int) -> Procedure:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from ragtrial.comparison.contest import Contest
+from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.rankings import Bools
@@ -60,7 +60,7 @@ class TradeoffsPart(Part):
     warnings: list[WarningPart]
 
 
-def weigh_costs(contest: Contest) -> TradeoffsPart:
+def weigh_costs(contest: ComparisonSet) -> TradeoffsPart:
     """Quality by the primary metric against latency, context and index size, with the Pareto set of each and of all.
 
     Of settings that are equal in all that counts none beats another: all stay. What is not known neither beats nor is

@@ -11,7 +11,7 @@ from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.base import lengths_of
 from ragtrial.components.stores import Store
 from ragtrial.rankings import Floats
-from ragtrial.records import Caution
+from ragtrial.records import ReportWarning
 
 _EQUAL_LENGTHS = 1.001
 """The longest vector over the shortest, up to which all are of one length: rounding makes far less."""
@@ -32,7 +32,7 @@ class VectorHealth:
     longest: float
 
 
-class LengthWatch:
+class NormStatistics:
     """Sees blocks of vectors pass, and remembers how long they were."""
 
     def __init__(self) -> None:
@@ -54,29 +54,29 @@ class LengthWatch:
         return VectorHealth(vectors, distinct_texts, dimension, self.zeros, shortest, self.longest)
 
 
-def health_cautions(name: str, health: VectorHealth, embedder: Embedder, store: Store) -> Iterator[Caution]:
+def health_warnings(name: str, health: VectorHealth, embedder: Embedder, store: Store) -> Iterator[ReportWarning]:
     """What should be known of the vectors of the setting ``name``."""
     if health.zeros:
-        yield Caution(
+        yield ReportWarning(
             "zero-vectors",
             f"{name}: {health.zeros:,} of {health.vectors:,} chunks have a vector of zeros, which is near to nothing; "
             "look at what the embedder does with their texts.",
         )
     repeated = health.vectors - health.distinct_texts
     if repeated:
-        yield Caution(
+        yield ReportWarning(
             "duplicate-texts",
             f"{name}: {repeated:,} of {health.vectors:,} chunks have the same text as an earlier chunk; equal chunks "
             "of different documents cannot be told apart, and stand in each other's way.",
         )
-    yield from _space_cautions(name, health, embedder, store)
+    yield from _space_warnings(name, health, embedder, store)
 
 
-def _space_cautions(name: str, health: VectorHealth, embedder: Embedder, store: Store) -> Iterator[Caution]:
+def _space_warnings(name: str, health: VectorHealth, embedder: Embedder, store: Store) -> Iterator[ReportWarning]:
     """Whether near in the store's space is what the model means by near. Vectors of one length agree on it in all."""
     trained_for = embedder.similarity()
     if embedder.normalize and trained_for in ("ip", "l2"):
-        yield Caution(
+        yield ReportWarning(
             "wrong-space",
             f"{name}: the model says that it was trained for {_SPOKEN[trained_for]}, and `normalize: true` takes from "
             f"its vectors the lengths that this needs. Set embedder.normalize: false and store.space: {trained_for}.",
@@ -89,7 +89,7 @@ def _space_cautions(name: str, health: VectorHealth, embedder: Embedder, store: 
         else:
             advice = _ADVICE.get(store.space, "")
         if consequence:
-            yield Caution(
+            yield ReportWarning(
                 "unnormalised",
                 f"{name}: the vectors are not of one length ({health.shortest:.3g} to {health.longest:.3g}) and the "
                 f"space is {store.space}: {consequence}. {advice}",

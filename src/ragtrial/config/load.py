@@ -17,8 +17,8 @@ from ragtrial.config.sweep import keys_in
 from ragtrial.config.variants import all_configs, check_variants
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
-from ragtrial.options import at_home, dotted, shown, validate
-from ragtrial.records import Caution
+from ragtrial.options import dotted, expand_user, shown, validate
+from ragtrial.records import ReportWarning
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentConfig:
@@ -28,7 +28,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentCo
     fault, its file, line and column.
     """
     file = Path(path)
-    renamed: list[Caution] = []
+    renamed: list[ReportWarning] = []
     content = _with_overrides(_read(file, (), renamed), overrides, renamed)
     content.value.pop("extends", None)
     content.written.pop("extends", None)
@@ -153,11 +153,11 @@ def _ring(config: ExperimentConfig, name: str, part: str) -> list[str]:
     return []
 
 
-def _read(file: Path, chain: tuple[Path, ...], renamed: list[Caution]) -> YamlText:
+def _read(file: Path, chain: tuple[Path, ...], renamed: list[ReportWarning]) -> YamlText:
     """The content of ``file`` on that of its bases; warnings of keys with a former name go to ``renamed``."""
     resolved = file.resolve()
-    content, cautions = with_new_names(parse_yaml(read_text(file, ConfigError), str(file), resolved.parent))
-    renamed += cautions
+    content, warnings = with_new_names(parse_yaml(read_text(file, ConfigError), str(file), resolved.parent))
+    renamed += warnings
     if not isinstance(content.value, dict):
         raise ConfigError(content.fault_at((), "must be a mapping of keys to values, like `experiment: first`."))
     laid = YamlText({}, {})
@@ -178,7 +178,7 @@ def _bases(content: YamlText, folder: Path) -> Iterator[tuple[KeyPath, Path]]:
             raise ConfigError(
                 content.fault_at(where, f"extends is {shown(name)}; it must be a path, or a list of paths.")
             )
-        base = folder / at_home(name)
+        base = folder / expand_user(name)
         if not base.is_file():
             raise ConfigError(content.fault_at(where, f"extends {str(name)!r}, but there is no file {base}."))
         yield where, base
@@ -207,10 +207,10 @@ def _parts_of(key: str) -> list[str]:
     return ["sweep", "matrix", key.removeprefix(section)] if key.startswith(section) else key.split(".")
 
 
-def _with_overrides(content: YamlText, overrides: Sequence[str], renamed: list[Caution]) -> YamlText:
+def _with_overrides(content: YamlText, overrides: Sequence[str], renamed: list[ReportWarning]) -> YamlText:
     for number, override in enumerate(overrides, 1):
-        laid, cautions = with_new_names(_override(override, f"--set #{number}", content.value))
-        renamed += cautions
+        laid, warnings = with_new_names(_override(override, f"--set #{number}", content.value))
+        renamed += warnings
         content = merged(content, laid)
     return content
 

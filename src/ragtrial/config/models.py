@@ -22,7 +22,7 @@ from ragtrial.dataset.datasets import DatasetOptions
 from ragtrial.errors import Fault, MetricError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.options import Options, PathText
-from ragtrial.records import Caution
+from ragtrial.records import ReportWarning
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 Cutoff = Annotated[int, Field(ge=1)]
@@ -143,15 +143,17 @@ class ExperimentConfig(Options):
     _text: str | None = PrivateAttr(default=None)
     _content: YamlText | None = PrivateAttr(default=None)
     _variants: Any = PrivateAttr(default=None)
-    _cautions: Sequence[Caution] = PrivateAttr(default=())
+    _warnings: Sequence[ReportWarning] = PrivateAttr(default=())
 
-    def remember(self, content: YamlText, file: str | None, text: str | None, cautions: Sequence[Caution] = ()) -> None:
+    def remember(
+        self, content: YamlText, file: str | None, text: str | None, warnings: Sequence[ReportWarning] = ()
+    ) -> None:
         """Where it comes from: the content as it was written, with places, of a file with that text.
 
-        ``cautions`` are what was noticed while it was read.
+        ``warnings`` are what was noticed while it was read.
         """
         self._content, self._written, self._file, self._text = content, content.written, file, text
-        self._cautions = cautions
+        self._warnings = warnings
 
     def fault_at(self, where: KeyPath, message: str) -> Fault:
         """A fault at a place of the config: file, line and column, where they are known."""
@@ -170,9 +172,9 @@ class ExperimentConfig(Options):
         return self._file
 
     @property
-    def cautions(self) -> Sequence[Caution]:
+    def warnings(self) -> Sequence[ReportWarning]:
         """What was noticed while it was read."""
-        return self._cautions
+        return self._warnings
 
     @property
     def as_written(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from ragtrial.dataset.chunk_coverage import uncovered
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, InputError, RunError, counted, did_you_mean, listed
 from ragtrial.options import Options, dotted
-from ragtrial.records import Caution, Question
+from ragtrial.records import Question, ReportWarning
 
 _NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 
@@ -157,13 +157,13 @@ def setting_of(config: ExperimentConfig, entry: str) -> Setting:
     )
 
 
-def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[Caution]]:
+def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[ReportWarning]]:
     """The settings of a config and of its sweep, in their order; of equal ones the first stands for all.
 
     Raises ConfigError for a sweep of too many settings, for names that come out alike, and for axes that reach none.
     """
     settings: dict[tuple[str, int], Setting] = {}
-    cautions = dict.fromkeys(config.cautions)
+    warnings = dict.fromkeys(config.warnings)
     names = SettingNames.of(config.sweep) if config.sweep else None
     reaching: set[str] = set()
     for variant in variants_of(config):
@@ -177,12 +177,12 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[Caution]]
                 message = (
                     f"setting {name!r} is the same as {first.name!r}; it is run and shown once, as {first.name!r}."
                 )
-                cautions[Caution("equal-settings", message)] = None
+                warnings[ReportWarning("equal-settings", message)] = None
     made = list(settings.values())
     if config.sweep and names:
         _refuse_sweep(config, config.sweep, names, made, reaching)
-        cautions |= dict.fromkeys([*_unreached(config.sweep, made), *_cut_alike(made)])
-    return made, list(cautions)
+        warnings |= dict.fromkeys([*_unreached(config.sweep, made), *_cut_alike(made)])
+    return made, list(warnings)
 
 
 def _refuse_sweep(
@@ -206,7 +206,7 @@ def _refuse_sweep(
         raise ConfigError(*faults)
 
 
-def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[Caution]:
+def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[ReportWarning]:
     """What is run once although the sweep has several values for it, entry by entry.
 
     An option of another retriever is none of those, unless that is a part of it; nor are keys of an axis of which
@@ -224,12 +224,12 @@ def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[Caution
             and (not key.startswith("retrievers.") or ".".join(key.split(".")[:2]) in concerned)
         ]
         if without:
-            yield Caution(
+            yield ReportWarning(
                 "not-reached", f"{entry} is not changed by {listed(without)}; equal settings of it are run once."
             )
 
 
-def _cut_alike(made: Sequence[Setting]) -> Iterator[Caution]:
+def _cut_alike(made: Sequence[Setting]) -> Iterator[ReportWarning]:
     """That settings differ in how much of a ranking is kept, which no metric at a k that both have can tell."""
     alike: dict[tuple[str, int | None], list[str]] = {}
     for setting in made:
@@ -243,7 +243,7 @@ def _cut_alike(made: Sequence[Setting]) -> Iterator[Caution]:
             f"{' and '.join(several[0])} are one ranking, of which top_k keeps more or less: metrics at the same k are "
             f"the same.{rest} Keep the deepest, and score it at several k (order_unaware: {{k: [...]}})."
         )
-        yield Caution("cut-alike", message)
+        yield ReportWarning("cut-alike", message)
 
 
 def cutting(settings: Sequence[Setting]) -> list[Setting]:
@@ -262,7 +262,7 @@ def cutting(settings: Sequence[Setting]) -> list[Setting]:
     return [one for one in found.values() if one.cuts_documents]
 
 
-def unheeded(settings: Sequence[Setting], questions: Sequence[Question]) -> Iterator[Caution]:
+def unheeded(settings: Sequence[Setting], questions: Sequence[Question]) -> Iterator[ReportWarning]:
     """What the labels say of the questions that plays no part: filters that apply to nothing, phrasings not asked."""
     filtered = [one for one in questions if one.where is not None or one.where_document is not None]
     if filtered:
@@ -273,26 +273,26 @@ def unheeded(settings: Sequence[Setting], questions: Sequence[Question]) -> Iter
                 f"{len(filtered):,} of {len(questions):,} queries have where or where_document in the labels, and "
                 f"{listed(blind)} search without these filters; a dense retriever over a collection heeds them."
             )
-            yield Caution("filters-not-heeded", message)
+            yield ReportWarning("filters-not-heeded", message)
     phrased = [one for one in questions if one.phrasings]
     if phrased:
         plain = [replace(one, phrasings=()) for one in phrased]
         every = [one.retriever for setting in settings for one in setting.tree()]
         if all(_asked(one, phrased) == _asked(one, plain) for one in every):
-            yield Caution(
+            yield ReportWarning(
                 "phrasings-not-asked",
                 f"{len(phrased):,} of {len(questions):,} queries have phrasings in the labels, and no setting asks "
                 "them; a refiner of kind expand does.",
             )
 
 
-def shallow(settings: Sequence[Setting], questions: Sequence[Question]) -> Iterator[Caution]:
+def shallow(settings: Sequence[Setting], questions: Sequence[Question]) -> Iterator[ReportWarning]:
     """Which refiners look at too few hits of their parts to have top_k of their own."""
     for setting in settings:
         looked_at, top_k = setting.depth_of_parts, setting.retriever.top_k
         wordings = max(1, -(-len(setting.wordings(questions)) // max(1, len(questions))))
         if 0 < looked_at * len(setting.parts) * wordings < top_k:
-            yield Caution(
+            yield ReportWarning(
                 "few-candidates",
                 f"{setting.name}: of each part only {looked_at} hits are looked at, so no query can have the {top_k} "
                 f"that are scored (top_k); raise candidates to {top_k} or more.",
@@ -310,24 +310,24 @@ def _asked(ranker: Ranker, questions: Sequence[Question]) -> list[Any]:
     return [ranker.asked(question) for question in questions]
 
 
-def too_long_cautions(setting: Setting, too_long: Mapping[str, int | None]) -> Iterator[Caution]:
+def too_long_warnings(setting: Setting, too_long: Mapping[str, int | None]) -> Iterator[ReportWarning]:
     """A warning for each kind of text that the model of ``setting`` does not read to the end."""
     limit = setting.embedder.max_tokens()
     for what, count in too_long.items():
         if count:
-            yield Caution(
+            yield ReportWarning(
                 "too-long",
                 f"{setting.name}: {count:,} {what} are longer than the {limit} tokens that the model reads; the "
                 "rest of each is ignored. Use smaller chunks, or a model that reads more.",
             )
 
 
-def uncovered_cautions(setting: Setting, chunks: Chunks) -> Iterator[Caution]:
+def uncovered_warnings(setting: Setting, chunks: Chunks) -> Iterator[ReportWarning]:
     """A warning if ``chunks``, those of ``setting``, leave text out, as only some chunkers may."""
     found = uncovered(chunks) if setting.chunker.may_leave_out else None
     if found and found.uncovered:
         documents = counted(len(found.documents), "document")
-        yield Caution(
+        yield ReportWarning(
             "uncovered-text",
             f"{setting.name}: {found.uncovered:,} of {found.characters:,} characters ({found.share:.1%}, without white "
             f"space) are in no chunk and cannot be found; they are in {documents}, {found.documents[0]!r} first.",

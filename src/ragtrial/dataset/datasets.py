@@ -14,7 +14,7 @@ from ragtrial.dataset.documents import OnError, corpus_files
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
 from ragtrial.errors import CorpusError, Fault, LabelsError
 from ragtrial.options import Options, PathText
-from ragtrial.records import Caution, PromptQueries
+from ragtrial.records import PromptQueries, ReportWarning
 
 
 class DatasetOptions(Options):
@@ -66,7 +66,7 @@ class Dataset:
     corpus: Path
     labels: PromptQueries
     labels_file: str
-    notes: tuple[Caution, ...] = ()
+    notes: tuple[ReportWarning, ...] = ()
 
 
 def corpus_of(options: DatasetOptions) -> Path:
@@ -100,17 +100,17 @@ def _corpus_faults(corpus: Path) -> Sequence[Fault]:
     return ()
 
 
-def _laid(overlay: Path, read: BeirLabels) -> Caution:
+def _laid(overlay: Path, read: BeirLabels) -> ReportWarning:
     message = (
         f"{overlay} was laid upon the qrels: {read.added:,} judgments were added, and {read.changed:,} have "
         "another grade by it."
     )
-    return Caution("overlay", message)
+    return ReportWarning("overlay", message)
 
 
-def _missing(overlay: Path) -> Caution:
+def _missing(overlay: Path) -> ReportWarning:
     message = (
         f"{overlay} (dataset.overlay) is not there yet and counts as empty: the first label makes it. If it should be "
         "there, mend its name."
     )
-    return Caution("overlay-missing", message)
+    return ReportWarning("overlay-missing", message)

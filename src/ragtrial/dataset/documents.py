@@ -17,7 +17,7 @@ from ragtrial.dataset.markup import page_text
 from ragtrial.dataset.pdf import pdf_reader, read_pdf
 from ragtrial.dataset.texts import decoded, is_unicode, near_names, normalised, read_text
 from ragtrial.errors import CorpusError, Fault
-from ragtrial.records import Caution, Document
+from ragtrial.records import Document, ReportWarning
 
 READER_VERSION = 2
 """Part of the documents' fingerprint: raise it whenever the same bytes would be read, or kept, as something else."""
@@ -60,7 +60,7 @@ def corpus_files(corpus: Path) -> list[Path]:
     return sorted(files, key=lambda path: path.relative_to(corpus).as_posix())
 
 
-def passed_over(corpus: Path) -> Counter[str]:
+def unsupported_files(corpus: Path) -> Counter[str]:
     """How many files of a folder are not read, by the end of their names; hidden ones are not counted.
 
     A link to a folder is not entered, since it may lead back to where it stands; it counts as LINKED_FOLDER.
@@ -133,7 +133,7 @@ def read_documents(corpus: Path, skipped: list[Fault] | None = None) -> Iterator
         skipped += faults
 
 
-def left_out(corpus: Path, skipped: Sequence[Fault]) -> Iterator[Caution]:
+def left_out(corpus: Path, skipped: Sequence[Fault]) -> Iterator[ReportWarning]:
     """A warning that counts and names what was skipped; names are those below the corpus, wherever it stands."""
     if not skipped:
         return
@@ -141,7 +141,7 @@ def left_out(corpus: Path, skipped: Sequence[Fault]) -> Iterator[Caution]:
     named = [str(replace(fault, file=Path(fault.file).relative_to(root).as_posix())) for fault in skipped]
     rest = f" And {len(named) - _MOST_FAULTS:,} more." if len(named) > _MOST_FAULTS else ""
     count = f"{len(named):,} {what}{'s' if len(named) > 1 else ''} of the corpus could not be read"
-    yield Caution(
+    yield ReportWarning(
         "skipped-files",
         normalised(f"{count} and {'are' if len(named) > 1 else 'is'} left out (dataset.on_error: skip). ")
         + normalised(" ".join(named[:_MOST_FAULTS]) + rest),

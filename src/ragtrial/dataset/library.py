@@ -19,7 +19,7 @@ from ragtrial.dataset.documents import OnError, left_out, read_documents
 from ragtrial.dataset.pdf import empty_pages
 from ragtrial.errors import CorpusError, Fault
 from ragtrial.rankings import Counts
-from ragtrial.records import Caution, Document
+from ragtrial.records import Document, ReportWarning
 
 _DIGEST_BYTES = 16
 
@@ -52,14 +52,14 @@ class Library:
         self.empty: int = kept["empty"]
         self._digest: str | None = kept.get("digest")
         self._held = -1, ""
-        self.notes = tuple(Caution(**note) for note in kept["notes"])
+        self.notes = tuple(ReportWarning(**note) for note in kept["notes"])
 
     @classmethod
     def write(cls, corpus: Path, folder: Path, on_error: OnError = "stop") -> None:
         """Read the documents of ``corpus`` and put them into ``folder``. Raises CorpusError for what cannot be read."""
         offsets, pages, page_offsets = array("q", [0]), array("q"), array("q", [0])
         ids, titles, empty = [], [], 0
-        notes: list[Caution] = []
+        notes: list[ReportWarning] = []
         content = hashlib.blake2b(digest_size=_DIGEST_BYTES)
         skipped: list[Fault] | None = [] if on_error == "skip" else None
         with (folder / "texts.bin").open("wb") as texts:

@@ -29,7 +29,7 @@ _NEAR = 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class PassageQuery:
     """A normalised passage, and the position of the one document that it must be in (None: any)."""
 
     text: str
@@ -45,7 +45,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class PassageMatch:
     """How a passage was found, and every place of that kind, ascending by document and character.
 
     ``how`` is ``exact``, ``spacing`` (the same words with other white space between them), ``case`` (the same when
@@ -58,13 +58,13 @@ class Located:
     score: float
 
 
-LOST = Located("lost", (), 0.0)
+LOST = PassageMatch("lost", (), 0.0)
 
-Locate = Callable[[Sequence[Sought], Library], list[Located]]
+Locate = Callable[[Sequence[PassageQuery], Library], list[PassageMatch]]
 """A function that finds passages: ``locate_all``, or a memory of its results."""
 
 
-def locate_all(sought: Sequence[Sought], library: Library, *, fuzzy: float | None = None) -> list[Located]:
+def locate_all(sought: Sequence[PassageQuery], library: Library, *, fuzzy: float | None = None) -> list[PassageMatch]:
     """How and where each passage is found, in the order of ``sought``.
 
     The first of exact, spacing, case and fuzzy that finds a passage anywhere it may be decides, and all its places of
@@ -92,7 +92,7 @@ def locate_all(sought: Sequence[Sought], library: Library, *, fuzzy: float | Non
         like = most_like([(sought[number].text, sought[number].among) for number in lost], library, fuzzy)
         for number, match in zip(lost, like, strict=True):
             if match is not None:
-                located[number] = Located("fuzzy", (Place(match.document, match.span),), match.score)
+                located[number] = PassageMatch("fuzzy", (Place(match.document, match.span),), match.score)
     return located
 
 
@@ -194,8 +194,8 @@ class _Search:
         if kind == self._kind != "lost":
             self._places += (Place(position, span) for span in spans)
 
-    def result(self) -> Located:
-        return LOST if self._kind == "lost" else Located(self._kind, tuple(self._places), 1.0)
+    def result(self) -> PassageMatch:
+        return LOST if self._kind == "lost" else PassageMatch(self._kind, tuple(self._places), 1.0)
 
 
 def how_alike(passage: str, piece: str) -> Literal["exact", "spacing", "case"] | None:
@@ -207,7 +207,7 @@ def how_alike(passage: str, piece: str) -> Literal["exact", "spacing", "case"] |
     return "case" if piece.casefold().split() == passage.casefold().split() else None
 
 
-def nearest(passages: Sequence[Sought], library: Library) -> list[str]:
+def nearest(passages: Sequence[PassageQuery], library: Library) -> list[str]:
     """For each passage a sentence with the piece of text that is most like it; empty where nothing is like it."""
     return [
         f" The nearest is in {library.ids[match.document]!r}: "

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ragtrial.dataset.texts import normalised, read_bytes
 from ragtrial.errors import CorpusError, Fault, listed
-from ragtrial.records import Caution, Document, Span
+from ragtrial.records import Document, ReportWarning, Span
 
 PAGE_BREAK = "\n\n"
 """What stands between two pages of a document's text. No character of Unicode joins a line feed (NFC), so the pages
@@ -85,13 +85,13 @@ def page_spans(pages: Sequence[int], length: int) -> Iterator[Span]:
         yield Span(start, length if is_last else pages[position + 1] - len(PAGE_BREAK))
 
 
-def empty_pages(document: Document) -> Iterator[Caution]:
+def empty_pages(document: Document) -> Iterator[ReportWarning]:
     """A warning if pages of ``document`` have no text."""
     spans = list(page_spans(document.pages, len(document.text)))
     empty = [number for number, span in enumerate(spans, 1) if not document.text[span.start : span.end].strip()]
     if empty:
         pages = "page has" if len(spans) == 1 else "pages have"
-        yield Caution(
+        yield ReportWarning(
             "empty-pages",
             f"{document.id}: {len(empty):,} of {len(spans):,} {pages} no text ({listed(map(str, empty))}); they may be "
             "scans: run OCR on the file.",

@@ -10,9 +10,9 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import (
     MATCH_KINDS,
     Locate,
-    Located,
     MatchKind,
-    Sought,
+    PassageMatch,
+    PassageQuery,
     how_alike,
     locate_all,
     nearest,
@@ -20,7 +20,7 @@ from ragtrial.dataset.passages import (
 )
 from ragtrial.dataset.texts import normalised, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean
-from ragtrial.records import Caution, Judgment, PromptQueries, Query, Span
+from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning, Span
 
 Match = Literal["id", "content"]
 _FEW = 2  # one label that does not fit is a slip, not the labels of another data set
@@ -35,7 +35,7 @@ class Resolution:
     """How the passage of one label was found.
 
     ``docs`` are the documents that hold it: one, or under ``match: content`` at least one. ``quote`` is the passage as
-    the label has it, None where it has offsets alone. ``how`` is as of ``passages.Located``, or ``offsets``: taken at
+    the label has it, None where it has offsets alone. ``how`` is as of ``PassageMatch``, or ``offsets``: taken at
     its word. ``places`` counts the places that are the answer. ``moved``: the quote is no longer at the label's
     offsets. ``changed``: the text is not the one that the label was made for.
     """
@@ -62,7 +62,7 @@ class ResolvedLabels:
     """
 
     labels: PromptQueries
-    cautions: tuple[Caution, ...]
+    warnings: tuple[ReportWarning, ...]
     resolutions: tuple[Resolution, ...] = ()
 
 
@@ -92,7 +92,7 @@ def resolve(
         judgments = [found for judgment in query.relevant_docs for found in looked_up.resolved(query.id, judgment)]
         queries.append(replace(query, relevant_docs=_merged(query, judgments, noticed)))
         if all(judgment.relevance < threshold for judgment in query.relevant_docs):
-            noticed.caution("no-relevant", f"query {query.id!r} has no relevant documents.")
+            noticed.warning("no-relevant", f"query {query.id!r} has no relevant documents.")
     faults = noticed.faults()
     if isinstance(looked_up, _ById) and not looked_up.knows_any:
         _refuse_labels_of_another_data_set(labels, library, faults)
@@ -100,7 +100,7 @@ def resolve(
         rest = len(faults) - _MOST_FAULTS
         more = [f"and {rest} more faults like these."] if rest > 0 else []
         raise LabelsError(*(Fault(file, message=fault) for fault in [*faults[:_MOST_FAULTS], *more]))
-    return ResolvedLabels(replace(labels, queries=tuple(queries)), tuple(noticed.cautions), tuple(noticed.resolutions))
+    return ResolvedLabels(replace(labels, queries=tuple(queries)), tuple(noticed.warnings), tuple(noticed.resolutions))
 
 
 class _Noticed:
@@ -108,16 +108,16 @@ class _Noticed:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._faults: list[tuple[str, Sought | None]] = []
-        self.cautions: list[Caution] = []
+        self._faults: list[tuple[str, PassageQuery | None]] = []
+        self.warnings: list[ReportWarning] = []
         self.resolutions: list[Resolution] = []
 
-    def fault(self, message: str, lost: Sought | None = None) -> None:
+    def fault(self, message: str, lost: PassageQuery | None = None) -> None:
         """A fault; of a passage that is lost, what is nearest to it will be told."""
         self._faults.append((message, lost))
 
-    def caution(self, code: str, message: str) -> None:
-        self.cautions.append(Caution(code, message))
+    def warning(self, code: str, message: str) -> None:
+        self.warnings.append(ReportWarning(code, message))
 
     def faults(self) -> list[str]:
         """The faults, the first of lost passages with what is nearest to them: found in one walk over the documents."""
@@ -142,7 +142,7 @@ class _ById:
         self.knows_any = False
         sought = list(
             dict.fromkeys(
-                Sought(normalised(judgment.quote), position)
+                PassageQuery(normalised(judgment.quote), position)
                 for query in labels.queries
                 for judgment in query.relevant_docs
                 if judgment.quote is not None and (position := self._library.position(judgment.doc)) is not None
@@ -164,7 +164,7 @@ class _ById:
         changed = judgment.text_hash is not None and judgment.text_hash != self._hash(position)
         if judgment.quote is None:
             return self._without_quote(query, judgment, position, changed=changed)
-        sought = Sought(normalised(judgment.quote), position)
+        sought = PassageQuery(normalised(judgment.quote), position)
         located = self._located[sought]
         if located.how == "lost":
             since = ", which was changed since this label was made" if changed else ""
@@ -193,7 +193,7 @@ class _ById:
     def _without_quote(self, query: str, judgment: Judgment, position: int, *, changed: bool) -> Sequence[Judgment]:
         if not judgment.spans:
             if changed:
-                self._noticed.caution("text-changed", _changed(query, judgment.doc) + "it still counts.")
+                self._noticed.warning("text-changed", _changed(query, judgment.doc) + "it still counts.")
             return [judgment]
         length = len(self._library.text(position))
         if changed:
@@ -214,15 +214,15 @@ class _ById:
     def _tell(self, query: str, judgment: Judgment, spans: tuple[Span, ...], *, moved: bool, changed: bool) -> None:
         quoted = f"the quote {short(judgment.quote or '', 60)!r} of query {query!r}"
         if moved:
-            self._noticed.caution(
+            self._noticed.warning(
                 "label-moved",
                 f"{quoted} is not at {_shown(judgment.spans)} of {judgment.doc!r}, where its label says; "
                 f"it was found at {_shown(spans)}, and that counts.",
             )
         if changed:
-            self._noticed.caution("text-changed", _changed(query, judgment.doc) + "its quote is still there.")
+            self._noticed.warning("text-changed", _changed(query, judgment.doc) + "its quote is still there.")
         if len(spans) > 1:
-            self._noticed.caution(
+            self._noticed.warning(
                 "quote-twice",
                 f"{quoted} stands {len(spans)} times in {judgment.doc!r}; each place counts as the answer.",
             )
@@ -235,8 +235,8 @@ class _ByContent:
         self._library = library
         self._noticed = noticed
         passages = dict.fromkeys(judgment.doc for query in labels.queries for judgment in query.relevant_docs)
-        found = located([Sought(normalised(passage)) for passage in passages], library)
-        self._located: dict[str, Located] = dict(zip(passages, found, strict=True))
+        found = located([PassageQuery(normalised(passage)) for passage in passages], library)
+        self._located: dict[str, PassageMatch] = dict(zip(passages, found, strict=True))
 
     def resolved(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
         named = f"the passage {short(judgment.doc)!r} of query {query!r}"
@@ -251,14 +251,14 @@ class _ByContent:
         located = self._located[judgment.doc]
         if located.how == "lost":
             self._noticed.fault(
-                f"{named} is in none of {len(self._library):,} documents.", Sought(normalised(judgment.doc))
+                f"{named} is in none of {len(self._library):,} documents.", PassageQuery(normalised(judgment.doc))
             )
             return []
         found: dict[int, list[Span]] = {}
         for place in located.places:
             found.setdefault(place.document, []).append(place.span)
         if len(located.places) > 1:
-            self._noticed.caution(
+            self._noticed.warning(
                 "passage-twice",
                 f"the passage {short(judgment.doc, 60)!r} of query {query!r} stands in {len(located.places)} places of "
                 f"{len(found)} documents; each counts as the answer.",
@@ -310,7 +310,7 @@ def _merged(query: Query, judgments: list[Judgment], noticed: _Noticed) -> tuple
                 "one document (or one passage of it) has one grade."
             )
         elif judgment.spans in of_document:
-            noticed.caution("same-label", f"query {query.id!r} judges {judgment.doc!r} twice, with one grade.")
+            noticed.warning("same-label", f"query {query.id!r} judges {judgment.doc!r} twice, with one grade.")
         of_document.setdefault(judgment.spans, judgment)
     return tuple(judgment for of_document in kept.values() for judgment in of_document.values())
 

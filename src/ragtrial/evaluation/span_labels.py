@@ -9,7 +9,7 @@ import numpy as np
 
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.spans import Passages
-from ragtrial.records import Caution, Query, Span
+from ragtrial.records import Query, ReportWarning, Span
 from ragtrial.runs.qrels import Judgments
 
 
@@ -73,20 +73,20 @@ def _text_of(text: str) -> Span:
     return Span(min(len(text) - len(text.lstrip()), end), end)
 
 
-def whole_cautions(labels: SpanLabels) -> list[Caution]:
+def whole_warnings(labels: SpanLabels) -> list[ReportWarning]:
     """That some labels have no passage, which is seldom meant, or no text to be found at all."""
-    cautions = []
+    warnings = []
     if labels.whole:
         message = (
             f"labels of a grade above 0 without a quote: {labels.whole:,}. Under unit: span their passage is the whole "
             "document, of which the share span_coverage must be retrieved. Add quotes, or use unit: document."
         )
-        cautions.append(Caution("no-passage", message))
+        warnings.append(ReportWarning("no-passage", message))
     if labels.empty:
         message = (
             f"labels of a grade above 0 whose document has no text: {len(labels.empty):,}, {labels.empty[0]!r} first. "
             "Under unit: span they count as relevant and can never be found, since no chunk has a character of them (a "
             "title is not text). Leave them out, or use unit: document."
         )
-        cautions.append(Caution("empty-passage", message))
-    return cautions
+        warnings.append(ReportWarning("empty-passage", message))
+    return warnings

@@ -111,7 +111,7 @@ def note(labels: Path, done: Iterable[Done], who: str, when: datetime) -> None:
         os.fsync(file.fileno())
 
 
-def whoever() -> str:
+def current_user() -> str:
     """The name under which changes are noted unless another is given: that of the user of the machine."""
     try:
         return getpass.getuser()

@@ -24,7 +24,7 @@ from ragtrial.pipeline.retrieval import Depth, Ranked, Retrieved
 from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, Stage
 from ragtrial.progress import stage
 from ragtrial.rankings import PADDING, Floats, Rankings
-from ragtrial.records import Caution
+from ragtrial.records import ReportWarning
 from ragtrial.report.schema import AuditPart
 
 AUDITED_BELOW = 100_000
@@ -196,20 +196,22 @@ def overlap(found: Rankings, scores: Floats, exact: Rankings) -> npt.NDArray[np.
     return shares
 
 
-def audit_cautions(name: str, store: Store, part: AuditPart, primary: str, evaluation: Evaluation) -> Iterator[Caution]:
+def audit_warnings(
+    name: str, store: Store, part: AuditPart, primary: str, evaluation: Evaluation
+) -> Iterator[ReportWarning]:
     """Warnings of the index that ``store`` built for the setting ``name``; ``evaluation`` is of the primary metric."""
     lost = part.lost[primary]
     values = evaluation.values[evaluation.counted]
     error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
     if lost is not None and abs(lost) > min(error, _MOVED):
         more = f"its standard error, {error:.4f}" if error < _MOVED else f"{_MOVED}"
-        yield Caution(
+        yield ReportWarning(
             "index-loss",
             f"{name}: the index moves {primary} by {-lost:+.4f} against exact search over the same vectors, which is "
             f"more than {more}. {store.advice_for_low_recall}",
         )
     if part.unreachable:
-        yield Caution(
+        yield ReportWarning(
             "unreachable",
             f"{name}: {part.unreachable:,} vectors cannot be reached in the index by any query. "
             f"{store.advice_for_unreachable}",

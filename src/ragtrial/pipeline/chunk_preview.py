@@ -10,15 +10,15 @@ import numpy as np
 
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.config import ExperimentConfig
-from ragtrial.config.settings import Setting, chosen_settings, cutting, too_long_cautions, uncovered_cautions
+from ragtrial.config.settings import Setting, chosen_settings, cutting, too_long_warnings, uncovered_warnings
 from ragtrial.errors import InputError, PrefixesError, did_you_mean
 from ragtrial.pipeline.chunk_stage import ChunkStage
-from ragtrial.pipeline.context_stage import ContextStage, prefix_cautions
+from ragtrial.pipeline.context_stage import ContextStage, prefix_warnings
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.embedding_stage import LengthStage
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import Counts
-from ragtrial.records import Caution
+from ragtrial.records import ReportWarning
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class CutSetting:
     positions: Counts
     documents: int
     tokens: Counts | None
-    cautions: tuple[Caution, ...]
+    warnings: tuple[ReportWarning, ...]
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -119,12 +119,12 @@ def _cut(corpus: Corpus, setting: Setting, document: str | None) -> CutSetting:
     graph, runner, resources = corpus.graph, corpus.runner, corpus.resources
     chunk_stage = graph.once(ChunkStage(resources, graph.documents, setting))
     chunks = runner.artefact(chunk_stage)
-    cautions = list(uncovered_cautions(setting, chunks))
+    warnings = list(uncovered_warnings(setting, chunks))
     try:
         texts = runner.artefact(graph.once(ContextStage(resources, chunk_stage, setting)))
-        cautions += prefix_cautions(setting, texts) if setting.has_chunks else ()
+        warnings += prefix_warnings(setting, texts) if setting.has_chunks else ()
     except PrefixesError as error:
-        cautions.append(Caution("prefixes-left-aside", f"{setting.name}: shown without its prefixes. {error}"))
+        warnings.append(ReportWarning("prefixes-left-aside", f"{setting.name}: shown without its prefixes. {error}"))
         setting = replace(setting, context=setting.context.model_copy(update={"prefixes": None}))
         texts = runner.artefact(graph.once(ContextStage(resources, chunk_stage, setting)))
     tokens = None
@@ -132,9 +132,9 @@ def _cut(corpus: Corpus, setting: Setting, document: str | None) -> CutSetting:
     if embedder.tokenizer:
         text_stage = graph.once(ContextStage(resources, chunk_stage, setting))
         tokens = runner.artefact(graph.once(LengthStage(resources, text_stage, setting)))
-        cautions += too_long_cautions(setting, {"chunks": embedder.count_too_long(tokens)})
+        warnings += too_long_warnings(setting, {"chunks": embedder.count_too_long(tokens)})
     positions = np.arange(len(chunks))
     if document is not None:
         positions = np.flatnonzero(chunks.document == chunks.library.positions[document])
     documents = len(np.unique(chunks.document[positions]))
-    return CutSetting(setting, texts, positions, documents, tokens, tuple(cautions))
+    return CutSetting(setting, texts, positions, documents, tokens, tuple(warnings))

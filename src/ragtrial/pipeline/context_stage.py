@@ -16,7 +16,7 @@ from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.stage import Amount, Inputs, Known, NotBuiltError, Stage, dotted_options
 from ragtrial.progress import stage
-from ragtrial.records import Caution
+from ragtrial.records import ReportWarning
 
 
 class ContextStage(Stage[IndexedTexts]):
@@ -82,11 +82,11 @@ class ContextStage(Stage[IndexedTexts]):
         )
 
 
-def prefix_cautions(setting: Setting, texts: IndexedTexts) -> Iterator[Caution]:
+def prefix_warnings(setting: Setting, texts: IndexedTexts) -> Iterator[ReportWarning]:
     """A warning if the file of prefixes has none for some chunks of ``setting``."""
     without = texts.surroundings.without_prefix if texts.surroundings else 0
     if setting.context.prefixes is not None and without:
-        yield Caution(
+        yield ReportWarning(
             "no-prefix",
             f"{setting.name}: {without:,} of {len(texts):,} chunks have no row in "
             f"{setting.context.prefixes}; they are indexed without a prefix.",

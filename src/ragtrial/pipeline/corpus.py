@@ -10,15 +10,15 @@ from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import Located, Sought
-from ragtrial.pipeline.context_stage import prefix_cautions
+from ragtrial.dataset.passages import PassageMatch, PassageQuery
+from ragtrial.pipeline.context_stage import prefix_warnings
 from ragtrial.pipeline.document_stage import PassageStage, documents_fingerprint
 from ragtrial.pipeline.graph import CorpusGraph
 from ragtrial.pipeline.resources import Resources
-from ragtrial.pipeline.retriever_context import RetrieverContext
+from ragtrial.pipeline.retriever_context import SettingContext
 from ragtrial.pipeline.runner import Runner
 from ragtrial.progress import Progress
-from ragtrial.records import Caution
+from ragtrial.records import ReportWarning
 
 
 class Corpus:
@@ -35,7 +35,7 @@ class Corpus:
         """What tells these documents from others; in reports, too."""
         return self.graph.documents.key()
 
-    def located(self, sought: Sequence[Sought], library: Library) -> list[Located]:
+    def located(self, sought: Sequence[PassageQuery], library: Library) -> list[PassageMatch]:
         """How and where each passage is found in ``library``, as ``passages.locate_all`` finds them; kept."""
         wanted = [(one.text, one.among) for one in sought]
         found = self.runner.artefact(PassageStage(self.resources, self.graph.documents, wanted, library))
@@ -53,11 +53,11 @@ class Corpus:
             stage = stage if stage.kept_key(self.resources.workspace) else None
         return None if stage is None else self.runner.artefact(stage)
 
-    def prefix_cautions(self, setting: Setting) -> Iterator[Caution]:
+    def prefix_warnings(self, setting: Setting) -> Iterator[ReportWarning]:
         """A warning if the file of prefixes has none for some chunks of ``setting``. Raises PrefixesError."""
         texts = self.graph.stages(setting).texts
         if texts is not None and setting.context.prefixes is not None:
-            yield from prefix_cautions(setting, self.runner.artefact(texts))
+            yield from prefix_warnings(setting, self.runner.artefact(texts))
 
     def prepare(self, setting: Setting) -> None:
         """Find everything that ``setting`` names (model, tokenizer, function, prefixes) before any work is done.
@@ -70,12 +70,12 @@ class Corpus:
         if "embedder" in setting.reached_by:
             self.resources.embedder(setting.embedder)
         if setting.has_chunks and setting.context.prefixes is not None:  # whose rows are right or not beside chunks
-            list(self.prefix_cautions(setting))
+            list(self.prefix_warnings(setting))
 
-    def context(self, setting: Setting, *, loads_models: bool = True) -> RetrieverContext:
+    def context(self, setting: Setting, *, loads_models: bool = True) -> SettingContext:
         """What the retriever of ``setting`` may look at before anything is searched: its index is not open."""
         stages = self.graph.stages(setting)
-        return RetrieverContext(self.resources, self.library, stages, self.runner, loads_models=loads_models)
+        return SettingContext(self.resources, self.library, stages, self.runner, loads_models=loads_models)
 
 
 def fingerprint_of(config: ExperimentConfig) -> str:

@@ -12,7 +12,7 @@ from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.dataset.documents import OnError, corpus_fingerprint
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import Located, Place, Sought, locate_all
+from ragtrial.dataset.passages import PassageMatch, PassageQuery, Place, locate_all
 from ragtrial.errors import RunError
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.stage import Amount, Inputs, Known, Stage
@@ -68,7 +68,7 @@ def documents_fingerprint(corpus: Path, on_error: OnError, digest: Digest = file
     return fingerprint(["documents", corpus_fingerprint(corpus, on_error, digest)])
 
 
-class PassageStage(Stage[dict[Wanted, Located]]):
+class PassageStage(Stage[dict[Wanted, PassageMatch]]):
     """Where ``wanted`` passages are in ``library``, that of ``documents`` or one that is not kept."""
 
     kind = "passages"
@@ -90,13 +90,13 @@ class PassageStage(Stage[dict[Wanted, Located]]):
 
     def build(self, folder: Path, _library: Library) -> None:
         with stage(self._resources.progress, "passages", len(self._wanted), "passages"):
-            found = locate_all([Sought(*one) for one in self._wanted], self._library)
+            found = locate_all([PassageQuery(*one) for one in self._wanted], self._library)
         rows = [[one.how, [[at.document, *astuple(at.span)] for at in one.places], one.score] for one in found]
         write_text(folder / "places.json", json.dumps(rows))
 
-    def load(self, folder: Path) -> dict[Wanted, Located]:
+    def load(self, folder: Path) -> dict[Wanted, PassageMatch]:
         rows = json.loads((folder / "places.json").read_text())
         return {
-            one: Located(how, tuple(Place(place, Span(start, end)) for place, start, end in places), score)
+            one: PassageMatch(how, tuple(Place(place, Span(start, end)) for place, start, end in places), score)
             for one, (how, places, score) in zip(self._wanted, rows, strict=True)
         }

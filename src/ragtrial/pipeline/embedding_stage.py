@@ -12,7 +12,7 @@ from ragtrial.cache.atomic import write_text
 from ragtrial.components.chunkers.base import SizedChunker
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.cached import CachedEmbedder
-from ragtrial.components.vector_checks import LengthWatch, VectorHealth
+from ragtrial.components.vector_checks import NormStatistics, VectorHealth
 from ragtrial.config.settings import Setting
 from ragtrial.pipeline.chunk_stage import BYTES_PER_TOKEN, embedder_inputs, embedder_names
 from ragtrial.pipeline.context_stage import ContextStage
@@ -96,7 +96,7 @@ class EmbeddingStage(Stage[Embeddings]):
         embedder = self._embedder
         with stage(self._resources.progress, "embeddings", len(texts), "chunks") as progress:
             made = embedder.embed(texts, embedder.document_prefix, lengths, progress.advance)
-            seen = LengthWatch()
+            seen = NormStatistics()
             write_rows(folder / "vectors.npy", seen.watch(made.blocks()), (len(texts), made.dimension))
         health = seen.health(len(texts), made.distinct, made.dimension)
         write_text(folder / "health.json", json.dumps(asdict(health)))

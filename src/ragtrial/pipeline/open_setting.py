@@ -12,7 +12,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.pipeline.index_stage import OpenIndexes, open_indexes
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth, Ranked, ranked_from, retrieve
-from ragtrial.pipeline.retriever_context import RetrieverContext
+from ragtrial.pipeline.retriever_context import SettingContext
 from ragtrial.pipeline.setting_stages import SettingStages
 from ragtrial.pipeline.stage import Artefacts
 from ragtrial.records import Question, Unit
@@ -40,7 +40,7 @@ class OpenSetting:
         # Bound to the indexes, not to this: a ring of references would keep the workspace in use when all is done.
         self.index = partial(indexes.__getitem__, stages.index) if stages.index else None
         """Gives the setting's own index."""
-        context = RetrieverContext(resources, library, stages, artefacts, self.index, is_fresh=is_fresh)
+        context = SettingContext(resources, library, stages, artefacts, self.index, is_fresh=is_fresh)
         self.kept: Mapping[tuple[str, str], None] = context.kept
         """Kind and name of the stages that it keeps, those that it has asked for so far."""
         retriever = stages.setting.retriever

@@ -12,21 +12,21 @@ import numpy as np
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.retrievers.base import REACHING, Facts
-from ragtrial.components.vector_checks import health_cautions
+from ragtrial.components.vector_checks import health_warnings
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
-from ragtrial.config.settings import Setting, too_long_cautions, uncovered_cautions
+from ragtrial.config.settings import Setting, too_long_warnings, uncovered_warnings
 from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.options import Options
-from ragtrial.pipeline.audit_stage import audit_cautions
+from ragtrial.pipeline.audit_stage import audit_warnings
 from ragtrial.pipeline.component_rankings import part_file, part_rows
 from ragtrial.pipeline.metric_descriptions import metric_parts
 from ragtrial.pipeline.results import ComponentRanking, same_rankings
 from ragtrial.pipeline.scores import Scored, WithinBudget
 from ragtrial.rankings import PADDING, Bools
-from ragtrial.records import Caution, PromptQueries, Unit
+from ragtrial.records import PromptQueries, ReportWarning, Unit
 from ragtrial.report.environment import environment
 from ragtrial.report.model import HITS_SHOWN, SCHEMA_VERSION, Report
 from ragtrial.report.schema import (
@@ -59,7 +59,7 @@ class Run:
     documents_fingerprint: str
     metrics: MetricChoice
     failures: Sequence[FailurePart]
-    cautions: Sequence[Caution]
+    warnings: Sequence[ReportWarning]
 
 
 def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -> Report:
@@ -67,8 +67,8 @@ def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -
     library = scored[0].rankings.chunks.library
     queries = query_parts(run.labels)
     primary, options = str(run.metrics.primary), config.evaluators
-    cautions = [*run.cautions, *(caution for one in scored for caution in setting_cautions(one, primary))]
-    cautions += same_rankings([one.rankings for one in scored])
+    warnings = [*run.warnings, *(warning for one in scored for warning in setting_warnings(one, primary))]
+    warnings += same_rankings([one.rankings for one in scored])
     return Report(
         schema_version=SCHEMA_VERSION,
         experiment=config.experiment,
@@ -89,63 +89,63 @@ def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -
         queries=queries,
         settings=[_setting_part(one) for one in scored],
         failures=list(run.failures),
-        warnings=[WarningPart(code=caution.code, message=caution.message) for caution in dict.fromkeys(cautions)],
+        warnings=[WarningPart(code=warning.code, message=warning.message) for warning in dict.fromkeys(warnings)],
         environment=environment(),
     )
 
 
-def setting_cautions(scored: Scored, primary: str) -> Iterator[Caution]:
+def setting_warnings(scored: Scored, primary: str) -> Iterator[ReportWarning]:
     """What should be known of one setting's vectors, index and rankings."""
     setting = scored.rankings.setting
     if scored.audit:
-        yield from audit_cautions(setting.name, setting.store, scored.audit, primary, scored.evaluations[primary])
-    yield from too_long_cautions(setting, scored.rankings.too_long)
+        yield from audit_warnings(setting.name, setting.store, scored.audit, primary, scored.evaluations[primary])
+    yield from too_long_warnings(setting, scored.rankings.too_long)
     if setting.has_chunks:
-        yield from uncovered_cautions(setting, scored.rankings.chunks)
+        yield from uncovered_warnings(setting, scored.rankings.chunks)
     if scored.rankings.health:
-        yield from health_cautions(setting.name, scored.rankings.health, setting.embedder, setting.store)
-    yield from setting.retriever.cautions(setting.name, scored.rankings.facts)
-    yield from _fused_cautions(setting.name, scored.rankings.facts, scored.graded.unit)
+        yield from health_warnings(setting.name, scored.rankings.health, setting.embedder, setting.store)
+    yield from setting.retriever.warnings(setting.name, scored.rankings.facts)
+    yield from _fused_warnings(setting.name, scored.rankings.facts, scored.graded.unit)
     for part in scored.rankings.parts:
-        yield from part_cautions(part, scored.graded.unit)
-    yield from skipped_cautions(setting.name, scored.rankings.skipped)
+        yield from part_warnings(part, scored.graded.unit)
+    yield from skipped_warnings(setting.name, scored.rankings.skipped)
     short = int(((scored.graded.lengths < scored.top_k) & ~scored.rankings.skipped).sum())
     chunks = scored.rankings.chunks
     unit, there = ("document", len(chunks.library)) if scored.graded.unit == "document" else ("chunk", len(chunks))
     if there < scored.top_k and setting.has_chunks:
         of = "" if unit == "document" else f"{setting.name}: "
         are = f"is only 1 {unit}" if there == 1 else f"are only {there} {unit}s"
-        yield Caution(f"few-{unit}s", f"{of}there {are}, fewer than the {scored.top_k} that are scored (top_k).")
+        yield ReportWarning(f"few-{unit}s", f"{of}there {are}, fewer than the {scored.top_k} that are scored (top_k).")
     elif scored.graded.lengths.size and not scored.graded.lengths.any() and not scored.rankings.skipped.any():
         message = f"found nothing for any of the {len(scored.graded):,} queries; look at what it searches."
-        yield Caution("nothing-found", f"{setting.name}: {message}")
+        yield ReportWarning("nothing-found", f"{setting.name}: {message}")
     elif short:
-        yield Caution(
+        yield ReportWarning(
             "short",
             f"{setting.name}: {short} of {len(scored.graded):,} queries have fewer than {scored.top_k} "
             f"{unit}s; the places that are missing count as not relevant.{_more_candidates(setting, scored.top_k)}",
         )
-    yield from budget_cautions(setting.name, scored.budget)
+    yield from budget_warnings(setting.name, scored.budget)
     empty = scored.rankings.chunks.library.empty
     if empty:
         said = "1 document has no text; it is kept" if empty == 1 else f"{empty} documents have no text; they are kept"
-        yield Caution("empty-documents", f"{said}, and cannot be found by it.")
+        yield ReportWarning("empty-documents", f"{said}, and cannot be found by it.")
 
 
-def skipped_cautions(name: str, skipped: Bools) -> Iterator[Caution]:
+def skipped_warnings(name: str, skipped: Bools) -> Iterator[ReportWarning]:
     """That some queries could not be answered by the setting ``name``."""
     if skipped.any():
-        yield Caution(
+        yield ReportWarning(
             "skipped",
             f"{name}: {int(skipped.sum()):,} of {len(skipped):,} queries could not be answered and are in none of its "
             "means; they may be the harder ones. The same command asks them again.",
         )
 
 
-def budget_cautions(name: str, budget: WithinBudget | None) -> Iterator[Caution]:
+def budget_warnings(name: str, budget: WithinBudget | None) -> Iterator[ReportWarning]:
     """That some rankings of the setting ``name`` are shorter than what fits."""
     if budget and budget.not_full.any():
-        yield Caution(
+        yield ReportWarning(
             "budget-not-full",
             f"{name}: {int(budget.not_full.sum())} of {len(budget.hits):,} queries have no more hits "
             f"before {budget.tokens:,} tokens are full; raise top_k for a fair comparison at equal context.",
@@ -160,25 +160,25 @@ def _more_candidates(setting: Setting, top_k: int) -> str:
     return f" Of each part only {looked_at} are looked at: raise candidates to {top_k} or more."
 
 
-def _fused_cautions(name: str, facts: Facts, unit: Unit) -> Iterator[Caution]:
+def _fused_warnings(name: str, facts: Facts, unit: Unit) -> Iterator[ReportWarning]:
     if unit == "span" and facts.get("fused_by") == "document":
-        yield Caution(
+        yield ReportWarning(
             "fused-by-document",
             f"{name}: its parts do not rank the same chunks, so one hit of each document is left, and under unit: span "
             "other passages of it are not found. Give all parts the same chunker.",
         )
 
 
-def part_cautions(part: ComponentRanking, unit: Unit) -> Iterator[Caution]:
+def part_warnings(part: ComponentRanking, unit: Unit) -> Iterator[ReportWarning]:
     """What should be known of a part that is told of nowhere else."""
     if part.diagnostics is None:
         return
     made, name = part.setting, f"{part.setting.name}, by itself, as a part of {part.whole.name}"
-    yield from too_long_cautions(replace(made, name=name), part.diagnostics.too_long)
+    yield from too_long_warnings(replace(made, name=name), part.diagnostics.too_long)
     if part.diagnostics.health:
-        yield from health_cautions(name, part.diagnostics.health, made.embedder, made.store)
-    yield from made.retriever.cautions(name, part.diagnostics.facts)
-    yield from _fused_cautions(name, part.diagnostics.facts, unit)
+        yield from health_warnings(name, part.diagnostics.health, made.embedder, made.store)
+    yield from made.retriever.warnings(name, part.diagnostics.facts)
+    yield from _fused_warnings(name, part.diagnostics.facts, unit)
 
 
 def setting_parameters(setting: Setting) -> dict[str, Any]:

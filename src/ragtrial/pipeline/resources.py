@@ -19,7 +19,7 @@ from ragtrial.components.tokenizers import Tokenizer, UnitCounter, Words
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting
 from ragtrial.errors import ModelNotFoundError, did_you_mean
-from ragtrial.options import TOKENIZERS, at_home
+from ragtrial.options import TOKENIZERS, expand_user
 from ragtrial.progress import Progress
 from ragtrial.records import Question
 
@@ -127,4 +127,4 @@ def workspace_folder(config: ExperimentConfig) -> Path:
     """Where finished stages are kept: what the config says, else RAGTRIAL_WORKSPACE, else .ragtrial beside it."""
     named = config.workspace or os.environ.get("RAGTRIAL_WORKSPACE")
     beside = Path(config.file).absolute().parent if config.file else Path.cwd()
-    return at_home(named).absolute() if named else beside / ".ragtrial"
+    return expand_user(named).absolute() if named else beside / ".ragtrial"

@@ -29,7 +29,7 @@ from ragtrial.pipeline.setting_stages import SettingStages
 from ragtrial.pipeline.stage import Artefacts, Stage
 from ragtrial.progress import timed
 from ragtrial.rankings import Bools, Counts
-from ragtrial.records import Caution, Question
+from ragtrial.records import Question, ReportWarning
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +234,7 @@ class Results:
         return ComponentDiagnostics(facts, health, self.too_long(part.stages, part.questions))
 
 
-def same_rankings(made: Sequence[SettingResult]) -> Iterator[Caution]:
+def same_rankings(made: Sequence[SettingResult]) -> Iterator[ReportWarning]:
     """That settings differ in nothing that changes a ranking: a sweep over ``batch_size``, say."""
     alike: dict[str, list[str]] = {}
     for one in made:
@@ -243,7 +243,7 @@ def same_rankings(made: Sequence[SettingResult]) -> Iterator[Caution]:
         if len(names) > 1:
             which = " and ".join(names) if len(names) == 2 else listed(names, 5)
             message = f"{which} find the same: what they differ in changes the time that it takes at most."
-            yield Caution("same-rankings", message)
+            yield ReportWarning("same-rankings", message)
 
 
 def _size_and_seconds(workspace: Workspace, kind: str, name: str) -> tuple[int | None, float | None]:

@@ -21,7 +21,7 @@ from ragtrial.rankings import Floats
 T = TypeVar("T")
 
 
-class RetrieverContext:
+class SettingContext:
     """The context of one setting. ``open_index`` gives its index while that is held open; by default none is.
 
     With ``is_fresh`` nothing that depends on a question is read from the disk; without ``loads_models`` whoever asks

@@ -26,7 +26,7 @@ _SOME = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class RunInput:
     """What is to be scored: qrels, and runs with the names they are given.
 
     A form is what the files are, None to tell by looking; columns name those of a table, None for the usual names.
@@ -54,7 +54,7 @@ class LoadedQrels:
 
 
 @dataclass(frozen=True)
-class Handling:
+class ReadOptions:
     """How runs are read: in which order, what a duplicate document is, and whether lines may be as trec_eval's."""
 
     order: Order = "score"
@@ -75,7 +75,7 @@ class JoinedRun:
     some_documents: tuple[str, ...] = ()
 
 
-def load_judgments(given: Given) -> LoadedQrels:
+def load_judgments(given: RunInput) -> LoadedQrels:
     """The qrels: a file of any known form, ``-`` (standard input), a table, dicts. Raises LabelsError."""
     source, form = given.qrels, given.qrels_form
     labels = source if isinstance(source, PromptQueries) else None
@@ -88,7 +88,7 @@ def load_judgments(given: Given) -> LoadedQrels:
 
 
 def joined_runs(
-    source: Any, name: str | None, given: Given, judged: LoadedQrels, handling: Handling
+    source: Any, name: str | None, given: RunInput, judged: LoadedQrels, handling: ReadOptions
 ) -> Iterator[JoinedRun]:
     """The runs that ``source`` holds, joined with their judgments: one, or several for a report or results.
 
@@ -119,7 +119,7 @@ def joined_runs(
 
 
 def loaded_runs(
-    source: Any, name: str | None, given: Given, labels: PromptQueries | None, *, lenient: bool = False
+    source: Any, name: str | None, given: RunInput, labels: PromptQueries | None, *, lenient: bool = False
 ) -> list[Run]:
     """The runs of ``source`` in memory, as they came; lines as trec_eval's where ``lenient``.
 
@@ -153,7 +153,7 @@ def run_named(
     ``labels`` are where results without ids find their queries. Raises RunFileError, where there are several runs
     with their names; ``choice`` is how one of them is named.
     """
-    runs = loaded_runs(source, None, Given(None, (), run_form=form), labels)
+    runs = loaded_runs(source, None, RunInput(None, (), run_form=form), labels)
     names = [run.name for run in runs]
     if name is None and len(runs) > 1:
         raise RunFileError(f"{source} holds several runs: {listed(names)}. Name one with {choice}.")

@@ -26,7 +26,7 @@ from ragtrial.report.schema import (
     SettingPart,
     WarningPart,
 )
-from ragtrial.runs.inputs import Given, distinct, load_judgments, loaded_runs
+from ragtrial.runs.inputs import RunInput, distinct, load_judgments, loaded_runs
 from ragtrial.runs.qrels import Qrels, Run
 from ragtrial.runs.streams import is_read_once, name_of
 from ragtrial.runs.trec.in_memory import in_order
@@ -34,7 +34,7 @@ from ragtrial.scoring.score_runs import RunScores, Scoring
 
 
 def write_score_report(
-    scoring: Scoring, given: Given, target: str | Path, others: Mapping[str, Any] | None = None
+    scoring: Scoring, given: RunInput, target: str | Path, others: Mapping[str, Any] | None = None
 ) -> Report:
     """Write what was scored as the folder ``target``, which is new; the report, with ``others`` of its fields.
 
@@ -63,7 +63,7 @@ def write_score_report(
         raise RunError(Fault(str(folder), message=message)) from error
 
 
-def check_target(folder: Path, given: Given) -> None:
+def check_target(folder: Path, given: RunInput) -> None:
     """Raises InputError if a report of what is given cannot become ``folder``, before anything is scored."""
     if folder.exists():
         raise InputError(Fault(str(folder), message="is there already; a report is a new folder. Name another one."))
@@ -74,12 +74,12 @@ def check_target(folder: Path, given: Given) -> None:
 
 
 def _report(
-    scoring: Scoring, qrels: Qrels, rows: list[dict[str, dict[str, Any]]], given: Given, experiment: str
+    scoring: Scoring, qrels: Qrels, rows: list[dict[str, dict[str, Any]]], given: RunInput, experiment: str
 ) -> Report:
     protocol = scoring.protocol
     queries = list(_query_parts(qrels))
     settings = [_setting(run, ranked, qrels, protocol.depth) for run, ranked in zip(scoring.runs, rows, strict=True)]
-    warnings = dict.fromkeys(caution for run in scoring.runs for caution in run.cautions)
+    warnings = dict.fromkeys(warning for run in scoring.runs for warning in run.warnings)
     sources = {"qrels": _shown(given.qrels), "runs": [_shown(source) for source in given.runs]}
     return Report(
         schema_version=SCHEMA_VERSION,
@@ -102,7 +102,7 @@ def _report(
         queries=queries,
         settings=settings,
         failures=[],
-        warnings=[WarningPart(code=caution.code, message=caution.message) for caution in warnings],
+        warnings=[WarningPart(code=warning.code, message=warning.message) for warning in warnings],
         environment=environment(),
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ragtrial.errors import listed
-from ragtrial.records import Caution
+from ragtrial.records import ReportWarning
 
 MOST_NAMED = 10
 
@@ -33,16 +33,16 @@ class Mismatch:
         return self.judged - self.retrieved
 
 
-def mismatch_cautions(run: str, mismatch: Mismatch, judged: Collection[str]) -> Iterator[Caution]:
+def mismatch_warnings(run: str, mismatch: Mismatch, judged: Collection[str]) -> Iterator[ReportWarning]:
     """What should be known of it; ``judged`` has the ids of the qrels."""
     if mismatch.missing:
-        yield Caution(
+        yield ReportWarning(
             "queries-not-retrieved",
             f"{run}: {_of(mismatch.missing, mismatch.judged)} judged queries are missing in the run; they score 0 and "
             f"are counted: {_some(mismatch.missing_names, mismatch.missing)}.",
         )
     if mismatch.unknown:
-        yield Caution(
+        yield ReportWarning(
             "queries-not-judged",
             f"{run}: queries of the run without judgments are left out, {mismatch.unknown:,} in number: "
             f"{_some(mismatch.unknown_names, mismatch.unknown)}.",
@@ -50,7 +50,7 @@ def mismatch_cautions(run: str, mismatch: Mismatch, judged: Collection[str]) -> 
     smaller = min(mismatch.judged, mismatch.retrieved + mismatch.unknown)
     if 2 * mismatch.retrieved < max(mismatch.judged, mismatch.retrieved + mismatch.unknown) and smaller:
         guess = guessed_reason(judged, mismatch.unknown_names)
-        yield Caution(
+        yield ReportWarning(
             "few-queries-match",
             f"{run}: FEWER THAN HALF OF THE QUERIES MATCH: {mismatch.judged:,} are judged, "
             f"{mismatch.retrieved + mismatch.unknown:,} are in the run, {mismatch.retrieved:,} in both. "
@@ -58,11 +58,11 @@ def mismatch_cautions(run: str, mismatch: Mismatch, judged: Collection[str]) -> 
         )
 
 
-def document_cautions(run: str, judged: Collection[str], found: Sequence[str]) -> Iterator[Caution]:
+def document_warnings(run: str, judged: Collection[str], found: Sequence[str]) -> Iterator[ReportWarning]:
     """What should be known where no hit of a run is judged; ``found`` has some of its documents."""
     guess = guessed_reason(judged, found)
     names = f"The run has {listed(found, 3)}; the qrels have {listed(islice(judged, 3), 3)}."
-    yield Caution(
+    yield ReportWarning(
         "no-documents-match",
         f"{run}: NOT ONE HIT IS JUDGED: no document of the run is in the qrels of its query, so all is 0. "
         f"{guess or names}",

@@ -14,10 +14,10 @@ from ragtrial.evaluation.bounds import Bounds, attainable, bounds, tie_range, ti
 from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation, NoRelevant
 from ragtrial.evaluation.grading import GradedRankings, graded_hits, nothing_retrieved
 from ragtrial.evaluation.metrics import Metric, parse_metrics
-from ragtrial.records import Caution, Mean
-from ragtrial.runs.inputs import Given, Handling, JoinedRun, distinct, joined_runs, load_judgments
+from ragtrial.records import Mean, ReportWarning
+from ragtrial.runs.inputs import JoinedRun, ReadOptions, RunInput, distinct, joined_runs, load_judgments
 from ragtrial.runs.qrels import Duplicates, Order, Qrels, RunHits
-from ragtrial.scoring.mismatch import MOST_NAMED, Mismatch, document_cautions, mismatch_cautions
+from ragtrial.scoring.mismatch import MOST_NAMED, Mismatch, document_warnings, mismatch_warnings
 
 STANDARD_METRICS = ("ndcg@10", "recall@100", "ap", "rr", "precision@10", "judged@10")
 
@@ -114,7 +114,7 @@ class RunScores:
     evaluations: Mapping[str, Evaluation]
     counts: RunCounts
     mismatch: Mismatch
-    cautions: tuple[Caution, ...]
+    warnings: tuple[ReportWarning, ...]
     seconds: Mapping[str, float]
     bounds: Mapping[str, Bounds | None] = field(default_factory=dict)
     unbounded: Mapping[str, str] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class RunScores:
             **({"bounds": self._means_of(self.bounds), "unbounded": dict(self.unbounded)} if self.bounds else {}),
             **({"ties": self._means_of(self.tie_ranges)} if self.tie_ranges else {}),
             "counts": {**asdict(self.counts), **asdict(self.mismatch), "missing": self.mismatch.missing},
-            "warnings": [asdict(caution) for caution in self.cautions],
+            "warnings": [asdict(warning) for warning in self.warnings],
             "seconds": dict(self.seconds),
         }
 
@@ -175,7 +175,7 @@ def score_joined(joined: JoinedRun, qrels: Qrels, protocol: Protocol, seconds: M
         evaluations,
         counts,
         mismatch,
-        (*_mismatches(joined, mismatch, qrels), *_cautions(name, counts, qrels, hits)),
+        (*_mismatches(joined, mismatch, qrels), *_warnings(name, counts, qrels, hits)),
         {},
     )
     if protocol.bounds:
@@ -232,10 +232,10 @@ def _mismatch(qrels: Qrels, hits: RunHits) -> Mismatch:
     return Mismatch(len(qrels), len(qrels) - len(absent), names, hits.unknown, hits.unknown_names)
 
 
-def _mismatches(joined: JoinedRun, mismatch: Mismatch, qrels: Qrels) -> Iterator[Caution]:
-    yield from mismatch_cautions(joined.name, mismatch, qrels.queries)
+def _mismatches(joined: JoinedRun, mismatch: Mismatch, qrels: Qrels) -> Iterator[ReportWarning]:
+    yield from mismatch_warnings(joined.name, mismatch, qrels.queries)
     if mismatch.retrieved and not len(joined.hits.ranks):
-        yield from document_cautions(joined.name, list(qrels.documents), joined.some_documents)
+        yield from document_warnings(joined.name, list(qrels.documents), joined.some_documents)
 
 
 def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean | None]:
@@ -256,22 +256,22 @@ def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean | None]:
     return {name: _joined(evaluations).mean if evaluations else None for name, evaluations in known.items()}
 
 
-def _cautions(name: str, counts: RunCounts, qrels: Qrels, hits: RunHits) -> Iterator[Caution]:
+def _warnings(name: str, counts: RunCounts, qrels: Qrels, hits: RunHits) -> Iterator[ReportWarning]:
     if counts.contradicted:
         first = qrels.queries[int(np.flatnonzero(hits.contradicted)[0])]
-        yield Caution(
+        yield ReportWarning(
             "ranks-contradict-scores",
             f"{name}: the rank column says another order than the scores for {_queries(counts.contradicted)} "
             f"({first!r} first); the scores were followed.",
         )
     if counts.ties_that_matter:
-        yield Caution(
+        yield ReportWarning(
             "ties",
             f"{name}: {_queries(counts.ties_that_matter)} with equal scores of documents that are judged unlike: their "
             f"order may change values ({counts.tied:,} have equal scores at all); --ties shows by how much.",
         )
     if counts.duplicates:
-        yield Caution(
+        yield ReportWarning(
             "duplicates-dropped",
             f"{name}: {counts.duplicates:,} rows were dropped: their document stands higher in the same ranking.",
         )
@@ -358,16 +358,16 @@ def score(
         raise InputError(f"names is {names!r}; it must be a list, with a name for each run.")
     if names is not None and len(names) != len(sources):
         raise InputError(f"there are {len(names)} names for {len(sources)} runs; give each run one.")
-    given = Given(qrels, sources, tuple(names or ()), qrels_columns=qrels_columns, run_columns=run_columns)
+    given = RunInput(qrels, sources, tuple(names or ()), qrels_columns=qrels_columns, run_columns=run_columns)
     return score_given(given, protocol)
 
 
-def score_given(given: Given, protocol: Protocol) -> Scoring:
+def score_given(given: RunInput, protocol: Protocol) -> Scoring:
     """Score what is ``given``; errors as ``score`` raises them, those of all runs at once."""
     start = time.perf_counter()
     judged = load_judgments(given)
     reading = time.perf_counter() - start
-    handling = Handling(protocol.order, protocol.duplicates, protocol.trec_compat)
+    handling = ReadOptions(protocol.order, protocol.duplicates, protocol.trec_compat)
     scored: list[RunScores] = []
     faults: list[Fault] = []
     for source, name in given.named_runs():

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from hand_made import METRIC, Values, contest_between, query_of
-from ragtrial.comparison.comparing import Aim, close_comparisons, compare_settings
+from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, compare_settings
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.contest import Pair
 from ragtrial.comparison.queries.moves import query_differences
@@ -24,7 +24,7 @@ QUICK = Procedure(flips=999)
 
 
 def compared(scores: dict[str, Values], baseline: str | None = None, name: str = "max-t") -> Comparison:
-    return compare_settings(contest_between(scores), Aim(baseline, procedure=QUICK, procedure_name=name))
+    return compare_settings(contest_between(scores), ComparisonOptions(baseline, procedure=QUICK, procedure_name=name))
 
 
 def shifted(*shifts: float, n: int = 40) -> dict[str, Values]:
@@ -55,7 +55,7 @@ def test_what_only_rounding_keeps_apart_is_a_tie_everywhere() -> None:
     sum_of_parts, queries = 0.1 + 0.2, [query_of(place, tags=["x"] if place < 6 else []) for place in range(12)]
     assert sum_of_parts > 0.3
     contest = contest_between({"old": [0.3] * 12, "new": [sum_of_parts] * 11 + [0.6]}, queries)
-    part = only(compare_settings(contest, Aim("old", procedure=QUICK)))
+    part = only(compare_settings(contest, ComparisonOptions("old", procedure=QUICK)))
     assert (part.wins, part.ties, part.losses) == (1, 11, 0)
     assert part.sentence.startswith("cannot tell: only 1 of 12 queries differs")
     found = query_differences(contest, Pair(0, 1))
@@ -77,7 +77,8 @@ def test_one_comparison_by_flips_has_the_p_of_a_permutation_test_of_scipy() -> N
     differences = np.array([3, -1, 4, 1, -5, 9, 2, 6, 5, -3, 5, 8]) / 20
     part = only(
         compare_settings(
-            contest_between({"a": np.zeros(12), "b": differences}), Aim("a", procedure=Procedure(flips=5000))
+            contest_between({"a": np.zeros(12), "b": differences}),
+            ComparisonOptions("a", procedure=Procedure(flips=5000)),
         )
     )
     expected = stats.permutation_test(
@@ -193,7 +194,7 @@ def test_the_sentence_of_the_procedure_says_what_was_drawn_and_how_sure_it_is() 
         "999 random flips, seed 0; with probability 95% all 3 intervals of a metric hold together."
     )
     small = contest_between({"a": np.zeros(12), "b": np.linspace(0.1, 0.3, 12)})
-    made = compare_settings(small, Aim(procedure=Procedure(0.001, 5000, 1)))
+    made = compare_settings(small, ComparisonOptions(procedure=Procedure(0.001, 5000, 1)))
     assert made.procedure.sentence.endswith("All 4,096 flips; with probability 99.9% the interval holds.")
 
 
@@ -207,7 +208,10 @@ def test_the_sentence_of_the_procedure_says_what_was_drawn_and_how_sure_it_is() 
 def test_procedures_that_flip_nothing_say_what_they_drew_and_at_which_level(name: str, said: str) -> None:
     contest = contest_between({"a": np.zeros(12), "b": np.linspace(0.1, 0.3, 12)})
     assert (
-        said in compare_settings(contest, Aim(procedure=Procedure(0.1, 999, 3), procedure_name=name)).procedure.sentence
+        said
+        in compare_settings(
+            contest, ComparisonOptions(procedure=Procedure(0.1, 999, 3), procedure_name=name)
+        ).procedure.sentence
     )
 
 

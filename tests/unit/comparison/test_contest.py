@@ -12,7 +12,7 @@ import pytest
 
 from contests import metric_of, report_of, run_into
 from ragtrial import compare, load_report
-from ragtrial.comparison.contest import Contest, contest_of
+from ragtrial.comparison.contest import ComparisonSet, contest_of
 from ragtrial.errors import ComparisonError, InputError, MetricError, ReportError
 from ragtrial.report.schema import FailurePart
 
@@ -34,13 +34,13 @@ def here(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return shelf
 
 
-def shown(contest: Contest, baseline: str | None = None) -> list[str]:
+def shown(contest: ComparisonSet, baseline: str | None = None) -> list[str]:
     pairs = contest.pairs(baseline or contest.baseline)
     return [f"{contest.names[pair.setting]} - {contest.names[pair.baseline]}" for pair in pairs]
 
 
-def codes(contest: Contest) -> list[str]:
-    return [caution.code for caution in contest.cautions]
+def codes(contest: ComparisonSet) -> list[str]:
+    return [warning.code for warning in contest.warnings]
 
 
 # names
@@ -58,7 +58,7 @@ def test_settings_of_several_reports_are_called_after_them_and_pair_up_by_name(h
     assert contest.report_names == ("main", "branch")
     assert contest.baseline == "main"
     assert shown(contest) == ["branch:dense - main:dense", "branch:bm25 - main:bm25"]
-    assert [caution.message for caution in contest.cautions] == [
+    assert [warning.message for warning in contest.warnings] == [
         "without a setting of the same name to compare with, main being the baseline: branch:new."
     ]
 
@@ -67,7 +67,7 @@ def test_all_pairs_of_several_reports_are_compared_where_they_are_asked_for(here
     contest = contest_of(["main", "branch"], all_pairs=True)
     assert contest.baseline is None
     assert len(contest.pairs()) == 10
-    assert contest.cautions == ()
+    assert contest.warnings == ()
 
 
 def test_all_pairs_are_compared_where_no_names_are_equal(here: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_report_that_is_given_twice_counts_once_and_that_is_said(here: Path) -
     contest = contest_of(["main", "./main"])
     assert contest.names == ("dense", "bm25")
     run = load_report("main").run_id
-    assert [caution.message for caution in contest.cautions] == [
+    assert [warning.message for warning in contest.warnings] == [
         f"main is one report, {run}; it was given 2 times, and counts once."
     ]
     report = load_report("main")
@@ -253,7 +253,7 @@ def test_the_only_setting_of_a_run_is_nothing_to_compare_and_what_failed_is_told
 def test_a_setting_that_failed_is_told_beside_those_that_are_compared() -> None:
     failed = [FailurePart(name="bm25", error="out of memory")]
     contest = contest_of([report_of({"dense": [0.5, 0.25], "rrf": [1.0, 0.5]}, failures=failed)])
-    assert [(one.code, one.message) for one in contest.cautions] == [
+    assert [(one.code, one.message) for one in contest.warnings] == [
         ("setting-failed", "bm25 failed when it was run, and is not compared; `ragtrial show` tells why.")
     ]
 
@@ -285,7 +285,7 @@ def test_queries_that_a_setting_skipped_count_in_none_of_its_comparisons_and_tha
     skipped = [query.model_copy(update={"skipped": query.id == "q2"}) for query in report.settings[0].queries]
     first = report.settings[0].model_copy(update={"queries": skipped})
     contest = contest_of([report.model_copy(update={"settings": [first, report.settings[1]]})])
-    assert [(caution.code, caution.message) for caution in contest.cautions] == [
+    assert [(warning.code, warning.message) for warning in contest.warnings] == [
         ("queries-left-out", "a: 1 of 3 queries could not be answered and is left out of every comparison with it "
          "('q2'); it may be a harder one.")
     ]  # fmt: skip
@@ -294,9 +294,9 @@ def test_queries_that_a_setting_skipped_count_in_none_of_its_comparisons_and_tha
         query.model_copy(update={"evaluations": {}} if query.id == "q1" else {}) for query in skipped
     ]})  # fmt: skip
     mixed = contest_of([report.model_copy(update={"settings": [both, report.settings[1]]})])
-    assert "a: 2 of 3 queries have no ndcg@3 and are left out" in mixed.cautions[0].message
+    assert "a: 2 of 3 queries have no ndcg@3 and are left out" in mixed.warnings[0].message
     unskipped = contest_of([report])
-    assert "1 of 3 queries has no ndcg@3 and is left out" in unskipped.cautions[0].message
+    assert "1 of 3 queries has no ndcg@3 and is left out" in unskipped.warnings[0].message
 
 
 # metrics

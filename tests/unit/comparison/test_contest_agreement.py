@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from contests import changed_queries, metric_of, report_of, run_into
 from experiments import DOCUMENTS, QUERIES
 from ragtrial import load_report
-from ragtrial.comparison.comparing import Aim, compare_settings
-from ragtrial.comparison.contest import Contest, contest_of
+from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
+from ragtrial.comparison.contest import ComparisonSet, contest_of
 from ragtrial.errors import ComparisonError
 from ragtrial.report.model import Report
 from ragtrial.report.schema import JudgmentPart, QueryPart, SpanPart
@@ -35,8 +35,8 @@ def refusal(*reports: Report, **asked: Any) -> list[str]:
     return str(caught.value).splitlines()
 
 
-def cautions(contest: Contest) -> dict[str, str]:
-    return {caution.code: caution.message for caution in contest.cautions}
+def warnings(contest: ComparisonSet) -> dict[str, str]:
+    return {warning.code: warning.message for warning in contest.warnings}
 
 
 def judged(*grades: tuple[str, int]) -> dict[str, list[JudgmentPart]]:
@@ -49,7 +49,7 @@ def judged(*grades: tuple[str, int]) -> dict[str, list[JudgmentPart]]:
 def test_reports_with_the_same_labels_are_compared_without_a_word() -> None:
     contest = contest_of([called("main"), called("branch")])
     assert contest.names == ("main:a", "branch:a")
-    assert (contest.cautions, len(contest.queries)) == ((), 4)
+    assert (contest.warnings, len(contest.queries)) == ((), 4)
 
 
 def test_other_grades_are_refused_query_by_query_and_document_by_document() -> None:
@@ -78,7 +78,7 @@ def test_what_is_named_has_an_end() -> None:
 
 def test_the_highest_grade_of_a_document_counts_in_whatever_order_its_labels_stand() -> None:
     other = changed_queries(called("branch"), q1=judged(("b.md", 1), ("a.md", 1), ("a.md", 2)))
-    assert contest_of([called("main"), other]).cautions == ()
+    assert contest_of([called("main"), other]).warnings == ()
 
 
 def test_another_question_under_an_id_is_refused() -> None:
@@ -107,7 +107,7 @@ def test_common_queries_are_compared_and_it_is_said_how_many_of_how_many() -> No
     contest = contest_of([called("main"), other], common=True)
     assert [query.id for query in contest.queries] == ["q2", "q3"]
     assert contest.scores("ndcg@3").values.tolist() == [[0.25, 0.125], [0.25, 0.125]]
-    assert cautions(contest) == {
+    assert warnings(contest) == {
         "common-queries": "compared over the 2 queries that are the same everywhere, of 4 of main, 3 of branch. Left "
         "out: other queries: 1 of 4 are in main alone ('q4'). other labels in main and branch (1 of 3 queries): query "
         "'q1': 'a.md' has grade 2 in main, 1 in branch, 'b.md' is judged in main alone."
@@ -119,7 +119,9 @@ def test_scores_beside_a_comparison_of_common_queries_are_means_over_these() -> 
     contest = contest_of([called("main"), other], common=True)
     means = [(one.setting.scores["ndcg@3"].mean, one.setting.scores["ndcg@3"].n) for one in contest.contenders]
     assert means == [(0.1875, 2), (0.1875, 2)]
-    assert [part.mean for part in compare_settings(contest, Aim(contest.baseline)).comparisons] == [0.1875]
+    assert [part.mean for part in compare_settings(contest, ComparisonOptions(contest.baseline)).comparisons] == [
+        0.1875
+    ]
     whole = called("main")
     assert contest_of([whole, called("branch")]).contenders[0].setting is whole.settings[0]
 
@@ -193,7 +195,7 @@ def test_the_order_of_labels_matters_to_metrics_of_orders_alone() -> None:
     graded = changed_queries(plain, q1={"ordered": True, **judged(("b.md", 1), ("a.md", 1))})
     assert "query 'q1': 'a.md' has grade 2 in report-1, 1 in report-2.\n" in "\n".join(refusal(ordered, graded))
     assert "query 'q1': its labels are an order in report-2 alone." in refusal(plain, ordered)[0]
-    assert contest_of([called("main"), changed_queries(called("branch"), q1={"ordered": True})]).cautions == ()
+    assert contest_of([called("main"), changed_queries(called("branch"), q1={"ordered": True})]).warnings == ()
 
 
 # units, thresholds, policies, formulas
@@ -226,7 +228,7 @@ def test_another_share_of_passages_is_refused_also_for_a_report_of_before_it_was
             "evaluators.span_coverage."
         ]
     else:
-        assert contest_of([main, branch]).cautions == ()
+        assert contest_of([main, branch]).warnings == ()
 
 
 @pytest.fixture(scope="module")
@@ -275,7 +277,7 @@ def test_real_runs_by_other_rules_are_refused(other: str, message: str, here: Pa
 
 
 def test_metrics_that_do_not_depend_on_a_rule_are_compared(here: Path) -> None:
-    assert contest_of(["main", "threshold"], ["ndcg@3", "dcg@3"]).cautions == ()
+    assert contest_of(["main", "threshold"], ["ndcg@3", "dcg@3"]).warnings == ()
 
 
 def test_all_differences_of_rules_are_told_at_once() -> None:
@@ -292,7 +294,7 @@ def test_all_differences_of_rules_are_told_at_once() -> None:
 def test_another_gain_is_another_metric(here: Path) -> None:
     contest = contest_of(["main", "gain"])
     assert (contest.primary, contest.names) == ("ndcg@3", ("main:dense", "gain:dense"))
-    assert cautions(contest) == {
+    assert warnings(contest) == {
         "other-primary-metric": "ndcg@3 decides, the primary metric of main; it is ndcg(gain=exp)@3 in gain.",
         "metrics-left-out": "left out, since not every report has it: ndcg(gain=exp)@3 (gain).",
     }
@@ -303,8 +305,8 @@ def test_another_gain_is_another_metric(here: Path) -> None:
     )
 
 
-def test_other_documents_under_equal_labels_are_a_caution(here: Path) -> None:
-    assert cautions(contest_of(["main", "grown"])) == {
+def test_other_documents_under_equal_labels_are_a_warning(here: Path) -> None:
+    assert warnings(contest_of(["main", "grown"])) == {
         "other-documents": "main searched 6 documents, grown 7, and not the same: differences may come from the "
         "documents, not from the settings."
     }
@@ -328,7 +330,7 @@ def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 def test_runs_that_were_scored_are_compared_within_their_report(scored: Path) -> None:
     contest = contest_of(["plain"])
-    assert (contest.names, contest.metrics, contest.cautions) == (("one", "two"), ("ndcg@2", "ap"), ())
+    assert (contest.names, contest.metrics, contest.warnings) == (("one", "two"), ("ndcg@2", "ap"), ())
 
 
 def test_a_geometric_mean_over_queries_is_not_compared_as_if_it_were_another(
@@ -338,7 +340,7 @@ def test_a_geometric_mean_over_queries_is_not_compared_as_if_it_were_another(
     contest = contest_of(["both"])
     assert contest.metrics == ("ap",)
     why = "a geometric mean over queries; differences of such are no means of differences by query"
-    assert cautions(contest) == {"metrics-left-out": f"left out, being {why}: gm_ap."}
+    assert warnings(contest) == {"metrics-left-out": f"left out, being {why}: gm_ap."}
     for asked in ({"primary": "gm_ap"}, {"metrics": ["ap", "gm_map"]}):
         with pytest.raises(ComparisonError) as caught:
             contest_of(["both"], **asked)
@@ -366,7 +368,7 @@ def test_a_run_and_what_was_scored_by_its_labels_are_compared_over_documents_tha
     for reports in ((run, load_report("plain")), (load_report("plain"), run)):
         contest = contest_of(reports, ["ndcg@2"])
         assert [query.text for query in contest.queries] == ["first", "second"]
-        assert cautions(contest) == {
+        assert warnings(contest) == {
             "documents-unknown": "what plain searched is not known; if it is not what kitchen searched, differences "
             "may come from the documents."
         }

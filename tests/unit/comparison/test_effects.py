@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hand_made import METRIC, contest_over, report_of, setting_of
-from ragtrial.comparison.contest import Contest, contest_of
+from ragtrial.comparison.contest import ComparisonSet, contest_of
 from ragtrial.comparison.statistics.flips import infer
 from ragtrial.comparison.statistics.samples import Family, Procedure
 from ragtrial.comparison.sweeps.effects import EffectPart, EffectsPart, InteractionPart, sweep_effects
@@ -33,7 +33,7 @@ def swept(entry: str, values: Mapping[str, Any], scores: Values | Sequence[float
     return setting_of(name, scores, parameters={"entry": entry, "values": dict(values), **more})
 
 
-def contest_with(made: Sequence[SettingPart], config: Mapping[str, Any] | None = None) -> Contest:
+def contest_with(made: Sequence[SettingPart], config: Mapping[str, Any] | None = None) -> ComparisonSet:
     return contest_over(report_of(made, config=dict(config or {})))
 
 

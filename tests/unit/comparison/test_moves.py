@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments import DOCUMENTS, QUERIES, write_experiment
-from ragtrial.comparison.comparing import Aim, compare_settings
-from ragtrial.comparison.contest import Contender, Contest, Pair, contest_of
+from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
+from ragtrial.comparison.contest import ComparedSetting, ComparisonSet, Pair, contest_of
 from ragtrial.comparison.queries.moves import query_differences, shared_queries
 from ragtrial.comparison.queries.part_ranks import rank_in_row
 from ragtrial.comparison.queries.side_by_side import SideBySide, side_by_side
@@ -45,7 +45,7 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return scored_report(tmp_path_factory.mktemp("scored"), LABELS, RUNS, "--metrics", ",".join(METRICS))
 
 
-def contest(report: Report, metric: str | None = None) -> Contest:
+def contest(report: Report, metric: str | None = None) -> ComparisonSet:
     return contest_of([report], [metric or report.primary_metric])
 
 
@@ -63,7 +63,7 @@ def test_queries_stand_from_the_largest_loss_to_the_largest_gain_and_all_are_cou
     assert differences_line(found) == "new against old by ndcg@3: 1 won, 2 lost, 2 tied"
     assert [row[0] for row in differences_table(found, 1).cells] == ["query", "far", "up"]
     assert [row[0] for row in differences_table(found, None).cells[1:]] == ["far", "down", "up", "same", "lost"]
-    (part,) = compare_settings(contest(scored), Aim("old")).comparisons
+    (part,) = compare_settings(contest(scored), ComparisonOptions("old")).comparisons
     assert (part.wins, part.ties, part.losses) == (found.won, found.tied, found.lost)
 
 
@@ -99,7 +99,7 @@ def test_a_query_without_a_relevant_hit_fails_though_low_grades_gain_something(t
 
 def test_of_one_setting_there_is_nothing_to_separate(tmp_path: Path) -> None:
     report = scored_report(tmp_path, {"q": {"a": 1}}, {"one": {"q": "a"}}, "--metrics", "rr@2")
-    alone = Contest((Contender("one", report, report.settings[0]),), tuple(report.queries), ("rr@2",))
+    alone = ComparisonSet((ComparedSetting("one", report, report.settings[0]),), tuple(report.queries), ("rr@2",))
     found = shared_queries(alone)
     assert (found.failed_count, found.equal_count) == (0, 0)
     assert shared_lines(found) == ["0 of 1 queries fail with the setting (rr@2)"]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hand_made import METRIC, contest_between, contest_over, query_of, report_of, setting_of, written
-from ragtrial.comparison.comparing import Aim, compare_settings
-from ragtrial.comparison.contest import Contest
+from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
+from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.comparison.queries import slices as slices_module
 from ragtrial.comparison.queries.slices import SlicePart, SlicesPart, compare_slices
 from ragtrial.comparison.queries.slicing import slices_of
@@ -22,18 +22,20 @@ from ragtrial.report.schema import QueryPart
 from ragtrial.views.sections.slices_view import slice_heading, slice_overview, slice_table
 
 
-def sliced(contest: Contest, baseline: str | None = None, procedure: Procedure | None = None) -> SlicesPart:
+def sliced(contest: ComparisonSet, baseline: str | None = None, procedure: Procedure | None = None) -> SlicesPart:
     procedure = procedure or Procedure()
-    return compare_slices(contest, compare_settings(contest, Aim(baseline, procedure=procedure)).comparisons, procedure)
+    return compare_slices(
+        contest, compare_settings(contest, ComparisonOptions(baseline, procedure=procedure)).comparisons, procedure
+    )
 
 
-def members(contest: Contest, slicing: str) -> dict[str, list[int]]:
+def members(contest: ComparisonSet, slicing: str) -> dict[str, list[int]]:
     counted = np.ones(len(contest.queries), dtype=np.bool_)
     found = [one for one in slices_of(contest, counted) if one.slicing == slicing]
     return {one.name: np.flatnonzero(one.members).tolist() for one in found}
 
 
-def between(queries: Sequence[QueryPart], **more: Any) -> Contest:
+def between(queries: Sequence[QueryPart], **more: Any) -> ComparisonSet:
     flat = [0.5] * len(queries)
     return contest_between({"a": flat, "b": flat}, queries, **more)
 
@@ -109,7 +111,7 @@ def test_a_query_without_a_text_has_an_unknown_length() -> None:
 
 def overlap_contest(
     folder: Path, texts: Sequence[Mapping[str, Any]], queries: Sequence[QueryPart], **more: Any
-) -> Contest:
+) -> ComparisonSet:
     report = report_of([setting_of("a", [0.5] * len(queries), **more)], queries)
     return contest_over(written(report, folder / "run", texts))
 
@@ -225,7 +227,7 @@ def test_intervals_are_simultaneous_for_the_slices_of_a_pair() -> None:
         assert together.low[place] < single.low[0]
 
 
-def contradicting(sign: float) -> Contest:
+def contradicting(sign: float) -> ComparisonSet:
     """Forty queries on which ``new`` is better (or worse), twelve on which it is the other way round."""
     step = np.asarray(sign * (0.2 + 0.001 * np.arange(52)), dtype=np.float64)
     step[40:] *= -1

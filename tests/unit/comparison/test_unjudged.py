@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from experiments import write_experiment
 from joint import WITH_JOINT_BOUNDS, Case, all_labellings, differences, joined, metrics_of, pairs
-from ragtrial.comparison.comparing import Aim, compare_settings
+from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.comparison_parts import Comparison, Verdict
 from ragtrial.comparison.contest import contest_of
 from ragtrial.comparison.unjudged import joint_ap, joint_bounds, joint_hits
@@ -154,7 +154,7 @@ def test_a_metric_that_drops_unjudged_hits_has_no_bounds() -> None:
 
 def compared(report: Report, metric: str) -> tuple[Comparison, list[UnjudgedPart]]:
     contest = contest_of([report], [metric])
-    made = compare_settings(contest, Aim(report.settings[0].name))
+    made = compare_settings(contest, ComparisonOptions(report.settings[0].name))
     return made, unjudged_parts(contest, made.comparisons, margin=0.02)
 
 

@@ -158,13 +158,13 @@ def test_a_question_without_a_known_word_finds_nothing_and_is_counted(bread: She
     assert ids(found) == [["a", "b"], [], [], []]
     assert found.facts == {"terms": 5, "queries_without_known_words": 3}
     assert not found.skipped.any()
-    (caution,) = retriever.cautions("words", found.facts)
-    assert caution.code == "bm25-unknown-words"
-    assert caution.message == (
+    (warning,) = retriever.warnings("words", found.facts)
+    assert warning.code == "bm25-unknown-words"
+    assert warning.message == (
         "words: nothing was found for 3 of the questions: no chunk has any of their words, stop words aside. "
         "They score 0."
     )
-    assert list(retriever.cautions("words", asked(retriever.open(bread), "rye").facts)) == []
+    assert list(retriever.warnings("words", asked(retriever.open(bread), "rye").facts)) == []
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -342,16 +342,16 @@ def test_stop_words_of_a_file_count_by_what_they_are(tmp_path: Path) -> None:
 
 
 def test_two_languages_are_noticed() -> None:
-    (caution,) = Bm25Retriever(stemmer="german").cautions("words", {})
-    assert caution.message == (
+    (warning,) = Bm25Retriever(stemmer="german").warnings("words", {})
+    assert warning.message == (
         "words: `stemmer: german` with `stop_words: english`, two languages; is one of them the default, and forgotten?"
     )
     alike: list[dict[str, Any]] = [
         {"stemmer": "porter"}, {"stop_words": "english_plus"}, {"stemmer": "none", "stop_words": "german"},
     ]  # fmt: skip
     for options in alike:
-        assert list(Bm25Retriever(**options).cautions("words", {})) == []
-    assert list(Bm25Retriever(stemmer="finnish", stop_words="none").cautions("words", {})) == []
+        assert list(Bm25Retriever(**options).warnings("words", {})) == []
+    assert list(Bm25Retriever(stemmer="finnish", stop_words="none").warnings("words", {})) == []
 
 
 @pytest.mark.parametrize(

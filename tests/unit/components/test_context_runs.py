@@ -162,8 +162,8 @@ def test_texts_too_long_for_the_model_are_counted_with_their_context(tmp_path: P
     made = write_experiment(tmp_path, chunker={"kind": "recursive", "size": 30, "overlap": 0}, embedder=embedder)
     write_rows(made.folder / "prefixes.jsonl", rows_of(made, lambda number: "word " * (70 if number < 2 else 1)))
     evaluator = RetrievalEvaluator(made.config("context.prefixes=" + str(made.folder / "prefixes.jsonl")))
-    (caution,) = evaluator.too_long(evaluator.settings[0])
-    assert caution.message.startswith("dense: 2 chunks are longer than the 64 tokens that the model reads;")
+    (warning,) = evaluator.too_long(evaluator.settings[0])
+    assert warning.message.startswith("dense: 2 chunks are longer than the 64 tokens that the model reads;")
     assert not list(RetrievalEvaluator(made.config()).too_long(evaluator.settings[0])[1:])
 
 
@@ -177,9 +177,9 @@ def test_settings_that_differ_in_context_alone_are_two(tmp_path: Path) -> None:
         "same": {"kind": "dense", "context": {"title": True}},
     }
     config = write_experiment(tmp_path, retrievers=retrievers).config()
-    settings, cautions = settings_of(config)
+    settings, warnings = settings_of(config)
     assert [setting.name for setting in settings] == ["plain", "headings"]
-    assert [caution.message for caution in cautions] == [
+    assert [warning.message for warning in warnings] == [
         "setting 'same' is the same as 'plain'; it is run and shown once, as 'plain'."
     ]
 

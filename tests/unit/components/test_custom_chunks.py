@@ -198,7 +198,7 @@ def test_text_that_a_function_leaves_out_is_counted_and_warned_of(experiment: Ex
     )
     assert [one.message for one in report.warnings if one.code == "uncovered-text"] == [expected]
     (made_here,) = cut_settings(experiment.config())
-    assert [one.message for one in made_here.cautions if one.code == "uncovered-text"] == [expected]
+    assert [one.message for one in made_here.warnings if one.code == "uncovered-text"] == [expected]
     with pytest.raises(LabelsError) as caught:
         run_experiment(experiment.config(), strict=True)
     assert expected in str(caught.value)

@@ -56,9 +56,9 @@ def test_scores_are_kept_in_the_order_returned_and_unknown_ones_stay_unknown(pla
     found = place.search("x", "y")
     assert show(found) == [["c", "a"], ["b", "a"]]
     assert scores(found) == [[1.0, 2.5], [None, None]]
-    (caution,) = place.retriever().cautions("mine", found.facts)
-    assert caution.code == "rising-scores"
-    assert caution.message == (
+    (warning,) = place.retriever().warnings("mine", found.facts)
+    assert warning.code == "rising-scores"
+    assert warning.message == (
         "mine: scores of 1 queries rise, first of 'x'. Hits count in the order they were returned: is it best first?"
     )
 
@@ -70,7 +70,7 @@ def test_a_place_that_comes_twice_counts_once_before_the_ranking_is_cut(place: W
     assert show(found) == [["a", "b", "c"]]
     assert scores(found) == [[0.5, None, None]]
     assert (found.facts["duplicates"], found.facts["beyond_top_k"]) == (1, 1)
-    assert [one.code for one in place.retriever().cautions("mine", found.facts)] == ["duplicate-hits"]
+    assert [one.code for one in place.retriever().warnings("mine", found.facts)] == ["duplicate-hits"]
 
 
 def test_a_function_is_given_the_questions_the_number_and_its_options(place: Workplace) -> None:
@@ -187,8 +187,8 @@ def test_a_skipped_query_is_marked_counted_and_told_and_the_rest_of_its_batch_is
     assert show(found) == [["a"], [], ["a"], []]
     assert found.skipped.tolist() == [False, True, False, True]
     assert found.facts["skipped"] == 2
-    (caution,) = place.retriever().cautions("mine", found.facts)
-    assert caution.message == (
+    (warning,) = place.retriever().warnings("mine", found.facts)
+    assert warning.message == (
         "mine: the first query that could not be answered: my_search:search raised ValueError for query 'bad 1': bad 1"
     )
 
@@ -227,9 +227,9 @@ def test_an_interrupt_is_not_caught(place: Workplace) -> None:
 def test_a_limit_of_the_retriever_s_own_is_told(place: Workplace) -> None:
     place.write("def search(queries, top_k):\n    return [['a', 'b'] for _ in queries]\n")
     found = place.search(*"vwxyz")
-    (caution,) = place.retriever().cautions("mine", found.facts)
-    assert caution.code == "own-limit"
-    assert "every query got exactly 2 hits" in caution.message
+    (warning,) = place.retriever().warnings("mine", found.facts)
+    assert warning.code == "own-limit"
+    assert "every query got exactly 2 hits" in warning.message
     assert place.search(*"vwxyz", depth=2).facts["limit"] is None
     assert place.search(*"vwxy").facts["limit"] is None
     place.write("def search(queries, top_k):\n    return [['a', 'b', 'c', 'd/e.md'] for _ in queries]\n")

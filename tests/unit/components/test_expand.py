@@ -15,12 +15,12 @@ from corpora import library_of
 from experiments import Experiment, write_experiment
 from ragtrial import RetrievalEvaluator, run_experiment
 from ragtrial.components.refiners.expand import ExpandRefiner
-from ragtrial.components.retrievers.base import Candidates, Materials
+from ragtrial.components.retrievers.base import Candidates, RetrieverContext
 from ragtrial.config.load import load_config
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.rankings import PADDING, from_rows
-from ragtrial.records import Caution, Question
+from ragtrial.records import Question, ReportWarning
 from small_experiment import CONFIG, small_experiment
 
 RYE = Question("rye?", ("sourdough?", " rye? ", "dark bread?"), where={"lang": "en"})
@@ -50,7 +50,7 @@ def refined(
     """What becomes of the rankings of all wordings; scores fall from 0.5 by 0.1."""
     made = from_rows(rows, [[0.5 - rank / 10 for rank in range(len(row))] for row in rows])
     part = Candidates(units, made, np.isin(np.arange(len(rows)), skipped))
-    return refiner.open(cast("Materials", Nothing())).refine(questions, [part])
+    return refiner.open(cast("RetrieverContext", Nothing())).refine(questions, [part])
 
 
 def rows_of(found: Candidates) -> list[list[int]]:
@@ -137,7 +137,7 @@ def test_without_questions_nothing_is_fused(units: Chunks) -> None:
 def test_a_part_without_scores_is_named_where_scores_are_needed(units: Chunks) -> None:
     part = Candidates.of(units, from_rows([[0, 1], [1]]))
     with pytest.raises(RunError) as raised:
-        expand(method="combsum").open(cast("Materials", Nothing())).refine([Question("?", ("!",))], [part])
+        expand(method="combsum").open(cast("RetrieverContext", Nothing())).refine([Question("?", ("!",))], [part])
     assert str(raised.value) == (
         "the hits of 'dense' have no finite scores for 1 of 1 queries, and method: combsum with normalisation: min_max "
         "needs them; set method: rrf or normalisation: rank, which look at ranks alone."
@@ -147,23 +147,23 @@ def test_a_part_without_scores_is_named_where_scores_are_needed(units: Chunks) -
 # What is said of it.
 
 
-def test_labels_without_any_phrasings_are_a_caution() -> None:
+def test_labels_without_any_phrasings_are_a_warning() -> None:
     facts = {"queries": 3, "without_phrasings": 3}
-    assert list(expand().cautions("wide", facts)) == [
-        Caution(
+    assert list(expand().warnings("wide", facts)) == [
+        ReportWarning(
             "no-phrasings",
             "wide: no query has `phrasings` in the labels, so nothing but the query was asked; write phrasings into "
             "the labels, or give templates.",
         )
     ]
-    assert [caution.message for caution in expand(templates=["On {query}"]).cautions("wide", facts)] == [
+    assert [warning.message for warning in expand(templates=["On {query}"]).warnings("wide", facts)] == [
         "wide: no query has `phrasings` in the labels, so nothing but the query and the templates were asked; write "
         "phrasings into the labels, or set phrasings: false."
     ]
-    assert not list(expand().cautions("wide", {"queries": 3, "without_phrasings": 2}))
-    assert not list(expand().cautions("wide", {"queries": 0, "without_phrasings": 0}))
+    assert not list(expand().warnings("wide", {"queries": 3, "without_phrasings": 2}))
+    assert not list(expand().warnings("wide", {"queries": 0, "without_phrasings": 0}))
     unused = expand(phrasings=False, templates=["On {query}"])
-    assert not list(unused.cautions("wide", facts))
+    assert not list(unused.warnings("wide", facts))
 
 
 # What the config may say.

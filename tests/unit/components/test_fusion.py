@@ -17,7 +17,7 @@ from experiments import Experiment, write_experiment
 from ragtrial import run_experiment
 from ragtrial.components.refiners import REFINERS
 from ragtrial.components.refiners.fusion import FusionRefiner
-from ragtrial.components.retrievers.base import Candidates, Materials
+from ragtrial.components.retrievers.base import Candidates, RetrieverContext
 from ragtrial.config.load import load_config
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
@@ -64,7 +64,7 @@ def candidates(units: Chunks, *rows: Row, skipped: Sequence[int] = ()) -> Candid
 
 def fused(library: Library, parts: Sequence[Candidates], **options: Any) -> Candidates:
     names = ["dense", "bm25", "third"][: len(parts)]
-    refiner = FusionRefiner(inputs=names, **options).open(cast("Materials", Shelf(library)))
+    refiner = FusionRefiner(inputs=names, **options).open(cast("RetrieverContext", Shelf(library)))
     return refiner.refine([Question("?")] * len(parts[0].rankings), parts)
 
 
@@ -125,7 +125,7 @@ def test_the_scores_of_a_document_are_those_of_its_first_chunk(
 
 
 def test_units_that_were_named_before_keep_their_codes(library: Library, halves: Chunks, wholes: Chunks) -> None:
-    refiner = FusionRefiner(inputs=["dense", "bm25"]).open(cast("Materials", Shelf(library)))
+    refiner = FusionRefiner(inputs=["dense", "bm25"]).open(cast("RetrieverContext", Shelf(library)))
     first = refiner.refine([Question("?")], [candidates(halves, [(3, 1.0)]), candidates(wholes, [(M, 1.0)])])
     second = refiner.refine([Question("?")], [candidates(halves, [(0, 1.0)]), candidates(wholes, [(M, 1.0)])])
     assert places_of(first) == places_of(Candidates.of(second.units, first.rankings))

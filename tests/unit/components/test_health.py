@@ -17,7 +17,7 @@ from ragtrial.components.embedders.custom import CustomEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.components.stores.exact import ExactStore
 from ragtrial.components.user_functions import FunctionReference
-from ragtrial.components.vector_checks import LengthWatch, VectorHealth, health_cautions
+from ragtrial.components.vector_checks import NormStatistics, VectorHealth, health_warnings
 from ragtrial.experiment import run_experiment
 from tiny_models import edit_json
 
@@ -27,7 +27,7 @@ Space = Literal["cosine", "ip", "l2"]
 
 
 def test_lengths_are_those_of_all_blocks_and_zeros_are_counted_apart() -> None:
-    watch = LengthWatch()
+    watch = NormStatistics()
     blocks = [np.array(rows, dtype=np.float32) for rows in ([[3, 4], [0, 0]], [[0, 0]], [[0, 2], [6, 8]])]
     for seen, block in zip(watch.watch(blocks), blocks, strict=True):
         assert seen is block
@@ -36,27 +36,27 @@ def test_lengths_are_those_of_all_blocks_and_zeros_are_counted_apart() -> None:
 
 @pytest.mark.parametrize("blocks", [[], [np.zeros((2, 3), np.float32)]])
 def test_without_any_vector_that_has_a_length_lengths_are_zero(blocks: list[Any]) -> None:
-    watch = LengthWatch()
+    watch = NormStatistics()
     assert list(watch.watch(blocks)) == blocks
     health = watch.health(2, 1, 3)
     assert (health.shortest, health.longest, health.zeros) == (0.0, 0.0, 2 * len(blocks))
 
 
-def cautions(health: VectorHealth, *, normalize: bool, space: Space) -> dict[str, str]:
+def warnings(health: VectorHealth, *, normalize: bool, space: Space) -> dict[str, str]:
     embedder = CustomEmbedder(function=FunctionReference("embedding:embed", Path()), normalize=normalize)
-    return {one.code: one.message for one in health_cautions("dense", health, embedder, ExactStore(space=space))}
+    return {one.code: one.message for one in health_warnings("dense", health, embedder, ExactStore(space=space))}
 
 
 @pytest.mark.parametrize("space", ["cosine", "ip", "l2"])
 def test_healthy_vectors_are_not_remarked_on(space: Space) -> None:
-    assert cautions(HEALTHY, normalize=True, space=space) == {}
+    assert warnings(HEALTHY, normalize=True, space=space) == {}
     rounded = VectorHealth(3, 3, 2, 0, 0.9999, 1.0005)
-    assert cautions(rounded, normalize=False, space=space) == {}
+    assert warnings(rounded, normalize=False, space=space) == {}
 
 
 def test_zeros_and_repeated_texts_are_counted() -> None:
     health = VectorHealth(vectors=4_000, distinct_texts=2_500, dimension=2, zeros=1_200, shortest=1.0, longest=1.0)
-    assert cautions(health, normalize=True, space="cosine") == {
+    assert warnings(health, normalize=True, space="cosine") == {
         "zero-vectors": "dense: 1,200 of 4,000 chunks have a vector of zeros, which is near to nothing; look at what "
         "the embedder does with their texts.",
         "duplicate-texts": "dense: 1,500 of 4,000 chunks have the same text as an earlier chunk; equal chunks of "
@@ -78,7 +78,7 @@ NORMALIZE = "Set embedder.normalize: true, unless the model was trained for the 
     ],
 )
 def test_vectors_of_many_lengths_are_remarked_on_where_it_matters(space: Space, told: str | None) -> None:
-    assert cautions(LONG, normalize=False, space=space) == ({"unnormalised": told} if told else {})
+    assert warnings(LONG, normalize=False, space=space) == ({"unnormalised": told} if told else {})
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def trained(tiny_model: Path, tmp_path: Path) -> Path:
 def of_model(folder: Path, declared: str, *, normalize: bool, space: Space, health: VectorHealth) -> dict[str, str]:
     edit_json(folder / "config_sentence_transformers.json", similarity_fn_name=declared)
     embedder = SentenceTransformerEmbedder(model=str(folder), normalize=normalize)
-    return {one.code: one.message for one in health_cautions("dense", health, embedder, ExactStore(space=space))}
+    return {one.code: one.message for one in health_warnings("dense", health, embedder, ExactStore(space=space))}
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_run_with_a_model_trained_for_the_inner_product_says_that_it_is_taken_
 @pytest.mark.parametrize("factor", [1e25, 1e-30])
 def test_vectors_too_long_or_too_short_for_the_squares_of_a_float32_are_measured_and_normalised(factor: float) -> None:
     vectors = np.array([[3, 4], [0, 0], [6, 8]], dtype=np.float32) * np.float32(factor)
-    watch = LengthWatch()
+    watch = NormStatistics()
     assert [block is vectors for block in watch.watch([vectors])] == [True]
     health = watch.health(3, 3, 2)
     assert health.zeros == 1

@@ -106,8 +106,8 @@ def test_a_stretch_ends_where_text_is_in_no_unit_and_that_is_told(bench: Bench) 
     found = bench.refined(["?"], candidates(found_alone, [[0, 2]]), "retrievers.refined.returns=neighbours")
     assert places_of(found) == [[("a.txt", 0, 7), ("a.txt", 19, 23)]]
     assert found.facts["at_gap"] == 1
-    (caution,) = bench.refiner().cautions("wide", found.facts)
-    assert caution.message == (
+    (warning,) = bench.refiner().warnings("wide", found.facts)
+    assert warning.message == (
         "wide: of 1 of 2 hits not all neighbours are known, as text beside them is in no chunk that the part names; "
         "less is returned for them."
     )
@@ -151,8 +151,8 @@ def test_hits_in_text_that_the_chunker_leaves_out_are_dropped_and_that_is_told(t
     assert scores_of(found) == [[0.99], []]
     facts = {name: found.facts[name] for name in ("hits", "without_parent", "same_parent")}
     assert facts == {"hits": 5, "without_parent": 3, "same_parent": 1}
-    (caution,) = bench.refiner().cautions("wide", found.facts)
-    assert caution.message == (
+    (warning,) = bench.refiner().warnings("wide", found.facts)
+    assert warning.message == (
         "wide: 3 of 5 hits are in no chunk of its chunker, which leaves text out; they were dropped."
     )
 
@@ -161,8 +161,8 @@ def test_parents_smaller_than_what_was_found_are_told(bench: Bench) -> None:
     units = bench.units([("a.txt", 0, 39), ("b.txt", 0, 20), ("b.txt", 0, 8)])
     found = bench.refined(["?"], candidates(units, [[0, 1, 2]]), *CHUNK)
     assert (found.facts["smaller_parent"], found.facts["own_parent"]) == (1, 1)
-    (caution,) = bench.refiner(*CHUNK).cautions("wide", found.facts)
-    assert caution.message == (
+    (warning,) = bench.refiner(*CHUNK).warnings("wide", found.facts)
+    assert warning.message == (
         "wide: 1 of 3 hits are larger than the chunk returned for them. Set a chunker for larger chunks than those "
         "that are found."
     )
@@ -172,8 +172,8 @@ def test_hits_that_are_their_own_parents_are_told(bench: Bench) -> None:
     whole = bench.units([("a.txt", 0, 39), ("b.txt", 0, 23)])
     found = bench.refined(["?"], candidates(whole, [[1, 0]]))
     assert places_of(found) == [[("b.txt", 0, 23), ("a.txt", 0, 39)]]
-    (caution,) = bench.refiner().cautions("wide", found.facts)
-    assert caution.message == (
+    (warning,) = bench.refiner().warnings("wide", found.facts)
+    assert warning.message == (
         "wide: each of the 2 hits is its own parent, so nothing was changed; what is found is as large as what is "
         "returned."
     )
@@ -189,7 +189,7 @@ def test_questions_without_hits_and_skipped_ones_stay_what_they_are(bench: Bench
     nothing = bench.refined(["?"], candidates(bench.units([]), [[]]), *options)
     assert rows_of(nothing) == [[]]
     assert nothing.facts["hits"] == 0
-    assert list(bench.refiner(*options).cautions("wide", nothing.facts)) == []
+    assert list(bench.refiner(*options).warnings("wide", nothing.facts)) == []
 
 
 def test_a_document_without_text_is_its_own_parent(bench: Bench) -> None:

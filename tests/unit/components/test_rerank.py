@@ -134,8 +134,8 @@ def test_truncated_pairs_are_counted_as_the_models_own_tokenizer_counts_them(ben
         "pairs_without_text": 0,
         "max_length": MOST_TOKENS,
     }
-    (caution,) = bench.refiner().cautions("reranked", found.facts)
-    assert caution.message == (
+    (warning,) = bench.refiner().warnings("reranked", found.facts)
+    assert warning.message == (
         f"reranked: {truncated} of 24 pairs of a question and a text are longer than the 64 tokens that the reranker "
         "reads; the rest of them was not judged. Use smaller chunks, or a model that reads more."
     )
@@ -289,8 +289,8 @@ def test_candidates_without_text_come_last_with_the_least_score_of_the_question(
         assert found.rankings.scores[row, length - 1] == found.rankings.scores[row, length - 2]
     assert found.rankings.scores[2, 0] == 0
     assert (found.facts["pairs"], found.facts["pairs_without_text"]) == (3, 3)
-    (caution,) = bench.refiner().cautions("reranked", found.facts)
-    assert caution.message == (
+    (warning,) = bench.refiner().warnings("reranked", found.facts)
+    assert warning.message == (
         "reranked: 3 candidates have no text that the reranker could read; they were put last. See whether the "
         "documents are empty."
     )

@@ -85,7 +85,7 @@ def test_a_ranking_is_cut_and_a_document_that_stands_twice_counts_once(place: Wo
     found = search(place, retriever, depth=2)
     assert show(found) == [["a", "b"], ["a"]]
     assert dict(found.facts) == {"duplicates": 1, "beyond_top_k": 1, "missing": 0}
-    assert [one.message for one in retriever.cautions("r", found.facts)] == [
+    assert [one.message for one in retriever.warnings("r", found.facts)] == [
         "r: 1 hits name a document that stands higher in the same ranking; the first counts."
     ]
 
@@ -94,8 +94,8 @@ def test_a_query_that_is_not_in_the_file_found_nothing_and_is_told(place: Workpl
     retriever = made(place, "q1 Q0 a 1 9 r\n")
     found = search(place, retriever)
     assert (show(found), found.skipped.tolist()) == ([["a"], []], [False, False])
-    (caution,) = retriever.cautions("r", found.facts)
-    assert caution.message == "r: 1 labelled queries are not in run.trec ('q2'); they score 0."
+    (warning,) = retriever.warnings("r", found.facts)
+    assert warning.message == "r: 1 labelled queries are not in run.trec ('q2'); they score 0."
 
 
 def test_fewer_questions_are_answered_later_and_a_missing_one_is_no_error(place: Workplace) -> None:

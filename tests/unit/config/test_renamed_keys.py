@@ -42,10 +42,10 @@ def test_the_former_name_means_the_new_one_and_is_warned_of_with_its_place(tmp_p
     assert [(one.ranking_key, one.name) for one in settings_of(old)[0]] == [
         (one.ranking_key, one.name) for one in settings_of(new)[0]
     ]
-    (caution,) = settings_of(old)[1]
-    assert caution.code == "renamed-key"
-    assert caution.message.startswith(f"{file}:{line_of(file, 'of:')}:")
-    assert caution.message.endswith(f": retrievers.hybrid.of {NOW}")
+    (warning,) = settings_of(old)[1]
+    assert warning.code == "renamed-key"
+    assert warning.message.startswith(f"{file}:{line_of(file, 'of:')}:")
+    assert warning.message.endswith(f": retrievers.hybrid.of {NOW}")
     assert settings_of(new)[1] == []
 
 
@@ -60,7 +60,7 @@ def test_commands_warn_of_it_and_end_well(command: str, tmp_path: Path, capsys: 
 def test_an_override_may_say_the_former_name(tmp_path: Path) -> None:
     config = load_config(written(tmp_path, "inputs"), ["retrievers.hybrid.of=[words, dense]"])
     assert config.retrievers["hybrid"].parts == ("words", "dense")
-    assert [one.message for one in config.cautions] == [f"--set #1: retrievers.hybrid.of {NOW}"]
+    assert [one.message for one in config.warnings] == [f"--set #1: retrievers.hybrid.of {NOW}"]
 
 
 def test_a_config_lies_upon_a_base_with_the_former_name(tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_a_sweep_may_say_the_former_name_in_its_keys_its_values_and_its_names(tm
     assert config.sweep.include == [{"retrievers.hybrid.inputs": ["more", "dense"]}]
     assert config.sweep.name == sweep["name"].replace("hybrid.of", "hybrid.inputs")
     assert "hybrid-more-dense" in {one.name for one in settings_of(config)[0]}
-    assert {one.code for one in config.cautions} == {"renamed-key"}
-    assert len(config.cautions) == 11
+    assert {one.code for one in config.warnings} == {"renamed-key"}
+    assert len(config.warnings) == 11
 
 
 def test_both_names_of_a_key_are_refused_together(tmp_path: Path) -> None:
@@ -120,4 +120,4 @@ def test_the_config_of_an_older_report_is_read_without_a_warning(tmp_path: Path)
     content = yaml.safe_load(written(tmp_path, "of").read_text(encoding="utf-8"))
     config = config_as_written(content, tmp_path)
     assert config.retrievers["hybrid"].parts == ("dense", "words")
-    assert list(config.cautions) == []
+    assert list(config.warnings) == []

@@ -63,7 +63,7 @@ def place_of(made: Experiment, text: str) -> str:
 
 
 def test_every_combination_is_a_setting_and_what_an_axis_does_not_reach_is_one(tmp_path: Path) -> None:
-    settings, cautions = settings_of(experiment(tmp_path, {"matrix": MATRIX}).config())
+    settings, warnings = settings_of(experiment(tmp_path, {"matrix": MATRIX}).config())
     assert [(one.name, dict(one.values)) for one in settings] == [
         ("hybrid-rank_constant10-size60", {"chunker.size": 60, "retrievers.hybrid.rank_constant": 10}),
         ("own", {}),
@@ -71,19 +71,19 @@ def test_every_combination_is_a_setting_and_what_an_axis_does_not_reach_is_one(t
         ("hybrid-rank_constant10-size90", {"chunker.size": 90, "retrievers.hybrid.rank_constant": 10}),
         ("hybrid-rank_constant60-size90", {"chunker.size": 90, "retrievers.hybrid.rank_constant": 60}),
     ]
-    assert [caution.message for caution in cautions] == [
+    assert [warning.message for warning in warnings] == [
         "own is not changed by chunker.size; equal settings of it are run once."
     ]
 
 
 def test_what_moves_together_with_a_value_that_reaches_it_is_run_for_each_value(tmp_path: Path) -> None:
     together = {"chunker.size, retrievers.hybrid.rank_constant": [[60, 10], [90, 60]]}
-    settings, cautions = settings_of(experiment(tmp_path, {"matrix": together}).config())
+    settings, warnings = settings_of(experiment(tmp_path, {"matrix": together}).config())
     assert [one.name for one in settings if one.entry == "hybrid"] == [
         "hybrid-rank_constant10-size60",
         "hybrid-rank_constant60-size90",
     ]
-    assert [caution.message for caution in cautions] == [
+    assert [warning.message for warning in warnings] == [
         "own is not changed by chunker.size; equal settings of it are run once."
     ]
 
@@ -91,8 +91,8 @@ def test_what_moves_together_with_a_value_that_reaches_it_is_run_for_each_value(
 def test_settings_that_differ_in_top_k_alone_are_said_to_be_one_ranking(tmp_path: Path) -> None:
     together = {"retrievers.dense.top_k, retrievers.words.top_k": [[2, 2], [3, 3]]}
     entries = {"dense": DENSE, "words": {"kind": "bm25"}}
-    _, cautions = settings_of(experiment(tmp_path, {"matrix": together}, retrievers=entries).config())
-    assert [caution.message for caution in cautions] == [
+    _, warnings = settings_of(experiment(tmp_path, {"matrix": together}, retrievers=entries).config())
+    assert [warning.message for warning in warnings] == [
         "dense-top_k2 and dense-top_k3 are one ranking, of which top_k keeps more or less: metrics at the same k are "
         "the same. Another group is, too. Keep the deepest, and score it at several k "
         "(order_unaware: {k: [...]})."
@@ -102,15 +102,15 @@ def test_settings_that_differ_in_top_k_alone_are_said_to_be_one_ranking(tmp_path
 def test_settings_of_which_the_deeper_searches_more_widely_are_not_said_to_be_one_ranking(tmp_path: Path) -> None:
     entries = {"dense": {**DENSE, "store": {"kind": "chroma", "hnsw": {"ef_search": 2}}}}
     matrix = {"retrievers.dense.top_k": [2, 3]}
-    _, cautions = settings_of(experiment(tmp_path, {"matrix": matrix}, retrievers=entries).config())
-    assert cautions == []
+    _, warnings = settings_of(experiment(tmp_path, {"matrix": matrix}, retrievers=entries).config())
+    assert warnings == []
 
 
 def test_a_part_whose_option_does_not_reach_what_is_made_of_it_is_told(tmp_path: Path) -> None:
     matrix = {"retrievers.dense.top_k": [2, 3]}
     entries = {"dense": DENSE, "words": {"kind": "bm25"}, "hybrid": {"kind": "fusion", "inputs": ["dense", "words"]}}
-    _, cautions = settings_of(experiment(tmp_path, {"matrix": matrix}, retrievers=entries).config())
-    assert [caution.message for caution in cautions if caution.code == "not-reached"] == [
+    _, warnings = settings_of(experiment(tmp_path, {"matrix": matrix}, retrievers=entries).config())
+    assert [warning.message for warning in warnings if warning.code == "not-reached"] == [
         "hybrid is not changed by retrievers.dense.top_k; equal settings of it are run once."
     ]
 
@@ -166,8 +166,8 @@ def test_functions_of_one_name_in_two_folders_are_two(tmp_path: Path) -> None:
     (base.folder / "mine.py").write_text("def find(queries, top_k):\n    return [['storage.txt'] for _ in queries]\n")
     config = {"extends": "base/config.yaml", "retrievers": {"far": {"kind": "custom", "function": "mine:find"}}}
     (tmp_path / "config.yaml").write_text(json.dumps(config))
-    settings, cautions = settings_of(Experiment(tmp_path).config())
-    assert ([one.name for one in settings], cautions) == (["near", "far"], [])
+    settings, warnings = settings_of(Experiment(tmp_path).config())
+    assert ([one.name for one in settings], warnings) == (["near", "far"], [])
     found = RetrievalEvaluator(Experiment(tmp_path).config()).retrieve()
     assert [one.results[0].hits[0].doc for one in found] == ["storage.txt", "oven.txt"]
 
@@ -390,8 +390,8 @@ FILTERED = [{**QUERIES[0], "where": {"lang": "en"}}, {**QUERIES[1], "where_docum
 PHRASED = [{**QUERIES[0], "phrasings": ["baking time of rye bread"]}, *QUERIES[1:]]
 
 
-def cautions_of(made: Experiment) -> dict[str, str]:
-    return {caution.code: caution.message for caution in RetrievalEvaluator(made.config()).setting_cautions}
+def warnings_of(made: Experiment) -> dict[str, str]:
+    return {warning.code: warning.message for warning in RetrievalEvaluator(made.config()).setting_warnings}
 
 
 def test_filters_that_no_retriever_heeds_are_told(tmp_path: Path, capsys: Capture) -> None:
@@ -402,7 +402,7 @@ def test_filters_that_no_retriever_heeds_are_told(tmp_path: Path, capsys: Captur
         "2 of 4 queries have where or where_document in the labels, and hybrid, own search without these filters; a "
         "dense retriever over a collection heeds them."
     )
-    assert cautions_of(made) == {"filters-not-heeded": message}
+    assert warnings_of(made) == {"filters-not-heeded": message}
     assert run(capsys, made).code == 0
     assert message in [one.message for one in report_of(made).warnings]
     assert message in ragtrial(capsys, "validate", made.file).err
@@ -411,12 +411,12 @@ def test_filters_that_no_retriever_heeds_are_told(tmp_path: Path, capsys: Captur
 
 def test_phrasings_that_no_setting_asks_are_told(tmp_path: Path) -> None:
     made = experiment(tmp_path, queries=PHRASED)
-    assert cautions_of(made) == {
+    assert warnings_of(made) == {
         "phrasings-not-asked": "1 of 4 queries have phrasings in the labels, and no setting asks them; a refiner of "
         "kind expand does."
     }
     asks = {**ENTRIES, "more": {"kind": "expand", "inputs": "own", "top_k": 3}}
-    assert cautions_of(experiment(tmp_path, retrievers=asks, queries=PHRASED)) == {}
+    assert warnings_of(experiment(tmp_path, retrievers=asks, queries=PHRASED)) == {}
 
 
 def test_commands_have_words_for_settings_without_chunks(tmp_path: Path, capsys: Capture) -> None:

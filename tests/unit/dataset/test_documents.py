@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corpora import write_files, write_rows
-from ragtrial.dataset.documents import corpus_files, corpus_fingerprint, passed_over, read_documents
+from ragtrial.dataset.documents import corpus_files, corpus_fingerprint, read_documents, unsupported_files
 from ragtrial.errors import CorpusError, Fault
 from ragtrial.records import Document
 
@@ -60,7 +60,7 @@ def test_linked_folders_are_not_entered_and_are_counted(tmp_path: Path) -> None:
     (corpus / "more").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
     (corpus / "round.md").symlink_to(corpus, target_is_directory=True)
     assert [document.id for document in read_documents(corpus)] == ["a.txt"]
-    assert passed_over(corpus) == {"linked folder": 2}
+    assert unsupported_files(corpus) == {"linked folder": 2}
 
 
 def test_the_corpus_itself_may_stand_in_a_hidden_folder(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_one_file_that_is_no_jsonl_is_refused_with_the_way_out(tmp_path: Path) -
 
 def test_files_of_other_kinds_are_counted_by_the_end_of_their_names(tmp_path: Path) -> None:
     names = ("a.md", "b.DOC", "c.doc", "sub/d.rst", ".hidden/e.doc", "f.PDF", "LICENSE")
-    assert passed_over(write_files(tmp_path, dict.fromkeys(names, "x"))) == {".doc": 2, ".rst": 1, "LICENSE": 1}
+    assert unsupported_files(write_files(tmp_path, dict.fromkeys(names, "x"))) == {".doc": 2, ".rst": 1, "LICENSE": 1}
 
 
 @pytest.mark.parametrize(

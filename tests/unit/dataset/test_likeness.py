@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from corpora import library_of
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.likeness import likeness
-from ragtrial.dataset.passages import Located, Place, Sought, locate_all, nearest
+from ragtrial.dataset.passages import PassageMatch, PassageQuery, Place, locate_all, nearest
 from ragtrial.records import Span
 from text_strategies import document_texts, sentences
 
@@ -60,8 +60,8 @@ def test_likeness_is_its_definition_whichever_comes_first(one: str, other: str) 
 
 
 def test_a_passage_with_slips_is_found_by_likeness_alone_and_only_when_asked(library: Library) -> None:
-    sought = [Sought("Hold the reset buton for ten seconds until the rings blink.")]
-    assert locate_all(sought, library) == [Located("lost", (), 0.0)]
+    sought = [PassageQuery("Hold the reset buton for ten seconds until the rings blink.")]
+    assert locate_all(sought, library) == [PassageMatch("lost", (), 0.0)]
     (found,) = locate_all(sought, library, fuzzy=0.8)
     (place,) = found.places
     piece = "Hold the reset button for twelve seconds until the ring blinks."
@@ -73,32 +73,32 @@ def test_a_passage_with_slips_is_found_by_likeness_alone_and_only_when_asked(lib
 
 
 def test_what_is_found_otherwise_is_not_found_by_likeness(library: Library) -> None:
-    found = locate_all([Sought("the RING"), Sought("the ring"), Sought("  ")], library, fuzzy=0.1)
+    found = locate_all([PassageQuery("the RING"), PassageQuery("the ring"), PassageQuery("  ")], library, fuzzy=0.1)
     assert [one.how for one in found] == ["case", "exact", "lost"]
 
 
 def test_words_run_together_are_fully_alike(library: Library) -> None:
-    (found,) = locate_all([Sought("Hold the resetbutton")], library, fuzzy=1.0)
-    assert found == Located("fuzzy", (Place(1, Span(18, 39)),), 1.0)
+    (found,) = locate_all([PassageQuery("Hold the resetbutton")], library, fuzzy=1.0)
+    assert found == PassageMatch("fuzzy", (Place(1, Span(18, 39)),), 1.0)
 
 
 def test_likeness_stays_in_the_document_that_a_passage_must_be_in(library: Library) -> None:
     passage = "the ring is blue when the hub has power"
-    assert locate_all([Sought(passage)], library, fuzzy=0.5)[0].places[0].document == 0
-    assert all(place.document == 1 for place in locate_all([Sought(passage, 1)], library, fuzzy=0.1)[0].places)
+    assert locate_all([PassageQuery(passage)], library, fuzzy=0.5)[0].places[0].document == 0
+    assert all(place.document == 1 for place in locate_all([PassageQuery(passage, 1)], library, fuzzy=0.1)[0].places)
 
 
 def test_a_passage_longer_than_its_document_is_like_the_whole_of_it(library: Library) -> None:
     text = "The ring is red when the hub has no power."
     passage = f"Lights. {text} Plug it in, and wait for the ring to turn green, which takes a minute."
-    (found,) = locate_all([Sought(passage, 0)], library, fuzzy=0.3)
-    assert found == Located("fuzzy", (Place(0, Span(0, len(text))),), likeness(passage, text))
+    (found,) = locate_all([PassageQuery(passage, 0)], library, fuzzy=0.3)
+    assert found == PassageMatch("fuzzy", (Place(0, Span(0, len(text))),), likeness(passage, text))
 
 
 def test_text_without_white_space_is_found_by_likeness(tmp_path: Path) -> None:
     text = "これは東京都の検索エンジンに関する説明書です。電源を入れてください。"
     library = library_of(tmp_path, {"ja": text})
-    (found,) = locate_all([Sought("検索エンジンについての説明書です")], library, fuzzy=0.6)
+    (found,) = locate_all([PassageQuery("検索エンジンについての説明書です")], library, fuzzy=0.6)
     (place,) = found.places
     assert "検索エンジンに関する説明書" in text[place.span.start : place.span.end]
 
@@ -107,21 +107,21 @@ def test_of_equal_pieces_the_first_is_found(tmp_path: Path) -> None:
     library = library_of(
         tmp_path, {"a": "nothing here", "b": "turn the wheel. turn the wheel.", "c": "turn the wheel."}
     )
-    (found,) = locate_all([Sought("turn the heel.")], library, fuzzy=0.5)
+    (found,) = locate_all([PassageQuery("turn the heel.")], library, fuzzy=0.5)
     assert found.places == (Place(1, Span(0, 15)),)
 
 
 def test_several_passages_are_each_found(tmp_path: Path) -> None:
     words = ["alpha", "bravo", "charlie", "delta", "echo"]
     library = library_of(tmp_path, {word: f"{word} goes before {word * 2}" for word in words})
-    found = locate_all([Sought(f"{word} goes bfore {word * 2}") for word in reversed(words)], library, fuzzy=0.9)
+    found = locate_all([PassageQuery(f"{word} goes bfore {word * 2}") for word in reversed(words)], library, fuzzy=0.9)
     assert [[place.document for place in one.places] for one in found] == [[4], [3], [2], [1], [0]]
 
 
 @given(document_texts, document_texts)
 def test_whatever_is_found_by_likeness_has_the_score_of_its_place(text: str, passage: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        (found,) = locate_all([Sought(passage)], library_of(Path(folder), {"a": text}), fuzzy=0.3)
+        (found,) = locate_all([PassageQuery(passage)], library_of(Path(folder), {"a": text}), fuzzy=0.3)
     if found.how == "fuzzy":
         (place,) = found.places
         piece = text[place.span.start : place.span.end]
@@ -130,17 +130,19 @@ def test_whatever_is_found_by_likeness_has_the_score_of_its_place(text: str, pas
 
 
 def test_the_nearest_piece_is_shown_with_its_document(library: Library) -> None:
-    assert nearest([Sought("Hold the reset button for ten seconds until the ring blinks")], library) == [
+    assert nearest([PassageQuery("Hold the reset button for ten seconds until the ring blinks")], library) == [
         " The nearest is in 'reset.md': 'Hold the reset button for twelve seconds until the ring blinks'."
     ]
-    assert nearest([Sought("until the rings blinks")], library) == [
+    assert nearest([PassageQuery("until the rings blinks")], library) == [
         " The nearest is in 'reset.md': 'until the ring blinks'."
     ]
 
 
 def test_nothing_is_shown_when_nothing_is_near(tmp_path: Path) -> None:
     library = library_of(tmp_path, {"a": "alpha beta", "b": ""})
-    assert nearest([Sought("one two three four five"), Sought("!?"), Sought("alpha beta", 1)], library) == ["", "", ""]
+    assert nearest(
+        [PassageQuery("one two three four five"), PassageQuery("!?"), PassageQuery("alpha beta", 1)], library
+    ) == ["", "", ""]
     assert nearest([], library) == []
 
 
@@ -148,13 +150,13 @@ def test_nothing_is_shown_when_nothing_is_near(tmp_path: Path) -> None:
 def test_the_nearest_to_a_text_is_the_document_that_has_it(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         library = library_of(Path(folder), {"other": "0 1 2", "this": f"{text} 9"})
-        (near,) = nearest([Sought(text)], library)
+        (near,) = nearest([PassageQuery(text)], library)
         assert near.startswith(" The nearest is in 'this': ")
 
 
 def test_a_passage_whose_every_word_is_frequent_is_still_compared(tmp_path: Path) -> None:
     library = library_of(tmp_path, {str(number): f"to be or not to be {number}" for number in range(50)})
-    (found,) = locate_all([Sought("to be or knot to be 37")], library, fuzzy=0.9)
+    (found,) = locate_all([PassageQuery("to be or knot to be 37")], library, fuzzy=0.9)
     assert found.places == (Place(37, Span(0, 21)),)
 
 
@@ -163,10 +165,10 @@ def test_a_long_passage_is_found_in_time_and_a_book_is_not_looked_for(tmp_path: 
     words = [f"word{number}" for number in range(30_000)]
     library = library_of(tmp_path, {"book.md": " ".join(words)})
     passage = [word if number % 20 else "other" for number, word in enumerate(words[5_000:9_000])]
-    (found,) = locate_all([Sought(" ".join(passage))], library, fuzzy=0.9)
+    (found,) = locate_all([PassageQuery(" ".join(passage))], library, fuzzy=0.9)
     assert found.how == "fuzzy"
     ((place),) = found.places
     text = library.text(0)[place.span.start : place.span.end].split()
     assert text[1:-1] == words[5_001:8_999]
     assert found.score == likeness(" ".join(passage), library.text(0)[place.span.start : place.span.end])
-    assert nearest([Sought(" ".join([*words[:25_000], "not there"]))], library) == [""]
+    assert nearest([PassageQuery(" ".join([*words[:25_000], "not there"]))], library) == [""]

@@ -16,7 +16,7 @@ from ragtrial.experiment import run_experiment
 from ragtrial.labelling.changes import Grade, history_file
 from ragtrial.labelling.overlay import read_overlay, read_overlay_text
 from ragtrial.labelling.write_back import LabelsConflictError, write_back
-from ragtrial.records import Caution, Judgment, PromptQueries, Query
+from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning
 from ragtrial.scoring.rescoring.rescore import rescore
 from small_experiment import HASHING, ragtrial
 
@@ -55,7 +55,7 @@ def test_later_labels_count_and_this_is_counted(folder: Path) -> None:
     )
     dataset = load_dataset(load_config(folder / "config.yaml").dataset)
     message = f"{folder / 'mine.tsv'} was laid upon the qrels: 1 judgments were added, and 1 have another grade by it."
-    assert dataset.notes == (Caution("overlay", message),)
+    assert dataset.notes == (ReportWarning("overlay", message),)
 
 
 def test_an_overlay_that_is_not_there_yet_is_empty_and_this_is_told(
@@ -69,7 +69,7 @@ def test_an_overlay_that_is_not_there_yet_is_empty_and_this_is_told(
     config = load_config(folder / "config.yaml")
     dataset = load_dataset(config.dataset)
     assert (dataset.notes, dataset.labels) == (
-        (Caution("overlay-missing", message),),
+        (ReportWarning("overlay-missing", message),),
         beir_labels(folder / "data", "test").labels,
     )
     monkeypatch.chdir(folder)

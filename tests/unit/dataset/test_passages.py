@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import library_of
-from ragtrial.dataset.passages import Located, Place, Sought, locate_all, short
+from ragtrial.dataset.passages import PassageMatch, PassageQuery, Place, locate_all, short
 from ragtrial.dataset.texts import normalised
 from ragtrial.records import Span
 from text_strategies import document_texts
 
 
-def all_of(texts: list[str], sought: list[Sought], fuzzy: float | None = None) -> list[Located]:
+def all_of(texts: list[str], sought: list[PassageQuery], fuzzy: float | None = None) -> list[PassageMatch]:
     with tempfile.TemporaryDirectory() as folder:
         library = library_of(Path(folder), {str(number): text for number, text in enumerate(texts)})
         return locate_all(sought, library, fuzzy=fuzzy)
@@ -32,7 +32,7 @@ def pieces(text: str) -> Iterator[tuple[Span, str]]:
                 yield Span(start, end), text[start:end]
 
 
-def tried(one: Sought, texts: list[str]) -> Located:
+def tried(one: PassageQuery, texts: list[str]) -> PassageMatch:
     """The definition: compare with every piece of every document."""
     passage = one.text.strip()
     among = range(len(texts)) if one.among is None else [one.among]
@@ -46,8 +46,8 @@ def tried(one: Sought, texts: list[str]) -> Located:
             Place(number, span) for number in among for span, piece in pieces(texts[number]) if is_passage(piece)
         )
         if places:
-            return Located(how, places, 1.0)
-    return Located("lost", (), 0.0)
+            return PassageMatch(how, places, 1.0)
+    return PassageMatch("lost", (), 0.0)
 
 
 LETTERS = [
@@ -115,7 +115,7 @@ small_texts = st.lists(st.sampled_from(LETTERS + SPACES), max_size=24).map("".jo
 def test_a_passage_is_found_exactly_else_with_other_white_space_else_in_other_case(
     passage: str, text: str, how: str, spans: list[tuple[int, int]], among: int | None
 ) -> None:
-    (found,) = all_of([text], [Sought(passage, among)])
+    (found,) = all_of([text], [PassageQuery(passage, among)])
     assert (found.how, [(place.span.start, place.span.end) for place in found.places]) == (how, spans)
     assert found.score == (0.0 if how == "lost" else 1.0)
 
@@ -136,7 +136,7 @@ def test_what_is_found_is_what_trying_every_piece_of_every_document_finds(
     pieces_of_texts = st.tuples(st.sampled_from(texts).flatmap(cut), st.sampled_from(changes))
     wanted = st.one_of(small_texts, pieces_of_texts.map(lambda two: normalised(two[1](two[0]))))
     among = st.none() | st.integers(0, len(texts) - 1)
-    sought = data.draw(st.lists(st.builds(Sought, wanted, among), max_size=8))
+    sought = data.draw(st.lists(st.builds(PassageQuery, wanted, among), max_size=8))
     assert all_of(texts, sought) == [tried(one, texts) for one in sought]
 
 
@@ -145,11 +145,13 @@ def test_every_piece_of_a_text_of_many_scripts_is_found_where_it_was_cut(
     text: str, cuts: list[tuple[int, int]]
 ) -> None:
     ends = [sorted(place % (len(text) + 1) for place in two) for two in cuts]
-    found = all_of(["other words", text, text[: len(text) // 2]], [Sought(text[start:end]) for start, end in ends])
+    found = all_of(
+        ["other words", text, text[: len(text) // 2]], [PassageQuery(text[start:end]) for start, end in ends]
+    )
     for (start, end), one in zip(ends, found, strict=True):
         passage = text[start:end].strip()
         if not passage:
-            assert one == Located("lost", (), 0.0)
+            assert one == PassageMatch("lost", (), 0.0)
             continue
         cut_at = start + text[start:end].index(passage)
         assert one.how == "exact"
@@ -164,27 +166,33 @@ def test_a_piece_with_other_white_space_is_found_word_for_word(
     start = data.draw(st.integers(0, len(text)))
     words = text[start : data.draw(st.integers(start, len(text)))].split()
     joined = "".join(word + spaces[number % len(spaces)] for number, word in enumerate(words))
-    (found,) = all_of([text], [Sought(joined)])
+    (found,) = all_of([text], [PassageQuery(joined)])
     assert (found.how in ("exact", "spacing")) == bool(words)
     assert all(text[place.span.start : place.span.end].split() == words for place in found.places)
 
 
 def test_passages_are_located_in_every_document_that_holds_them() -> None:
     texts = ["one two three", "two\nthree two three", "nothing", "caf\u00e9"]
-    sought = [Sought("two three"), Sought("caf\u00e9"), Sought("absent"), Sought("two three"), Sought("CAF\u00c9")]
-    twice = Located("exact", (Place(0, Span(4, 13)), Place(1, Span(10, 19))), 1.0)
+    sought = [
+        PassageQuery("two three"),
+        PassageQuery("caf\u00e9"),
+        PassageQuery("absent"),
+        PassageQuery("two three"),
+        PassageQuery("CAF\u00c9"),
+    ]
+    twice = PassageMatch("exact", (Place(0, Span(4, 13)), Place(1, Span(10, 19))), 1.0)
     assert all_of(texts, sought) == [
         twice,
-        Located("exact", (Place(3, Span(0, 4)),), 1.0),
-        Located("lost", (), 0.0),
+        PassageMatch("exact", (Place(3, Span(0, 4)),), 1.0),
+        PassageMatch("lost", (), 0.0),
         twice,
-        Located("case", (Place(3, Span(0, 4)),), 1.0),
+        PassageMatch("case", (Place(3, Span(0, 4)),), 1.0),
     ]
 
 
 def test_what_decides_is_the_best_kind_in_any_document_or_in_the_one_that_is_named() -> None:
     texts = ["two\nwords", "two words", "TWO WORDS"]
-    sought = [Sought("two words"), *(Sought("two words", number) for number in range(3))]
+    sought = [PassageQuery("two words"), *(PassageQuery("two words", number) for number in range(3))]
     assert [(one.how, [place.document for place in one.places]) for one in all_of(texts, sought)] == [
         ("exact", [1]),
         ("spacing", [0]),
@@ -194,7 +202,10 @@ def test_what_decides_is_the_best_kind_in_any_document_or_in_the_one_that_is_nam
 
 
 def test_nothing_is_found_in_empty_documents() -> None:
-    assert all_of(["", " \n"], [Sought("two words"), Sought("")], fuzzy=0.1) == [Located("lost", (), 0.0)] * 2
+    assert (
+        all_of(["", " \n"], [PassageQuery("two words"), PassageQuery("")], fuzzy=0.1)
+        == [PassageMatch("lost", (), 0.0)] * 2
+    )
     assert all_of(["text"], []) == []
 
 

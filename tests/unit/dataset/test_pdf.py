@@ -17,7 +17,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.pdf import PAGE_BREAK, PdfText, empty_pages, page_spans, read_pdf
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import CorpusError
-from ragtrial.records import Caution, Document, Span
+from ragtrial.records import Document, ReportWarning, Span
 from text_strategies import any_texts
 
 
@@ -220,14 +220,14 @@ def test_without_the_package_the_message_says_how_to_install_it(
 # Empty pages.
 
 
-def empty_pages_of(*pages: str) -> list[Caution]:
+def empty_pages_of(*pages: str) -> list[ReportWarning]:
     starts = tuple(len(PAGE_BREAK.join([*pages[:count], ""])) for count in range(len(pages)))
     return list(empty_pages(Document("manual.pdf", PAGE_BREAK.join(pages), "", starts)))
 
 
 def test_pages_without_text_are_counted_and_named() -> None:
     assert empty_pages_of("a", "", " \n", "b", "") == [
-        Caution(
+        ReportWarning(
             "empty-pages",
             "manual.pdf: 3 of 5 pages have no text (2, 3, 5); they may be scans: run OCR on the file.",
         )
@@ -237,8 +237,8 @@ def test_pages_without_text_are_counted_and_named() -> None:
 
 
 def test_of_many_empty_pages_the_first_are_named() -> None:
-    (caution,) = empty_pages_of(*[""] * 20)
-    assert "20 of 20 pages have no text (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, and 8 more); " in caution.message
+    (warning,) = empty_pages_of(*[""] * 20)
+    assert "20 of 20 pages have no text (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, and 8 more); " in warning.message
 
 
 # In the library, and in chunks.
@@ -272,8 +272,8 @@ def test_the_library_keeps_pages_titles_and_what_was_noticed(tmp_path: Path) -> 
     assert library.empty == 1
     scans = "they may be scans: run OCR on the file."
     assert library.notes == (
-        Caution("empty-pages", f"b.pdf: 1 of 3 pages have no text (2); {scans}"),
-        Caution("empty-pages", f"d.PDF: 2 of 2 pages have no text (1, 2); {scans}"),
+        ReportWarning("empty-pages", f"b.pdf: 1 of 3 pages have no text (2); {scans}"),
+        ReportWarning("empty-pages", f"d.PDF: 2 of 2 pages have no text (1, 2); {scans}"),
     )
 
 

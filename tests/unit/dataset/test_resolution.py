@@ -13,7 +13,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.resolution import Match, Resolution, resolve
 from ragtrial.dataset.texts import text_hash
 from ragtrial.errors import LabelsError
-from ragtrial.records import Caution, Judgment, PromptQueries, Query, Span
+from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning, Span
 
 TEXTS = {
     "hub/reset.md": "Hold the reset button for twelve seconds.\nThe ring blinks red.",
@@ -45,7 +45,7 @@ def test_a_judgment_of_a_document_stays_as_it_is(library: Library) -> None:
     )
     resolved = resolve(wanted, library, "id")
     assert resolved.labels == wanted
-    assert resolved.cautions == ()
+    assert resolved.warnings == ()
 
 
 def test_a_quote_is_located_in_its_own_document(library: Library) -> None:
@@ -54,7 +54,7 @@ def test_a_quote_is_located_in_its_own_document(library: Library) -> None:
         Judgment("hub/reset.md", 3, " ring  blinks\tred ", (Span(46, 61),)),
     )
     assert TEXTS["hub/reset.md"][46:61] == "ring blinks red"
-    assert resolved.cautions == ()
+    assert resolved.warnings == ()
 
 
 def test_a_quote_in_another_unicode_form_is_located(tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_a_quote_in_another_unicode_form_is_located(tmp_path: Path) -> None:
 def test_a_quote_that_stands_several_times_counts_everywhere_and_is_noticed(library: Library) -> None:
     resolved = resolve(labels(Judgment("hub/lights.md", 1, "The ring blinks red.")), library, "id")
     assert resolved.labels.queries[0].relevant_docs[0].spans == (Span(22, 42), Span(43, 63))
-    assert resolved.cautions == (
-        Caution(
+    assert resolved.warnings == (
+        ReportWarning(
             "quote-twice",
             "the quote 'The ring blinks red.' of query 'q1' stands 2 times in 'hub/lights.md'; "
             "each place counts as the answer.",
@@ -132,8 +132,8 @@ def test_a_passage_becomes_one_judgment_for_each_document_that_holds_it(library:
         Judgment("hub/lights.md", 2, passage, (Span(22, 42), Span(43, 63))),
         Judgment("faq.md", 1, "Returns take", (Span(0, 12),)),
     )
-    assert resolved.cautions == (
-        Caution(
+    assert resolved.warnings == (
+        ReportWarning(
             "passage-twice",
             "the passage 'The ring blinks red.' of query 'q1' stands in 3 places of 2 documents; "
             "each counts as the answer.",
@@ -199,12 +199,12 @@ def test_a_label_that_stands_twice_counts_once_and_is_noticed(library: Library) 
     wanted = labels(Judgment("faq.md", 2), Judgment("hub/reset.md"), Judgment("faq.md", 2))
     resolved = resolve(wanted, library, "id")
     assert resolved.labels.queries[0].relevant_docs == (Judgment("faq.md", 2), Judgment("hub/reset.md"))
-    assert resolved.cautions == (Caution("same-label", "query 'q1' judges 'faq.md' twice, with one grade."),)
+    assert resolved.warnings == (ReportWarning("same-label", "query 'q1' judges 'faq.md' twice, with one grade."),)
 
 
 def test_a_query_without_relevant_documents_is_noticed(library: Library) -> None:
     resolved = resolve(labels(name="unanswered"), library, "id")
-    assert resolved.cautions == (Caution("no-relevant", "query 'unanswered' has no relevant documents."),)
+    assert resolved.warnings == (ReportWarning("no-relevant", "query 'unanswered' has no relevant documents."),)
 
 
 def test_labels_of_another_data_set_are_refused_in_one_sentence(library: Library) -> None:
@@ -253,7 +253,7 @@ def test_one_unknown_document_alone_is_taken_for_a_slip_and_gets_a_suggestion(li
 
 def test_a_query_whose_labels_all_say_not_relevant_is_warned_about(library: Library) -> None:
     resolved = resolve(labels(Judgment("faq.md", 0)), library, "id")
-    assert [caution.code for caution in resolved.cautions] == ["no-relevant"]
+    assert [warning.code for warning in resolved.warnings] == ["no-relevant"]
 
 
 @pytest.mark.parametrize(("written", "named"), [("u\u0308.md", "\u00fc.md"), ("\u00fc.md", "u\u0308.md")])
@@ -277,8 +277,8 @@ def test_two_passages_of_one_document_may_have_two_grades(library: Library) -> N
 
 def test_under_a_threshold_of_two_a_query_with_grades_of_one_has_no_relevant_documents(library: Library) -> None:
     wanted = labels(Judgment("faq.md", 1))
-    assert resolve(wanted, library, "id", threshold=1).cautions == ()
-    assert [caution.code for caution in resolve(wanted, library, "id", threshold=2).cautions] == ["no-relevant"]
+    assert resolve(wanted, library, "id", threshold=1).warnings == ()
+    assert [warning.code for warning in resolve(wanted, library, "id", threshold=2).warnings] == ["no-relevant"]
 
 
 def test_labels_that_fit_only_in_the_other_unicode_form_are_not_taken_for_another_data_set(tmp_path: Path) -> None:
@@ -291,19 +291,19 @@ LIGHTS = "hub/lights.md"
 RING = "The ring blinks red."  # at 22 to 42 and at 43 to 63 of LIGHTS
 
 
-def one_resolved(judgment: Judgment, library: Library) -> tuple[Judgment, Resolution, list[Caution]]:
+def one_resolved(judgment: Judgment, library: Library) -> tuple[Judgment, Resolution, list[ReportWarning]]:
     resolved = resolve(labels(judgment), library, "id")
     ((found,),) = [query.relevant_docs for query in resolved.labels.queries]
     (resolution,) = resolved.resolutions
-    return found, resolution, list(resolved.cautions)
+    return found, resolution, list(resolved.warnings)
 
 
 def test_offsets_alone_are_the_passage(library: Library) -> None:
-    found, resolution, cautions = one_resolved(Judgment("faq.md", 2, None, (Span(0, 23),)), library)
+    found, resolution, warnings = one_resolved(Judgment("faq.md", 2, None, (Span(0, 23),)), library)
     assert found == Judgment("faq.md", 2, None, (Span(0, 23),))
     assert resolution == Resolution("q1", ("faq.md",), None, "offsets", 1)
     assert resolution.is_plain
-    assert cautions == []
+    assert warnings == []
 
 
 @pytest.mark.parametrize(
@@ -319,10 +319,10 @@ def test_offsets_single_out_one_place_of_a_quote_that_stands_in_several(
     library: Library, quote: str, span: tuple[int, int], how: Literal["exact", "spacing", "case"]
 ) -> None:
     judgment = Judgment(LIGHTS, 1, quote, (Span(*span),), text_hash(TEXTS[LIGHTS]))
-    found, resolution, cautions = one_resolved(judgment, library)
+    found, resolution, warnings = one_resolved(judgment, library)
     assert found == judgment
     assert resolution == Resolution("q1", (LIGHTS,), quote, how, 1)
-    assert cautions == []
+    assert warnings == []
 
 
 @pytest.mark.parametrize("span", [(1, 21), (22, 41), (44, 1000)])
@@ -330,12 +330,12 @@ def test_a_quote_that_is_not_at_its_offsets_is_found_elsewhere_and_said_to_have_
     library: Library, span: tuple[int, int]
 ) -> None:
     judgment = Judgment(LIGHTS, 1, "steady red", (Span(*span),))
-    found, resolution, cautions = one_resolved(judgment, library)
+    found, resolution, warnings = one_resolved(judgment, library)
     assert found.spans == (Span(0, 10),)
     assert resolution == Resolution("q1", (LIGHTS,), "steady red", "case", 1, moved=True)
     assert not resolution.is_plain
-    assert cautions == [
-        Caution(
+    assert warnings == [
+        ReportWarning(
             "label-moved",
             f"the quote 'steady red' of query 'q1' is not at characters {span[0]} to {span[1]:,} of 'hub/lights.md', "
             "where its label says; it was found at characters 0 to 10, and that counts.",
@@ -344,11 +344,11 @@ def test_a_quote_that_is_not_at_its_offsets_is_found_elsewhere_and_said_to_have_
 
 
 def test_a_quote_that_moved_to_several_places_counts_at_each(library: Library) -> None:
-    found, resolution, cautions = one_resolved(Judgment(LIGHTS, 1, "red", (Span(0, 3),)), library)
+    found, resolution, warnings = one_resolved(Judgment(LIGHTS, 1, "red", (Span(0, 3),)), library)
     assert found.spans == (Span(7, 10), Span(38, 41), Span(59, 62))
     assert (resolution.places, resolution.moved) == (3, True)
-    assert [caution.code for caution in cautions] == ["label-moved", "quote-twice"]
-    assert "it was found at characters 7 to 10 and 38 to 41 and 59 to 62, and that counts." in cautions[0].message
+    assert [warning.code for warning in warnings] == ["label-moved", "quote-twice"]
+    assert "it was found at characters 7 to 10 and 38 to 41 and 59 to 62, and that counts." in warnings[0].message
 
 
 def test_a_quote_with_offsets_that_is_nowhere_is_refused_with_the_nearest_piece(library: Library) -> None:
@@ -394,11 +394,11 @@ def test_a_quote_that_is_still_in_a_text_that_changed_counts_and_the_change_is_t
     library: Library, spans: tuple[Span, ...]
 ) -> None:
     judgment = Judgment("faq.md", 1, "five days", spans, "0123456789abcdef")
-    found, resolution, cautions = one_resolved(judgment, library)
+    found, resolution, warnings = one_resolved(judgment, library)
     assert found.spans == (Span(13, 22),)
     assert resolution == Resolution("q1", ("faq.md",), "five days", "exact", 1, changed=True)
-    assert cautions == [
-        Caution(
+    assert warnings == [
+        ReportWarning(
             "text-changed",
             "'faq.md' was changed since the label of query 'q1' was made; its quote is still there.",
         )
@@ -416,8 +416,8 @@ def test_a_quote_that_is_gone_from_a_text_that_changed_is_refused_with_the_reaso
 def test_a_label_of_a_whole_document_that_changed_still_counts_and_the_change_is_told(library: Library) -> None:
     resolved = resolve(labels(Judgment("faq.md", 1, None, (), "0123456789abcdef")), library, "id")
     assert resolved.resolutions == ()
-    assert resolved.cautions == (
-        Caution("text-changed", "'faq.md' was changed since the label of query 'q1' was made; it still counts."),
+    assert resolved.warnings == (
+        ReportWarning("text-changed", "'faq.md' was changed since the label of query 'q1' was made; it still counts."),
     )
 
 
@@ -450,7 +450,7 @@ def test_two_grades_for_one_span_are_refused_and_one_grade_twice_is_noticed(libr
     ]
     resolved = resolve(labels(quoted, replace(given, relevance=1)), library, "id")
     assert [judgment.spans for judgment in resolved.labels.queries[0].relevant_docs] == [(Span(13, 22),)]
-    assert [caution.code for caution in resolved.cautions] == ["same-label"]
+    assert [warning.code for warning in resolved.warnings] == ["same-label"]
     assert [resolution.how for resolution in resolved.resolutions] == ["exact", "offsets"]
 
 

@@ -12,7 +12,7 @@ from corpora import write_files, write_rows
 from pdf_files import pdf
 from ragtrial.dataset.documents import corpus_fingerprint, left_out, read_documents
 from ragtrial.errors import CorpusError, Fault
-from ragtrial.records import Caution
+from ragtrial.records import ReportWarning
 from small_experiment import CONFIG, DOCUMENTS, LABELS, ragtrial, small_experiment
 
 Capture = pytest.CaptureFixture[str]
@@ -106,7 +106,7 @@ def test_what_was_left_out_is_counted_and_named_below_the_corpus(tmp_path: Path)
         Fault(str(tmp_path / "b.md"), 3, 0, "x."),
     ]
     assert list(left_out(tmp_path, skipped)) == [
-        Caution(
+        ReportWarning(
             "skipped-files",
             "2 files of the corpus could not be read and are left out (dataset.on_error: skip). "
             "a/caf\ufffd.txt: has a name. b.md:3: x.",
@@ -114,16 +114,16 @@ def test_what_was_left_out_is_counted_and_named_below_the_corpus(tmp_path: Path)
     ]
     assert list(left_out(tmp_path, [])) == []
     corpus = write_rows(tmp_path / "corpus.jsonl", [{}])
-    (caution,) = left_out(corpus, [Fault(str(corpus), 1, 0, "y.")])
-    assert caution.message == (
+    (warning,) = left_out(corpus, [Fault(str(corpus), 1, 0, "y.")])
+    assert warning.message == (
         "1 row of the corpus could not be read and is left out (dataset.on_error: skip). corpus.jsonl:1: y."
     )
 
 
 def test_of_many_files_left_out_twenty_are_named(tmp_path: Path) -> None:
-    (caution,) = left_out(tmp_path, [Fault(str(tmp_path / f"{number:02}.md"), message="x.") for number in range(23)])
-    assert caution.message.startswith("23 files of the corpus could not be read and are left out ")
-    assert caution.message.endswith(" 18.md: x. 19.md: x. And 3 more.")
+    (warning,) = left_out(tmp_path, [Fault(str(tmp_path / f"{number:02}.md"), message="x.") for number in range(23)])
+    assert warning.message.startswith("23 files of the corpus could not be read and are left out ")
+    assert warning.message.endswith(" 18.md: x. 19.md: x. And 3 more.")
 
 
 # The fingerprint.

@@ -14,7 +14,7 @@ import pytest
 from contests import run_into
 from experiments import DOCUMENTS, QUERIES
 from ragtrial import load_report
-from ragtrial.comparison.comparing import Aim
+from ragtrial.comparison.comparing import ComparisonOptions
 from ragtrial.comparison.contest import contest_of
 from ragtrial.errors import ComparisonError, InputError
 from ragtrial.labelling.pooling import item_texts, pooling
@@ -31,7 +31,7 @@ LABELS = {"q1": {"r": 1}, "q2": {"r": 1}}
 
 def pool_of(report: Report, depth: int | None = None, **options: Any) -> Pool:
     contest = contest_of([report], may_be_one=True, **options)
-    return Pool(contest.limited_to([]), Aim(contest.baseline), depth)
+    return Pool(contest.limited_to([]), ComparisonOptions(contest.baseline), depth)
 
 
 def chosen(pool: Pool, choice: Choice) -> list[tuple[str, object]]:
@@ -413,7 +413,7 @@ def test_settings_that_rank_the_same_are_told_and_one_can_be_pooled_alone(
         f"{metric}. Pool one alone, for the range of its score: ragtrial pool"
     )
     assert reference == f"{report.folder}:a"
-    alone = Pool(contest_of([reference], may_be_one=True).limited_to([]), Aim())
+    alone = Pool(contest_of([reference], may_be_one=True).limited_to([]), ComparisonOptions())
     assert chosen(alone, alone.choose(5)) == [("q1", "x")]
 
 

@@ -14,7 +14,7 @@ from ragtrial.components.stores.chroma import ChromaStore
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.audit_stage import audit_cautions, overlap
+from ragtrial.pipeline.audit_stage import audit_warnings, overlap
 from ragtrial.rankings import from_rows
 from ragtrial.report.model import Report, read_lines
 from ragtrial.report.schema import AuditPart
@@ -73,7 +73,7 @@ NARROW = [0.500, 0.502, 0.498, 0.500]  # their standard error is 0.0008165
 
 def said(audit: AuditPart, values: list[float]) -> dict[str, str]:
     return {
-        one.code: one.message for one in audit_cautions("dense", ChromaStore(), audit, "ndcg@10", evaluation(values))
+        one.code: one.message for one in audit_warnings("dense", ChromaStore(), audit, "ndcg@10", evaluation(values))
     }
 
 
@@ -108,8 +108,8 @@ def test_a_loss_is_said_when_it_is_more_than_the_standard_error_or_than_it_may_e
 
 def test_only_queries_that_count_are_in_the_standard_error() -> None:
     counted = evaluation([*NARROW, 0.0, 1.0], [True] * 4 + [False] * 2)
-    (caution,) = audit_cautions("dense", ChromaStore(), part(0.0009), "ndcg@10", counted)
-    assert "its standard error, 0.0008" in caution.message
+    (warning,) = audit_warnings("dense", ChromaStore(), part(0.0009), "ndcg@10", counted)
+    assert "its standard error, 0.0008" in warning.message
 
 
 def test_vectors_that_cannot_be_reached_are_counted() -> None:

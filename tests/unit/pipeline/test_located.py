@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from experiments import Experiment, write_experiment
-from ragtrial.dataset.passages import Sought, locate_all
+from ragtrial.dataset.passages import PassageQuery, locate_all
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Silent
 
 SOUGHT = [
-    Sought("Blend"),
-    Sought("paper\nbag"),
-    Sought("SOUP KEEPS", 5),
-    Sought("absent words"),
-    Sought("Blend", 0),
-    Sought("Blend"),
+    PassageQuery("Blend"),
+    PassageQuery("paper\nbag"),
+    PassageQuery("SOUP KEEPS", 5),
+    PassageQuery("absent words"),
+    PassageQuery("Blend", 0),
+    PassageQuery("Blend"),
 ]
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrial.scoring.mismatch import Mismatch, document_cautions, guessed_reason, mismatch_cautions
+from ragtrial.scoring.mismatch import Mismatch, document_warnings, guessed_reason, mismatch_warnings
 
 
 def messages(mismatch: Mismatch, judged: tuple[str, ...]) -> dict[str, str]:
-    return {caution.code: caution.message for caution in mismatch_cautions("bm25", mismatch, judged)}
+    return {warning.code: warning.message for warning in mismatch_warnings("bm25", mismatch, judged)}
 
 
 def test_a_run_that_fits_its_qrels_says_nothing() -> None:
@@ -55,13 +55,13 @@ def test_a_run_of_many_queries_of_which_few_are_judged_is_loud_too() -> None:
 
 
 def test_a_run_none_of_whose_documents_is_judged_is_loud_and_says_why_where_it_can() -> None:
-    (known,) = document_cautions("bm25", ["12", "13"], ["D12", "D13", "D99"])
+    (known,) = document_warnings("bm25", ["12", "13"], ["D12", "D13", "D99"])
     assert (known.code, known.message) == (
         "no-documents-match",
         "bm25: NOT ONE HIT IS JUDGED: no document of the run is in the qrels of its query, so all is 0. "
         "The run's ids have 'D' before them: 'D12' in the run, '12' in the qrels.",
     )
-    (unknown,) = document_cautions("bm25", ["a", "b"], ["x"])
+    (unknown,) = document_warnings("bm25", ["a", "b"], ["x"])
     assert unknown.message.endswith("so all is 0. The run has x; the qrels have a, b.")
 
 

@@ -170,7 +170,7 @@ def test_counts_and_sums_of_a_run() -> None:
         "rows": 4, "duplicates": 0, "tied": 1, "ties_that_matter": 1, "contradicted": 0, "judged": 3, "retrieved": 1,
         "missing_names": ("2", "3"), "unknown": 1, "unknown_names": ("9",), "missing": 2,
     }  # fmt: skip
-    assert {caution.code for caution in scored.cautions} == {
+    assert {warning.code for warning in scored.warnings} == {
         "queries-not-retrieved", "queries-not-judged", "few-queries-match", "ties",
     }  # fmt: skip
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hand_made import contest_between, contest_over, report_of, setting_of
-from ragtrial.comparison.comparing import Aim, compare_settings
-from ragtrial.comparison.contest import Contest, contest_of
+from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
+from ragtrial.comparison.contest import ComparisonSet, contest_of
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.views.analysis import Analysis, analyse
 from ragtrial.views.sections.queries_view import QUERIES
@@ -19,10 +19,10 @@ from ragtrial.views.sections.selection_view import SELECTION
 from ragtrial.views.sections.unjudged_view import UNJUDGED
 from scored_runs import scored_report
 
-AIM = Aim(procedure=Procedure(flips=199))
+AIM = ComparisonOptions(procedure=Procedure(flips=199))
 
 
-def contest() -> Contest:
+def contest() -> ComparisonSet:
     base = np.linspace(0.2, 0.6, 30)
     return contest_between({"low": base, "high": base + 0.2, "middle": base + 0.15})
 
@@ -38,7 +38,7 @@ def test_nothing_is_looked_into_that_was_not_asked_for() -> None:
     assert [made.model_dump(mode="json")[name] for name in beside] == [None] * 6
 
 
-def ranked(folder: Path) -> Contest:
+def ranked(folder: Path) -> ComparisonSet:
     """The answer first with high, second with middle, third with low."""
     runs = {"low": "x y a", "high": "a x y", "middle": "x a y"}
     labels = {f"q{place}": {"a": 1} for place in range(12)}
@@ -64,7 +64,7 @@ def test_each_part_is_there_where_it_is_asked_for(tmp_path: Path) -> None:
 def test_queries_are_those_of_the_settings_of_the_first_row(
     tmp_path: Path, baseline: str | None, pair: tuple[str, str]
 ) -> None:
-    made = analyse(ranked(tmp_path), Aim(baseline, procedure=AIM.procedure), queries=True, query="q3")
+    made = analyse(ranked(tmp_path), ComparisonOptions(baseline, procedure=AIM.procedure), queries=True, query="q3")
     queries, query = QUERIES.of(made), QUERY.of(made)
     assert queries is not None
     assert query is not None
@@ -74,7 +74,7 @@ def test_queries_are_those_of_the_settings_of_the_first_row(
 
 def test_the_winner_is_the_best_of_all_whatever_the_baseline() -> None:
     for baseline in (None, "low", "high"):
-        made = analyse(contest(), Aim(baseline, procedure=AIM.procedure))
+        made = analyse(contest(), ComparisonOptions(baseline, procedure=AIM.procedure))
         selection = SELECTION.of(made)
         assert selection is not None
         assert selection.setting == "high"
@@ -86,7 +86,7 @@ def test_no_winner_is_looked_for_where_reports_are_compared_name_by_name() -> No
     after = report_of([setting_of("dense", values + 0.1), setting_of("bm25", values)], run_id="after")
 
     def made(baseline: str) -> Analysis:
-        return analyse(contest_over(before, after), Aim(baseline, procedure=AIM.procedure))
+        return analyse(contest_over(before, after), ComparisonOptions(baseline, procedure=AIM.procedure))
 
     assert SELECTION.of(made("before")) is None
     assert [(part.baseline, part.setting) for part in made("before").comparisons] == [

@@ -13,8 +13,8 @@ import pytest
 
 from experiments import DOCUMENTS, write_experiment
 from ragtrial import load_report, run_experiment
-from ragtrial.comparison.comparing import Aim
-from ragtrial.comparison.contest import Contest, contest_of
+from ragtrial.comparison.comparing import ComparisonOptions
+from ragtrial.comparison.contest import ComparisonSet, contest_of
 from ragtrial.comparison.queries.moves import QueryDifference, QueryDifferences, query_differences
 from ragtrial.errors import PlotError
 from ragtrial.views.analysis import Analysis, analyse
@@ -50,13 +50,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def contest(folder: Path) -> Contest:
+def contest(folder: Path) -> ComparisonSet:
     return contest_of([str(folder)])
 
 
 @pytest.fixture(scope="module")
-def analysis(contest: Contest) -> Analysis:
-    return analyse(contest, Aim(), slices=True, axes=True, costs=True)
+def analysis(contest: ComparisonSet) -> Analysis:
+    return analyse(contest, ComparisonOptions(), slices=True, axes=True, costs=True)
 
 
 @dataclass
@@ -98,12 +98,12 @@ class Drawn:
         return float(slope), float(intercept)
 
 
-def drawn(name: str, contest: Contest, analysis: Analysis, setting: str | None = None) -> Drawn:
+def drawn(name: str, contest: ComparisonSet, analysis: Analysis, setting: str | None = None) -> Drawn:
     return Drawn(ET.fromstring(image(draw(name, contest, analysis, setting), f"{name}.svg")))
 
 
 def test_differences_stand_where_the_comparison_says_with_their_intervals_and_verdicts(
-    contest: Contest, analysis: Analysis
+    contest: ComparisonSet, analysis: Analysis
 ) -> None:
     svg = drawn("differences", contest, analysis)
     slope, intercept = svg.values("x")
@@ -125,7 +125,7 @@ def test_differences_stand_where_the_comparison_says_with_their_intervals_and_ve
     assert [text for text in texts if text in ("better", "worse", "no worse", "cannot tell")] == verdicts
 
 
-def test_curves_stand_where_the_means_are(contest: Contest, analysis: Analysis) -> None:
+def test_curves_stand_where_the_means_are(contest: ComparisonSet, analysis: Analysis) -> None:
     svg = drawn("curves", contest, analysis)
     slope, intercept = svg.values("y")
     ordered = sorted(contest.contenders, key=lambda one: -(one.setting.scores["ndcg@3"].mean or 0.0))
@@ -136,7 +136,7 @@ def test_curves_stand_where_the_means_are(contest: Contest, analysis: Analysis) 
     assert {"1", "2", "3", "k", "ndcg", *contest.names} <= set(svg.texts())
 
 
-def test_each_query_is_a_point_of_the_scatter_on_its_own_side(contest: Contest, analysis: Analysis) -> None:
+def test_each_query_is_a_point_of_the_scatter_on_its_own_side(contest: ComparisonSet, analysis: Analysis) -> None:
     setting = next(name for name in contest.names if name.startswith("words"))
     svg = drawn("scatter", contest, analysis, setting)
     (sx, ix), (sy, iy) = svg.values("x"), svg.values("y")
@@ -154,7 +154,7 @@ def test_each_query_is_a_point_of_the_scatter_on_its_own_side(contest: Contest, 
         assert f"{int(keeps.sum())} {outcome}" in svg.texts()
 
 
-def test_bars_count_the_queries_and_none_holds_both_sides(contest: Contest, analysis: Analysis) -> None:
+def test_bars_count_the_queries_and_none_holds_both_sides(contest: ComparisonSet, analysis: Analysis) -> None:
     setting = next(name for name in contest.names if name.startswith("words"))
     svg = drawn("distribution", contest, analysis, setting)
     (sx, ix), (sy, iy) = svg.values("x"), svg.values("y")
@@ -197,7 +197,7 @@ def test_each_bar_counts_what_lies_in_its_bin() -> None:
     assert counts == pytest.approx(expected, abs=0.05)
 
 
-def test_slices_and_effects_stand_under_their_headings(contest: Contest, analysis: Analysis) -> None:
+def test_slices_and_effects_stand_under_their_headings(contest: ComparisonSet, analysis: Analysis) -> None:
     slices, effects = SLICES.of(analysis), EFFECTS.of(analysis)
     assert slices is not None
     assert effects is not None
@@ -218,7 +218,7 @@ def test_slices_and_effects_stand_under_their_headings(contest: Contest, analysi
     assert slope * x + intercept == pytest.approx(size.difference, abs=2e-4)
 
 
-def test_the_tradeoff_has_each_setting_at_its_price(contest: Contest, analysis: Analysis) -> None:
+def test_the_tradeoff_has_each_setting_at_its_price(contest: ComparisonSet, analysis: Analysis) -> None:
     costs = COSTS.of(analysis)
     assert costs is not None
     svg = drawn("tradeoff", contest, analysis)
@@ -234,7 +234,7 @@ def test_the_tradeoff_has_each_setting_at_its_price(contest: Contest, analysis: 
 @pytest.mark.parametrize("name", plot_names())
 @pytest.mark.parametrize("ending", [".svg", ".png"])
 def test_the_same_report_makes_the_same_bytes_whatever_the_users_own_rules_say(
-    name: str, ending: str, contest: Contest, analysis: Analysis, monkeypatch: pytest.MonkeyPatch
+    name: str, ending: str, contest: ComparisonSet, analysis: Analysis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import matplotlib as mpl
 
@@ -256,7 +256,7 @@ def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace('"odd"', json.dumps(odd)))
     contest = contest_of([str(report.folder)])
     assert odd in contest.names
-    analysis = analyse(contest, Aim(), costs=True)
+    analysis = analyse(contest, ComparisonOptions(), costs=True)
     svg = drawn("curves", contest, analysis)
     assert any(text.startswith("_<script>$\\frac{x}$") for text in svg.texts())
     assert not any("\u202e" in text for text in svg.texts())
@@ -325,7 +325,7 @@ def test_of_two_reports_each_setting_stands_against_its_namesake(tmp_path: Path)
         reports.append(str(report.folder.rename(tmp_path / f"{version}-report")))
     contest = contest_of(reports)
     assert contest.baseline == "old-report"
-    svg = drawn("differences", contest, analyse(contest, Aim(contest.baseline)))
+    svg = drawn("differences", contest, analyse(contest, ComparisonOptions(contest.baseline)))
     assert [text for text in svg.texts() if ":" in text] == ["new-report:two", "new-report:one"]
     assert any("from old-report" in text for text in svg.texts())
 
@@ -342,7 +342,7 @@ def test_a_plot_without_data_says_why(name: str, said: str, tmp_path: Path) -> N
     runs = {"one": {"q": "a b"}, "two": {"q": "b a"}}
     report = scored_report(tmp_path / "report", {"q": {"a": 1}}, runs, "--metrics", "ndcg@2")
     contest = contest_of([load_report(report.folder)])
-    analysis = analyse(contest, Aim(), slices=True, axes=True, costs=True)
+    analysis = analyse(contest, ComparisonOptions(), slices=True, axes=True, costs=True)
     with pytest.raises(PlotError) as raised:
         draw(name, contest, analysis)
     assert str(raised.value) == said

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from ragtrial.comparison.contest import Contest, Pair
+from ragtrial.comparison.contest import ComparisonSet, Pair
 from ragtrial.comparison.statistics.samples import unrounded
 from ragtrial.comparison.unjudged.joint_hits import JudgedLists, threshold_of
 from ragtrial.evaluation.metrics import parse_metric
@@ -77,7 +77,7 @@ class SharedQueries(Part):
     equal_count: int
 
 
-def query_differences(contest: Contest, pair: Pair, metric: str | None = None) -> QueryDifferences:
+def query_differences(contest: ComparisonSet, pair: Pair, metric: str | None = None) -> QueryDifferences:
     """Every query of two contenders by ``metric``, or else the primary one."""
     metric = contest.primary if metric is None else metric
     scores = contest.scores(metric)
@@ -109,7 +109,7 @@ def query_differences(contest: Contest, pair: Pair, metric: str | None = None) -
     )
 
 
-def shared_queries(contest: Contest, metric: str | None = None) -> SharedQueries:
+def shared_queries(contest: ComparisonSet, metric: str | None = None) -> SharedQueries:
     """The queries that all settings fail, and those that none separates, by ``metric`` or else the primary one.
 
     A setting for which a query does not count has no say in it. Raises ReportError if rankings are needed, because the
@@ -142,7 +142,7 @@ def shared_queries(contest: Contest, metric: str | None = None) -> SharedQueries
     )
 
 
-def _finds_relevant(contest: Contest, metric: str) -> Bools:
+def _finds_relevant(contest: ComparisonSet, metric: str) -> Bools:
     """Whether each setting has a relevant document at or above the metric's cutoff, (contenders, queries)."""
     parsed = parse_metric(metric)
     found = np.zeros((len(contest.contenders), len(contest.queries)), dtype=np.bool_)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragtrial.comparison.contest import Contender
+from ragtrial.comparison.contest import ComparedSetting
 from ragtrial.components.refiners import REFINERS, Refiner
 from ragtrial.errors import Fault, ReportError
 from ragtrial.pipeline.component_rankings import part_file
@@ -53,7 +53,7 @@ class Kept:
     notes: tuple[str, ...]
 
 
-def kept_parts(contender: Contender, queries: Sequence[str]) -> Kept:
+def kept_parts(contender: ComparedSetting, queries: Sequence[str]) -> Kept:
     """The parts of a contender, and theirs, for these queries. Raises ReportError if their files are damaged."""
     parameters = contender.setting.parameters
     if not parameters.get("parts"):

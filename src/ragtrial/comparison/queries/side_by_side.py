@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, cast
 
-from ragtrial.comparison.contest import Contender, Contest, Pair
+from ragtrial.comparison.contest import ComparedSetting, ComparisonSet, Pair
 from ragtrial.comparison.queries.part_ranks import Kept, Key, PartRank, kept_parts, ranks_in
 from ragtrial.comparison.queries.shares import shares_of
 from ragtrial.errors import ReportError, did_you_mean, listed
@@ -101,7 +101,7 @@ class SideBySide(Part):
     """What can be said of how the settings came to their rankings, and what the reports have not kept of it."""
 
 
-def side_by_side(contest: Contest, pair: Pair, query: str, metric: str | None = None) -> SideBySide:
+def side_by_side(contest: ComparisonSet, pair: Pair, query: str, metric: str | None = None) -> SideBySide:
     """One query of two contenders by ``metric``, or else the primary one.
 
     Raises ReportError for a query that is not compared, and where a report's rankings cannot be read.
@@ -133,7 +133,7 @@ def side_by_side(contest: Contest, pair: Pair, query: str, metric: str | None = 
     )
 
 
-def _query(contest: Contest, name: str) -> QueryPart:
+def _query(contest: ComparisonSet, name: str) -> QueryPart:
     for query in contest.queries:
         if query.id == name:
             return query
@@ -143,7 +143,7 @@ def _query(contest: Contest, name: str) -> QueryPart:
     )
 
 
-def _loaded(contenders: Sequence[Contender], query: str) -> list[QueryRanking]:
+def _loaded(contenders: Sequence[ComparedSetting], query: str) -> list[QueryRanking]:
     """The rankings of two contenders; those of one report are read together."""
     first, second = contenders
     if first.report is second.report:

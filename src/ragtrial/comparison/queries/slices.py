@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ragtrial.comparison.comparison_parts import ComparisonPart
-from ragtrial.comparison.contest import Contest, Pair
+from ragtrial.comparison.contest import ComparisonSet, Pair
 from ragtrial.comparison.figures import signed
 from ragtrial.comparison.queries.slicing import QuerySlice, SlicingName, slices_of
 from ragtrial.comparison.statistics.flips import infer
@@ -68,7 +68,7 @@ class SlicesPart(Part):
     """One for each slice that contradicts the whole."""
 
 
-def compare_slices(contest: Contest, comparisons: Sequence[ComparisonPart], procedure: Procedure) -> SlicesPart:
+def compare_slices(contest: ComparisonSet, comparisons: Sequence[ComparisonPart], procedure: Procedure) -> SlicesPart:
     """The differences by the primary metric within each slice of the queries.
 
     ``comparisons`` are what is said of all queries. Where a setting is in several, as in all pairs, those with the

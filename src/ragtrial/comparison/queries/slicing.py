@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ragtrial.comparison.contest import Contest
+from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.components.terms.analyzer import Analyzer
 from ragtrial.components.terms.stop_words import NO_STOP_WORDS, STOP_WORD_LANGUAGES, stop_words_of
 from ragtrial.errors import ReportError
@@ -37,7 +37,7 @@ class QuerySlice:
     members: Bools
 
 
-def slices_of(contest: Contest, counted: Bools) -> list[QuerySlice]:
+def slices_of(contest: ComparisonSet, counted: Bools) -> list[QuerySlice]:
     """The slices of the queries that are ``counted``, shape (queries,); others are in none.
 
     By tag, of which a query may have several; by the number of relevant documents (of passages under unit: span); by
@@ -126,7 +126,7 @@ Pieces = Mapping[str, Sequence[tuple[int, int, str]]]
 """For each document the stretches of its text that are known: start, end, text; by start."""
 
 
-def _overlaps(contest: Contest, threshold: int) -> Scores:
+def _overlaps(contest: ComparisonSet, threshold: int) -> Scores:
     """The share of each query's content words that its labelled passage has, shape (queries,), NaN where unknown."""
     relevant = {
         query.id: [one for one in query.relevant_docs if one.relevance >= threshold] for query in contest.queries
@@ -144,7 +144,7 @@ def _overlaps(contest: Contest, threshold: int) -> Scores:
     return shares
 
 
-def _pieces(contest: Contest, documents: set[str]) -> Pieces:
+def _pieces(contest: ComparisonSet, documents: set[str]) -> Pieces:
     """What is known of the text of ``documents``, from reports over the same documents as the first one's."""
     reports: dict[int, Report] = {id(contender.report): contender.report for contender in contest.contenders}
     found: dict[str, set[tuple[int, int, str]]] = {}
@@ -192,7 +192,7 @@ def _between(pieces: Sequence[tuple[int, int, str]], start: int, end: int) -> tu
     return "".join(parts), covered
 
 
-def _analyzer(contest: Contest) -> Analyzer:
+def _analyzer(contest: ComparisonSet) -> Analyzer:
     """As BM25 has it, if it is among the settings; English otherwise. Stop words are the longer list of English."""
     for contender in contest.contenders:
         for retriever in _retrievers(contender.setting.parameters):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ragtrial.comparison.contest import Contest
+from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import Part
 
@@ -47,7 +47,7 @@ class SelectionPart(Part):
     """The same in words."""
 
 
-def select_winner(contest: Contest, draws: int = DRAWS, seed: int = 0) -> SelectionPart:
+def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> SelectionPart:
     """The best setting by the primary metric, with its expected score when chosen on other queries.
 
     Queries are drawn with replacement, as many as there are; the setting that is best on those drawn is scored on those

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 from pydantic import JsonValue
 
-from ragtrial.comparison.contest import Contest
+from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.comparison.statistics.flips import infer
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
 from ragtrial.comparison.sweeps.matched import MatchedPair, SweptParameter, design_of
@@ -75,7 +75,7 @@ class EffectsPart(Part):
     """Of parameters that reach a setting together."""
 
 
-def sweep_effects(contest: Contest, procedure: Procedure) -> EffectsPart | None:
+def sweep_effects(contest: ComparisonSet, procedure: Procedure) -> EffectsPart | None:
     """Main effects and pairwise interactions of what was swept, or None where nothing was.
 
     Each level is set against the reference of its parameter, over the settings of one report that agree in all else:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from ragtrial.comparison.contest import Contender
+from ragtrial.comparison.contest import ComparedSetting
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SettingPart
 
@@ -188,7 +188,7 @@ def _size(value: JsonValue) -> tuple[float, ...] | None:
     return None
 
 
-def design_of(contenders: Sequence[Contender]) -> Design:
+def design_of(contenders: Sequence[ComparedSetting]) -> Design:
     """The settings of sweeps, without those of retrievers that none of the values reaches.
 
     A value that a combination does not name, as those of ``include`` may not, is what the config has.

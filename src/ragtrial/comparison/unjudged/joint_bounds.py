@@ -238,7 +238,7 @@ def _improved(best: Scores, known: Scores, numerators: Scores, denominators: Sco
     """A difference that some grades reach, and that is more than ``best`` unless ``best`` is the most, (rows,).
 
     ``numerators`` and ``denominators``, (levels, rows, counts), are what each level brings if so many more documents
-    reach it; ``is_there`` says which counts a query has. Sought are the counts that maximise numerator - best x
+    reach it; ``is_there`` says which counts a query has. PassageQuery are the counts that maximise numerator - best x
     denominator, where no level is reached by more than the level below it: the best count of each level with the levels
     above it, for each number that bounds them.
     """

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ragtrial.comparison.contest import Contest
+from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.errors import Fault, ReportError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import PADDING, Bools, Codes, Counts
@@ -147,7 +147,7 @@ class JudgedLists:
     Under unit: document hits are documents, under unit: span chunks of them.
     """
 
-    def __init__(self, contest: Contest) -> None:
+    def __init__(self, contest: ComparisonSet) -> None:
         self._contest = contest
         self.unit: Unit = contest.contenders[0].report.unit
         self._codes: dict[str | Place, int] = {}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ragtrial.comparison.comparison_parts import ComparisonPart, Verdict
-from ragtrial.comparison.contest import Contest
+from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.comparison.figures import signed
 from ragtrial.comparison.unjudged.joint_bounds import (
     DifferenceBounds,
@@ -68,7 +68,7 @@ class UnjudgedPart(Part):
     """All that in words."""
 
 
-def unjudged_parts(contest: Contest, comparisons: Sequence[ComparisonPart], margin: float) -> list[UnjudgedPart]:
+def unjudged_parts(contest: ComparisonSet, comparisons: Sequence[ComparisonPart], margin: float) -> list[UnjudgedPart]:
     """For each of the ``comparisons``, which are of settings of ``contest``, what could become of it.
 
     Rankings that cannot be read, or do not give the report's scores, make no error: the part says so.
@@ -92,7 +92,9 @@ def depends_on_unjudged(verdict: Verdict | None, low: float, high: float, margin
     return low <= -margin if verdict == "no worse" else None
 
 
-def _part(contest: Contest, lists: JudgedLists, scores: Scores, part: ComparisonPart, margin: float) -> UnjudgedPart:
+def _part(
+    contest: ComparisonSet, lists: JudgedLists, scores: Scores, part: ComparisonPart, margin: float
+) -> UnjudgedPart:
     places = contest.place(part.baseline), contest.place(part.setting)
     metric, first, second = parse_metric(part.metric), scores[places[0]], scores[places[1]]
     counted = ~np.isnan(first) & ~np.isnan(second)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ragtrial.components.chroma_collection.collection import CollectionOptions, Items
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import Sought, how_alike, locate_all, short
+from ragtrial.dataset.passages import PassageQuery, how_alike, locate_all, short
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import RunError, did_you_mean, listed
 
@@ -34,7 +34,7 @@ class ItemPlaces:
 
     def of(self, items: Items) -> list[tuple[int, int, int]]:
         """The place of each item. Raises RunError for one whose document or characters are not there."""
-        new: dict[str, tuple[int, Sought | None]] = {}
+        new: dict[str, tuple[int, PassageQuery | None]] = {}
         for name, metadata, text in zip(items.ids, items.metadatas, items.texts, strict=True):
             if name in self._places or name in new:
                 continue
@@ -46,11 +46,11 @@ class ItemPlaces:
             if isinstance(span, tuple):
                 self._places[name] = position, *self._checked(name, position, span)
             else:
-                new[name] = position, Sought(normalised(text), position) if text and text.strip() else None
+                new[name] = position, PassageQuery(normalised(text), position) if text and text.strip() else None
         self._locate(new)
         return [self._places[name] for name in items.ids]
 
-    def _locate(self, new: Mapping[str, tuple[int, Sought | None]]) -> None:
+    def _locate(self, new: Mapping[str, tuple[int, PassageQuery | None]]) -> None:
         sought = [one for _, one in new.values() if one is not None]
         found = dict(zip(sought, locate_all(sought, self._library), strict=True)) if sought else {}
         for name, (position, one) in new.items():

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Protocol
 
 from pydantic import ConfigDict, Field
 
-from ragtrial.components.retrievers.base import Candidates, Materials, Ranker
+from ragtrial.components.retrievers.base import Candidates, Ranker, RetrieverContext
 from ragtrial.records import Question
 from ragtrial.registry import Registry
 
@@ -45,7 +45,7 @@ class Refiner(Ranker):
         return [question]
 
     @abstractmethod
-    def open(self, materials: Materials) -> OpenRefiner:
+    def open(self, context: RetrieverContext) -> OpenRefiner:
         """The refiner, ready to work. Raises RunError."""
 
 

@@ -11,10 +11,10 @@ from pydantic import AfterValidator, Field, model_validator
 
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
 from ragtrial.components.refiners.fusing import FusingRefiner, Order, order_of
-from ragtrial.components.retrievers.base import Candidates, Facts, Materials
+from ragtrial.components.retrievers.base import Candidates, Facts, RetrieverContext
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings
-from ragtrial.records import Caution, Question
+from ragtrial.records import Question, ReportWarning
 
 _PLACE = "{query}"
 
@@ -78,12 +78,12 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
     def asked(self, question: Question) -> Any:
         return [wording.text for wording in self.wordings(question)]
 
-    def open(self, materials: Materials) -> OpenRefiner:
+    def open(self, context: RetrieverContext) -> OpenRefiner:
         return _OpenExpand(self)
 
-    def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
+    def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         if self.phrasings and facts.get("queries") and facts["queries"] == facts.get("without_phrasings"):
-            yield Caution(
+            yield ReportWarning(
                 "no-phrasings",
                 f"{setting}: no query has `phrasings` in the labels, so nothing but the query"
                 f"{' and the templates were' if self.templates else ' was'} asked; write phrasings into the labels, "

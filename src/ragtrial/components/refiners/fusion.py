@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner
 from ragtrial.components.refiners.fusing import Fused, Fusing, FusingRefiner, Order, order_of, overlap
-from ragtrial.components.retrievers.base import Candidates, Materials
+from ragtrial.components.retrievers.base import Candidates, RetrieverContext
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.places import Places
@@ -92,8 +92,8 @@ class FusionRefiner(FusingRefiner):
     def fusing(self) -> Fusing:
         return replace(super().fusing(), weights=None if self.weights is None else tuple(self.weights))
 
-    def open(self, materials: Materials) -> OpenRefiner:
-        return _OpenFusion(self, materials.library, Places(materials.library))
+    def open(self, context: RetrieverContext) -> OpenRefiner:
+        return _OpenFusion(self, context.library, Places(context.library))
 
 
 @dataclass

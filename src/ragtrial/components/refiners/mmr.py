@@ -13,7 +13,7 @@ from pydantic import Field
 from ragtrial.components.embedders import AnyEmbedder
 from ragtrial.components.embedders.base import normalized
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
-from ragtrial.components.retrievers.base import Candidates, Materials
+from ragtrial.components.retrievers.base import Candidates, RetrieverContext
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.rankings import PADDING, Bools, Codes, Floats, unfilled
 from ragtrial.records import Question
@@ -68,21 +68,21 @@ class Mmr(SingleInputRefiner):
     def reached_by(self) -> frozenset[str]:
         return frozenset({"embedder", "context"})
 
-    def open(self, materials: Materials) -> OpenRefiner:
-        return _OpenMmr(self.diversity, materials)
+    def open(self, context: RetrieverContext) -> OpenRefiner:
+        return _OpenMmr(self.diversity, context)
 
 
 @dataclass(frozen=True)
 class _OpenMmr:
     diversity: float
-    materials: Materials
+    context: RetrieverContext
 
     def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:
         (part,) = parts
         codes = _by_place(part)
         made = unfilled(len(codes), codes.shape[1])
         if codes.size and (codes != PADDING).any():
-            asked = self.materials.embed_queries([question.text for question in questions])
+            asked = self.context.embed_queries([question.text for question in questions])
             queries = normalized(asked)
             size = _questions_at_once(codes.shape[1], queries.shape[1])
             for start in range(0, len(codes), size):
@@ -96,8 +96,8 @@ class _OpenMmr:
         found, of_code = np.unique(codes[is_there], return_inverse=True)
         vectors = np.zeros((*codes.shape, queries.shape[1]), dtype=np.float64)
         if len(found):
-            texts = list(self.materials.texts(units).indexed_texts(found.tolist()))
-            vectors[is_there] = normalized(self.materials.embed_texts(texts))[of_code]
+            texts = list(self.context.texts(units).indexed_texts(found.tolist()))
+            vectors[is_there] = normalized(self.context.embed_texts(texts))[of_code]
         nearness = np.matmul(vectors, queries.astype(np.float64)[:, :, np.newaxis])[:, :, 0]
         likeness = np.matmul(vectors, vectors.transpose(0, 2, 1))
         order, values = selected(nearness, likeness, is_there, self.diversity)

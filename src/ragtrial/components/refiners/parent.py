@@ -12,11 +12,11 @@ from pydantic import Field, model_validator
 
 from ragtrial.components.chunkers import AnyChunker
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
-from ragtrial.components.retrievers.base import Candidates, Facts, Materials
+from ragtrial.components.retrievers.base import Candidates, Facts, RetrieverContext
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.places import Places
 from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, collapse
-from ragtrial.records import Caution, Question
+from ragtrial.records import Question, ReportWarning
 
 
 def holding(parents: Chunks, units: Chunks, codes: Counts) -> Counts:
@@ -164,31 +164,31 @@ class Parent(SingleInputRefiner):
         parts = super().identity()
         return parts if self.returns == "neighbours" else {**parts, "neighbours": None}
 
-    def open(self, materials: Materials) -> OpenRefiner:
-        return _OpenParent(self, materials)
+    def open(self, context: RetrieverContext) -> OpenRefiner:
+        return _OpenParent(self, context)
 
-    def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
+    def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         hits, smaller, same = facts["hits"], facts["smaller_parent"], facts["own_parent"]
         if smaller:
-            yield Caution(
+            yield ReportWarning(
                 "small-parents",
                 f"{setting}: {smaller:,} of {hits:,} hits are larger than the chunk returned for them. Set a chunker "
                 "for larger chunks than those that are found.",
             )
         if hits and same == hits:
-            yield Caution(
+            yield ReportWarning(
                 "own-parents",
                 f"{setting}: each of the {hits:,} hits is its own parent, so nothing was changed; what is found is as "
                 "large as what is returned.",
             )
         if facts["without_parent"]:
-            yield Caution(
+            yield ReportWarning(
                 "no-parent",
                 f"{setting}: {facts['without_parent']:,} of {hits:,} hits are in no chunk of its chunker, which leaves "
                 "text out; they were dropped.",
             )
         if facts["at_gap"]:
-            yield Caution(
+            yield ReportWarning(
                 "unknown-neighbours",
                 f"{setting}: of {facts['at_gap']:,} of {hits:,} hits not all neighbours are known, as text beside "
                 "them is in no chunk that the part names; less is returned for them.",
@@ -198,11 +198,11 @@ class Parent(SingleInputRefiner):
 @dataclass(frozen=True)
 class _OpenParent:
     options: Parent
-    materials: Materials
+    context: RetrieverContext
 
     @cached_property
     def _places(self) -> Places:
-        return Places(self.materials.library)
+        return Places(self.context.library)
 
     def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:
         (part,) = parts
@@ -224,7 +224,7 @@ class _OpenParent:
         """The parent of each unit that was found."""
         whole = np.zeros(len(found), dtype=np.bool_)
         if self.options.returns == "chunk":
-            parents = self.materials.chunks()
+            parents = self.context.chunks()
             return _Around(parents, holding(parents, units, found), whole)
         documents = units.document[found].tolist()
         if self.options.returns == "document":

@@ -24,14 +24,14 @@ from ragtrial.components.refiners.pair_scores import (
     most_length,
     wrong_kind,
 )
-from ragtrial.components.retrievers.base import Candidates, Facts, Materials
+from ragtrial.components.retrievers.base import Candidates, Facts, RetrieverContext
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.options import ModelName
 from ragtrial.progress import Silent, stage
 from ragtrial.rankings import PADDING, Bools, Codes, Counts, Floats, Rankings, unfilled
-from ragtrial.records import Caution, Question
+from ragtrial.records import Question, ReportWarning
 
 
 @REFINERS.register("rerank")
@@ -82,11 +82,11 @@ class Rerank(SingleInputRefiner):
     def inputs(self, digest: Digest) -> Any:
         return self._scored_by(model_fingerprint(self._folder, digest))
 
-    def check(self, materials: Materials, questions: Sequence[Question]) -> None:
+    def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         folder = self._folder
         if (why := wrong_kind(folder)) is not None:
             raise ConfigError(
-                f"{materials.setting}: the model {self.model!r} cannot rerank: {why}. `model:` takes a cross-encoder "
+                f"{context.setting}: the model {self.model!r} cannot rerank: {why}. `model:` takes a cross-encoder "
                 "that gives a pair of texts one score, such as cross-encoder/ms-marco-MiniLM-L6-v2."
             )
         if self.max_length is None:
@@ -94,29 +94,29 @@ class Rerank(SingleInputRefiner):
         most, special = most_length(folder), _special_tokens(folder)
         if most is not None and self.max_length > most:
             raise ConfigError(
-                f"{materials.setting}: max_length is {self.max_length}; the model {self.model!r} reads at most {most} "
+                f"{context.setting}: max_length is {self.max_length}; the model {self.model!r} reads at most {most} "
                 "tokens. Lower it, or leave it out."
             )
         if self.max_length <= special:
             raise ConfigError(
-                f"{materials.setting}: max_length is {self.max_length}; the {special} special tokens of a pair take "
+                f"{context.setting}: max_length is {self.max_length}; the {special} special tokens of a pair take "
                 f"all of it. It must be at least {special + 1}, and useful values are above 100."
             )
 
-    def open(self, materials: Materials) -> OpenRefiner:
-        return _OpenRerank(self, materials)
+    def open(self, context: RetrieverContext) -> OpenRefiner:
+        return _OpenRerank(self, context)
 
-    def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
+    def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         pairs, truncated, blank = facts["pairs"], facts["pairs_truncated"], facts["pairs_without_text"]
         if truncated:
-            yield Caution(
+            yield ReportWarning(
                 "truncated-pairs",
                 f"{setting}: {truncated:,} of {pairs:,} pairs of a question and a text are longer than the "
                 f"{facts['max_length']:,} tokens that the reranker reads; the rest of them was not judged. Use smaller "
                 "chunks, or a model that reads more.",
             )
         if blank:
-            yield Caution(
+            yield ReportWarning(
                 "pairs-without-text",
                 f"{setting}: {blank:,} candidates have no text that the reranker could read; they were put last. "
                 "See whether the documents are empty" + ("." if self.title else ", or set title: true."),
@@ -131,12 +131,12 @@ class Rerank(SingleInputRefiner):
         """How many tokens of a pair are read, None if it is not known."""
         return self.max_length if self.max_length is not None else declared_length(self._folder)
 
-    def scorer(self, materials: Materials) -> PairScores:
+    def scorer(self, context: RetrieverContext) -> PairScores:
         """The model, and the scores that are kept of it."""
         path: Path | None = None
-        if not materials.is_fresh:
-            name = fingerprint(["pairs", self.inputs(materials.digest)])
-            path = materials.growing("pairs", name).with_suffix(".sqlite")
+        if not context.is_fresh:
+            name = fingerprint(["pairs", self.inputs(context.digest)])
+            path = context.growing("pairs", name).with_suffix(".sqlite")
         ready = partial(load, self._folder, self.device, self.precision, self.length)
         return PairScores(ready, self.batch_size, path, f"{self.kind} model={self.model}")
 
@@ -162,16 +162,16 @@ def _special_tokens(folder: Path) -> int:
 @dataclass(frozen=True)
 class _OpenRerank:
     options: Rerank
-    materials: Materials
+    context: RetrieverContext
 
     @cached_property
     def _scorer(self) -> PairScores:
-        return self.options.scorer(self.materials)
+        return self.options.scorer(self.context)
 
     @cached_property
     def _tokenizer(self) -> Tokenizer | None:
         # Counts are told of the questions together; one asked alone, to measure how long it takes, is not to wait.
-        return None if self.materials.is_fresh else self.options.tokenizer()
+        return None if self.context.is_fresh else self.options.tokenizer()
 
     def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:
         (part,) = parts
@@ -182,7 +182,7 @@ class _OpenRerank:
         has_text = np.array([bool(text.strip()) for text in texts], dtype=np.bool_)[of_unit]
         if len(codes) and not has_text.any():
             raise RunError(
-                f"{self.materials.setting}: none of the {len(units):,} candidates has any text, and a reranker reads "
+                f"{self.context.setting}: none of the {len(units):,} candidates has any text, and a reranker reads "
                 "texts. See whether the documents are empty" + ("." if self.options.title else ", or set title: true.")
             )
         told = [question.text for question in questions]
@@ -207,7 +207,7 @@ class _OpenRerank:
         distinct, of_pair = np.unique(numbers, return_inverse=True)
         pairs = Pairs(asked, read, *np.divmod(distinct, max(len(read), 1)))
         lengths = pairs.lengths(self._tokenizer)
-        progress = Silent() if self.materials.is_fresh else self.materials.progress
+        progress = Silent() if self.context.is_fresh else self.context.progress
         with stage(progress, "reranking", len(pairs), "pairs") as told:
             scores = self._scorer.scores(pairs, lengths, told.advance)
         if self._tokenizer is None or self.options.length is None:

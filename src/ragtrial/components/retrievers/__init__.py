@@ -7,10 +7,10 @@ from ragtrial.components.retrievers.base import (
     Candidates,
     ChunkRetriever,
     Facts,
-    Materials,
     OpenRetriever,
     Ranker,
     Retriever,
+    RetrieverContext,
     VectorRetriever,
 )
 from ragtrial.registry import import_members
@@ -22,9 +22,9 @@ __all__ = [
     "Candidates",
     "ChunkRetriever",
     "Facts",
-    "Materials",
     "OpenRetriever",
     "Ranker",
     "Retriever",
+    "RetrieverContext",
     "VectorRetriever",
 ]

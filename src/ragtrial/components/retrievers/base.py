@@ -22,7 +22,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.options import Options
 from ragtrial.progress import Progress
 from ragtrial.rankings import Bools, Floats, Rankings
-from ragtrial.records import Caution, Question
+from ragtrial.records import Question, ReportWarning
 from ragtrial.registry import Registry
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class Candidates:
         return cls(units, rankings, np.zeros(len(rankings), dtype=np.bool_), facts)
 
 
-class Materials(Protocol):
+class RetrieverContext(Protocol):
     """What a retriever or a refiner may ask for; nothing is made before it is asked.
 
     ``setting`` is the name to use in messages, ``entry`` that under `retrievers` in the config. ``is_fresh`` is true
@@ -172,10 +172,10 @@ class Ranker(Options):
         """What of a question changes its ranking, as JSON values: the text alone, unless it says otherwise."""
         return question.text
 
-    def check(self, materials: Materials, questions: Sequence[Question]) -> None:
+    def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         """Look for everything that it needs, before any work is done. Raises InputError."""
 
-    def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
+    def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         """What should be known of what ``setting`` found, by its facts."""
         yield from ()
 
@@ -184,7 +184,7 @@ class Retriever(Ranker):
     """A way from questions to rankings."""
 
     @abstractmethod
-    def open(self, materials: Materials) -> OpenRetriever:
+    def open(self, context: RetrieverContext) -> OpenRetriever:
         """The retriever, ready to search. Raises RunError."""
 
 

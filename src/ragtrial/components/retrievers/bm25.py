@@ -13,7 +13,14 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from ragtrial.cache.fingerprints import Digest
-from ragtrial.components.retrievers.base import RETRIEVERS, Candidates, ChunkRetriever, Facts, Materials, OpenRetriever
+from ragtrial.components.retrievers.base import (
+    RETRIEVERS,
+    Candidates,
+    ChunkRetriever,
+    Facts,
+    OpenRetriever,
+    RetrieverContext,
+)
 from ragtrial.components.terms import analyzer as analysis
 from ragtrial.components.terms import index
 from ragtrial.components.terms.analyzer import NO_STEMMER, Analyzer, stemmers
@@ -25,7 +32,7 @@ from ragtrial.errors import ConfigError, CorpusError, RunError, did_you_mean
 from ragtrial.options import located
 from ragtrial.progress import stage
 from ragtrial.rankings import Counts
-from ragtrial.records import Caution, Question
+from ragtrial.records import Question, ReportWarning
 
 _DELTAS = {"bm25l": 0.5, "bm25+": 1.0}  # as Lv & Zhai recommend: SIGIR 2011 for BM25L, CIKM 2011 for BM25+
 _LANGUAGE_OF = {"porter": "english", "english_plus": "english", "dutch_porter": "dutch"}
@@ -119,40 +126,40 @@ class Bm25Retriever(ChunkRetriever):
     def inputs(self, digest: Digest) -> Any:
         return {"weighing": _weighing_version(), "reading": _reading_version(), "stop_words": sorted(self.left_out())}
 
-    def check(self, materials: Materials, questions: Sequence[Question]) -> None:
+    def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         """Raises ConfigError for stop words that cannot be read, CorpusError for documents without any text."""
         try:
             self.left_out()
         except ConfigError as error:
-            named = f"`retrievers.{materials.entry}.stop_words` names it."
+            named = f"`retrievers.{context.entry}.stop_words` names it."
             raise ConfigError(
                 *(replace(fault, message=f"{fault.message} {named}") for fault in error.faults)
             ) from error
-        library = materials.library
+        library = context.library
         if library.empty == len(library) and not (self.title_weight and any(library.titles)):
             raise CorpusError(
-                f"{materials.setting}: none of the {len(library):,} documents has any text, so there is no word to "
+                f"{context.setting}: none of the {len(library):,} documents has any text, so there is no word to "
                 "look up; `dataset.corpus` names them."
             )
 
-    def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
+    def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         missed = facts.get("queries_without_known_words")
         if missed:
-            yield Caution(
+            yield ReportWarning(
                 "bm25-unknown-words",
                 f"{setting}: nothing was found for {missed:,} of the questions: no chunk has any of their words, "
                 "stop words aside. They score 0.",
             )
         languages = [_LANGUAGE_OF.get(name, name) for name in (self.stemmer, self.stop_words) if isinstance(name, str)]
         if self.stop_words in STOP_WORD_LANGUAGES and self.stemmer != NO_STEMMER and len(set(languages)) > 1:
-            yield Caution(
+            yield ReportWarning(
                 "bm25-languages",
                 f"{setting}: `stemmer: {self.stemmer}` with `stop_words: {self.stop_words}`, two languages; is one of "
                 "them the default, and forgotten?",
             )
 
-    def open(self, materials: Materials) -> OpenRetriever:
-        return _OpenBm25(self, materials)
+    def open(self, context: RetrieverContext) -> OpenRetriever:
+        return _OpenBm25(self, context)
 
     def left_out(self) -> frozenset[str]:
         """The stop words, as they are written. Raises ConfigError."""
@@ -188,9 +195,9 @@ def _weighing_version() -> list[Any]:
 class _OpenBm25:
     """Loads its index when it is first asked, and keeps it."""
 
-    def __init__(self, retriever: Bm25Retriever, materials: Materials) -> None:
+    def __init__(self, retriever: Bm25Retriever, context: RetrieverContext) -> None:
         self.retriever = retriever
-        self.materials = materials
+        self.context = context
         self.analyzer = Analyzer(retriever.stemmer, retriever.left_out())
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
@@ -204,24 +211,24 @@ class _OpenBm25:
 
     @cached_property
     def _chunks(self) -> Chunks:
-        return self.materials.chunks()
+        return self.context.chunks()
 
     @cached_property
     def _index(self) -> TermIndex:
-        materials, lists = self.materials, self._lists
+        context, lists = self.context, self._lists
         if not lists.total:
             raise RunError(
-                f"{materials.setting}: none of the {len(lists):,} chunks has a word to look up, stop words aside; "
+                f"{context.setting}: none of the {len(lists):,} chunks has a word to look up, stop words aside; "
                 "BM25 needs words. Look at the chunks with `ragtrial chunks`."
             )
         order = _order(self._chunks)
         weighting = self.retriever.weighting
         parts = {
-            "terms": self.retriever.terms_parts(materials.texts().name),
+            "terms": self.retriever.terms_parts(context.texts().name),
             "weighting": [weighting.method, float(weighting.k1), float(weighting.b), float(weighting.delta)],
             "version": _weighing_version(),
         }
-        return materials.keep(
+        return context.keep(
             "bm25",
             parts,
             "BM25 index",
@@ -231,11 +238,11 @@ class _OpenBm25:
 
     @cached_property
     def _lists(self) -> TermLists:
-        materials, retriever = self.materials, self.retriever
-        texts = materials.texts()
+        context, retriever = self.context, self.retriever
+        texts = context.texts()
 
         def build(folder: Path) -> None:
-            with stage(materials.progress, "reading terms", len(texts), "chunks") as progress:
+            with stage(context.progress, "reading terms", len(texts), "chunks") as progress:
                 pairs = texts.titled_texts()
                 TermLists.write(folder, pairs, self.analyzer, retriever.title_weight, progress.advance)
 
@@ -245,7 +252,7 @@ class _OpenBm25:
                 raise ValueError(f"has the terms of {len(lists)} chunks, not {len(texts)}")
             return lists
 
-        return materials.keep("terms", retriever.terms_parts(texts.name), "terms of the chunks", build, read)
+        return context.keep("terms", retriever.terms_parts(texts.name), "terms of the chunks", build, read)
 
 
 def _order(chunks: Chunks) -> Counts:

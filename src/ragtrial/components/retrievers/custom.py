@@ -17,13 +17,21 @@ from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.components.external_retrievers.answer_journal import Journal
 from ragtrial.components.external_retrievers.hits import Answer
 from ragtrial.components.external_retrievers.systems import Asking, System, check_system, open_system, system_sources
-from ragtrial.components.retrievers.base import RETRIEVERS, Candidates, Fact, Facts, Materials, OpenRetriever, Retriever
+from ragtrial.components.retrievers.base import (
+    RETRIEVERS,
+    Candidates,
+    Fact,
+    Facts,
+    OpenRetriever,
+    Retriever,
+    RetrieverContext,
+)
 from ragtrial.components.user_functions import FunctionName
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import Places
 from ragtrial.errors import RetrieverError
 from ragtrial.rankings import Rankings, from_rows
-from ragtrial.records import Caution, Question
+from ragtrial.records import Question, ReportWarning
 from ragtrial.report.environment import without_secrets
 
 _MOST_FAULTS = 5
@@ -65,39 +73,39 @@ class CustomRetriever(Retriever):
     def inputs(self, digest: Digest) -> Any:
         return {"files": system_sources(self.function, digest)} if self.version is None else {"version": self.version}
 
-    def check(self, materials: Materials, questions: Sequence[Question]) -> None:
+    def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         check_system(self.function, self.options)
         self.inputs(file_digest)
 
-    def open(self, materials: Materials) -> OpenRetriever:
-        return _OpenCustom(self, materials)
+    def open(self, context: RetrieverContext) -> OpenRetriever:
+        return _OpenCustom(self, context)
 
-    def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
+    def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         if facts.get("skipped"):
             message = f"{setting}: the first query that could not be answered: {facts['first_error']}"
-            yield Caution("first-skipped", message)
+            yield ReportWarning("first-skipped", message)
         if facts.get("duplicates"):
             message = f"{setting}: {facts['duplicates']:,} hits stand in a ranking twice, at the same place"
-            yield Caution("duplicate-hits", f"{message}; the first counts.")
+            yield ReportWarning("duplicate-hits", f"{message}; the first counts.")
         if facts.get("rising"):
             message = f"{setting}: scores of {facts['rising']:,} queries rise, first of {facts['first_rising']!r}"
-            yield Caution("rising-scores", f"{message}. Hits count in the order they were returned: is it best first?")
+            yield ReportWarning(
+                "rising-scores", f"{message}. Hits count in the order they were returned: is it best first?"
+            )
         if facts.get("limit"):
             hits = f"{facts['limit']} hit{'' if facts['limit'] == 1 else 's'}"
             message = f"{setting}: every query got exactly {hits} where more were asked for"
             own = "`search_kwargs` in LangChain, `similarity_top_k` in LlamaIndex, `top_k` in Haystack"
-            yield Caution("own-limit", f"{message}: has the retriever a limit of its own ({own})?")
+            yield ReportWarning("own-limit", f"{message}: has the retriever a limit of its own ({own})?")
 
 
 class _OpenCustom:
-    def __init__(self, options: CustomRetriever, materials: Materials) -> None:
+    def __init__(self, options: CustomRetriever, context: RetrieverContext) -> None:
         self._options = options
-        self._materials = materials
+        self._materials = context
         self._has_answered = False
-        self._places = Places(materials.library)
-        self._asking = Asking(
-            materials.library, options.document, options.batch_size, retries=options.on_error == "skip"
-        )
+        self._places = Places(context.library)
+        self._asking = Asking(context.library, options.document, options.batch_size, retries=options.on_error == "skip")
 
     @cached_property
     def _system(self) -> System:

@@ -11,10 +11,17 @@ from pydantic import Field, JsonValue, model_validator
 from ragtrial.cache.fingerprints import Digest
 from ragtrial.components.chroma_collection import CollectionOptions, held_collection
 from ragtrial.components.chroma_collection.items import joined_conditions
-from ragtrial.components.retrievers.base import RETRIEVERS, Candidates, Facts, Materials, OpenRetriever, VectorRetriever
-from ragtrial.components.retrievers.existing import OpenCollection, cautions_of, check_collection
+from ragtrial.components.retrievers.base import (
+    RETRIEVERS,
+    Candidates,
+    Facts,
+    OpenRetriever,
+    RetrieverContext,
+    VectorRetriever,
+)
+from ragtrial.components.retrievers.existing import OpenCollection, check_collection, warnings_of
 from ragtrial.components.stores import Store
-from ragtrial.records import Caution, Question
+from ragtrial.records import Question, ReportWarning
 
 _BUILDING = ("chunker", "context", "store")
 _OF_COLLECTIONS = ("collection", "where", "where_document")
@@ -81,24 +88,24 @@ class DenseRetriever(VectorRetriever):
             joined_conditions(self.where_document, question.where_document),
         ]
 
-    def check(self, materials: Materials, questions: Sequence[Question]) -> None:
+    def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         if self.collection is not None:
-            check_collection(self.collection, (self.where, self.where_document), materials, questions)
+            check_collection(self.collection, (self.where, self.where_document), context, questions)
 
-    def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
+    def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         if self.collection is not None:
-            yield from cautions_of(setting, facts)
+            yield from warnings_of(setting, facts)
 
-    def open(self, materials: Materials) -> OpenRetriever:
+    def open(self, context: RetrieverContext) -> OpenRetriever:
         if self.collection is not None:
-            return OpenCollection(self.collection, (self.where, self.where_document), materials)
-        return _OpenDense(materials)
+            return OpenCollection(self.collection, (self.where, self.where_document), context)
+        return _OpenDense(context)
 
 
 @dataclass(frozen=True)
 class _OpenDense:
-    materials: Materials
+    context: RetrieverContext
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
-        vectors = self.materials.embed_queries([question.text for question in questions])
-        return Candidates.of(self.materials.chunks(), self.materials.index().search(vectors, depth))
+        vectors = self.context.embed_queries([question.text for question in questions])
+        return Candidates.of(self.context.chunks(), self.context.index().search(vectors, depth))

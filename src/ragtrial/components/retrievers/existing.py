@@ -16,12 +16,12 @@ from ragtrial.components.chroma_collection.vector_agreement import (
     is_normalised,
     other_dimension,
 )
-from ragtrial.components.retrievers.base import Candidates, Fact, Facts, Materials
+from ragtrial.components.retrievers.base import Candidates, Fact, Facts, RetrieverContext
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import Places
 from ragtrial.errors import InputError, ModelNotFoundError
 from ragtrial.rankings import deeper, from_rows
-from ragtrial.records import Caution, Question
+from ragtrial.records import Question, ReportWarning
 
 _SURVEYED = 200_000
 """Items whose documents are looked up before the run; those beyond are when they are found."""
@@ -29,7 +29,7 @@ _MOST_FAULTS = 20
 
 
 def check_collection(
-    options: CollectionOptions, conditions: Conditions, materials: Materials, questions: Sequence[Question]
+    options: CollectionOptions, conditions: Conditions, context: RetrieverContext, questions: Sequence[Question]
 ) -> None:
     """Look whether the collection is there, fits the documents and the embedder, and understands all conditions.
 
@@ -38,12 +38,12 @@ def check_collection(
     try:
         held = held_collection(options, afresh=True)
     except InputError as error:
-        raise InputError(*(f"{materials.setting}: {fault.message}" for fault in error.faults)) from error
+        raise InputError(*(f"{context.setting}: {fault.message}" for fault in error.faults)) from error
     if not held.count:
-        raise InputError(f"{materials.setting}: {held.told} is empty; there is nothing to search.")
+        raise InputError(f"{context.setting}: {held.told} is empty; there is nothing to search.")
     faults = list(_refused(held, conditions, questions))
     if not faults:
-        survey = Survey(materials.library, options)
+        survey = Survey(context.library, options)
         for items in held.pages(*conditions):
             survey.add(items)
             if survey.count >= _SURVEYED:
@@ -51,33 +51,33 @@ def check_collection(
         if survey.count:
             faults += survey.faults()
             try:
-                faults.append(_agreement(held, options, conditions, materials, questions).fault)
+                faults.append(_agreement(held, options, conditions, context, questions).fault)
             except ModelNotFoundError:
                 if not any(faults):  # or the faults that were found are told
                     raise
         else:
             faults.append(f"no item of {held.count:,} meets {described(conditions)}.")
-    found = [f"{materials.setting}: {held.told}: {fault}" for fault in faults if fault]
+    found = [f"{context.setting}: {held.told}: {fault}" for fault in faults if fault]
     if found:
         rest = len(found) - _MOST_FAULTS
         more = [f"and {rest:,} more faults like these."] if rest > 0 else []
         raise InputError(*found[:_MOST_FAULTS], *more)
 
 
-def cautions_of(setting: str, facts: Facts) -> Iterator[Caution]:
+def warnings_of(setting: str, facts: Facts) -> Iterator[ReportWarning]:
     """What should be known of a collection that was searched, by its facts."""
     checked = str(facts.get("checked"))
     if not checked.startswith("ok"):
         message = f"{setting}: whether the embedder is the one that made the collection's vectors: {checked}."
-        yield Caution("collection-not-checked", message)
+        yield ReportWarning("collection-not-checked", message)
     if facts.get("space") == "l2" and facts.get("normalised") is False:
-        yield Caution(
+        yield ReportWarning(
             "l2-lengths",
             f"{setting}: the collection compares by l2, and its vectors are of different lengths: how long a vector is "
             "counts beside its direction. Most models are trained for cosine.",
         )
     if facts.get("keeps_graph") is False:
-        yield Caution(
+        yield ReportWarning(
             "graph-not-kept",
             f"{setting}: of so few items ({facts['items']:,}) Chroma keeps no graph on the disk (sync_threshold): it "
             "makes another one each time it opens the collection, which finds a little else. So do your users; the "
@@ -85,7 +85,7 @@ def cautions_of(setting: str, facts: Facts) -> Iterator[Caution]:
         )
     empty = facts.get("queries_without_items")
     if empty:
-        yield Caution(
+        yield ReportWarning(
             "conditions-without-items",
             f"{setting}: for {empty} {'query' if empty == 1 else 'queries'}, where and where_document let no item of "
             "the collection through.",
@@ -95,13 +95,13 @@ def cautions_of(setting: str, facts: Facts) -> Iterator[Caution]:
 class OpenCollection:
     """A collection at work. Rows are in Chroma's order, equal distances too; a place is in a row once."""
 
-    def __init__(self, options: CollectionOptions, conditions: Conditions, materials: Materials) -> None:
+    def __init__(self, options: CollectionOptions, conditions: Conditions, context: RetrieverContext) -> None:
         self._options = options
         self._conditions = conditions
-        self._materials = materials
+        self._materials = context
         self._held = held_collection(options)
-        self._items = ItemPlaces(materials.library, options)
-        self._places = Places(materials.library)
+        self._items = ItemPlaces(context.library, options)
+        self._places = Places(context.library)
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
         vectors = self._materials.embed_queries([question.text for question in questions])
@@ -189,12 +189,12 @@ def _agreement(
     held: Collection,
     options: CollectionOptions,
     conditions: Conditions,
-    materials: Materials,
+    context: RetrieverContext,
     questions: Sequence[Question],
 ) -> Agreement:
     """Whether the setting's embedder made the vectors that it searches."""
     if questions:
-        dimension = materials.embed_queries([questions[0].text]).shape[1]
+        dimension = context.embed_queries([questions[0].text]).shape[1]
         if dimension != held.dimension:
             return Agreement("no", other_dimension(held.dimension, dimension, held.made_with))
     if not options.check:
@@ -202,4 +202,4 @@ def _agreement(
     texts, stored = held.sample(SAMPLED, *conditions)
     if not texts:
         return Agreement("not checked, because there is no stored text")
-    return compare(texts, stored, held.space, held.made_with, materials.embed_texts, materials.embed_queries)
+    return compare(texts, stored, held.space, held.made_with, context.embed_texts, context.embed_queries)

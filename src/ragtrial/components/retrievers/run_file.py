@@ -11,14 +11,21 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ragtrial.cache.fingerprints import Digest
-from ragtrial.components.retrievers.base import RETRIEVERS, Candidates, Facts, Materials, OpenRetriever, Retriever
+from ragtrial.components.retrievers.base import (
+    RETRIEVERS,
+    Candidates,
+    Facts,
+    OpenRetriever,
+    Retriever,
+    RetrieverContext,
+)
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import Places
 from ragtrial.errors import Fault, RunFileError, did_you_mean, listed
 from ragtrial.options import PathText
 from ragtrial.rankings import from_rows
-from ragtrial.records import Caution, PromptQueries, Query, Question
+from ragtrial.records import PromptQueries, Query, Question, ReportWarning
 from ragtrial.report.find import find_report
 from ragtrial.runs.formats.guessing import Form, guess
 from ragtrial.runs.inputs import best_first, run_named
@@ -52,8 +59,8 @@ class RunFileRetriever(Retriever):
     def asked(self, question: Question) -> Any:
         return [question.id, question.text]
 
-    def check(self, materials: Materials, questions: Sequence[Question]) -> None:
-        rows = self.checked(materials.library, questions)
+    def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
+        rows = self.checked(context.library, questions)
         if questions and not rows.rows:
             message = (
                 f"has none of the {len(questions):,} labelled queries, neither by id nor by text. "
@@ -62,16 +69,16 @@ class RunFileRetriever(Retriever):
             )
             raise RunFileError(Fault(self.path, message=message))
 
-    def open(self, materials: Materials) -> OpenRetriever:
-        return _OpenRunFile(self, materials)
+    def open(self, context: RetrieverContext) -> OpenRetriever:
+        return _OpenRunFile(self, context)
 
-    def cautions(self, setting: str, facts: Facts) -> Iterator[Caution]:
+    def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         if facts.get("missing"):
             message = f"{setting}: {facts['missing']:,} labelled queries are not in {Path(self.path).name}"
-            yield Caution("queries-not-in-run", f"{message} ({facts['first_missing']}); they score 0.")
+            yield ReportWarning("queries-not-in-run", f"{message} ({facts['first_missing']}); they score 0.")
         if facts.get("duplicates"):
             message = f"{setting}: {facts['duplicates']:,} hits name a document that stands higher in the same ranking"
-            yield Caution("duplicate-hits", f"{message}; the first counts.")
+            yield ReportWarning("duplicate-hits", f"{message}; the first counts.")
 
     def _files(self) -> list[Path]:
         """The files that the rankings are read from."""
@@ -148,10 +155,10 @@ class _Rows:
 
 
 class _OpenRunFile:
-    def __init__(self, options: RunFileRetriever, materials: Materials) -> None:
+    def __init__(self, options: RunFileRetriever, context: RetrieverContext) -> None:
         self._options = options
-        self._library = materials.library
-        self._places = Places(materials.library)
+        self._library = context.library
+        self._places = Places(context.library)
         self._rows: _Rows | None = None
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import Sought, nearest, short
+from ragtrial.dataset.passages import PassageQuery, nearest, short
 from ragtrial.dataset.texts import normalised, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean
 from ragtrial.labelling.importers.content import MOST_FAULTS
@@ -148,7 +148,7 @@ def lost_faults(converted: Converted, read: ReadLabels, library: Library) -> lis
         one.answer.context or one.answer.passage or (one.answer.doc if one.answer.may_be_passage else "")
         for one in converted.lost
     ]
-    places = nearest([Sought(normalised(text)) for text in texts], library)
+    places = nearest([PassageQuery(normalised(text)) for text in texts], library)
     for number, (one, found) in enumerate(zip(converted.lost, places, strict=True)):
         text = one.answer.passage or one.answer.doc
         near = "" if CONTEXT_ALONE in one.notes else found
@@ -191,7 +191,7 @@ def report_row(placed: Placed, read: ReadLabels, library: Library) -> dict[str, 
     }
 
 
-def places_told(placed: Placed, library: Library) -> str:
+def describe_places(placed: Placed, library: Library) -> str:
     """The places in a few words: ``hub/reset.md 120-160``."""
     told = [f"{library.ids[one.document]} {one.span.start}-{one.span.end}" for one in placed.places[:_MOST_PLACES]]
     rest = len(placed.places) - _MOST_PLACES

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Literal, cast
 
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import LOST, Located, Place, Sought, locate_all
+from ragtrial.dataset.passages import LOST, PassageMatch, PassageQuery, Place, locate_all
 from ragtrial.dataset.texts import normalised, text_hash
 from ragtrial.labelling.importers.foreign import Answer, ForeignLabels
 from ragtrial.records import Span
@@ -64,7 +64,7 @@ class _Search:
     answer: Answer
     text: str
     named: int | None
-    located: Located = LOST
+    located: PassageMatch = LOST
     notes: list[str] = field(default_factory=list)
     hows: list[How] = field(default_factory=list)
 
@@ -141,7 +141,7 @@ def _lost(searches: Iterable[_Search]) -> list[_Search]:
 
 def _look(searches: Iterable[_Search], library: Library, fuzzy: float | None = None) -> None:
     wanted = _lost(searches)
-    sought = [Sought(search.text, search.named) for search in wanted]
+    sought = [PassageQuery(search.text, search.named) for search in wanted]
     for search, located in zip(wanted, locate_all(sought, library, fuzzy=fuzzy), strict=True):
         search.located = located
 
@@ -149,7 +149,7 @@ def _look(searches: Iterable[_Search], library: Library, fuzzy: float | None = N
 def _look_elsewhere(searches: Iterable[_Search], library: Library) -> None:
     """What is not in the document that was named may be in another: the label has moved, if the name was a claim."""
     wanted = [search for search in _lost(searches) if search.named is not None]
-    for search, located in zip(wanted, locate_all([Sought(one.text) for one in wanted], library), strict=True):
+    for search, located in zip(wanted, locate_all([PassageQuery(one.text) for one in wanted], library), strict=True):
         search.located = located
 
 
@@ -158,12 +158,12 @@ def _look_without_title(searches: Iterable[_Search], library: Library) -> None:
     for position, title in enumerate(library.titles):
         if title.strip():
             titled.setdefault(" ".join(title.split()), []).append(position)
-    tried: list[tuple[_Search, Sought]] = []
+    tried: list[tuple[_Search, PassageQuery]] = []
     for search in _lost(searches):
         line, _, rest = search.text.strip().partition("\n")
         documents = titled.get(" ".join(line.lstrip("#").split()), ()) if rest.strip() else ()
         tried += (
-            (search, Sought(rest.strip(), position)) for position in documents if search.named in (None, position)
+            (search, PassageQuery(rest.strip(), position)) for position in documents if search.named in (None, position)
         )
     located = locate_all([sought for _, sought in tried], library)
     for (search, sought), found in zip(tried, located, strict=True):

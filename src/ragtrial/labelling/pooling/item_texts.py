@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragtrial.comparison.contest import Contest
+from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.comparison.unjudged.joint_hits import Place
 from ragtrial.config import load_config
 from ragtrial.dataset.datasets import load_dataset
@@ -49,7 +49,7 @@ class ItemText:
 
 
 def texts_of(
-    contest: Contest, wanted: Sequence[Wanted], config_file: Path | None, progress: Progress
+    contest: ComparisonSet, wanted: Sequence[Wanted], config_file: Path | None, progress: Progress
 ) -> dict[Wanted, ItemText]:
     """The text of each of ``wanted``: of a document all that the settings found of it for the query, joined.
 
@@ -68,7 +68,7 @@ def texts_of(
     return {one: _whole(library, one[1]) for one in wanted}
 
 
-def questions_of(contest: Contest, rows: Sequence[int], config_file: Path | None) -> dict[int, str]:
+def questions_of(contest: ComparisonSet, rows: Sequence[int], config_file: Path | None) -> dict[int, str]:
     """The text of the queries at ``rows``: the report's, else that in the labels of ``config_file``."""
     found = {row: contest.queries[row].text for row in rows}
     if all(found.values()) or config_file is None:
@@ -102,7 +102,7 @@ def _document(unit: str | Place) -> str:
     return unit if isinstance(unit, str) else unit[0]
 
 
-def _kept(contest: Contest, wanted: Sequence[Wanted]) -> dict[Wanted, ItemText]:
+def _kept(contest: ComparisonSet, wanted: Sequence[Wanted]) -> dict[Wanted, ItemText]:
     """From the texts of the reports. Raises ReportError where these are damaged."""
     chunks: dict[Wanted, dict[str, Path]] = {one: {} for one in wanted}
     queries = {query for query, _ in wanted}

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragtrial.comparison.comparing import Aim
-from ragtrial.comparison.contest import Contest
+from ragtrial.comparison.comparing import ComparisonOptions
+from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.comparison.unjudged.joint_hits import JudgedLists
 from ragtrial.errors import InputError, LabelsError, listed
 from ragtrial.labelling.changes import Form
@@ -17,7 +17,7 @@ from ragtrial.labelling.pooling.item_texts import ItemText, questions_of, texts_
 from ragtrial.labelling.pooling.pooling import Choice, Pool, PooledHit, SettledVerdict
 from ragtrial.labelling.pooling.worklist import VERSION, WorkItem, Worklist
 from ragtrial.progress import Progress, Silent
-from ragtrial.records import Caution
+from ragtrial.records import ReportWarning
 
 USUAL_REPEATS = 0.2
 
@@ -53,7 +53,7 @@ class Pooled:
     """A worklist, and what it would settle: the comparison that decides first.
 
     Of its items ``new`` are unjudged and ``repeated`` are judged already. ``unjudged`` counts the unjudged hits that
-    all settings have among their first ``depth``; ``cautions`` say where that is deeper than the metric looks.
+    all settings have among their first ``depth``; ``warnings`` say where that is deeper than the metric looks.
     """
 
     worklist: Worklist
@@ -62,7 +62,7 @@ class Pooled:
     repeated: int
     unjudged: int
     depth: int
-    cautions: tuple[Caution, ...] = ()
+    warnings: tuple[ReportWarning, ...] = ()
 
 
 def parse_repeats(text: str) -> Repeats:
@@ -78,7 +78,9 @@ def parse_repeats(text: str) -> Repeats:
     return Repeats(share=share)
 
 
-def pool_of(contest: Contest, aim: Aim, options: PoolOptions, progress: Progress | None = None) -> Pooled:
+def pool_of(
+    contest: ComparisonSet, aim: ComparisonOptions, options: PoolOptions, progress: Progress | None = None
+) -> Pooled:
     """The worklist of a contest.
 
     Which unjudged hits are in it is chosen by what labels of them would settle; the order is random, by the seed, with
@@ -110,10 +112,10 @@ def pool_of(contest: Contest, aim: Aim, options: PoolOptions, progress: Progress
         seed=options.seed,
         items=items,
     )
-    return Pooled(worklist, choice.settled, len(choice.hits), len(again), choice.unjudged, pool.depth, _cautions(pool))
+    return Pooled(worklist, choice.settled, len(choice.hits), len(again), choice.unjudged, pool.depth, _warnings(pool))
 
 
-def _cautions(pool: Pool) -> tuple[Caution, ...]:
+def _warnings(pool: Pool) -> tuple[ReportWarning, ...]:
     k = pool.metric.k
     if k is None or pool.depth <= k:
         return ()
@@ -121,7 +123,7 @@ def _cautions(pool: Pool) -> tuple[Caution, ...]:
         f"--depth {pool.depth} goes beyond where {pool.metric} looks, the first {k}: of the unjudged hits below only "
         "such are chosen as change how many relevant ones there are to find, if the metric asks that."
     )
-    return (Caution("depth", message),)
+    return (ReportWarning("depth", message),)
 
 
 def _items(pool: Pool, hits: Sequence[PooledHit], target: LabelTarget, progress: Progress) -> list[WorkItem]:

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ragtrial.comparison.comparing import Aim, close_comparisons, compare_settings
+from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, compare_settings
 from ragtrial.comparison.comparison_parts import ComparisonPart
-from ragtrial.comparison.contest import Contest, Pair
+from ragtrial.comparison.contest import ComparisonSet, Pair
 from ragtrial.comparison.unjudged.joint_bounds import as_judged, joint_bounds, why_unbounded, why_unbounded_of_chunks
 from ragtrial.comparison.unjudged.joint_hits import NOWHERE, JointHits, JudgedLists, is_pooled, threshold_of
 from ragtrial.comparison.unjudged.sensitivity import depends_on_unjudged
@@ -75,7 +75,7 @@ class Pool:
     whose rankings do not give its scores.
     """
 
-    def __init__(self, contest: Contest, aim: Aim, depth: int | None = None) -> None:
+    def __init__(self, contest: ComparisonSet, aim: ComparisonOptions, depth: int | None = None) -> None:
         self.contest, self.aim = contest, aim
         self.metric: Metric = parse_metric(contest.primary)
         self.depth = depth or self.metric.k or USUAL_DEPTH

@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 from ragtrial.config import load_config
 from ragtrial.errors import Fault, InputError, LabelsError
 from ragtrial.labelling.answers import NO_TEXT, has_passage, judged
-from ragtrial.labelling.changes import Done, Grade, whoever
+from ragtrial.labelling.changes import Done, Grade, current_user
 from ragtrial.labelling.pooling.item_texts import GAP
 from ragtrial.labelling.pooling.worklist import WorkItem, Worklist, read_worklist
 from ragtrial.labelling.session.answering import Answers, Passage
@@ -56,7 +56,7 @@ class Session:
     ) -> None:
         places = places or Places()
         self.worklist: Worklist = read_worklist(file)
-        self.who = who or whoever()
+        self.who = who or current_user()
         self.highest = highest or max(1, min(MOST_KEY, self.worklist.highest_grade))
         config = places.config or (Path(self.worklist.config) if self.worklist.config else None)
         if config is not None and places.config is None and not config.exists():

@@ -11,11 +11,11 @@ from ragtrial.config import load_config
 from ragtrial.dataset.datasets import load_dataset
 from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.errors import Fault, LabelsError, did_you_mean, listed
-from ragtrial.records import Caution, Judgment, PromptQueries, Query, Span
+from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning, Span
 from ragtrial.report.model import Report
 from ragtrial.report.schema import QueryPart
 from ragtrial.runs.formats.guessing import guess
-from ragtrial.runs.inputs import Given, load_judgments
+from ragtrial.runs.inputs import RunInput, load_judgments
 from ragtrial.runs.qrels import Qrels
 
 
@@ -30,7 +30,7 @@ class ChosenLabels:
     file: str
     are_places: bool
     are_qrels: bool
-    cautions: tuple[Caution, ...]
+    warnings: tuple[ReportWarning, ...]
 
     def need_texts(self, *, by_content: bool) -> bool:
         """Whether only the texts of the documents tell what they mean."""
@@ -53,12 +53,12 @@ def choose_labels(report: Report, file: str | Path | None) -> ChosenLabels:
 
     ``file`` is a prompt_queries.json, or qrels in any known form, whose queries have the texts of the report, or a
     config that names its labels. Queries
-    that are in one of both alone, or whose text is another now, are left out, with a caution. Raises LabelsError for
+    that are in one of both alone, or whose text is another now, are left out, with a warning. Raises LabelsError for
     what cannot be read, and if no query is left.
     """
     own = labels_of_report(report)
     if file is None:
-        return ChosenLabels(own, str(report.folder / "report.json"), are_places=True, are_qrels=False, cautions=())
+        return ChosenLabels(own, str(report.folder / "report.json"), are_places=True, are_qrels=False, warnings=())
     known = {query.id: query for query in own.queries}
     given, are_qrels, notes = _given(file, known)
     labels = replace(given, prompt=own.prompt) if are_qrels else given
@@ -71,12 +71,12 @@ def choose_labels(report: Report, file: str | Path | None) -> ChosenLabels:
             f"{listed(names, 3)}; the report has {listed(known, 3)}.{near}"
         )
         raise LabelsError(Fault(str(file), message=message))
-    cautions = (*notes, *_left_out(report, labels.queries, known))
+    warnings = (*notes, *_left_out(report, labels.queries, known))
     return ChosenLabels(replace(labels, queries=tuple(kept)), str(file), are_places=False, are_qrels=are_qrels,
-                        cautions=cautions)  # fmt: skip
+                        warnings=warnings)  # fmt: skip
 
 
-def _given(file: str | Path, known: dict[str, Query]) -> tuple[PromptQueries, bool, tuple[Caution, ...]]:
+def _given(file: str | Path, known: dict[str, Query]) -> tuple[PromptQueries, bool, tuple[ReportWarning, ...]]:
     """The labels of ``file``, whether they are qrels, by document id, and what was noticed."""
     if Path(file).suffix in (".yaml", ".yml"):
         dataset = load_config(file).dataset
@@ -84,10 +84,10 @@ def _given(file: str | Path, known: dict[str, Query]) -> tuple[PromptQueries, bo
         return loaded.labels, dataset.beir is not None, loaded.notes
     if guess(file, "qrels") == "labels":
         return load_prompt_queries(file), False, ()
-    return _from_qrels(load_judgments(Given(file, ())).qrels, known), True, ()
+    return _from_qrels(load_judgments(RunInput(file, ())).qrels, known), True, ()
 
 
-def _left_out(report: Report, queries: Sequence[Query], known: dict[str, Query]) -> list[Caution]:
+def _left_out(report: Report, queries: Sequence[Query], known: dict[str, Query]) -> list[ReportWarning]:
     new = [query.id for query in queries if query.id not in known]
     changed = [query.id for query in queries if query.id in known and not _asks_the_same(query, known[query.id])]
     gone = list(known.keys() - {query.id for query in queries})
@@ -98,7 +98,7 @@ def _left_out(report: Report, queries: Sequence[Query], known: dict[str, Query])
         ("no-labels-left", sorted(gone), "are in the report and no more in the labels"),
     )  # fmt: skip
     return [
-        Caution(code, f"{len(names):,} queries {why}: {listed(names, 5)}. They were left out.")
+        ReportWarning(code, f"{len(names):,} queries {why}: {listed(names, 5)}. They were left out.")
         for code, names, why in told
         if names
     ]

@@ -22,21 +22,21 @@ from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, 
 from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, grade_codes
-from ragtrial.evaluation.span_labels import SpanLabels, span_labels, whole_cautions
+from ragtrial.evaluation.span_labels import SpanLabels, span_labels, whole_warnings
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.metric_descriptions import metric_parts
 from ragtrial.pipeline.reporting import (
-    budget_cautions,
     budget_part,
+    budget_warnings,
     context_parts,
     means,
     passage_parts,
     query_parts,
-    skipped_cautions,
+    skipped_warnings,
 )
 from ragtrial.pipeline.scores import WithinBudget, evaluated, grade_chunks, within_budget
 from ragtrial.progress import Progress, Silent
-from ragtrial.records import Caution, PromptQueries
+from ragtrial.records import PromptQueries, ReportWarning
 from ragtrial.report.environment import environment
 from ragtrial.report.model import Report, new_run_id
 from ragtrial.report.schema import AuditPart, ContextPart, SettingPart, WarningPart
@@ -119,7 +119,7 @@ class _Rescoring:
         self._options = config.evaluators
         self._metrics = metrics
         self._chosen = chosen
-        self._cautions = list(chosen.cautions)
+        self._warnings = list(chosen.warnings)
         self._of_config = _settings(report, config)
         queries = [query.id for query in chosen.labels.queries]
         top_ks = {name: setting.retriever.top_k for name, setting in self._of_config.items()}
@@ -133,10 +133,10 @@ class _Rescoring:
         judged = self._judged()
         report, options = self._report, self._options
         queries = query_parts(self._labels)
-        told = [*self._kept_warnings(), *self._cautions]
+        told = [*self._kept_warnings(), *self._warnings]
         for one in judged:
-            told += skipped_cautions(one.setting.part.name, one.setting.skipped)
-            told += budget_cautions(one.setting.part.name, one.budget)
+            told += skipped_warnings(one.setting.part.name, one.setting.skipped)
+            told += budget_warnings(one.setting.part.name, one.budget)
         dataset = report.dataset.model_copy(
             update={
                 "queries": len(queries),
@@ -194,7 +194,7 @@ class _Rescoring:
                 f"no earlier label: {listed(strange, 5)}. They count as not found; whether they exist was not checked "
                 "(--config CONFIG does)."
             )
-            self._cautions.append(Caution("unknown-documents", message))
+            self._warnings.append(ReportWarning("unknown-documents", message))
         return NamedDocuments([*found, *strange])
 
     def _looked_up(self) -> PromptQueries:
@@ -208,7 +208,7 @@ class _Rescoring:
                 self._options.relevance_threshold,
                 self._corpus.located if self._corpus else locate_all,
             )
-            self._cautions += resolved.cautions
+            self._warnings += resolved.warnings
             return resolved.labels
         absent = sorted(
             {one.doc for query in chosen.labels.queries for one in query.relevant_docs} - self._library.positions.keys()
@@ -218,7 +218,7 @@ class _Rescoring:
         threshold = self._options.relevance_threshold
         for query in chosen.labels.queries:
             if all(one.relevance < threshold for one in query.relevant_docs):
-                self._cautions.append(Caution("no-relevant", f"query {query.id!r} has no relevant documents."))
+                self._warnings.append(ReportWarning("no-relevant", f"query {query.id!r} has no relevant documents."))
         return chosen.labels
 
     def _judged(self) -> list[_Judged]:
@@ -226,7 +226,7 @@ class _Rescoring:
         by_span = span_labels(queries, self._library) if options.unit == "span" else None
         by_document = DocumentLabels.of(queries, self._library.positions) if by_span is None else None
         if by_span is not None:
-            self._cautions += whole_cautions(by_span)
+            self._warnings += whole_warnings(by_span)
         judged = []
         for one in self._settings:
             graded = self._graded(one, by_document, by_span)
@@ -252,7 +252,7 @@ class _Rescoring:
                 f"{setting.part.name}: what its chunks allow (span_precision_ceiling) is not known, since only the "
                 "chunks in rankings are. --config CONFIG names where the others are; or run the experiment again."
             )
-            self._cautions.append(Caution("chunks-not-known", message))
+            self._warnings.append(ReportWarning("chunks-not-known", message))
         ranked, spans = setting.chunks(self._library, whole)
         return grade_chunks(ranked, spans, by_span, setting.top_k, self._options, is_whole=whole is not None)
 
@@ -280,19 +280,19 @@ class _Rescoring:
                 "how many tokens the hits have is not known of all of them, and their tokenizer cannot be had here: "
                 "the scores within the budget were left out."
             )
-            self._cautions.append(Caution("budget-not-known", message))
+            self._warnings.append(ReportWarning("budget-not-known", message))
         return tokens
 
-    def _kept_warnings(self) -> list[Caution]:
+    def _kept_warnings(self) -> list[ReportWarning]:
         """The warnings of the parent that speak of what did not change."""
         left_out = _OF_LABELS if all(one.is_all for one in self._settings) else _OF_LABELS | _OF_QUERIES
-        kept = [Caution(one.code, one.message) for one in self._report.warnings if one.code not in left_out]
+        kept = [ReportWarning(one.code, one.message) for one in self._report.warnings if one.code not in left_out]
         if any(setting.audit for setting in self._report.settings):
             message = (
                 f"indexes were compared with exact search in run {self._report.run_id}, by its labels: what they lose "
                 "by these is not known."
             )
-            kept.append(Caution("audit-of-parent", message))
+            kept.append(ReportWarning("audit-of-parent", message))
         return kept
 
     def _part(self, one: _Judged) -> SettingPart:

@@ -11,7 +11,7 @@ from typing import Any
 from ragtrial.errors import CutoffError, InputError
 from ragtrial.evaluation.metrics import Metric, parse_metrics
 from ragtrial.report.model import Report, new_run_id
-from ragtrial.runs.inputs import Given
+from ragtrial.runs.inputs import RunInput
 from ragtrial.scoring.as_report import write_score_report
 from ragtrial.scoring.rescoring.new_labels import choose_labels
 from ragtrial.scoring.score_runs import Protocol, score_given
@@ -41,9 +41,9 @@ def rescore_given_runs(
             f"run {report.run_id} was scored with --judged-only and --depth {protocol.depth}: which hits would move up "
             "by other labels was not kept. Score its runs again with `ragtrial score`."
         )
-    given = Given(chosen.labels, (str(report.folder),))
+    given = RunInput(chosen.labels, (str(report.folder),))
     scoring = score_given(given, protocol)
-    scoring = replace(scoring, runs=tuple(replace(run, cautions=(*chosen.cautions, *run.cautions))
+    scoring = replace(scoring, runs=tuple(replace(run, warnings=(*chosen.warnings, *run.warnings))
                                           for run in scoring.runs))  # fmt: skip
     sources = {"qrels": rules["qrels"] if labels is None else str(labels), "runs": rules["runs"]}
     run_id = new_run_id(datetime.now(UTC))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragtrial.comparison.comparing import close_comparisons
-from ragtrial.comparison.contest import Contest
+from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.views.analysis import Analysis
 from ragtrial.views.comparison_tables import best_line, heading, left_out_line, verdict_table
 from ragtrial.views.page.packing import hits_block, packed, summary_block, text_block
@@ -27,7 +27,7 @@ _HERE = Path(__file__).parent
 _SCRIPTS = ("data", "state", "charts", "sweeps", "pairs", "queries", "moves", "main")
 
 
-def page(contest: Contest, analysis: Analysis, title: str) -> str:
+def page(contest: ComparisonSet, analysis: Analysis, title: str) -> str:
     """The whole page; the same text for the same reports."""
     given = ViewInput(contest, analysis)
     pages = {view.name: view.page(given) for view in all_views()}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ragtrial.comparison.comparison_parts import Comparison
-from ragtrial.comparison.contest import Contender, Contest
+from ragtrial.comparison.contest import ComparedSetting, ComparisonSet
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.model import read_lines
 from ragtrial.report.schema import QueryPart
@@ -38,7 +38,7 @@ def packed(value: Any) -> str:
     return b64encode(gzip.compress(text.encode("utf-8", "surrogatepass"), 6, mtime=0)).decode("ascii")
 
 
-def summary_block(contest: Contest, comparison: Comparison, drawn: Mapping[str, Any]) -> dict[str, Any]:
+def summary_block(contest: ComparisonSet, comparison: Comparison, drawn: Mapping[str, Any]) -> dict[str, Any]:
     """Settings, queries, every value of the chosen metrics, the comparison, and what views have ``drawn``."""
     report = contest.contenders[0].report
     return {
@@ -56,7 +56,7 @@ def summary_block(contest: Contest, comparison: Comparison, drawn: Mapping[str, 
     }
 
 
-def hits_block(contest: Contest) -> tuple[dict[str, Any], list[str]]:
+def hits_block(contest: ComparisonSet) -> tuple[dict[str, Any], list[str]]:
     """What each setting found for each query, as indices of chunks, and the ids of these, best ranks first."""
     documents: dict[str, int] = {}
     chunks: dict[tuple[str, int | None, int | None], int] = {}
@@ -87,7 +87,7 @@ def hits_block(contest: Contest) -> tuple[dict[str, Any], list[str]]:
     return {"documents": list(documents), "chunks": rows, "found": found}, [names[code] for code in order]
 
 
-def text_block(contest: Contest, wanted: Sequence[str], taken: int) -> dict[str, Any]:
+def text_block(contest: ComparisonSet, wanted: Sequence[str], taken: int) -> dict[str, Any]:
     """Title and text by chunk, in the order of ``wanted`` until there is no more room, and how many were left out.
 
     ``taken`` is how long the page is without them.
@@ -115,7 +115,7 @@ def _within(rows: Iterable[dict[str, Any]], room: int) -> Iterator[list[Any]]:
         yield kept
 
 
-def _setting(contender: Contender) -> dict[str, Any]:
+def _setting(contender: ComparedSetting) -> dict[str, Any]:
     scores = contender.setting.scores
     return {"name": contender.name, "scores": {name: [mean.mean, mean.n] for name, mean in scores.items()}}
 

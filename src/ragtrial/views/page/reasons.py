@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ragtrial.comparison.contest import Contender, Contest
+from ragtrial.comparison.contest import ComparedSetting, ComparisonSet
 from ragtrial.comparison.queries.part_ranks import Kept, KeptPart, Key, kept_parts, rank_in_row
 from ragtrial.comparison.queries.shares import GainShare, gain_share, why_no_shares
 from ragtrial.report.schema import HitPart, QueryPart, QueryScores
@@ -13,7 +13,7 @@ from ragtrial.report.schema import HitPart, QueryPart, QueryScores
 _NO_RANKINGS = "{name}: the report has no rankings/, so the ranks in its parts are not known."
 
 
-def reasons_block(contest: Contest) -> dict[str, Any]:
+def reasons_block(contest: ComparisonSet) -> dict[str, Any]:
     """For each setting, aligned with its hits query by query: what they add, and their ranks in each part, 0 for none.
 
     ``others`` are relevant documents, or chunks, that are not among a setting's own hits, and stand in a part of it.
@@ -30,7 +30,10 @@ def reasons_block(contest: Contest) -> dict[str, Any]:
 
 
 def _setting(
-    queries: Sequence[QueryPart], contender: Contender, worths: Sequence[GainShare] | None, wanted: Sequence[list[Key]]
+    queries: Sequence[QueryPart],
+    contender: ComparedSetting,
+    worths: Sequence[GainShare] | None,
+    wanted: Sequence[list[Key]],
 ) -> dict[str, Any]:
     found = {one.id: one for one in contender.setting.queries}
     hits = [found[query.id].hits if query.id in found else [] for query in queries]
@@ -52,7 +55,7 @@ def _setting(
     }
 
 
-def _kept(contender: Contender, queries: Sequence[str]) -> Kept:
+def _kept(contender: ComparedSetting, queries: Sequence[str]) -> Kept:
     if contender.setting.parameters.get("parts") and not (contender.report.folder / "rankings").is_dir():
         return Kept((), (_NO_RANKINGS.format(name=contender.name),))
     return kept_parts(contender, queries)
@@ -64,7 +67,7 @@ def _adds(worths: Sequence[GainShare], hits: Sequence[Sequence[HitPart]]) -> Ite
             yield round(worth.at(hit.doc, hit.rank, len(of_query)), 5)
 
 
-def _key(hit: HitPart, contender: Contender) -> Key:
+def _key(hit: HitPart, contender: ComparedSetting) -> Key:
     return (hit.doc, hit.start, hit.end) if contender.report.unit == "span" else (hit.doc, None, None)
 
 
@@ -78,7 +81,7 @@ def _ranks(part: KeptPart, query: QueryPart, keys: Sequence[Key]) -> list[int]:
     return [rank_in_row(row, key, places.get(key[0], ())) or 0 for key in keys]
 
 
-def _relevant(contest: Contest) -> Iterator[list[Key]]:
+def _relevant(contest: ComparisonSet) -> Iterator[list[Key]]:
     """For each query the labelled documents, or under unit: span the relevant chunks that any setting found."""
     found = [{one.id: one.hits for one in contender.setting.queries} for contender in contest.contenders]
     for query in contest.queries:

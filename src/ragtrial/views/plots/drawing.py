@@ -15,7 +15,7 @@ from ragtrial.views.sections.base import ViewInput
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ragtrial.comparison.contest import Contest
+    from ragtrial.comparison.contest import ComparisonSet
     from ragtrial.views.analysis import Analysis
 
 _FORMATS = (".svg", ".png")
@@ -47,7 +47,7 @@ def check_plot(name: str, output: str, setting: str | None = None) -> None:
         raise PlotError(f"{output}: a plot is written as .svg or .png; name such a file.")
 
 
-def draw(name: str, contest: Contest, analysis: Analysis, setting: str | None = None) -> Figure:
+def draw(name: str, contest: ComparisonSet, analysis: Analysis, setting: str | None = None) -> Figure:
     """The plot called ``name``; ``analysis`` must have what its view computes.
 
     ``setting`` is the one that is shown where there is room for one only: None takes the one with the largest mean.

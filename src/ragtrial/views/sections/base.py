@@ -15,9 +15,9 @@ from ragtrial.registry import Registry
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ragtrial.comparison.comparing import Aim
+    from ragtrial.comparison.comparing import ComparisonOptions
     from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
-    from ragtrial.comparison.contest import Contest, Pair
+    from ragtrial.comparison.contest import ComparisonSet, Pair
     from ragtrial.report.schema import WarningPart
     from ragtrial.views.table import Table
 
@@ -32,8 +32,8 @@ AnalysisOptions = Mapping[str, str | bool]
 class AnalysisInput:
     """From what a view computes its part."""
 
-    contest: Contest
-    aim: Aim
+    contest: ComparisonSet
+    aim: ComparisonOptions
     comparison: Comparison
     options: AnalysisOptions
 
@@ -56,7 +56,7 @@ class AnalysisInput:
 class ViewInput:
     """What the page and plots are made of; ``setting`` is for a plot that shows one, None for the best."""
 
-    contest: Contest
+    contest: ComparisonSet
     analysis: Comparison
     setting: str | None = None
 

@@ -15,7 +15,7 @@ from ragtrial.views.sections.queries_view import best_first
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ragtrial.comparison.contest import Contest
+    from ragtrial.comparison.contest import ComparisonSet
 
 
 class CurvesView(View[None]):
@@ -44,7 +44,7 @@ class Curve:
     """For each setting the mean at each cutoff, over the queries that count for it; None where it has none."""
 
 
-def curves_of(contest: Contest) -> Iterator[Curve]:
+def curves_of(contest: ComparisonSet) -> Iterator[Curve]:
     """One for each metric of the first report that has two cutoffs or more."""
     from ragtrial.evaluation.metrics import parse_metric
 

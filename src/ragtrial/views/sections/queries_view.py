@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ragtrial.comparison.comparison_parts import Comparison
-    from ragtrial.comparison.contest import Contest, Pair
+    from ragtrial.comparison.contest import ComparisonSet, Pair
     from ragtrial.comparison.queries.moves import QueryDifference, QueryDifferences, SharedQueries, SharedQuery
 
 MOST_SHOWN = 10
@@ -174,7 +174,7 @@ def _plot_of(name: str, shape: Callable[[QueryDifferences], Figure]) -> Plot:
     return Plot(draw, shows_one_setting=True)
 
 
-def _pair(contest: Contest, analysis: Comparison, setting: str | None) -> Pair:
+def _pair(contest: ComparisonSet, analysis: Comparison, setting: str | None) -> Pair:
     """The setting, or else the best one, and the baseline, or else the best of the others that differs from it."""
     from ragtrial.comparison.contest import Pair
 
@@ -188,7 +188,7 @@ def _pair(contest: Contest, analysis: Comparison, setting: str | None) -> Pair:
     return Pair(_other(contest, order, place), place)
 
 
-def _other(contest: Contest, order: Sequence[int], place: int) -> int:
+def _other(contest: ComparisonSet, order: Sequence[int], place: int) -> int:
     """The first that is not the same on every query, or else the first."""
     import numpy as np
 
@@ -198,7 +198,7 @@ def _other(contest: Contest, order: Sequence[int], place: int) -> int:
     return next(differing, others[0])
 
 
-def best_first(contest: Contest) -> Sequence[str]:
+def best_first(contest: ComparisonSet) -> Sequence[str]:
     """Names by the mean of the primary metric."""
     import numpy as np
 
