@@ -32,7 +32,17 @@ from ragtrial.pipeline.results import Results, SettingResult
 from ragtrial.pipeline.scores import Scored, Scorer, evaluated, grade_given_chunks
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, collapse, from_rows
-from ragtrial.records import ExperimentResults, Hit, Mean, PromptQueries, Query, QueryResult, Question, ReportWarning
+from ragtrial.records import (
+    ExperimentResults,
+    Hit,
+    Mean,
+    PromptQueries,
+    Query,
+    QueryResult,
+    Question,
+    ReportWarning,
+    WarningCode,
+)
 from ragtrial.report.environment import without_secrets
 
 
@@ -126,7 +136,7 @@ class RetrievalEvaluator:
     def warnings(self) -> list[ReportWarning]:
         """What was noticed about the settings, the documents and the labels."""
         workspace = self.corpus.resources.workspace
-        repaired = [ReportWarning("repaired", without_secrets(message)) for message in workspace.repaired]
+        repaired = [ReportWarning(WarningCode.REPAIRED, without_secrets(message)) for message in workspace.repaired]
         return [
             *self._limit_warnings(),
             *self.setting_warnings,
@@ -145,7 +155,7 @@ class RetrievalEvaluator:
     def _limit_warnings(self) -> Iterator[ReportWarning]:
         run, labelled = len(self.dataset.labels.queries), len(self._whole_dataset.labels.queries)
         if run < labelled:
-            yield ReportWarning("limit", f"only the first {run} of {labelled} queries were run.")
+            yield ReportWarning(WarningCode.LIMIT, f"only the first {run} of {labelled} queries were run.")
 
     @property
     def files_left_out(self) -> list[ReportWarning]:
@@ -159,7 +169,7 @@ class RetrievalEvaluator:
             are = "file of the corpus is" if total == 1 else "files of the corpus are"
             shown = listed(f"{count} {kind}" for kind, count in kinds.most_common())
             told.append(f"{total} {are} of no kind that is read: {shown}.")
-        return [ReportWarning("passed-over", message) for message in told]
+        return [ReportWarning(WarningCode.PASSED_OVER, message) for message in told]
 
     def prepare(self) -> None:
         """Find everything that the config names, before any work is done: models, functions, documents, labels.

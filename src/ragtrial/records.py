@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 MOST_GRADE = 1_000_000
 """Grades lie between minus this and this; beyond is a slip of the pen."""
@@ -111,6 +112,145 @@ class PromptQueries:
 
     queries: tuple[Query, ...]
     prompt: str | None = None
+
+
+class WarningCode(StrEnum):
+    """What a warning is about: stable, for programs. ``about`` says it in a sentence."""
+
+    about: str
+
+    def __new__(cls, code: str, about: str) -> Self:
+        made = str.__new__(cls, code)
+        made._value_ = code
+        made.about = about
+        return made
+
+    AUDIT_OF_PARENT = (
+        "audit-of-parent",
+        "The comparison with exact search was made for the labels of the parent report.",
+    )
+    BM25_LANGUAGES = "bm25-languages", "The stemmer and the stop words of BM25 are of two languages."
+    BM25_UNKNOWN_WORDS = (
+        "bm25-unknown-words",
+        "No chunk has any word of some questions, so BM25 finds nothing for them.",
+    )
+    BUDGET_NOT_FULL = "budget-not-full", "Some rankings end before the token budget is full."
+    BUDGET_NOT_KNOWN = (
+        "budget-not-known",
+        "The report does not say how large its hits are, so the token budget is not scored.",
+    )
+    CHUNKS_NOT_KNOWN = (
+        "chunks-not-known",
+        "Not all chunks of a setting are known, so metrics that need them are left out.",
+    )
+    COLLECTION_NOT_CHECKED = (
+        "collection-not-checked",
+        "The vectors of an existing collection could not be compared with those of the embedder.",
+    )
+    COMMON_QUERIES = "common-queries", "Only the queries that all reports have in common are compared."
+    CONDITIONS_WITHOUT_ITEMS = (
+        "conditions-without-items",
+        "The conditions of some queries let no item of the collection through.",
+    )
+    CUT_ALIKE = "cut-alike", "Settings differ only in how much of one ranking they keep."
+    DEPTH = "depth", "The rankings are not as deep as the metric looks, or as the pool was asked for."
+    DOCUMENTS_UNKNOWN = (
+        "documents-unknown",
+        "A report does not say which documents it is of, so these are not compared.",
+    )
+    DUPLICATE_HITS = "duplicate-hits", "A ranking has the same hit more than once; the first counts."
+    DUPLICATE_TEXTS = "duplicate-texts", "Several chunks have the same text."
+    DUPLICATES_DROPPED = (
+        "duplicates-dropped",
+        "Rows of a run file were dropped: their document is higher in the same ranking.",
+    )
+    EMPTY_DOCUMENTS = "empty-documents", "Documents without text cannot be found."
+    EMPTY_PAGES = "empty-pages", "Pages of PDF documents have no text; they may be scans."
+    EMPTY_PASSAGE = "empty-passage", "A labelled passage has no characters that could be found."
+    EQUAL_SETTINGS = "equal-settings", "Settings of the config are the same; they are run and shown once."
+    FEW_CANDIDATES = "few-candidates", "A refiner looks at fewer hits than are scored."
+    FEW_CHUNKS = "few-chunks", "There are fewer chunks than top_k."
+    FEW_DOCUMENTS = "few-documents", "There are fewer documents than top_k."
+    FEW_QUERIES_MATCH = "few-queries-match", "Fewer than half of the queries of a run and its qrels match."
+    FILTERS_NOT_HEEDED = "filters-not-heeded", "Queries have filters that a setting ignores."
+    FIRST_SKIPPED = "first-skipped", "The first questions of a custom retriever could not be answered."
+    FUSED_BY_DOCUMENT = (
+        "fused-by-document",
+        "The parts of a fusion rank different chunks, so one hit of each document is left.",
+    )
+    GIVEN_TWICE = "given-twice", "The same report was named more than once."
+    GRAPH_NOT_KEPT = "graph-not-kept", "Chroma builds the graph of a small collection anew whenever it opens it."
+    INDEX_LOSS = "index-loss", "The approximate index changes the primary metric more than its standard error."
+    L2_LENGTHS = "l2-lengths", "An l2 collection has vectors of different lengths."
+    LABEL_MOVED = "label-moved", "A quote is not at the offsets of its label any more."
+    LATENCY_MACHINES = "latency-machines", "Latencies were measured on different machines."
+    LIMIT = "limit", "Only the first queries were run."
+    METRICS_LEFT_OUT = (
+        "metrics-left-out",
+        "Metrics that the reports do not share, or that have no mean, are not compared.",
+    )
+    MODEL_NOT_HERE = "model-not-here", "A model could not be loaded, so something was not checked."
+    NO_DOCUMENTS_MATCH = "no-documents-match", "No document of a run is in the qrels of its query."
+    NO_LABELS_LEFT = "no-labels-left", "Queries of the report have no labels any more."
+    NO_PARENT = "no-parent", "Hits are in no chunk of the parent's chunker and were dropped."
+    NO_PARTNER = "no-partner", "A setting has no setting to be compared with."
+    NO_PASSAGE = "no-passage", "A label has no passage, so under unit: span its whole document counts."
+    NO_PHRASINGS = "no-phrasings", "A refiner of kind expand has nothing but the query to ask."
+    NO_PREFIX = "no-prefix", "Chunks have no row in the file of prefixes."
+    NO_RELEVANT = "no-relevant", "A query has no relevant documents."
+    NOT_RANKED = "not-ranked", "Queries have labels and no ranking in the report."
+    NOT_REACHED = "not-reached", "A sweep's axis changes nothing for some settings."
+    NOTHING_FOUND = "nothing-found", "A setting found nothing for any query."
+    OTHER_DOCUMENTS = "other-documents", "The reports are of different documents."
+    OTHER_PRIMARY_METRIC = "other-primary-metric", "The reports have different primary metrics."
+    OVERLAY = "overlay", "Labels of an overlay were added to those of the data set."
+    OVERLAY_MISSING = "overlay-missing", "The overlay that the config names does not exist yet."
+    OWN_LIMIT = (
+        "own-limit",
+        "A custom retriever returns fewer hits than it was asked for, as if it had a limit of its own.",
+    )
+    OWN_PARENTS = "own-parents", "Every hit is its own parent, so the refiner changes nothing."
+    PAIRS_WITHOUT_TEXT = "pairs-without-text", "Candidates have no text that a reranker could read."
+    PASSAGE_TWICE = "passage-twice", "A labelled passage is in several places of the documents."
+    PASSED_OVER = "passed-over", "Files of the corpus are of kinds that are not read."
+    PHRASINGS_NOT_ASKED = "phrasings-not-asked", "Queries have phrasings that no setting asks."
+    PREFIXES_LEFT_ASIDE = "prefixes-left-aside", "Chunks are shown without their prefixes, which cannot be read."
+    QUERIES_LEFT_OUT = "queries-left-out", "Queries without a value are left out of comparisons."
+    QUERIES_NOT_IN_RUN = "queries-not-in-run", "Queries are missing in a run file; they score 0."
+    QUERIES_NOT_JUDGED = "queries-not-judged", "Queries of a run have no judgments and are left out."
+    QUERIES_NOT_RETRIEVED = "queries-not-retrieved", "Judged queries are missing in a run; they score 0."
+    QUOTE_TWICE = "quote-twice", "The quote of a label is found in several places."
+    RANKS_CONTRADICT_SCORES = (
+        "ranks-contradict-scores",
+        "The rank column of a run file contradicts its scores, which were followed.",
+    )
+    RENAMED_KEY = "renamed-key", "A key of the config has a new name."
+    REPAIRED = "repaired", "A damaged stage of the workspace was made again."
+    RISING_SCORES = "rising-scores", "The scores of a custom retriever rise with the rank."
+    SAME_LABEL = "same-label", "A query judges the same document twice, with one grade."
+    SAME_RANKINGS = "same-rankings", "Settings find the same: what they differ in changes no ranking."
+    SETTING_FAILED = "setting-failed", "A setting of the report failed and is not compared."
+    SHORT = "short", "Rankings have fewer hits than top_k."
+    SKEWED_DIFFERENCES = "skewed-differences", "Differences are too skewed for so few queries to support a claim."
+    SKIPPED = "skipped", "Queries could not be answered and are in no mean of the setting."
+    SKIPPED_FILES = "skipped-files", "Files of the corpus could not be read and are left out."
+    SLICE_CONTRADICTS = "slice-contradicts", "The difference in a slice contradicts that over all queries."
+    SMALL_PARENTS = "small-parents", "Hits are larger than the chunks that are returned for them."
+    TEXT_CHANGED = "text-changed", "A document was changed since a label was made."
+    TEXT_OF_QUERY = "text-of-query", "Queries have another text than when they were ranked."
+    TIES = "ties", "The order of equal scores may change values."
+    TOO_LONG = "too-long", "Texts are longer than the model reads."
+    TRUNCATED_PAIRS = "truncated-pairs", "Pairs of a question and a text are longer than the reranker reads."
+    UNCOVERED_TEXT = "uncovered-text", "Text of the documents is in no chunk and cannot be found."
+    UNKNOWN_DOCUMENTS = "unknown-documents", "Judged documents are not in the corpus."
+    UNKNOWN_NEIGHBOURS = (
+        "unknown-neighbours",
+        "Text beside hits is in no chunk of the part, so less is returned for them.",
+    )
+    UNNORMALISED = "unnormalised", "The vectors differ in length and the space is sensitive to that."
+    UNREACHABLE = "unreachable", "No search can return some vectors of the index."
+    WRONG_SPACE = "wrong-space", "The model was trained for another space than the store compares in."
+    ZERO_VECTORS = "zero-vectors", "Chunks have a vector of zeros, which is near to nothing."
 
 
 @dataclass(frozen=True, slots=True, order=True)

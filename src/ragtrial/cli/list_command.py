@@ -10,8 +10,9 @@ import click
 
 from ragtrial.cli.terminal import Terminal, common_options, results_option
 from ragtrial.errors import ReportError
+from ragtrial.records import WarningCode
 
-_KINDS = ("retrievers", "refiners", "chunkers", "embedders", "stores", "metrics", "runs")
+_KINDS = ("retrievers", "refiners", "chunkers", "embedders", "stores", "metrics", "warnings", "runs")
 
 
 @click.command("list", short_help="List runs, retrievers, metrics, or what else there is.")
@@ -21,9 +22,10 @@ _KINDS = ("retrievers", "refiners", "chunkers", "embedders", "stores", "metrics"
 def command(terminal: Terminal, what: str, results: str) -> int:
     """List the runs there are, or what a config may name.
 
-    WHAT is runs (the default), retrievers, refiners, chunkers, embedders, stores or metrics.
+    WHAT is runs (the default), retrievers, refiners, chunkers, embedders, stores, metrics or warnings.
     """
-    rows = _runs(Path(results)) if what == "runs" else _metrics() if what == "metrics" else _members(what)
+    listed = {"runs": lambda: _runs(Path(results)), "metrics": _metrics, "warnings": _warnings}
+    rows = listed[what]() if what in listed else _members(what)
     if not rows and what == "runs":
         terminal.say(f"no reports in {results}; `ragtrial run CONFIG` makes one.")
     width = max((len(name) for name, _ in rows), default=0)
@@ -54,6 +56,10 @@ def _metrics() -> list[tuple[str, str]]:
     from ragtrial.evaluation.metrics import METRICS
 
     return [(name, f"{one.family}: {one.formula}") for name, one in METRICS.members()]
+
+
+def _warnings() -> list[tuple[str, str]]:
+    return [(code.value, code.about) for code in WarningCode]
 
 
 def _runs(directory: Path) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ import click
 
 from ragtrial.cli.terminal import Terminal, common_options, override_option
 from ragtrial.errors import Fault, InputError, ModelNotFoundError, counted
+from ragtrial.records import WarningCode
 from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _check(evaluator: RetrievalEvaluator, warnings: list[ReportWarning]) -> None
             if not error.may_be_fetched:
                 wrong |= dict.fromkeys(error.faults)
             else:
-                warnings.append(ReportWarning("model-not-here", f"{setting.name}: {left}: {error}"))
+                warnings.append(ReportWarning(WarningCode.MODEL_NOT_HERE, f"{setting.name}: {left}: {error}"))
         except InputError as error:
             wrong |= dict.fromkeys(error.faults)
     if wrong:

@@ -11,7 +11,7 @@ from ragtrial.comparison.queries.label_differences import Sides, label_differenc
 from ragtrial.comparison.report_inputs import ComparedReport
 from ragtrial.errors import ComparisonError, MetricError, did_you_mean, listed
 from ragtrial.evaluation.metrics import Metric, parse_metric
-from ragtrial.records import ReportWarning
+from ragtrial.records import ReportWarning, WarningCode
 from ragtrial.report.model import Report
 from ragtrial.report.schema import MetricPart, QueryPart
 
@@ -78,15 +78,17 @@ def _metrics(
     ):
         told = listed(f"{entry.report.primary_metric} in {entry.name}" for entry in unlike)
         message = f"{decisive} decides, the primary metric of {entries[0].name}; it is {told}."
-        warnings.append(ReportWarning("other-primary-metric", message))
+        warnings.append(ReportWarning(WarningCode.OTHER_PRIMARY_METRIC, message))
     if metrics is None:
         if apart := [name for name in everywhere if name not in comparable]:
-            warnings.append(ReportWarning("metrics-left-out", f"left out, being {_GEOMETRIC}: {listed(apart)}."))
+            warnings.append(
+                ReportWarning(WarningCode.METRICS_LEFT_OUT, f"left out, being {_GEOMETRIC}: {listed(apart)}.")
+            )
         for entry in entries:
             alone = [name for name in entry.report.metrics if name not in everywhere]
             if alone:
                 message = f"left out, since not every report has it: {listed(alone)} ({entry.name})."
-                warnings.append(ReportWarning("metrics-left-out", message))
+                warnings.append(ReportWarning(WarningCode.METRICS_LEFT_OUT, message))
     return names, warnings
 
 
@@ -225,7 +227,9 @@ def _queries(
         raise ComparisonError(*faults, _remedy(entries, len(shared)))
     fullest = _fullest(entries)
     queries = tuple(fullest[query.id] for query in first.report.queries if query.id in shared)
-    return queries, [ReportWarning("common-queries", _common_text(entries, len(shared), faults))] if faults else []
+    return queries, [
+        ReportWarning(WarningCode.COMMON_QUERIES, _common_text(entries, len(shared), faults))
+    ] if faults else []
 
 
 def _is_geometric(name: str) -> bool:
@@ -293,10 +297,10 @@ def _document_warnings(entries: Sequence[ComparedReport]) -> Iterator[ReportWarn
                 f"what {unknown.name} searched is not known; if it is not what "
                 f"{(other if unknown is first else first).name} searched, differences may come from the documents."
             )
-            yield ReportWarning("documents-unknown", message)
+            yield ReportWarning(WarningCode.DOCUMENTS_UNKNOWN, message)
         elif one.documents_fingerprint != two.documents_fingerprint:
             message = (
                 f"{first.name} searched {one.documents:,} documents, {other.name} {two.documents:,}, and not the same: "
                 "differences may come from the documents, not from the settings."
             )
-            yield ReportWarning("other-documents", message)
+            yield ReportWarning(WarningCode.OTHER_DOCUMENTS, message)

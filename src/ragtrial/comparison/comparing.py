@@ -17,7 +17,7 @@ from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, verd
 from ragtrial.errors import listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.records import ReportWarning
+from ragtrial.records import ReportWarning, WarningCode
 from ragtrial.report.schema import WarningPart
 
 MOST_PAIRS = 15
@@ -191,7 +191,7 @@ def skewed_claims(names: Sequence[str], pairs: Sequence[Pair], inference: Infere
             f"a few queries make most of the difference, and such claims are wrong more often than said: {named}. "
             "Look at these queries (--queries), or ask more."
         )
-        yield ReportWarning("skewed-differences", message)
+        yield ReportWarning(WarningCode.SKEWED_DIFFERENCES, message)
 
 
 def judged_share(contender: ComparedSetting, metric: str) -> float | None:

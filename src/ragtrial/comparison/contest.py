@@ -16,7 +16,7 @@ from ragtrial.comparison.report_inputs import Baseline, ComparedReport, Referenc
 from ragtrial.comparison.statistics.samples import unrounded
 from ragtrial.errors import ComparisonError, did_you_mean, listed
 from ragtrial.evaluation.grading import Scores
-from ragtrial.records import ReportWarning
+from ragtrial.records import ReportWarning, WarningCode
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.schema import QueryPart, SettingPart
 from ragtrial.scoring.report_subsets import over_queries
@@ -268,12 +268,12 @@ def _about_reports(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]
             message = (
                 f"{entry.name} is one report, {entry.report.run_id}; it was given {entry.times} times, and counts once."
             )
-            yield ReportWarning("given-twice", message)
+            yield ReportWarning(WarningCode.GIVEN_TWICE, message)
     for entry in entries:
         for failure in entry.report.failures:
             name = f"{entry.name}:{failure.name}" if len(entries) > 1 else failure.name
             message = f"{name} failed when it was run, and is not compared; `ragtrial show` tells why."
-            yield ReportWarning("setting-failed", message)
+            yield ReportWarning(WarningCode.SETTING_FAILED, message)
 
 
 def _left_out(contest: ComparisonSet, known: npt.NDArray[np.bool_]) -> Iterator[ReportWarning]:
@@ -290,7 +290,7 @@ def _left_out(contest: ComparisonSet, known: npt.NDArray[np.bool_]) -> Iterator[
             have, are, harder = "has", "is", "it may be a harder one"
         why = "could not be answered" if skipped.issuperset(names) else f"{have} no {contest.primary}"
         yield ReportWarning(
-            "queries-left-out",
+            WarningCode.QUERIES_LEFT_OUT,
             f"{contender.name}: {len(names):,} of {int(anywhere.sum()):,} queries {why} and {are} left out of every "
             f"comparison with it ({listed(map(repr, names), 3)}); {harder}.",
         )
@@ -303,4 +303,4 @@ def _without_partner(contest: ComparisonSet) -> Iterator[ReportWarning]:
     alone = [name for place, name in enumerate(contest.names) if place not in paired]
     if alone and base is not None:
         message = f"without a setting of the same name to compare with, {base} being the baseline: {listed(alone)}."
-        yield ReportWarning("no-partner", message)
+        yield ReportWarning(WarningCode.NO_PARTNER, message)

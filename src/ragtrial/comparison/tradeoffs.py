@@ -11,6 +11,7 @@ from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.rankings import Bools
+from ragtrial.records import WarningCode
 from ragtrial.report.schema import Part, SettingPart, WarningPart
 
 CostName = Literal["latency", "context", "index"]
@@ -143,6 +144,6 @@ def _warnings(settings: Sequence[SettingPart]) -> Iterator[WarningPart]:
     machines = dict.fromkeys(setting.latency.machine for setting in settings if setting.latency)
     if len(machines) > 1:
         yield WarningPart(
-            code="latency-machines",
+            code=WarningCode.LATENCY_MACHINES,
             message=f"latencies were measured on different machines, and do not compare: {'; '.join(machines)}.",
         )

@@ -11,7 +11,7 @@ from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.base import lengths_of
 from ragtrial.components.stores import Store
 from ragtrial.rankings import Floats
-from ragtrial.records import ReportWarning
+from ragtrial.records import ReportWarning, WarningCode
 
 _EQUAL_LENGTHS = 1.001
 """The longest vector over the shortest, up to which all are of one length: rounding makes far less."""
@@ -58,14 +58,14 @@ def health_warnings(name: str, health: VectorHealth, embedder: Embedder, store: 
     """What should be known of the vectors of the setting ``name``."""
     if health.zeros:
         yield ReportWarning(
-            "zero-vectors",
+            WarningCode.ZERO_VECTORS,
             f"{name}: {health.zeros:,} of {health.vectors:,} chunks have a vector of zeros, which is near to nothing; "
             "look at what the embedder does with their texts.",
         )
     repeated = health.vectors - health.distinct_texts
     if repeated:
         yield ReportWarning(
-            "duplicate-texts",
+            WarningCode.DUPLICATE_TEXTS,
             f"{name}: {repeated:,} of {health.vectors:,} chunks have the same text as an earlier chunk; equal chunks "
             "of different documents cannot be told apart, and stand in each other's way.",
         )
@@ -77,7 +77,7 @@ def _space_warnings(name: str, health: VectorHealth, embedder: Embedder, store: 
     trained_for = embedder.similarity()
     if embedder.normalize and trained_for in ("ip", "l2"):
         yield ReportWarning(
-            "wrong-space",
+            WarningCode.WRONG_SPACE,
             f"{name}: the model says that it was trained for {_SPOKEN[trained_for]}, and `normalize: true` takes from "
             f"its vectors the lengths that this needs. Set embedder.normalize: false and store.space: {trained_for}.",
         )
@@ -90,7 +90,7 @@ def _space_warnings(name: str, health: VectorHealth, embedder: Embedder, store: 
             advice = _ADVICE.get(store.space, "")
         if consequence:
             yield ReportWarning(
-                "unnormalised",
+                WarningCode.UNNORMALISED,
                 f"{name}: the vectors are not of one length ({health.shortest:.3g} to {health.longest:.3g}) and the "
                 f"space is {store.space}: {consequence}. {advice}",
             )

@@ -10,7 +10,7 @@ from ragtrial.components.retrievers import RETRIEVERS
 from ragtrial.config.strict_yaml import KeyPath, YamlText
 from ragtrial.errors import ConfigError
 from ragtrial.options import dotted
-from ragtrial.records import ReportWarning
+from ragtrial.records import ReportWarning, WarningCode
 
 _FORMER = {"of": "inputs"}
 """The options of refiners that have a new name."""
@@ -45,7 +45,7 @@ def with_new_names(content: YamlText) -> tuple[YamlText, list[ReportWarning]]:
         return content, []
     places = {_moved(path, found): place for path, place in content.places.items()}
     made = YamlText(_renamed(content.value, (), found), _renamed(content.written, (), found), places)
-    return made, [ReportWarning("renamed-key", str(content.fault_at(*told))) for told in messages.items()]
+    return made, [ReportWarning(WarningCode.RENAMED_KEY, str(content.fault_at(*told))) for told in messages.items()]
 
 
 def _former_keys(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str, Mapping[Any, Any]]]:

@@ -27,7 +27,7 @@ from ragtrial.dataset.chunk_coverage import uncovered
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, InputError, RunError, counted, did_you_mean, listed
 from ragtrial.options import Options, dotted
-from ragtrial.records import Question, ReportWarning
+from ragtrial.records import Question, ReportWarning, WarningCode
 
 _NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 
@@ -177,7 +177,7 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[ReportWar
                 message = (
                     f"setting {name!r} is the same as {first.name!r}; it is run and shown once, as {first.name!r}."
                 )
-                warnings[ReportWarning("equal-settings", message)] = None
+                warnings[ReportWarning(WarningCode.EQUAL_SETTINGS, message)] = None
     made = list(settings.values())
     if config.sweep and names:
         _refuse_sweep(config, config.sweep, names, made, reaching)
@@ -225,7 +225,8 @@ def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[ReportW
         ]
         if without:
             yield ReportWarning(
-                "not-reached", f"{entry} is not changed by {listed(without)}; equal settings of it are run once."
+                WarningCode.NOT_REACHED,
+                f"{entry} is not changed by {listed(without)}; equal settings of it are run once.",
             )
 
 
@@ -243,7 +244,7 @@ def _cut_alike(made: Sequence[Setting]) -> Iterator[ReportWarning]:
             f"{' and '.join(several[0])} are one ranking, of which top_k keeps more or less: metrics at the same k are "
             f"the same.{rest} Keep the deepest, and score it at several k (order_unaware: {{k: [...]}})."
         )
-        yield ReportWarning("cut-alike", message)
+        yield ReportWarning(WarningCode.CUT_ALIKE, message)
 
 
 def cutting(settings: Sequence[Setting]) -> list[Setting]:
@@ -273,14 +274,14 @@ def unheeded(settings: Sequence[Setting], questions: Sequence[Question]) -> Iter
                 f"{len(filtered):,} of {len(questions):,} queries have where or where_document in the labels, and "
                 f"{listed(blind)} search without these filters; a dense retriever over a collection heeds them."
             )
-            yield ReportWarning("filters-not-heeded", message)
+            yield ReportWarning(WarningCode.FILTERS_NOT_HEEDED, message)
     phrased = [one for one in questions if one.phrasings]
     if phrased:
         plain = [replace(one, phrasings=()) for one in phrased]
         every = [one.retriever for setting in settings for one in setting.tree()]
         if all(_asked(one, phrased) == _asked(one, plain) for one in every):
             yield ReportWarning(
-                "phrasings-not-asked",
+                WarningCode.PHRASINGS_NOT_ASKED,
                 f"{len(phrased):,} of {len(questions):,} queries have phrasings in the labels, and no setting asks "
                 "them; a refiner of kind expand does.",
             )
@@ -293,7 +294,7 @@ def shallow(settings: Sequence[Setting], questions: Sequence[Question]) -> Itera
         wordings = max(1, -(-len(setting.wordings(questions)) // max(1, len(questions))))
         if 0 < looked_at * len(setting.parts) * wordings < top_k:
             yield ReportWarning(
-                "few-candidates",
+                WarningCode.FEW_CANDIDATES,
                 f"{setting.name}: of each part only {looked_at} hits are looked at, so no query can have the {top_k} "
                 f"that are scored (top_k); raise candidates to {top_k} or more.",
             )
@@ -316,7 +317,7 @@ def too_long_warnings(setting: Setting, too_long: Mapping[str, int | None]) -> I
     for what, count in too_long.items():
         if count:
             yield ReportWarning(
-                "too-long",
+                WarningCode.TOO_LONG,
                 f"{setting.name}: {count:,} {what} are longer than the {limit} tokens that the model reads; the "
                 "rest of each is ignored. Use smaller chunks, or a model that reads more.",
             )
@@ -328,7 +329,7 @@ def uncovered_warnings(setting: Setting, chunks: Chunks) -> Iterator[ReportWarni
     if found and found.uncovered:
         documents = counted(len(found.documents), "document")
         yield ReportWarning(
-            "uncovered-text",
+            WarningCode.UNCOVERED_TEXT,
             f"{setting.name}: {found.uncovered:,} of {found.characters:,} characters ({found.share:.1%}, without white "
             f"space) are in no chunk and cannot be found; they are in {documents}, {found.documents[0]!r} first.",
         )

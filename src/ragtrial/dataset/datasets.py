@@ -14,7 +14,7 @@ from ragtrial.dataset.documents import OnError, corpus_files
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
 from ragtrial.errors import CorpusError, Fault, LabelsError
 from ragtrial.options import Options, PathText
-from ragtrial.records import PromptQueries, ReportWarning
+from ragtrial.records import PromptQueries, ReportWarning, WarningCode
 
 
 class DatasetOptions(Options):
@@ -105,7 +105,7 @@ def _laid(overlay: Path, read: BeirLabels) -> ReportWarning:
         f"{overlay} was laid upon the qrels: {read.added:,} judgments were added, and {read.changed:,} have "
         "another grade by it."
     )
-    return ReportWarning("overlay", message)
+    return ReportWarning(WarningCode.OVERLAY, message)
 
 
 def _missing(overlay: Path) -> ReportWarning:
@@ -113,4 +113,4 @@ def _missing(overlay: Path) -> ReportWarning:
         f"{overlay} (dataset.overlay) is not there yet and counts as empty: the first label makes it. If it should be "
         "there, mend its name."
     )
-    return ReportWarning("overlay-missing", message)
+    return ReportWarning(WarningCode.OVERLAY_MISSING, message)

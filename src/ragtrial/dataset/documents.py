@@ -17,7 +17,7 @@ from ragtrial.dataset.markup import page_text
 from ragtrial.dataset.pdf import pdf_reader, read_pdf
 from ragtrial.dataset.texts import decoded, is_unicode, near_names, normalised, read_text
 from ragtrial.errors import CorpusError, Fault
-from ragtrial.records import Document, ReportWarning
+from ragtrial.records import Document, ReportWarning, WarningCode
 
 READER_VERSION = 2
 """Part of the documents' fingerprint: raise it whenever the same bytes would be read, or kept, as something else."""
@@ -142,7 +142,7 @@ def left_out(corpus: Path, skipped: Sequence[Fault]) -> Iterator[ReportWarning]:
     rest = f" And {len(named) - _MOST_FAULTS:,} more." if len(named) > _MOST_FAULTS else ""
     count = f"{len(named):,} {what}{'s' if len(named) > 1 else ''} of the corpus could not be read"
     yield ReportWarning(
-        "skipped-files",
+        WarningCode.SKIPPED_FILES,
         normalised(f"{count} and {'are' if len(named) > 1 else 'is'} left out (dataset.on_error: skip). ")
         + normalised(" ".join(named[:_MOST_FAULTS]) + rest),
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ragtrial.dataset.texts import normalised, read_bytes
 from ragtrial.errors import CorpusError, Fault, listed
-from ragtrial.records import Document, ReportWarning, Span
+from ragtrial.records import Document, ReportWarning, Span, WarningCode
 
 PAGE_BREAK = "\n\n"
 """What stands between two pages of a document's text. No character of Unicode joins a line feed (NFC), so the pages
@@ -92,7 +92,7 @@ def empty_pages(document: Document) -> Iterator[ReportWarning]:
     if empty:
         pages = "page has" if len(spans) == 1 else "pages have"
         yield ReportWarning(
-            "empty-pages",
+            WarningCode.EMPTY_PAGES,
             f"{document.id}: {len(empty):,} of {len(spans):,} {pages} no text ({listed(map(str, empty))}); they may be "
             "scans: run OCR on the file.",
         )

@@ -20,7 +20,7 @@ from ragtrial.dataset.passages import (
 )
 from ragtrial.dataset.texts import normalised, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean
-from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning, Span
+from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning, Span, WarningCode
 
 Match = Literal["id", "content"]
 _FEW = 2  # one label that does not fit is a slip, not the labels of another data set
@@ -92,7 +92,7 @@ def resolve(
         judgments = [found for judgment in query.relevant_docs for found in looked_up.resolved(query.id, judgment)]
         queries.append(replace(query, relevant_docs=_merged(query, judgments, noticed)))
         if all(judgment.relevance < threshold for judgment in query.relevant_docs):
-            noticed.warning("no-relevant", f"query {query.id!r} has no relevant documents.")
+            noticed.warning(WarningCode.NO_RELEVANT, f"query {query.id!r} has no relevant documents.")
     faults = noticed.faults()
     if isinstance(looked_up, _ById) and not looked_up.knows_any:
         _refuse_labels_of_another_data_set(labels, library, faults)
@@ -116,7 +116,7 @@ class _Noticed:
         """A fault; of a passage that is lost, what is nearest to it will be told."""
         self._faults.append((message, lost))
 
-    def warning(self, code: str, message: str) -> None:
+    def warning(self, code: WarningCode, message: str) -> None:
         self.warnings.append(ReportWarning(code, message))
 
     def faults(self) -> list[str]:
@@ -193,7 +193,7 @@ class _ById:
     def _without_quote(self, query: str, judgment: Judgment, position: int, *, changed: bool) -> Sequence[Judgment]:
         if not judgment.spans:
             if changed:
-                self._noticed.warning("text-changed", _changed(query, judgment.doc) + "it still counts.")
+                self._noticed.warning(WarningCode.TEXT_CHANGED, _changed(query, judgment.doc) + "it still counts.")
             return [judgment]
         length = len(self._library.text(position))
         if changed:
@@ -215,15 +215,15 @@ class _ById:
         quoted = f"the quote {short(judgment.quote or '', 60)!r} of query {query!r}"
         if moved:
             self._noticed.warning(
-                "label-moved",
+                WarningCode.LABEL_MOVED,
                 f"{quoted} is not at {_shown(judgment.spans)} of {judgment.doc!r}, where its label says; "
                 f"it was found at {_shown(spans)}, and that counts.",
             )
         if changed:
-            self._noticed.warning("text-changed", _changed(query, judgment.doc) + "its quote is still there.")
+            self._noticed.warning(WarningCode.TEXT_CHANGED, _changed(query, judgment.doc) + "its quote is still there.")
         if len(spans) > 1:
             self._noticed.warning(
-                "quote-twice",
+                WarningCode.QUOTE_TWICE,
                 f"{quoted} stands {len(spans)} times in {judgment.doc!r}; each place counts as the answer.",
             )
 
@@ -259,7 +259,7 @@ class _ByContent:
             found.setdefault(place.document, []).append(place.span)
         if len(located.places) > 1:
             self._noticed.warning(
-                "passage-twice",
+                WarningCode.PASSAGE_TWICE,
                 f"the passage {short(judgment.doc, 60)!r} of query {query!r} stands in {len(located.places)} places of "
                 f"{len(found)} documents; each counts as the answer.",
             )
@@ -310,7 +310,9 @@ def _merged(query: Query, judgments: list[Judgment], noticed: _Noticed) -> tuple
                 "one document (or one passage of it) has one grade."
             )
         elif judgment.spans in of_document:
-            noticed.warning("same-label", f"query {query.id!r} judges {judgment.doc!r} twice, with one grade.")
+            noticed.warning(
+                WarningCode.SAME_LABEL, f"query {query.id!r} judges {judgment.doc!r} twice, with one grade."
+            )
         of_document.setdefault(judgment.spans, judgment)
     return tuple(judgment for of_document in kept.values() for judgment in of_document.values())
 

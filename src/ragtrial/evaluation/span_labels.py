@@ -9,7 +9,7 @@ import numpy as np
 
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.spans import Passages
-from ragtrial.records import Query, ReportWarning, Span
+from ragtrial.records import Query, ReportWarning, Span, WarningCode
 from ragtrial.runs.qrels import Judgments
 
 
@@ -81,12 +81,12 @@ def whole_warnings(labels: SpanLabels) -> list[ReportWarning]:
             f"labels of a grade above 0 without a quote: {labels.whole:,}. Under unit: span their passage is the whole "
             "document, of which the share span_coverage must be retrieved. Add quotes, or use unit: document."
         )
-        warnings.append(ReportWarning("no-passage", message))
+        warnings.append(ReportWarning(WarningCode.NO_PASSAGE, message))
     if labels.empty:
         message = (
             f"labels of a grade above 0 whose document has no text: {len(labels.empty):,}, {labels.empty[0]!r} first. "
             "Under unit: span they count as relevant and can never be found, since no chunk has a character of them (a "
             "title is not text). Leave them out, or use unit: document."
         )
-        warnings.append(ReportWarning("empty-passage", message))
+        warnings.append(ReportWarning(WarningCode.EMPTY_PASSAGE, message))
     return warnings

@@ -24,7 +24,7 @@ from ragtrial.pipeline.retrieval import Depth, Ranked, Retrieved
 from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, Stage
 from ragtrial.progress import stage
 from ragtrial.rankings import PADDING, Floats, Rankings
-from ragtrial.records import ReportWarning
+from ragtrial.records import ReportWarning, WarningCode
 from ragtrial.report.schema import AuditPart
 
 AUDITED_BELOW = 100_000
@@ -206,13 +206,13 @@ def audit_warnings(
     if lost is not None and abs(lost) > min(error, _MOVED):
         more = f"its standard error, {error:.4f}" if error < _MOVED else f"{_MOVED}"
         yield ReportWarning(
-            "index-loss",
+            WarningCode.INDEX_LOSS,
             f"{name}: the index moves {primary} by {-lost:+.4f} against exact search over the same vectors, which is "
             f"more than {more}. {store.advice_for_low_recall}",
         )
     if part.unreachable:
         yield ReportWarning(
-            "unreachable",
+            WarningCode.UNREACHABLE,
             f"{name}: {part.unreachable:,} vectors cannot be reached in the index by any query. "
             f"{store.advice_for_unreachable}",
         )

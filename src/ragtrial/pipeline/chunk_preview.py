@@ -18,7 +18,7 @@ from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.embedding_stage import LengthStage
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import Counts
-from ragtrial.records import ReportWarning
+from ragtrial.records import ReportWarning, WarningCode
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,9 @@ def _cut(corpus: Corpus, setting: Setting, document: str | None) -> CutSetting:
         texts = runner.artefact(graph.once(ContextStage(resources, chunk_stage, setting)))
         warnings += prefix_warnings(setting, texts) if setting.has_chunks else ()
     except PrefixesError as error:
-        warnings.append(ReportWarning("prefixes-left-aside", f"{setting.name}: shown without its prefixes. {error}"))
+        warnings.append(
+            ReportWarning(WarningCode.PREFIXES_LEFT_ASIDE, f"{setting.name}: shown without its prefixes. {error}")
+        )
         setting = replace(setting, context=setting.context.model_copy(update={"prefixes": None}))
         texts = runner.artefact(graph.once(ContextStage(resources, chunk_stage, setting)))
     tokens = None

@@ -16,7 +16,7 @@ from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.stage import Amount, Inputs, Known, NotBuiltError, Stage, dotted_options
 from ragtrial.progress import stage
-from ragtrial.records import ReportWarning
+from ragtrial.records import ReportWarning, WarningCode
 
 
 class ContextStage(Stage[IndexedTexts]):
@@ -87,7 +87,7 @@ def prefix_warnings(setting: Setting, texts: IndexedTexts) -> Iterator[ReportWar
     without = texts.surroundings.without_prefix if texts.surroundings else 0
     if setting.context.prefixes is not None and without:
         yield ReportWarning(
-            "no-prefix",
+            WarningCode.NO_PREFIX,
             f"{setting.name}: {without:,} of {len(texts):,} chunks have no row in "
             f"{setting.context.prefixes}; they are indexed without a prefix.",
         )

@@ -26,7 +26,7 @@ from ragtrial.pipeline.metric_descriptions import metric_parts
 from ragtrial.pipeline.results import ComponentRanking, same_rankings
 from ragtrial.pipeline.scores import Scored, WithinBudget
 from ragtrial.rankings import PADDING, Bools
-from ragtrial.records import PromptQueries, ReportWarning, Unit
+from ragtrial.records import PromptQueries, ReportWarning, Unit, WarningCode
 from ragtrial.report.environment import environment
 from ragtrial.report.model import HITS_SHOWN, SCHEMA_VERSION, Report
 from ragtrial.report.schema import (
@@ -114,14 +114,15 @@ def setting_warnings(scored: Scored, primary: str) -> Iterator[ReportWarning]:
     unit, there = ("document", len(chunks.library)) if scored.graded.unit == "document" else ("chunk", len(chunks))
     if there < scored.top_k and setting.has_chunks:
         of = "" if unit == "document" else f"{setting.name}: "
+        few = WarningCode.FEW_DOCUMENTS if unit == "document" else WarningCode.FEW_CHUNKS
         are = f"is only 1 {unit}" if there == 1 else f"are only {there} {unit}s"
-        yield ReportWarning(f"few-{unit}s", f"{of}there {are}, fewer than the {scored.top_k} that are scored (top_k).")
+        yield ReportWarning(few, f"{of}there {are}, fewer than the {scored.top_k} that are scored (top_k).")
     elif scored.graded.lengths.size and not scored.graded.lengths.any() and not scored.rankings.skipped.any():
         message = f"found nothing for any of the {len(scored.graded):,} queries; look at what it searches."
-        yield ReportWarning("nothing-found", f"{setting.name}: {message}")
+        yield ReportWarning(WarningCode.NOTHING_FOUND, f"{setting.name}: {message}")
     elif short:
         yield ReportWarning(
-            "short",
+            WarningCode.SHORT,
             f"{setting.name}: {short} of {len(scored.graded):,} queries have fewer than {scored.top_k} "
             f"{unit}s; the places that are missing count as not relevant.{_more_candidates(setting, scored.top_k)}",
         )
@@ -129,14 +130,14 @@ def setting_warnings(scored: Scored, primary: str) -> Iterator[ReportWarning]:
     empty = scored.rankings.chunks.library.empty
     if empty:
         said = "1 document has no text; it is kept" if empty == 1 else f"{empty} documents have no text; they are kept"
-        yield ReportWarning("empty-documents", f"{said}, and cannot be found by it.")
+        yield ReportWarning(WarningCode.EMPTY_DOCUMENTS, f"{said}, and cannot be found by it.")
 
 
 def skipped_warnings(name: str, skipped: Bools) -> Iterator[ReportWarning]:
     """That some queries could not be answered by the setting ``name``."""
     if skipped.any():
         yield ReportWarning(
-            "skipped",
+            WarningCode.SKIPPED,
             f"{name}: {int(skipped.sum()):,} of {len(skipped):,} queries could not be answered and are in none of its "
             "means; they may be the harder ones. The same command asks them again.",
         )
@@ -146,7 +147,7 @@ def budget_warnings(name: str, budget: WithinBudget | None) -> Iterator[ReportWa
     """That some rankings of the setting ``name`` are shorter than what fits."""
     if budget and budget.not_full.any():
         yield ReportWarning(
-            "budget-not-full",
+            WarningCode.BUDGET_NOT_FULL,
             f"{name}: {int(budget.not_full.sum())} of {len(budget.hits):,} queries have no more hits "
             f"before {budget.tokens:,} tokens are full; raise top_k for a fair comparison at equal context.",
         )
@@ -163,7 +164,7 @@ def _more_candidates(setting: Setting, top_k: int) -> str:
 def _fused_warnings(name: str, facts: Facts, unit: Unit) -> Iterator[ReportWarning]:
     if unit == "span" and facts.get("fused_by") == "document":
         yield ReportWarning(
-            "fused-by-document",
+            WarningCode.FUSED_BY_DOCUMENT,
             f"{name}: its parts do not rank the same chunks, so one hit of each document is left, and under unit: span "
             "other passages of it are not found. Give all parts the same chunker.",
         )

@@ -29,7 +29,7 @@ from ragtrial.pipeline.setting_stages import SettingStages
 from ragtrial.pipeline.stage import Artefacts, Stage
 from ragtrial.progress import timed
 from ragtrial.rankings import Bools, Counts
-from ragtrial.records import Question, ReportWarning
+from ragtrial.records import Question, ReportWarning, WarningCode
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +243,7 @@ def same_rankings(made: Sequence[SettingResult]) -> Iterator[ReportWarning]:
         if len(names) > 1:
             which = " and ".join(names) if len(names) == 2 else listed(names, 5)
             message = f"{which} find the same: what they differ in changes the time that it takes at most."
-            yield ReportWarning("same-rankings", message)
+            yield ReportWarning(WarningCode.SAME_RANKINGS, message)
 
 
 def _size_and_seconds(workspace: Workspace, kind: str, name: str) -> tuple[int | None, float | None]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ragtrial.errors import listed
-from ragtrial.records import ReportWarning
+from ragtrial.records import ReportWarning, WarningCode
 
 MOST_NAMED = 10
 
@@ -37,13 +37,13 @@ def mismatch_warnings(run: str, mismatch: Mismatch, judged: Collection[str]) -> 
     """What should be known of it; ``judged`` has the ids of the qrels."""
     if mismatch.missing:
         yield ReportWarning(
-            "queries-not-retrieved",
+            WarningCode.QUERIES_NOT_RETRIEVED,
             f"{run}: {_of(mismatch.missing, mismatch.judged)} judged queries are missing in the run; they score 0 and "
             f"are counted: {_some(mismatch.missing_names, mismatch.missing)}.",
         )
     if mismatch.unknown:
         yield ReportWarning(
-            "queries-not-judged",
+            WarningCode.QUERIES_NOT_JUDGED,
             f"{run}: queries of the run without judgments are left out, {mismatch.unknown:,} in number: "
             f"{_some(mismatch.unknown_names, mismatch.unknown)}.",
         )
@@ -51,7 +51,7 @@ def mismatch_warnings(run: str, mismatch: Mismatch, judged: Collection[str]) -> 
     if 2 * mismatch.retrieved < max(mismatch.judged, mismatch.retrieved + mismatch.unknown) and smaller:
         guess = guessed_reason(judged, mismatch.unknown_names)
         yield ReportWarning(
-            "few-queries-match",
+            WarningCode.FEW_QUERIES_MATCH,
             f"{run}: FEWER THAN HALF OF THE QUERIES MATCH: {mismatch.judged:,} are judged, "
             f"{mismatch.retrieved + mismatch.unknown:,} are in the run, {mismatch.retrieved:,} in both. "
             f"{guess or 'Do the two belong together?'}",
@@ -63,7 +63,7 @@ def document_warnings(run: str, judged: Collection[str], found: Sequence[str]) -
     guess = guessed_reason(judged, found)
     names = f"The run has {listed(found, 3)}; the qrels have {listed(islice(judged, 3), 3)}."
     yield ReportWarning(
-        "no-documents-match",
+        WarningCode.NO_DOCUMENTS_MATCH,
         f"{run}: NOT ONE HIT IS JUDGED: no document of the run is in the qrels of its query, so all is 0. "
         f"{guess or names}",
     )

@@ -14,7 +14,7 @@ from ragtrial.evaluation.bounds import Bounds, attainable, bounds, tie_range, ti
 from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation, NoRelevant
 from ragtrial.evaluation.grading import GradedRankings, graded_hits, nothing_retrieved
 from ragtrial.evaluation.metrics import Metric, parse_metrics
-from ragtrial.records import Mean, ReportWarning
+from ragtrial.records import Mean, ReportWarning, WarningCode
 from ragtrial.runs.inputs import JoinedRun, ReadOptions, RunInput, distinct, joined_runs, load_judgments
 from ragtrial.runs.qrels import Duplicates, Order, Qrels, RunHits
 from ragtrial.scoring.mismatch import MOST_NAMED, Mismatch, document_warnings, mismatch_warnings
@@ -260,19 +260,19 @@ def _warnings(name: str, counts: RunCounts, qrels: Qrels, hits: RunHits) -> Iter
     if counts.contradicted:
         first = qrels.queries[int(np.flatnonzero(hits.contradicted)[0])]
         yield ReportWarning(
-            "ranks-contradict-scores",
+            WarningCode.RANKS_CONTRADICT_SCORES,
             f"{name}: the rank column says another order than the scores for {_queries(counts.contradicted)} "
             f"({first!r} first); the scores were followed.",
         )
     if counts.ties_that_matter:
         yield ReportWarning(
-            "ties",
+            WarningCode.TIES,
             f"{name}: {_queries(counts.ties_that_matter)} with equal scores of documents that are judged unlike: their "
             f"order may change values ({counts.tied:,} have equal scores at all); --ties shows by how much.",
         )
     if counts.duplicates:
         yield ReportWarning(
-            "duplicates-dropped",
+            WarningCode.DUPLICATES_DROPPED,
             f"{name}: {counts.duplicates:,} rows were dropped: their document stands higher in the same ranking.",
         )
 

@@ -13,6 +13,7 @@ from ragtrial.comparison.queries.slicing import QuerySlice, SlicingName, slices_
 from ragtrial.comparison.statistics.flips import infer
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
 from ragtrial.evaluation.grading import Scores
+from ragtrial.records import WarningCode
 from ragtrial.report.schema import Part, WarningPart
 
 _COLUMNS_AT_ONCE = 1000
@@ -159,7 +160,7 @@ def _warning(whole: ComparisonPart, part: SlicePart) -> WarningPart:
     of_all, here = ("better", "worse") if _side(whole.ci) > 0 else ("worse", "better")
     low, high = part.ci or (np.nan, np.nan)
     return WarningPart(
-        code="slice-contradicts",
+        code=WarningCode.SLICE_CONTRADICTS,
         message=f"{part.setting} is {of_all} than {part.baseline} over all queries, and {here} over the {part.n:,} of "
         f"{part.slicing} {part.name}: {signed(part.difference)}, {signed(low)} to {signed(high)}.",
     )

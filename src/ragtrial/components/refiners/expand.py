@@ -14,7 +14,7 @@ from ragtrial.components.refiners.fusing import FusingRefiner, Order, order_of
 from ragtrial.components.retrievers.base import Candidates, Facts, RetrieverContext
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings
-from ragtrial.records import Question, ReportWarning
+from ragtrial.records import Question, ReportWarning, WarningCode
 
 _PLACE = "{query}"
 
@@ -84,7 +84,7 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         if self.phrasings and facts.get("queries") and facts["queries"] == facts.get("without_phrasings"):
             yield ReportWarning(
-                "no-phrasings",
+                WarningCode.NO_PHRASINGS,
                 f"{setting}: no query has `phrasings` in the labels, so nothing but the query"
                 f"{' and the templates were' if self.templates else ' was'} asked; write phrasings into the labels, "
                 f"{'or set phrasings: false' if self.templates else 'or give templates'}.",

@@ -16,7 +16,7 @@ from ragtrial.components.retrievers.base import Candidates, Facts, RetrieverCont
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.places import Places
 from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, collapse
-from ragtrial.records import Question, ReportWarning
+from ragtrial.records import Question, ReportWarning, WarningCode
 
 
 def holding(parents: Chunks, units: Chunks, codes: Counts) -> Counts:
@@ -171,25 +171,25 @@ class Parent(SingleInputRefiner):
         hits, smaller, same = facts["hits"], facts["smaller_parent"], facts["own_parent"]
         if smaller:
             yield ReportWarning(
-                "small-parents",
+                WarningCode.SMALL_PARENTS,
                 f"{setting}: {smaller:,} of {hits:,} hits are larger than the chunk returned for them. Set a chunker "
                 "for larger chunks than those that are found.",
             )
         if hits and same == hits:
             yield ReportWarning(
-                "own-parents",
+                WarningCode.OWN_PARENTS,
                 f"{setting}: each of the {hits:,} hits is its own parent, so nothing was changed; what is found is as "
                 "large as what is returned.",
             )
         if facts["without_parent"]:
             yield ReportWarning(
-                "no-parent",
+                WarningCode.NO_PARENT,
                 f"{setting}: {facts['without_parent']:,} of {hits:,} hits are in no chunk of its chunker, which leaves "
                 "text out; they were dropped.",
             )
         if facts["at_gap"]:
             yield ReportWarning(
-                "unknown-neighbours",
+                WarningCode.UNKNOWN_NEIGHBOURS,
                 f"{setting}: of {facts['at_gap']:,} of {hits:,} hits not all neighbours are known, as text beside "
                 "them is in no chunk that the part names; less is returned for them.",
             )

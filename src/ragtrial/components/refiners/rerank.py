@@ -31,7 +31,7 @@ from ragtrial.errors import ConfigError, RunError
 from ragtrial.options import ModelName
 from ragtrial.progress import Silent, stage
 from ragtrial.rankings import PADDING, Bools, Codes, Counts, Floats, Rankings, unfilled
-from ragtrial.records import Question, ReportWarning
+from ragtrial.records import Question, ReportWarning, WarningCode
 
 
 @REFINERS.register("rerank")
@@ -110,14 +110,14 @@ class Rerank(SingleInputRefiner):
         pairs, truncated, blank = facts["pairs"], facts["pairs_truncated"], facts["pairs_without_text"]
         if truncated:
             yield ReportWarning(
-                "truncated-pairs",
+                WarningCode.TRUNCATED_PAIRS,
                 f"{setting}: {truncated:,} of {pairs:,} pairs of a question and a text are longer than the "
                 f"{facts['max_length']:,} tokens that the reranker reads; the rest of them was not judged. Use smaller "
                 "chunks, or a model that reads more.",
             )
         if blank:
             yield ReportWarning(
-                "pairs-without-text",
+                WarningCode.PAIRS_WITHOUT_TEXT,
                 f"{setting}: {blank:,} candidates have no text that the reranker could read; they were put last. "
                 "See whether the documents are empty" + ("." if self.title else ", or set title: true."),
             )

@@ -31,7 +31,7 @@ from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import Places
 from ragtrial.errors import RetrieverError
 from ragtrial.rankings import Rankings, from_rows
-from ragtrial.records import Question, ReportWarning
+from ragtrial.records import Question, ReportWarning, WarningCode
 from ragtrial.report.environment import without_secrets
 
 _MOST_FAULTS = 5
@@ -83,20 +83,20 @@ class CustomRetriever(Retriever):
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         if facts.get("skipped"):
             message = f"{setting}: the first query that could not be answered: {facts['first_error']}"
-            yield ReportWarning("first-skipped", message)
+            yield ReportWarning(WarningCode.FIRST_SKIPPED, message)
         if facts.get("duplicates"):
             message = f"{setting}: {facts['duplicates']:,} hits stand in a ranking twice, at the same place"
-            yield ReportWarning("duplicate-hits", f"{message}; the first counts.")
+            yield ReportWarning(WarningCode.DUPLICATE_HITS, f"{message}; the first counts.")
         if facts.get("rising"):
             message = f"{setting}: scores of {facts['rising']:,} queries rise, first of {facts['first_rising']!r}"
             yield ReportWarning(
-                "rising-scores", f"{message}. Hits count in the order they were returned: is it best first?"
+                WarningCode.RISING_SCORES, f"{message}. Hits count in the order they were returned: is it best first?"
             )
         if facts.get("limit"):
             hits = f"{facts['limit']} hit{'' if facts['limit'] == 1 else 's'}"
             message = f"{setting}: every query got exactly {hits} where more were asked for"
             own = "`search_kwargs` in LangChain, `similarity_top_k` in LlamaIndex, `top_k` in Haystack"
-            yield ReportWarning("own-limit", f"{message}: has the retriever a limit of its own ({own})?")
+            yield ReportWarning(WarningCode.OWN_LIMIT, f"{message}: has the retriever a limit of its own ({own})?")
 
 
 class _OpenCustom:

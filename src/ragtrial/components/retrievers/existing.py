@@ -21,7 +21,7 @@ from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import Places
 from ragtrial.errors import InputError, ModelNotFoundError
 from ragtrial.rankings import deeper, from_rows
-from ragtrial.records import Question, ReportWarning
+from ragtrial.records import Question, ReportWarning, WarningCode
 
 _SURVEYED = 200_000
 """Items whose documents are looked up before the run; those beyond are when they are found."""
@@ -69,16 +69,16 @@ def warnings_of(setting: str, facts: Facts) -> Iterator[ReportWarning]:
     checked = str(facts.get("checked"))
     if not checked.startswith("ok"):
         message = f"{setting}: whether the embedder is the one that made the collection's vectors: {checked}."
-        yield ReportWarning("collection-not-checked", message)
+        yield ReportWarning(WarningCode.COLLECTION_NOT_CHECKED, message)
     if facts.get("space") == "l2" and facts.get("normalised") is False:
         yield ReportWarning(
-            "l2-lengths",
+            WarningCode.L2_LENGTHS,
             f"{setting}: the collection compares by l2, and its vectors are of different lengths: how long a vector is "
             "counts beside its direction. Most models are trained for cosine.",
         )
     if facts.get("keeps_graph") is False:
         yield ReportWarning(
-            "graph-not-kept",
+            WarningCode.GRAPH_NOT_KEPT,
             f"{setting}: of so few items ({facts['items']:,}) Chroma keeps no graph on the disk (sync_threshold): it "
             "makes another one each time it opens the collection, which finds a little else. So do your users; the "
             "scores are of one of them.",
@@ -86,7 +86,7 @@ def warnings_of(setting: str, facts: Facts) -> Iterator[ReportWarning]:
     empty = facts.get("queries_without_items")
     if empty:
         yield ReportWarning(
-            "conditions-without-items",
+            WarningCode.CONDITIONS_WITHOUT_ITEMS,
             f"{setting}: for {empty} {'query' if empty == 1 else 'queries'}, where and where_document let no item of "
             "the collection through.",
         )

@@ -17,7 +17,7 @@ from ragtrial.labelling.pooling.item_texts import ItemText, questions_of, texts_
 from ragtrial.labelling.pooling.pooling import Choice, Pool, PooledHit, SettledVerdict
 from ragtrial.labelling.pooling.worklist import VERSION, WorkItem, Worklist
 from ragtrial.progress import Progress, Silent
-from ragtrial.records import ReportWarning
+from ragtrial.records import ReportWarning, WarningCode
 
 USUAL_REPEATS = 0.2
 
@@ -123,7 +123,7 @@ def _warnings(pool: Pool) -> tuple[ReportWarning, ...]:
         f"--depth {pool.depth} goes beyond where {pool.metric} looks, the first {k}: of the unjudged hits below only "
         "such are chosen as change how many relevant ones there are to find, if the metric asks that."
     )
-    return (ReportWarning("depth", message),)
+    return (ReportWarning(WarningCode.DEPTH, message),)
 
 
 def _items(pool: Pool, hits: Sequence[PooledHit], target: LabelTarget, progress: Progress) -> list[WorkItem]:

@@ -11,7 +11,7 @@ from ragtrial.config import load_config
 from ragtrial.dataset.datasets import load_dataset
 from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.errors import Fault, LabelsError, did_you_mean, listed
-from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning, Span
+from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning, Span, WarningCode
 from ragtrial.report.model import Report
 from ragtrial.report.schema import QueryPart
 from ragtrial.runs.formats.guessing import guess
@@ -92,11 +92,19 @@ def _left_out(report: Report, queries: Sequence[Query], known: dict[str, Query])
     changed = [query.id for query in queries if query.id in known and not _asks_the_same(query, known[query.id])]
     gone = list(known.keys() - {query.id for query in queries})
     told = (
-        ("not-ranked", new, f"have labels and no ranking in run {report.run_id}; run the experiment to have them"),
-        ("text-of-query", changed, f"have another text than in run {report.run_id}, so their rankings are of something "
-         "else; run the experiment again"),
-        ("no-labels-left", sorted(gone), "are in the report and no more in the labels"),
-    )  # fmt: skip
+        (
+            WarningCode.NOT_RANKED,
+            new,
+            f"have labels and no ranking in run {report.run_id}; run the experiment to have them",
+        ),
+        (
+            WarningCode.TEXT_OF_QUERY,
+            changed,
+            f"have another text than in run {report.run_id}, so their rankings are of something else; "
+            "run the experiment again",
+        ),
+        (WarningCode.NO_LABELS_LEFT, sorted(gone), "are in the report and no more in the labels"),
+    )
     return [
         ReportWarning(code, f"{len(names):,} queries {why}: {listed(names, 5)}. They were left out.")
         for code, names, why in told

@@ -36,7 +36,7 @@ from ragtrial.pipeline.reporting import (
 )
 from ragtrial.pipeline.scores import WithinBudget, evaluated, grade_chunks, within_budget
 from ragtrial.progress import Progress, Silent
-from ragtrial.records import PromptQueries, ReportWarning
+from ragtrial.records import PromptQueries, ReportWarning, WarningCode
 from ragtrial.report.environment import environment
 from ragtrial.report.model import Report, new_run_id
 from ragtrial.report.schema import AuditPart, ContextPart, SettingPart, WarningPart
@@ -194,7 +194,7 @@ class _Rescoring:
                 f"no earlier label: {listed(strange, 5)}. They count as not found; whether they exist was not checked "
                 "(--config CONFIG does)."
             )
-            self._warnings.append(ReportWarning("unknown-documents", message))
+            self._warnings.append(ReportWarning(WarningCode.UNKNOWN_DOCUMENTS, message))
         return NamedDocuments([*found, *strange])
 
     def _looked_up(self) -> PromptQueries:
@@ -218,7 +218,9 @@ class _Rescoring:
         threshold = self._options.relevance_threshold
         for query in chosen.labels.queries:
             if all(one.relevance < threshold for one in query.relevant_docs):
-                self._warnings.append(ReportWarning("no-relevant", f"query {query.id!r} has no relevant documents."))
+                self._warnings.append(
+                    ReportWarning(WarningCode.NO_RELEVANT, f"query {query.id!r} has no relevant documents.")
+                )
         return chosen.labels
 
     def _judged(self) -> list[_Judged]:
@@ -252,7 +254,7 @@ class _Rescoring:
                 f"{setting.part.name}: what its chunks allow (span_precision_ceiling) is not known, since only the "
                 "chunks in rankings are. --config CONFIG names where the others are; or run the experiment again."
             )
-            self._warnings.append(ReportWarning("chunks-not-known", message))
+            self._warnings.append(ReportWarning(WarningCode.CHUNKS_NOT_KNOWN, message))
         ranked, spans = setting.chunks(self._library, whole)
         return grade_chunks(ranked, spans, by_span, setting.top_k, self._options, is_whole=whole is not None)
 
@@ -280,7 +282,7 @@ class _Rescoring:
                 "how many tokens the hits have is not known of all of them, and their tokenizer cannot be had here: "
                 "the scores within the budget were left out."
             )
-            self._warnings.append(ReportWarning("budget-not-known", message))
+            self._warnings.append(ReportWarning(WarningCode.BUDGET_NOT_KNOWN, message))
         return tokens
 
     def _kept_warnings(self) -> list[ReportWarning]:
@@ -292,7 +294,7 @@ class _Rescoring:
                 f"indexes were compared with exact search in run {self._report.run_id}, by its labels: what they lose "
                 "by these is not known."
             )
-            kept.append(ReportWarning("audit-of-parent", message))
+            kept.append(ReportWarning(WarningCode.AUDIT_OF_PARENT, message))
         return kept
 
     def _part(self, one: _Judged) -> SettingPart:
