@@ -17,7 +17,8 @@ def test_no_code_is_written_but_as_a_member_of_the_enum() -> None:
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("ReportWarning", "WarningPart"):
-                code = node.args[0] if node.args else next((one.value for one in node.keywords if one.arg == "code"), None)
+                named = (one.value for one in node.keywords if one.arg == "code")
+                code = node.args[0] if node.args else next(named, None)
                 assert not isinstance(code, ast.Constant | ast.JoinedStr), f"{path}:{node.lineno}: write WarningCode"
 
 

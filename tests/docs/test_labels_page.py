@@ -11,7 +11,7 @@ import pytest
 from haystack import Document
 
 from foreign_labels import DOCUMENTS, LIGHTS, RED, RESET, TWICE, WHITE, corpus, lines, written
-from ragtrial.labelling.importers.foreign import IMPORTERS
+from ragtrial.labelling.importers.base import IMPORTERS
 from ragtrial.labelling.importers.placement import HOWS
 from small_experiment import ragtrial
 

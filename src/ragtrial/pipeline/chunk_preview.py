@@ -12,8 +12,7 @@ from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, chosen_settings, cutting, too_long_warnings, uncovered_warnings
 from ragtrial.errors import InputError, PrefixesError, did_you_mean
-from ragtrial.pipeline.chunk_stage import ChunkStage
-from ragtrial.pipeline.context_stage import ContextStage, prefix_warnings
+from ragtrial.pipeline.context_stage import prefix_warnings
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.embedding_stage import LengthStage
 from ragtrial.progress import Progress, Silent
@@ -117,23 +116,21 @@ def distinct_rows(found: list[CutSetting], most: int | None = None) -> Iterator[
 def _cut(corpus: Corpus, setting: Setting, document: str | None) -> CutSetting:
     """The chunks of one setting. A chunker that only returns text has no stage for what is indexed: one is made."""
     graph, runner, resources = corpus.graph, corpus.runner, corpus.resources
-    chunk_stage = graph.once(ChunkStage(resources, graph.documents, setting))
-    chunks = runner.artefact(chunk_stage)
+    chunks = runner.artefact(graph.chunks(setting))
     warnings = list(uncovered_warnings(setting, chunks))
     try:
-        texts = runner.artefact(graph.once(ContextStage(resources, chunk_stage, setting)))
+        texts = runner.artefact(graph.texts(setting))
         warnings += prefix_warnings(setting, texts) if setting.has_chunks else ()
     except PrefixesError as error:
         warnings.append(
             ReportWarning(WarningCode.PREFIXES_LEFT_ASIDE, f"{setting.name}: shown without its prefixes. {error}")
         )
         setting = replace(setting, context=setting.context.model_copy(update={"prefixes": None}))
-        texts = runner.artefact(graph.once(ContextStage(resources, chunk_stage, setting)))
+        texts = runner.artefact(graph.texts(setting))
     tokens = None
     embedder = resources.embedder(setting.embedder)
     if embedder.tokenizer:
-        text_stage = graph.once(ContextStage(resources, chunk_stage, setting))
-        tokens = runner.artefact(graph.once(LengthStage(resources, text_stage, setting)))
+        tokens = runner.artefact(graph.once(LengthStage(resources, graph.texts(setting), setting)))
         warnings += too_long_warnings(setting, {"chunks": embedder.count_too_long(tokens)})
     positions = np.arange(len(chunks))
     if document is not None:

@@ -43,21 +43,21 @@ class Corpus:
 
     def chunks(self, setting: Setting) -> Chunks | None:
         """The chunks of ``setting``; None if no chunker reaches it."""
-        stage = self.graph.stages(setting).chunks
-        return None if stage is None else self.runner.artefact(stage)
+        return self.runner.artefact(self.graph.chunks(setting)) if setting.cuts_documents else None
 
     def chunks_without_model(self, setting: Setting) -> Chunks | None:
         """The chunks of ``setting`` where they are kept, or can be made without a model."""
-        stage = self.graph.stages(setting).chunks
-        if stage is not None and setting.chunker.needs_embedder:
-            stage = stage if stage.kept_key(self.resources.workspace) else None
-        return None if stage is None else self.runner.artefact(stage)
+        if not setting.cuts_documents:
+            return None
+        stage = self.graph.chunks(setting)
+        if setting.chunker.needs_embedder and stage.kept_key(self.resources.workspace) is None:
+            return None
+        return self.runner.artefact(stage)
 
     def prefix_warnings(self, setting: Setting) -> Iterator[ReportWarning]:
         """A warning if the file of prefixes has none for some chunks of ``setting``. Raises PrefixesError."""
-        texts = self.graph.stages(setting).texts
-        if texts is not None and setting.context.prefixes is not None:
-            yield from prefix_warnings(setting, self.runner.artefact(texts))
+        if setting.has_chunks and setting.context.prefixes is not None:
+            yield from prefix_warnings(setting, self.runner.artefact(self.graph.texts(setting)))
 
     def prepare(self, setting: Setting) -> None:
         """Find everything that ``setting`` names (model, tokenizer, function, prefixes) before any work is done.

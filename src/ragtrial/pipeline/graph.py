@@ -69,17 +69,24 @@ class CorpusGraph:
         parts = tuple(self.stages(part) for part in setting.parts)
         if "chunker" not in setting.retriever.reached_by:
             return SettingStages(setting, parts=parts)
-        resources = self.resources
-        chunks = self.once(ChunkStage(resources, self.documents, setting))
+        resources, chunks = self.resources, self.chunks(setting)
         if not setting.has_chunks:
             return SettingStages(setting, chunks, parts=parts)
-        texts = self.once(ContextStage(resources, chunks, setting))
+        texts = self.texts(setting)
         if not setting.has_index:
             return SettingStages(setting, chunks, texts, parts=parts)
         lengths = self.once(LengthStage(resources, texts, setting))
         embeddings = self.once(EmbeddingStage(resources, self.documents, texts, lengths, setting))
         index = self.once(IndexStage(resources, texts, embeddings, setting))
         return SettingStages(setting, chunks, texts, lengths, embeddings, index, parts)
+
+    def chunks(self, setting: Setting) -> ChunkStage:
+        """The stage of the chunks that the chunker of ``setting`` makes, whether or not these reach it."""
+        return self.once(ChunkStage(self.resources, self.documents, setting))
+
+    def texts(self, setting: Setting) -> ContextStage:
+        """The stage of what is indexed for these chunks."""
+        return self.once(ContextStage(self.resources, self.chunks(setting), setting))
 
     def once(self, stage: S) -> S:
         """``stage``, or the one that is equal to it and was there before."""

@@ -227,13 +227,13 @@ def test_keys_that_move_together_are_one_parameter() -> None:
 
 
 def test_a_share_of_another_key_is_matched_by_the_share() -> None:
-    config = {"sweep": {"matrix": {SIZE: [15, 25], "chunker.overlap": {"share": [0.1, 0.3], "inputs": SIZE}}}}
+    config = {"sweep": {"matrix": {SIZE: [15, 25], "chunker.overlap": {"share": [0.1, 0.3], "of": SIZE}}}}
     made = [
         swept("a", {SIZE: size, "chunker.overlap": overlap}, [score])
         for size, overlap, score in ((15, 2, 0.1), (15, 5, 0.2), (25, 3, 0.4), (25, 8, 0.7))
     ]  # 1.5, 4.5, 2.5 and 7.5, halves up
     found = effects_of(made, config)
-    part = effect(found, "chunker.overlap", {"share": 0.3, "inputs": SIZE})
+    part = effect(found, "chunker.overlap", {"share": 0.3, "of": SIZE})
     assert (part.matched, part.difference) == pytest.approx((2, 0.2))
     assert (effect(found, SIZE, 25).matched, effect(found, SIZE, 25).difference) == pytest.approx((2, 0.4))
     assert effect_table(found).cells[2][:3] == ["chunker.overlap", "0.1 of chunker.size", "0.3 of chunker.size"]

@@ -16,12 +16,11 @@ from ragtrial.evaluation.metrics.base import (
     Alias,
     Card,
     Formulas,
-    Metric,
     MetricParameter,
     gains_of,
     metric,
 )
-from ragtrial.evaluation.metrics.structure import WeightedSum, ratio
+from ragtrial.evaluation.metrics.structure import Parametrised, WeightedSum, ratio
 from ragtrial.rankings import Counts
 from ragtrial.runs.qrels import Grades
 
@@ -49,7 +48,7 @@ def _discounts() -> Scores:
     return np.concatenate(([0.0], 1 / np.log2(np.arange(2.0, _TABULATED + 2))))
 
 
-def _discounted(_metric: Metric, ranks: npt.NDArray[Any]) -> Scores:
+def _discounted(_metric: Parametrised, ranks: npt.NDArray[Any]) -> Scores:
     return discount(ranks)
 
 

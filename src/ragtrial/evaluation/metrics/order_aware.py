@@ -8,17 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import Alias, Card, Metric, MetricParameter, metric
+from ragtrial.evaluation.metrics.base import Alias, Card, MetricParameter, metric
 from ragtrial.evaluation.metrics.incomplete import IncompleteMetrics
 from ragtrial.evaluation.metrics.interpolated import InterpolatedMetrics
-from ragtrial.evaluation.metrics.structure import FirstHit, PrecisionSum, WeightedSum, ratio
+from ragtrial.evaluation.metrics.structure import FirstHit, Parametrised, PrecisionSum, WeightedSum, ratio
 
 _BUCKLEY = "Buckley & Voorhees 2005, TREC: Experiment and Evaluation in IR, chapter 3"
 _MOFFAT = "Moffat & Zobel 2008, Rank-Biased Precision, ACM TOIS 27(1)"
 _PERSISTENCE = {"p": MetricParameter(0.8, 0, 1, always=True)}
 
 
-def _persistence(metric: Metric, ranks: npt.NDArray[Any]) -> Scores:
+def _persistence(metric: Parametrised, ranks: npt.NDArray[Any]) -> Scores:
     p = float(metric.value_of("p") or 0)
     return np.asarray((1 - p) * p ** (ranks - 1.0), dtype=np.float64)
 

@@ -8,9 +8,9 @@ from typing import cast
 import numpy as np
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import RELEVANCE, Alias, Card, Metric, MetricParameter, metric
+from ragtrial.evaluation.metrics.base import RELEVANCE, Alias, Card, MetricParameter, metric
 from ragtrial.evaluation.metrics.characters import CharacterMetrics
-from ragtrial.evaluation.metrics.structure import FirstHit, HitCount, ratio
+from ragtrial.evaluation.metrics.structure import FirstHit, HitCount, Parametrised, ratio
 from ragtrial.rankings import Counts
 
 _MANNING = "Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval, section 8"
@@ -19,7 +19,7 @@ _WHOLE = "the whole ranking counts: its depth decides as much as its quality"
 _COUNTS = "it counts, and what it counts is not how good a ranking is."
 
 
-def _divisor_of_f(metric: Metric, relevant: Counts, hits: Counts) -> Scores:
+def _divisor_of_f(metric: Parametrised, relevant: Counts, hits: Counts) -> Scores:
     weight = cast("float", metric.value_of("beta")) ** 2
     return np.asarray((hits + weight * relevant) / (1 + weight))
 

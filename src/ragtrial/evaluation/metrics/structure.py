@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,16 @@ import numpy.typing as npt
 from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Counts
 
-if TYPE_CHECKING:
-    from ragtrial.evaluation.metrics.base import Metric
+
+class Parametrised(Protocol):
+    """A metric, as far as its structure may depend on it: its cutoff and its parameters."""
+
+    @property
+    def k(self) -> int | None: ...
+
+    def value_of(self, name: str) -> Any:
+        """The value of a parameter."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -24,12 +32,12 @@ class HitCount:
     document, or stays. ``of_chunks``: where passages are found in chunks, the chunks that overlap one are counted.
     """
 
-    divisor: Callable[[Metric, Counts, Counts], npt.NDArray[Any]]
+    divisor: Callable[[Parametrised, Counts, Counts], npt.NDArray[Any]]
     of_chunks: bool = False
 
-    def value(self, metric: Metric, found: Counts, relevant: Counts, hits: Counts) -> Scores:
+    def value(self, metric: Parametrised, found: Counts, relevant: Counts, hits: Counts) -> Scores:
         """The score of rankings with ``found`` relevant hits in the first k; the three in one shape."""
-        return ratio(found, self.divisor(metric, relevant, hits))
+        return np.minimum(ratio(found, self.divisor(metric, relevant, hits)), 1.0)  # divisors are rounded
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,7 @@ class WeightedSum:
     that of the best order of all judged documents.
     """
 
-    weight: Callable[[Metric, npt.NDArray[Any]], Scores]
+    weight: Callable[[Parametrised, npt.NDArray[Any]], Scores]
     normalised: bool = False
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ragtrial.labelling.importers.base import Importer, register
 from ragtrial.labelling.importers.content import Content, Row
-from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Importer, Question, register
+from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
 
 
 def can_read(content: Content) -> bool:

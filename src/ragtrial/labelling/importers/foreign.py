@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from ragtrial.registry import Registry
-
-if TYPE_CHECKING:
-    from ragtrial.labelling.importers.content import Content
+from typing import Any
 
 Path = tuple[str | int, ...]
 """Where a value stands in a file: keys and positions."""
@@ -64,25 +59,3 @@ class ForeignLabels:
 
     questions: tuple[Question, ...]
     prompt: str | None = None
-
-
-@dataclass(frozen=True)
-class Importer:
-    """The reader of one tool's labels. ``recognised_by`` is what ``can_read`` looks at, for messages.
-
-    One that ``is_general`` is tried after all others: files of other tools may look like its own.
-    """
-
-    name: str
-    recognised_by: str
-    can_read: Callable[[Content], bool]
-    read: Callable[[Content], ForeignLabels]
-    is_general: bool = False
-
-
-IMPORTERS: Registry[Importer] = Registry("form of labels")
-"""Every form of labels that can be read, each registered in a module of its own in this folder."""
-
-
-def register(importer: Importer) -> None:
-    IMPORTERS.register(importer.name)(importer)

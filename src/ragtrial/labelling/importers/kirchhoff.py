@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ragtrial.labelling.importers.base import Importer, register
 from ragtrial.labelling.importers.content import Content, Row
-from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Importer, Question, register
+from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
 from ragtrial.options import shown
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from ragtrial.dataset.texts import is_unicode
 from ragtrial.errors import Fault, LabelsError
+from ragtrial.labelling.importers.base import IMPORTERS, Importer
 from ragtrial.labelling.importers.content import Content, read_content
-from ragtrial.labelling.importers.foreign import IMPORTERS, ForeignLabels, Importer, Question
+from ragtrial.labelling.importers.foreign import ForeignLabels, Question
 
 
 @dataclass(frozen=True)

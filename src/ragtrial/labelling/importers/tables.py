@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ragtrial.labelling.importers.base import Importer, register
 from ragtrial.labelling.importers.content import Content, Row
-from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Importer, Question, register
+from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
 
 _QUESTIONS = ("question", "query", "user_input")
 _PASSAGES = ("quote", "passage", "context", "answer")
