@@ -19,7 +19,7 @@ from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.graph import own_depth
 from ragtrial.pipeline.open_setting import open_setting
-from ragtrial.pipeline.reporting import Run, build_report, part_rankings, ranking_rows, text_rows
+from ragtrial.pipeline.reporting import FinishedRun, build_report, part_rankings, ranking_rows, text_rows
 from ragtrial.pipeline.retrieval import found_texts
 from ragtrial.pipeline.runner import failures_seen
 from ragtrial.pipeline.scores import Scored
@@ -64,7 +64,7 @@ def run_experiment(
         stages = dict.fromkeys(stage for end in ends.values() for stage in all_needs(end))
         evaluator.corpus.runner.run_side_by_side(stages, jobs, partial(failing.of_stage, ends))
     scored, failures = _score_all(evaluator, failing)
-    run = Run(
+    run = FinishedRun(
         id=new_run_id(datetime.now(UTC)),
         labels=evaluator.resolved.labels,
         documents_fingerprint=evaluator.corpus.fingerprint,

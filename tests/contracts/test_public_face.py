@@ -7,6 +7,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,16 @@ def imported_by(code: str, tmp_path: Path) -> set[str]:
 def test_the_public_names_are_exactly_these_and_few() -> None:
     assert ragtrial.__all__ == PUBLIC
     assert len(PUBLIC) <= 15
+
+
+def test_the_package_shows_its_public_names_alone() -> None:
+    assert dir(ragtrial) == PUBLIC
+
+
+def test_the_example_at_the_front_door_can_be_pasted() -> None:
+    shown = (ragtrial.__doc__ or "").split("\n\n", 1)[1]
+    assert "run_experiment(load_config(" in shown
+    compile(textwrap.dedent(shown), "example", "exec")
 
 
 def test_no_public_name_is_the_name_of_a_module() -> None:

@@ -45,12 +45,14 @@ def command(
     Every answer is kept at once; what was ended, however, goes on where it was. Nothing says what found a text, nor
     whether it is judged already: those that are measure how alike you and the labels judge.
     """
-    from ragtrial.labelling.session.session import Places, Session
+    from ragtrial.labelling.session.session import PassagePlaces, Session
     from ragtrial.options import expand_user
 
     if port and not page:
         raise click.UsageError("--port is that of the page: --page.")
-    places = Places(None if labels is None else expand_user(labels), None if config is None else expand_user(config))
+    places = PassagePlaces(
+        None if labels is None else expand_user(labels), None if config is None else expand_user(config)
+    )
     with Session(expand_user(worklist), places, who=who, highest=highest, progress=terminal.progress()) as session:
         if skipped:
             session.ask_again()

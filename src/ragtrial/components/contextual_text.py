@@ -95,7 +95,7 @@ class Surroundings:
         """
         start, end, offsets, leads = array("q"), array("q"), array("q", [0]), bytearray()
         for document, positions in _by_document(chunks):
-            page = _Page(chunks.library.text(document), chunks.library.titles[document], options)
+            page = _DocumentContext(chunks.library.text(document), chunks.library.titles[document], options)
             for position in positions:
                 span = chunks.span(position)
                 stretch = page.widened(span)
@@ -121,7 +121,7 @@ class Surroundings:
         return cls(start, end, int(facts["without_prefix"]), str(facts["digest"]), leads, offsets)
 
 
-class _Page:
+class _DocumentContext:
     """A document, with what its chunks may be surrounded by."""
 
     def __init__(self, text: str, title: str, options: ContextOptions) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ragtrial.config.extends import merged, merged_values
 from ragtrial.config.strict_yaml import KeyPath, YamlText
-from ragtrial.config.sweep import Axis, Share, ShareAxis, SweepOptions
+from ragtrial.config.sweep import Axis, ShareAxis, ShareOfKey, SweepOptions
 from ragtrial.errors import ConfigError, Fault
 from ragtrial.options import shown
 
@@ -139,7 +139,7 @@ def included(sweep: SweepOptions) -> list[Combination]:
         where: dict[str, KeyPath] = {key: ("sweep", "include", number, key) for key in entry}
         for key, place, values in followers:
             if key not in entry and values.of in entry and len(values.share) == 1:
-                chosen[key], where[key] = Share(values.share[0], values.of).taken_of(entry[values.of]), place
+                chosen[key], where[key] = ShareOfKey(values.share[0], values.of).taken_of(entry[values.of]), place
         made.append(Combination(chosen, where))
     return made
 
@@ -223,7 +223,7 @@ def _combined(row: Iterable[_Entries], config: Mapping[str, Any]) -> Combination
     chosen = {key: value for entries in row for key, value, _ in entries}
     where = {key: place for entries in row for key, _, place in entries}
     for key, value in chosen.items():
-        if isinstance(value, Share):
+        if isinstance(value, ShareOfKey):
             chosen[key] = value.taken_of(chosen[value.of] if value.of in chosen else written_at(config, value.of))
     return Combination(chosen, where)
 

@@ -50,7 +50,7 @@ def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricCh
     ``ordered`` says whether any query's labels are an order; metrics of orders are then among the standard ones.
     """
     unit = config.evaluators.unit
-    kept = _Kept(unit, depth_of(config), _shallowest(config))
+    kept = _KeptRankings(unit, depth_of(config), _shallowest(config))
     faults: list[tuple[KeyPath, str]] = []
     chosen: list[Metric] = []
     for family in get_args(Family):
@@ -75,7 +75,7 @@ def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricCh
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _KeptRankings:
     """How deep rankings are kept, by which retrievers, and what would be cut deeper: its place, and what it is."""
 
     unit: Unit
@@ -101,14 +101,14 @@ def _shallowest(config: ExperimentConfig) -> list[str]:
     return list(dict.fromkeys(name for depth, name in found if depth == lowest))
 
 
-def _cutoffs(family: str, options: FamilyOptions, kept: _Kept, where: KeyPath) -> Sequence[int]:
+def _cutoffs(family: str, options: FamilyOptions, kept: _KeptRankings, where: KeyPath) -> Sequence[int]:
     if options.k is None:
         return [k for k in _STANDARD_CUTOFFS[family] if k <= kept.depth] or [kept.depth]
     kept.too_deep.extend(((*where, "k", index), f"{k},") for index, k in enumerate(options.k) if k > kept.depth)
     return [k for k in options.k if k <= kept.depth]
 
 
-def _parsed(text: str, kept: _Kept, where: KeyPath, faults: list[tuple[KeyPath, str]]) -> Metric | None:
+def _parsed(text: str, kept: _KeptRankings, where: KeyPath, faults: list[tuple[KeyPath, str]]) -> Metric | None:
     metric = parse_metric(text)
     try:
         metric.check_unit(kept.unit)

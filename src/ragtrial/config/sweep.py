@@ -82,7 +82,7 @@ class ShareAxis(Options):
 
 
 @dataclass(frozen=True)
-class Share:
+class ShareOfKey:
     """A share of another key's value, which is not known before that is."""
 
     share: float
@@ -197,7 +197,7 @@ class Axis:
         if isinstance(self.values, RangeAxis):
             yield self.keys[0], self.values.at(position), self.where
         elif isinstance(self.values, ShareAxis):
-            yield self.keys[0], Share(self.values.share[position], self.values.of), self.where
+            yield self.keys[0], ShareOfKey(self.values.share[position], self.values.of), self.where
         else:
             row, where = self.values[position], (*self.where, position)
             if len(self.keys) == 1:

@@ -14,7 +14,7 @@ _BLOCKS = _HEADINGS.keys() | {
 }
 
 
-class _Page(HTMLParser):
+class _PageParser(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.title: list[str] = []
@@ -58,7 +58,7 @@ class _Page(HTMLParser):
 
 def page_text(html: str) -> tuple[str, str]:
     """The title and the visible text of a page; headings become Markdown headings, blocks become lines."""
-    page = _Page()
+    page = _PageParser()
     page.feed(html)
     page.close()
     lines = [re.sub(r" {2,}", " ", line).strip() for line in "".join(page.text).split("\n")]

@@ -6,7 +6,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 
 
-class Places:
+class ForeignPlaces:
     """Stretches of documents, and whole documents, by code: the order in which they were first named.
 
     Codes never change, so that chunks made later begin with those made before.

@@ -51,7 +51,7 @@ from ragtrial.report.schema import (
 
 
 @dataclass(frozen=True)
-class Run:
+class FinishedRun:
     """What is said of a run as a whole: its id, its labels, what failed and what was noticed."""
 
     id: str
@@ -62,7 +62,7 @@ class Run:
     warnings: Sequence[ReportWarning]
 
 
-def build_report(config: ExperimentConfig, run: Run, scored: Sequence[Scored]) -> Report:
+def build_report(config: ExperimentConfig, run: FinishedRun, scored: Sequence[Scored]) -> Report:
     """The report of a run with at least one setting that was scored."""
     library = scored[0].rankings.chunks.library
     queries = query_parts(run.labels)

@@ -165,7 +165,7 @@ def retrieve(
     before: Collapsed | None = None
     read = 0
     candidates: Candidates | None = None
-    ranked = _Rows(len(questions), wanted.units)
+    ranked = _RankingRows(len(questions), wanted.units)
     pending = np.arange(len(questions))
     while len(pending):
         asked = [questions[index] for index in pending.tolist()]
@@ -191,7 +191,7 @@ def retrieve(
 
 def ranked_from(candidates: Candidates, depth: Depth, unit: Unit) -> Ranked:
     """What is scored of rankings that are as deep as they can be."""
-    rows = _Rows(len(candidates.rankings), depth.units)
+    rows = _RankingRows(len(candidates.rankings), depth.units)
     everything, all_rows = np.arange(len(candidates.rankings)), np.ones(len(candidates.rankings), dtype=np.bool_)
     lengths = candidates.rankings.lengths
     rows.fill(everything, all_rows, collapsed_to(candidates, unit).cut(depth.units), lengths)
@@ -230,7 +230,7 @@ def _with_later(first: Candidates | None, later: Candidates, rows: Counts, depth
     return Candidates(later.units, first.rankings, skipped, first.facts)
 
 
-class _Rows:
+class _RankingRows:
     """Rankings that are filled row by row."""
 
     def __init__(self, queries: int, depth: int) -> None:

@@ -23,7 +23,7 @@ from killed_databases import kill_in_transaction
 from ragtrial import RetrievalEvaluator, run_experiment
 from ragtrial.components.chroma_collection import CollectionOptions, held_collection
 from ragtrial.components.chroma_collection.copying import copied
-from ragtrial.components.chroma_collection.items import DocumentNames
+from ragtrial.components.chroma_collection.items import ItemDocuments
 from ragtrial.components.chroma_collection.vector_agreement import compare
 from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.errors import ConfigError, InputError
@@ -412,7 +412,7 @@ def test_a_document_is_named_by_its_id_or_by_a_path_that_ends_in_it(
     tmp_path: Path, name: str, document: str | None
 ) -> None:
     library = library_of(tmp_path, {"x.md": "one", "a/x.md": "two", "caf\u00e9.md": "three"})
-    position = DocumentNames(library).position(name)
+    position = ItemDocuments(library).position(name)
     assert (None if position is None else library.ids[position]) == document
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from corpora import library_of
 from ragtrial.components.external_retrievers.answer_journal import Journal
-from ragtrial.components.external_retrievers.hits import Answer, place, place_plain, read_hit
+from ragtrial.components.external_retrievers.hits import RetrieverAnswer, place, place_plain, read_hit
 from ragtrial.dataset.library import Library
 from ragtrial.errors import RetrieverError
 
@@ -34,7 +34,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     return library_of(tmp_path_factory.mktemp("library"), {"a": "one", "b": "two", "7": "three"})
 
 
-def closely(given_hits: list[Any], library: Library) -> Answer | None:
+def closely(given_hits: list[Any], library: Library) -> RetrieverAnswer | None:
     """What a closer look makes of them; None where something is wrong."""
     try:
         return place([read_hit(hit) for hit in given_hits], library, 5)
@@ -42,7 +42,7 @@ def closely(given_hits: list[Any], library: Library) -> Answer | None:
         return None
 
 
-def shown(answer: Answer) -> Any:
+def shown(answer: RetrieverAnswer) -> Any:
     """With NaN as None, which equals itself."""
     kept = [(*hit[:3], None if math.isnan(hit.score) else hit.score, type(hit.score)) for hit in answer.hits]
     return kept, answer.asked, answer.unlocated

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ragtrial import run_experiment
 from ragtrial.cache.upkeep import Upkeep
 from ragtrial.cache.vectors import VectorCache
-from ragtrial.components.refiners.pair_scores import Pairs
+from ragtrial.components.refiners.pair_scores import TextPairs
 from ragtrial.components.retrievers import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, ModelNotFoundError, RunError
@@ -220,7 +220,7 @@ def test_while_latency_is_measured_nothing_is_read_from_or_added_to_what_is_kept
     first = own_bench.refined(QUESTIONS[:1], candidates(units, [[0, 1]]))
     (kept,) = (own_bench.experiment.workspace / "pairs").glob("*.sqlite")
     with VectorCache(kept) as cache:
-        keys = Pairs([QUESTIONS[0]], [units.text(0), units.text(1)], np.array([0, 0]), np.array([0, 1])).keys()
+        keys = TextPairs([QUESTIONS[0]], [units.text(0), units.text(1)], np.array([0, 0]), np.array([0, 1])).keys()
         assert not cache.missing(keys).any()
         cache.write(keys, np.full((2, 1), 1_000, dtype=np.float32))
     poisoned = own_bench.refined(QUESTIONS[:1], candidates(units, [[0, 1]]))

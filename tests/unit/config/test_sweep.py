@@ -17,7 +17,7 @@ from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.setting_names import SettingNames
 from ragtrial.config.settings import setting_of
 from ragtrial.config.strict_yaml import parse_yaml
-from ragtrial.config.sweep import RangeAxis, Share, SweepOptions
+from ragtrial.config.sweep import RangeAxis, ShareOfKey, SweepOptions
 from ragtrial.errors import ConfigError
 from ragtrial.options import LocatedText, validate
 from sweeps import BASE, FOLDER, LINES, MODEL, OVERLAP, SIZE, TOP_K, read, sweep_of, values, written
@@ -78,7 +78,7 @@ def test_a_share_follows_the_other_key_wherever_that_stands_and_is_rounded_halve
     assert made(sweep) == [
         {OVERLAP: overlap, SIZE: size} for size, overlap in [(100, 25), (101, 25), (102, 26), (103, 26)]
     ]
-    assert Share(0.1, SIZE).taken_of(25) == 3  # 2.5, and 0.1 * 25 is no more than that
+    assert ShareOfKey(0.1, SIZE).taken_of(25) == 3  # 2.5, and 0.1 * 25 is no more than that
 
 
 def test_several_shares_are_an_axis_whose_equal_outcomes_are_tried_once() -> None:

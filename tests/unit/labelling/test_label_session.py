@@ -18,7 +18,7 @@ from limits import full_disk
 from ragtrial.errors import InputError, LabelsError, RunError
 from ragtrial.labelling.overlay import read_overlay
 from ragtrial.labelling.pooling.worklist import WorkItem
-from ragtrial.labelling.session.session import Places, Session
+from ragtrial.labelling.session.session import PassagePlaces, Session
 from ragtrial.labelling.write_back import LabelsConflictError
 from small_experiment import CONFIG, LABELS, small_experiment
 from worklists import JUDGED, item, judgments, whole_documents, write_work
@@ -241,14 +241,14 @@ def test_a_worklist_of_other_labels_is_refused_and_they_are_named(tmp_path: Path
     assert not (tmp_path / "worklist.answers.jsonl").exists()
     mine = tmp_path / "mine.json"
     mine.write_text(json.dumps(LABELS))
-    with Session(worklist, Places(labels=mine)) as session:
+    with Session(worklist, PassagePlaces(labels=mine)) as session:
         session.skip()
         session.grade(1)
         session.save()
     assert len(json.loads(mine.read_text())["queries"][0]["relevant_docs"]) == 2
     mine.unlink()
     with pytest.raises(LabelsError, match="there is no such file; name the labels: --labels FILE"):
-        Session(worklist, Places(labels=mine))
+        Session(worklist, PassagePlaces(labels=mine))
 
 
 def test_answers_to_another_worklist_of_the_same_name_are_not_mixed_in(session: Session, tmp_path: Path) -> None:

@@ -46,25 +46,25 @@ class KeptPart:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptPartRankings:
     """What a report has of the parts of a setting for some queries, and what is to be said of them."""
 
     parts: tuple[KeptPart, ...]
     notes: tuple[str, ...]
 
 
-def kept_parts(contender: ComparedSetting, queries: Sequence[str]) -> Kept:
+def kept_parts(contender: ComparedSetting, queries: Sequence[str]) -> KeptPartRankings:
     """The parts of a contender, and theirs, for these queries. Raises ReportError if their files are damaged."""
     parameters = contender.setting.parameters
     if not parameters.get("parts"):
-        return Kept((), ())
+        return KeptPartRankings((), ())
     found = list(_walk(contender.report, parameters, queries, ""))
     notes = [f"{contender.name}: {said}." for said in _said(parameters)]
     notes += [f"{contender.name}: {one}" for one in found if isinstance(one, str)]
-    return Kept(tuple(one for one in found if isinstance(one, KeptPart)), tuple(notes))
+    return KeptPartRankings(tuple(one for one in found if isinstance(one, KeptPart)), tuple(notes))
 
 
-def ranks_in(kept: Kept, query: str, key: Key) -> list[PartRank]:
+def ranks_in(kept: KeptPartRankings, query: str, key: Key) -> list[PartRank]:
     """Where a document, or a chunk, stands in each of the parts."""
     return [_rank_in(part.name, part.rows[query], key) for part in kept.parts]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, cast
 
 from ragtrial.comparison.contest import ComparedSetting, ComparisonSet, Pair
-from ragtrial.comparison.queries.part_ranks import Kept, Key, PartRank, kept_parts, ranks_in
+from ragtrial.comparison.queries.part_ranks import KeptPartRankings, Key, PartRank, kept_parts, ranks_in
 from ragtrial.comparison.queries.shares import shares_of
 from ragtrial.errors import ReportError, did_you_mean, listed
 from ragtrial.records import FoundText
@@ -159,7 +159,11 @@ def _ranked_hit(hit: FoundText) -> RankedHit:
 
 
 def _moves(
-    rankings: Sequence[QueryRanking], kept: Sequence[Kept], shares: Mapping[str, float] | str, *, of_chunks: bool
+    rankings: Sequence[QueryRanking],
+    kept: Sequence[KeptPartRankings],
+    shares: Mapping[str, float] | str,
+    *,
+    of_chunks: bool,
 ) -> list[Move]:
     def key(hit: FoundText) -> Key:
         return (hit.doc, hit.start, hit.end) if of_chunks else (hit.doc, None, None)

@@ -110,7 +110,7 @@ _SAMPLE_DRAWS = 20
 
 
 @dataclass(frozen=True)
-class Items:
+class CollectionItems:
     """Some items: ids, and of each its metadata and its text, empty and None where it has none."""
 
     ids: Sequence[str]
@@ -125,7 +125,7 @@ class Items:
 class Found:
     """What is nearest to a vector, best first, and its scores (items,): larger is nearer."""
 
-    items: Items
+    items: CollectionItems
     scores: Floats
 
 
@@ -178,7 +178,7 @@ class Collection:
 
     def pages(
         self, where: Condition = None, where_document: Condition = None, *, texts: bool = True
-    ) -> Iterator[Items]:
+    ) -> Iterator[CollectionItems]:
         """All items that the conditions let through, some thousand at a time. Raises StoreError."""
         offset = 0
         while True:
@@ -292,9 +292,9 @@ class _RefusedError(ValueError):
     """Chroma does not understand a condition."""
 
 
-def _items(ids: Sequence[str], metadatas: Any, texts: Any) -> Items:
+def _items(ids: Sequence[str], metadatas: Any, texts: Any) -> CollectionItems:
     metadatas = metadatas if metadatas is not None else [None] * len(ids)
-    return Items(ids, [one or {} for one in metadatas], texts if texts is not None else [None] * len(ids))
+    return CollectionItems(ids, [one or {} for one in metadatas], texts if texts is not None else [None] * len(ids))
 
 
 def _number(content: bytes) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragtrial.components.chroma_collection.collection import CollectionOptions, Items
+from ragtrial.components.chroma_collection.collection import CollectionItems, CollectionOptions
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import PassageQuery, how_alike, locate_all, short
 from ragtrial.dataset.texts import normalised
@@ -28,11 +28,11 @@ class ItemPlaces:
         self._library = library
         self._options = options
         self._places: dict[str, tuple[int, int, int]] = {}
-        self.documents = DocumentNames(library)
+        self.documents = ItemDocuments(library)
         self.located = 0
         self.whole = 0
 
-    def of(self, items: Items) -> list[tuple[int, int, int]]:
+    def of(self, items: CollectionItems) -> list[tuple[int, int, int]]:
         """The place of each item. Raises RunError for one whose document or characters are not there."""
         new: dict[str, tuple[int, PassageQuery | None]] = {}
         for name, metadata, text in zip(items.ids, items.metadatas, items.texts, strict=True):
@@ -69,7 +69,7 @@ class ItemPlaces:
         return span
 
 
-class DocumentNames:
+class ItemDocuments:
     """Documents by what metadata call them: their id, or a path that ends in it."""
 
     def __init__(self, library: Library) -> None:
@@ -147,14 +147,14 @@ class Survey:
     texts: int = 0
 
     def __post_init__(self) -> None:
-        self._documents = DocumentNames(self.library)
+        self._documents = ItemDocuments(self.library)
         self._unknown: dict[str, int] = {}
         self._keys: dict[str, int] = {}
         self._spans: list[str] = []
         self._misplaced: list[str] = []
         self._compared = 0
 
-    def add(self, items: Items) -> None:
+    def add(self, items: CollectionItems) -> None:
         for name, metadata, text in zip(items.ids, items.metadatas, items.texts, strict=True):
             self.count += 1
             self.texts += bool(text and text.strip())

@@ -31,7 +31,7 @@ _PREFIXES = (
 
 
 @dataclass(frozen=True)
-class Agreement:
+class VectorAgreement:
     """``said`` is a few words for the report; ``fault`` says what is wrong and what to do, empty where nothing is."""
 
     said: str
@@ -40,7 +40,7 @@ class Agreement:
 
 def compare(
     texts: Sequence[str], stored: Floats, space: Space, made_with: str, as_documents: Embed, as_queries: Embed
-) -> Agreement:
+) -> VectorAgreement:
     """How ``stored``, float32 (texts, dimension), fits what the embedder makes of ``texts``.
 
     ``made_with`` is what the collection says its vectors were made with, empty where it says nothing.
@@ -51,16 +51,16 @@ def compare(
     if least < _SAME:
         cause = _cause(texts, stored, as_documents, as_queries)
         if cause or least < _NEAR:
-            return Agreement("no", _disagree(cosines, cause, made_with))
-        return Agreement(f"nearly (cosine {least:.4f})")
+            return VectorAgreement("no", _disagree(cosines, cause, made_with))
+        return VectorAgreement(f"nearly (cosine {least:.4f})")
     ratio = float(np.median(lengths_of(stored) / np.maximum(lengths_of(made), 1e-30)))
     if abs(ratio - 1) <= _SAME_LENGTH:
-        return Agreement(f"ok (cosine {least:.4f})")
+        return VectorAgreement(f"ok (cosine {least:.4f})")
     if space != "l2":  # the length of the query changes no order, and stored vectors are as they are
-        return Agreement(f"ok (cosine {least:.4f}, other length)")
+        return VectorAgreement(f"ok (cosine {least:.4f}, other length)")
     length = float(np.median(lengths_of(stored)))
     mend = "true" if abs(length - 1) <= _SAME_LENGTH else "false"
-    return Agreement(
+    return VectorAgreement(
         "no",
         f"its vectors have the direction of the embedder's (cosine {least:.4f}) and another length: {length:.3g}, and "
         f"{float(np.median(lengths_of(made))):.3g}. Its space is l2, in which the length counts; set normalize: {mend} "

@@ -44,7 +44,7 @@ def cut(
             if embed is None:
                 raise TypeError(f"the chunker {chunker.kind!r} needs an embedder")
             size = int(library.sizes[positions.start : positions.stop].sum())
-            cuts = _grouped(chunker, texts, rulers, embed, _Share(size, advance))
+            cuts = _grouped(chunker, texts, rulers, embed, _WorkShare(size, advance))
         else:
             cuts = _split(chunker, [library.ids[position] for position in positions], texts, rulers)
         for position, text, title, spans in zip(positions, texts, titles, cuts, strict=True):
@@ -68,7 +68,7 @@ def _split(
 
 
 def _grouped(
-    chunker: EmbeddingChunker, texts: Sequence[str], rulers: Sequence[LengthFunction], embed: Embed, share: _Share
+    chunker: EmbeddingChunker, texts: Sequence[str], rulers: Sequence[LengthFunction], embed: Embed, share: _WorkShare
 ) -> Iterator[list[Span]]:
     """The spans of each text, what must be embedded of all of them embedded at once."""
     wanted = [chunker.texts(text, ruler) for text, ruler in zip(texts, rulers, strict=True)]
@@ -81,7 +81,7 @@ def _grouped(
         start += len(one)
 
 
-class _Share:
+class _WorkShare:
     """Passes on the progress of one thing as that of another."""
 
     def __init__(self, size: int, advance: Callable[[int], None]) -> None:

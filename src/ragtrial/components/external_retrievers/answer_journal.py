@@ -12,7 +12,7 @@ from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
-from ragtrial.components.external_retrievers.hits import Answer, Placed
+from ragtrial.components.external_retrievers.hits import PlacedHit, RetrieverAnswer
 from ragtrial.dataset.library import Library
 from ragtrial.errors import WorkspaceError
 
@@ -28,7 +28,7 @@ class Journal:
     def __init__(self, path: Path, library: Library) -> None:
         self._path = path
         self._library = library
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, RetrieverAnswer] = {}
         with self._errors("read"):
             lines = path.read_bytes().split(b"\n") if path.exists() else []
         for line in lines:
@@ -39,13 +39,13 @@ class Journal:
     def __len__(self) -> int:
         return len(self._answers)
 
-    def get(self, text: str, depth: int) -> Answer | None:
+    def get(self, text: str, depth: int) -> RetrieverAnswer | None:
         """What asking ``text`` for ``depth`` hits has brought, or would have; None where that is not known."""
         answer = self._answers.get(text)
         return answer.cut(depth) if answer is not None and answer.serves(depth) else None
 
     @contextmanager
-    def growing(self) -> Iterator[Callable[[str, Answer], None]]:
+    def growing(self) -> Iterator[Callable[[str, RetrieverAnswer], None]]:
         """What adds an answer for a text: it is written before that returns. The file stays open in the block."""
         with self._errors("written"):
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,11 +53,11 @@ class Journal:
         with file:
             yield partial(self._add, file)
 
-    def add(self, text: str, answer: Answer) -> None:
+    def add(self, text: str, answer: RetrieverAnswer) -> None:
         with self.growing() as add:
             add(text, answer)
 
-    def _add(self, file: FileIO, text: str, answer: Answer) -> None:
+    def _add(self, file: FileIO, text: str, answer: RetrieverAnswer) -> None:
         ids = self._library.ids
         hits = [
             [ids[document], None if isnan(score) else score, start, end] for document, start, end, score in answer.hits
@@ -84,18 +84,18 @@ class Journal:
     def _failed(self, what: str, error: OSError) -> WorkspaceError:
         return WorkspaceError(f"{self._path} cannot be {what}: {error.strerror or error}.")
 
-    def _hold(self, text: str, answer: Answer) -> None:
+    def _hold(self, text: str, answer: RetrieverAnswer) -> None:
         held = self._answers.get(text)
         if held is None or answer.asked is None or answer.serves(held.asked or 0):
             self._answers[text] = answer
 
-    def _answer(self, row: Mapping[str, Any]) -> Answer:
+    def _answer(self, row: Mapping[str, Any]) -> RetrieverAnswer:
         positions = self._library.positions
         hits = tuple(
-            Placed(positions[name], start, end, nan if score is None else score)
+            PlacedHit(positions[name], start, end, nan if score is None else score)
             for name, score, start, end in row["hits"]
         )
-        return Answer(hits, row["asked"], row["unlocated"])
+        return RetrieverAnswer(hits, row["asked"], row["unlocated"])
 
 
 def _record(line: bytes) -> dict[str, Any] | None:

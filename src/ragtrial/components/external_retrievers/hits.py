@@ -24,7 +24,7 @@ LARGEST_SCORE = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class ReturnedHit:
     """A hit as it was returned.
 
     ``document`` is the id that it names; ``score`` is NaN where it has none. ``start`` and ``end`` are characters of
@@ -41,34 +41,34 @@ class Hit:
     metadata: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
 
 
-def read_hit(raw: object, key: str | None = None) -> Hit:
+def read_hit(raw: object, key: str | None = None) -> ReturnedHit:
     """The hit that ``raw`` is. ``key`` is where metadata has the document's id; None for the usual places.
 
     Raises RetrieverError with what is wrong with it.
     """
     if isinstance(raw, str):
-        return Hit(str(raw))
+        return ReturnedHit(str(raw))
     if isinstance(raw, tuple):  # of what is usual, not of what it may be, Python knows the answer at once
         return _of_pair(raw, key)
     if isinstance(raw, dict | Mapping):
         return _of_mapping(raw, key)
     if isinstance(raw, Integral):
-        return Hit(_id_of(raw, "the id"))
+        return ReturnedHit(_id_of(raw, "the id"))
     if isinstance(raw, list | Sequence | np.ndarray) and not isinstance(raw, bytes):
         return _of_pair(raw, key)
     return _of_document(raw, key)
 
 
-def _of_pair(raw: Any, key: str | None) -> Hit:
+def _of_pair(raw: Any, key: str | None) -> ReturnedHit:
     if len(raw) != 2 or isinstance(raw[0], tuple | list):
         raise RetrieverError(f"is {shown(raw)}; a hit is {_SHAPE}")
     if isinstance(raw[0], str):
-        return Hit(str(raw[0]), _score_of(raw[1]))
+        return ReturnedHit(str(raw[0]), _score_of(raw[1]))
     hit = read_hit(raw[0], key)
-    return Hit(hit.document, _score_of(raw[1]), hit.start, hit.end, hit.text, hit.hint, hit.metadata)
+    return ReturnedHit(hit.document, _score_of(raw[1]), hit.start, hit.end, hit.text, hit.hint, hit.metadata)
 
 
-def _of_mapping(raw: Mapping[Any, Any], key: str | None) -> Hit:
+def _of_mapping(raw: Mapping[Any, Any], key: str | None) -> ReturnedHit:
     keys = _DOC_KEYS if key is None else (key,)
     name = next((one for one in keys if raw.get(one) is not None), None)
     if name is None:
@@ -81,10 +81,10 @@ def _of_mapping(raw: Mapping[Any, Any], key: str | None) -> Hit:
     if not (text is None or isinstance(text, str)):
         raise RetrieverError(f"has the text {shown(text)}; it must be a string")
     start, end = (None, None) if start is None or end is None else (int(start), int(end))
-    return Hit(_id_of(raw[name], f"{name!r}"), _score_of(raw.get("score")), start, end, text, metadata=raw)
+    return ReturnedHit(_id_of(raw[name], f"{name!r}"), _score_of(raw.get("score")), start, end, text, metadata=raw)
 
 
-def _of_document(raw: Any, key: str | None) -> Hit:
+def _of_document(raw: Any, key: str | None) -> ReturnedHit:
     """Of a library's class: a NodeWithScore wraps a node; the others are told apart by where their text is."""
     if hasattr(raw, "node") and hasattr(raw.node, "get_content"):
         node = raw.node
@@ -111,7 +111,7 @@ def _of_document(raw: Any, key: str | None) -> Hit:
         raise RetrieverError(f"is a {type(raw).__name__} with {wanted}; {known}")
     score = _score_of(getattr(raw, "score", None))
     hint = hint if _is_whole(hint) else None
-    return Hit(_id_of(name, "the id"), score, text=text, hint=hint, metadata=metadata)
+    return ReturnedHit(_id_of(name, "the id"), score, text=text, hint=hint, metadata=metadata)
 
 
 def _id_of(value: object, what: str) -> str:
@@ -148,7 +148,7 @@ def shown(value: object) -> str:
 _MOST = 3
 
 
-class Placed(NamedTuple):
+class PlacedHit(NamedTuple):
     """A hit in the documents: the position of one, and characters of its text; None for all of it."""
 
     document: int
@@ -158,14 +158,14 @@ class Placed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RetrieverAnswer:
     """The hits of one question, as they were returned, best first.
 
     ``asked`` is how many were asked for; None where the retriever takes no number. ``unlocated`` counts the hits whose
     text is not in their document as it stands, which became the whole document.
     """
 
-    hits: tuple[Placed, ...]
+    hits: tuple[PlacedHit, ...]
     asked: int | None
     unlocated: int = 0
 
@@ -173,19 +173,19 @@ class Answer:
         """Whether it has what a question for ``depth`` hits would bring."""
         return self.asked is None or self.asked >= depth
 
-    def cut(self, depth: int) -> Answer:
+    def cut(self, depth: int) -> RetrieverAnswer:
         """What a question for ``depth`` hits would have brought: an answer to a deeper one is cut there."""
         if self.asked is None or self.asked <= depth:
             return self
-        return Answer(self.hits[:depth], depth, self.unlocated)
+        return RetrieverAnswer(self.hits[:depth], depth, self.unlocated)
 
 
-def place_plain(hits: Sequence[object], library: Library, asked: int | None) -> Answer | None:
+def place_plain(hits: Sequence[object], library: Library, asked: int | None) -> RetrieverAnswer | None:
     """The answer where all ``hits`` are ids of documents, or (id, score) pairs: most are, and this is quick.
 
     None where any is something else, or is wrong; then they need a closer look.
     """
-    positions, placed = library.positions, list[Placed]()
+    positions, placed = library.positions, list[PlacedHit]()
     new = tuple.__new__  # a named tuple's own takes twice as long, and there is one for each hit
     for hit in hits:
         name, score = hit if isinstance(hit, tuple) and len(hit) == 2 else (hit, None)
@@ -193,15 +193,15 @@ def place_plain(hits: Sequence[object], library: Library, asked: int | None) -> 
         if position is None:
             return None
         if score is None:
-            placed.append(new(Placed, (position, None, None, NO_SCORE)))
+            placed.append(new(PlacedHit, (position, None, None, NO_SCORE)))
         elif isinstance(score, float) and -LARGEST_SCORE <= score <= LARGEST_SCORE:
-            placed.append(new(Placed, (position, None, None, float(score))))
+            placed.append(new(PlacedHit, (position, None, None, float(score))))
         else:
             return None
-    return Answer(tuple(placed), asked)
+    return RetrieverAnswer(tuple(placed), asked)
 
 
-def place(hits: Sequence[Hit], library: Library, asked: int | None) -> Answer:
+def place(hits: Sequence[ReturnedHit], library: Library, asked: int | None) -> RetrieverAnswer:
     """The hits of one question in ``library``. Raises RetrieverError with those that have no place in it."""
     faults = [_unknown(hit, library) for hit in hits if hit.document not in library.positions]
     if faults:
@@ -214,11 +214,11 @@ def place(hits: Sequence[Hit], library: Library, asked: int | None) -> Answer:
         if hit.text or hit.start is not None:
             start, end = _stretch(hit, library.text(document), number)
         unlocated += start is None and bool(hit.text)
-        placed.append(Placed(document, start, end, hit.score))
-    return Answer(tuple(placed), asked, unlocated)
+        placed.append(PlacedHit(document, start, end, hit.score))
+    return RetrieverAnswer(tuple(placed), asked, unlocated)
 
 
-def _unknown(hit: Hit, library: Library) -> str:
+def _unknown(hit: ReturnedHit, library: Library) -> str:
     fault = f"{shown(hit.document)} is not the id of a document ({len(library):,} documents)."
     for key, value in hit.metadata.items():
         if isinstance(value, str) and value in library.positions:
@@ -226,7 +226,7 @@ def _unknown(hit: Hit, library: Library) -> str:
     return fault + did_you_mean(hit.document, library.ids)
 
 
-def _stretch(hit: Hit, text: str, number: int) -> tuple[int, int] | tuple[None, None]:
+def _stretch(hit: ReturnedHit, text: str, number: int) -> tuple[int, int] | tuple[None, None]:
     """Where a hit is in its document; None where that is all of it, or cannot be told."""
     whole = normalised(hit.text) if hit.text else ""
     words = whole.strip()

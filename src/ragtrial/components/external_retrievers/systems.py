@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 
 from ragtrial.cache.fingerprints import Digest
-from ragtrial.components.external_retrievers.hits import Answer, Hit, place, place_plain, read_hit, shown
+from ragtrial.components.external_retrievers.hits import (
+    RetrieverAnswer,
+    ReturnedHit,
+    place,
+    place_plain,
+    read_hit,
+    shown,
+)
 from ragtrial.components.user_functions import FunctionReference, function_sources, import_object
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import short
@@ -277,7 +284,7 @@ class Asking:
 
     def answers(
         self, system: System, queries: Sequence[str], depth: int
-    ) -> Iterator[tuple[str, Answer | RetrieverError]]:
+    ) -> Iterator[tuple[str, RetrieverAnswer | RetrieverError]]:
         """Each question with its answer, or with what went wrong, as they come. Raises RunError.
 
         Without ``retries`` nothing is asked after a call in which something went wrong.
@@ -286,14 +293,14 @@ class Asking:
         for start in range(0, len(queries), size):
             is_whole = True
             for query, answer in self._batch(system, queries[start : start + size], depth):
-                is_whole = is_whole and isinstance(answer, Answer)
+                is_whole = is_whole and isinstance(answer, RetrieverAnswer)
                 yield query, answer
             if not (is_whole or self.retries):
                 return
 
     def _batch(
         self, system: System, queries: Sequence[str], depth: int
-    ) -> Iterator[tuple[str, Answer | RetrieverError]]:
+    ) -> Iterator[tuple[str, RetrieverAnswer | RetrieverError]]:
         try:
             answers = system.ask(queries, depth)
         except RetrieverError as error:
@@ -306,12 +313,12 @@ class Asking:
         for query, hits in zip(queries, answers, strict=True):
             yield query, self._read(system, query, hits, depth)
 
-    def _read(self, system: System, query: str, hits: Sequence[object], depth: int) -> Answer | RetrieverError:
+    def _read(self, system: System, query: str, hits: Sequence[object], depth: int) -> RetrieverAnswer | RetrieverError:
         asked = depth if system.takes_number else None
         answer = place_plain(hits, self.library, asked)
         if answer is not None:
             return answer
-        found: list[Hit] = []
+        found: list[ReturnedHit] = []
         try:
             with guarded(system.name, [query]):
                 found += (read_hit(raw, self.document) for raw in hits)

@@ -192,7 +192,7 @@ def _fuse_rows(parts: Sequence[Rankings], fusing: Fusing, order: Order, preferen
 
 
 @dataclass(frozen=True, eq=False)
-class _Hits:
+class _FusedHits:
     """Every hit of every list, those of one unit of one row together, the best placed first; shape (hits,) each.
 
     ``places`` are those of the units. ``slots`` number the hits of a row by rank, then by list, and ``origins`` those
@@ -208,7 +208,7 @@ class _Hits:
     most: int
 
 
-def _hits(parts: Sequence[Rankings], order: Order, width: int) -> _Hits:
+def _hits(parts: Sequence[Rankings], order: Order, width: int) -> _FusedHits:
     """Found by sorting whole numbers, row by row: the place of the unit, then the slot."""
     slots = width * len(parts)
     bits = slots.bit_length()
@@ -226,7 +226,7 @@ def _hits(parts: Sequence[Rankings], order: Order, width: int) -> _Hits:
     kept = keys[found]
     slot = kept & ((1 << bits) - 1)
     origins = np.repeat(rows.ravel() * slots, found.sum(axis=1)) + slot
-    return _Hits(kept >> bits, slot, origins, (at - 1 + rows * most)[found], opens[found], most)
+    return _FusedHits(kept >> bits, slot, origins, (at - 1 + rows * most)[found], opens[found], most)
 
 
 def _best_first(scores: npt.NDArray[np.float32], is_padding: Bools) -> Counts:

@@ -14,7 +14,7 @@ from ragtrial.components.refiners.fusing import Fused, Fusing, FusingRefiner, Or
 from ragtrial.components.retrievers.base import Candidates, RetrieverContext
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.places import Places
+from ragtrial.dataset.places import ForeignPlaces
 from ragtrial.rankings import PADDING, Bools, Codes, Collapsed, Rankings, collapse
 from ragtrial.records import Question
 
@@ -93,14 +93,14 @@ class FusionRefiner(FusingRefiner):
         return replace(super().fusing(), weights=None if self.weights is None else tuple(self.weights))
 
     def open(self, context: RetrieverContext) -> OpenRefiner:
-        return _OpenFusion(self, context.library, Places(context.library))
+        return _OpenFusion(self, context.library, ForeignPlaces(context.library))
 
 
 @dataclass
 class _OpenFusion:
     options: FusionRefiner
     library: Library
-    places: Places
+    places: ForeignPlaces
     _ordered: tuple[Chunks, Order] | None = field(default=None, init=False)
 
     def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:

@@ -127,7 +127,7 @@ _MOST_TEXTS = 1_024  # whose tokens are held at once
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class TextPairs:
     """Which of some ``questions`` and ``texts`` are put together, each pair once.
 
     ``question`` and ``text``, int64 (pairs,), are positions in them.
@@ -174,7 +174,7 @@ class PairScores:
     what: str
     _score: Score | None = None
 
-    def scores(self, pairs: Pairs, lengths: Counts, advance: Callable[[int], None]) -> Floats:
+    def scores(self, pairs: TextPairs, lengths: Counts, advance: Callable[[int], None]) -> Floats:
         """One score for each pair, float32 (pairs,); ``advance`` is told of all that are done.
 
         Each batch is kept before the next begins. Raises RunError and WorkspaceError.
@@ -196,7 +196,7 @@ class PairScores:
 
     def _make(
         self,
-        pairs: Pairs,
+        pairs: TextPairs,
         wanted: Counts,
         lengths: Counts,
         keep: Callable[[Counts, Floats], None],

@@ -14,7 +14,7 @@ from ragtrial.components.chunkers import AnyChunker
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
 from ragtrial.components.retrievers.base import Candidates, Facts, RetrieverContext
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.dataset.places import Places
+from ragtrial.dataset.places import ForeignPlaces
 from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, collapse
 from ragtrial.records import Question, ReportWarning, WarningCode
 
@@ -29,7 +29,7 @@ def holding(parents: Chunks, units: Chunks, codes: Counts) -> Counts:
     if not len(parents):
         return best
     document, start, end = units.document[codes].astype(np.int64), units.start[codes], units.end[codes]
-    # Places of all documents on one line, each document on a stretch of its own.
+    # ForeignPlaces of all documents on one line, each document on a stretch of its own.
     width = 1 + max(int(parents.end.max()), int(end.max(initial=0)))
     row, parent_row = document * width, parents.document.astype(np.int64) * width
     first = np.searchsorted(parent_row + parents.end, row + start, side="right")
@@ -201,8 +201,8 @@ class _OpenParent:
     context: RetrieverContext
 
     @cached_property
-    def _places(self) -> Places:
-        return Places(self.context.library)
+    def _places(self) -> ForeignPlaces:
+        return ForeignPlaces(self.context.library)
 
     def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:
         (part,) = parts

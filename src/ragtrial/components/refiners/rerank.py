@@ -16,9 +16,9 @@ from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.model_files import find_model, model_fingerprint
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
 from ragtrial.components.refiners.pair_scores import (
-    Pairs,
     PairScores,
     Precision,
+    TextPairs,
     declared_length,
     load,
     most_length,
@@ -205,7 +205,7 @@ class _OpenRerank:
         read, of_text = _distinct(texts)
         numbers = of_question[question] * max(len(read), 1) + of_text[text]
         distinct, of_pair = np.unique(numbers, return_inverse=True)
-        pairs = Pairs(asked, read, *np.divmod(distinct, max(len(read), 1)))
+        pairs = TextPairs(asked, read, *np.divmod(distinct, max(len(read), 1)))
         lengths = pairs.lengths(self._tokenizer)
         progress = Silent() if self.context.is_fresh else self.context.progress
         with stage(progress, "reranking", len(pairs), "pairs") as told:

@@ -15,7 +15,7 @@ from pydantic import Field, JsonValue
 
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.components.external_retrievers.answer_journal import Journal
-from ragtrial.components.external_retrievers.hits import Answer
+from ragtrial.components.external_retrievers.hits import RetrieverAnswer
 from ragtrial.components.external_retrievers.systems import Asking, System, check_system, open_system, system_sources
 from ragtrial.components.retrievers.base import (
     RETRIEVERS,
@@ -28,7 +28,7 @@ from ragtrial.components.retrievers.base import (
 )
 from ragtrial.components.user_functions import FunctionName
 from ragtrial.dataset.passages import short
-from ragtrial.dataset.places import Places
+from ragtrial.dataset.places import ForeignPlaces
 from ragtrial.errors import RetrieverError
 from ragtrial.rankings import Rankings, from_rows
 from ragtrial.records import Question, ReportWarning, WarningCode
@@ -104,7 +104,7 @@ class _OpenCustom:
         self._options = options
         self._materials = context
         self._has_answered = False
-        self._places = Places(context.library)
+        self._places = ForeignPlaces(context.library)
         self._asking = Asking(context.library, options.document, options.batch_size, retries=options.on_error == "skip")
 
     @cached_property
@@ -133,9 +133,11 @@ class _OpenCustom:
         facts = {**counts, **_said(questions, found, errors, min(depth, len(self._materials.library)))}
         return Candidates(self._places.chunks(), rankings, skipped, facts)
 
-    def _answered(self, texts: Sequence[str], depth: int) -> tuple[dict[str, Answer], dict[str, RetrieverError]]:
+    def _answered(
+        self, texts: Sequence[str], depth: int
+    ) -> tuple[dict[str, RetrieverAnswer], dict[str, RetrieverError]]:
         """The answers that there are, kept or new, and what went wrong with the other questions."""
-        answers: dict[str, Answer] = {}
+        answers: dict[str, RetrieverAnswer] = {}
         if not self._materials.is_fresh:
             answers = {text: kept for text in texts if (kept := self._journal.get(text, depth)) is not None}
         missing = [text for text in texts if text not in answers]
@@ -152,7 +154,7 @@ class _OpenCustom:
                         keep(text, answer)
         return answers, errors
 
-    def _rankings(self, found: Sequence[Answer | None], depth: int, counts: Counter[str]) -> Rankings:
+    def _rankings(self, found: Sequence[RetrieverAnswer | None], depth: int, counts: Counter[str]) -> Rankings:
         """The answers by place, each place once, cut at ``depth``."""
         rows: list[list[int]] = []
         scores: list[list[float]] = []
@@ -170,7 +172,10 @@ class _OpenCustom:
 
 
 def _said(
-    questions: Sequence[Question], found: Sequence[Answer | None], errors: Mapping[str, RetrieverError], most: int
+    questions: Sequence[Question],
+    found: Sequence[RetrieverAnswer | None],
+    errors: Mapping[str, RetrieverError],
+    most: int,
 ) -> dict[str, Fact]:
     """What the report tells of the answers, besides the counts of hits. ``most`` hits could have come for each."""
     answers = [answer for answer in found if answer is not None]
@@ -190,7 +195,7 @@ def _said(
     return said
 
 
-def _rises(answer: Answer) -> bool:
+def _rises(answer: RetrieverAnswer) -> bool:
     """Whether a score is above the one before it; those that are not known say nothing."""
     scores = [hit.score for hit in answer.hits]
     if scores == sorted(scores, reverse=True):  # as most are: quicker than to look at each pair

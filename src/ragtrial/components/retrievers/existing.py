@@ -11,14 +11,14 @@ from ragtrial.components.chroma_collection import Collection, CollectionOptions,
 from ragtrial.components.chroma_collection.items import Conditions, ItemPlaces, Survey, described, joined_conditions
 from ragtrial.components.chroma_collection.vector_agreement import (
     SAMPLED,
-    Agreement,
+    VectorAgreement,
     compare,
     is_normalised,
     other_dimension,
 )
 from ragtrial.components.retrievers.base import Candidates, Fact, Facts, RetrieverContext
 from ragtrial.dataset.passages import short
-from ragtrial.dataset.places import Places
+from ragtrial.dataset.places import ForeignPlaces
 from ragtrial.errors import InputError, ModelNotFoundError
 from ragtrial.rankings import deeper, from_rows
 from ragtrial.records import Question, ReportWarning, WarningCode
@@ -101,7 +101,7 @@ class OpenCollection:
         self._materials = context
         self._held = held_collection(options)
         self._items = ItemPlaces(context.library, options)
-        self._places = Places(context.library)
+        self._places = ForeignPlaces(context.library)
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
         vectors = self._materials.embed_queries([question.text for question in questions])
@@ -191,15 +191,15 @@ def _agreement(
     conditions: Conditions,
     context: RetrieverContext,
     questions: Sequence[Question],
-) -> Agreement:
+) -> VectorAgreement:
     """Whether the setting's embedder made the vectors that it searches."""
     if questions:
         dimension = context.embed_queries([questions[0].text]).shape[1]
         if dimension != held.dimension:
-            return Agreement("no", other_dimension(held.dimension, dimension, held.made_with))
+            return VectorAgreement("no", other_dimension(held.dimension, dimension, held.made_with))
     if not options.check:
-        return Agreement("not checked, because of check: false")
+        return VectorAgreement("not checked, because of check: false")
     texts, stored = held.sample(SAMPLED, *conditions)
     if not texts:
-        return Agreement("not checked, because there is no stored text")
+        return VectorAgreement("not checked, because there is no stored text")
     return compare(texts, stored, held.space, held.made_with, context.embed_texts, context.embed_queries)

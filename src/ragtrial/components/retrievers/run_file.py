@@ -21,7 +21,7 @@ from ragtrial.components.retrievers.base import (
 )
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import short
-from ragtrial.dataset.places import Places
+from ragtrial.dataset.places import ForeignPlaces
 from ragtrial.errors import Fault, RunFileError, did_you_mean, listed
 from ragtrial.options import PathText
 from ragtrial.rankings import from_rows
@@ -88,7 +88,7 @@ class RunFileRetriever(Retriever):
         folder = find_report(self.path, path.parent)
         return [folder / "report.json", *sorted((folder / "rankings").glob("*.jsonl.gz"))]
 
-    def checked(self, library: Library, questions: Sequence[Question]) -> _Rows:
+    def checked(self, library: Library, questions: Sequence[Question]) -> _RunFileRows:
         """The rows of the questions, all of documents of ``library``. Raises RunFileError, ReportError."""
         rows = self.read(questions)
         positions = library.positions
@@ -104,7 +104,7 @@ class RunFileRetriever(Retriever):
             raise RunFileError(*(Fault(self.path, message=fault) for fault in faults))
         return rows
 
-    def read(self, questions: Sequence[Question]) -> _Rows:
+    def read(self, questions: Sequence[Question]) -> _RunFileRows:
         """The rows of the questions. Raises RunFileError, ReportError."""
         labels = PromptQueries(tuple(Query(question.id or question.text, question.text) for question in questions))
         run = run_named(self.path, self.name, self.form, labels, choice="`name:`")
@@ -117,11 +117,11 @@ class RunFileRetriever(Retriever):
         if values is not None and not (np.isfinite(values) & (np.abs(values) <= _LARGEST) | np.isnan(values)).all():
             wrong = float(values[~(np.isfinite(values) & (np.abs(values) <= _LARGEST))][0])
             raise RunFileError(Fault(self.path, message=f"has the score {wrong}; scores must be finite numbers."))
-        return _Rows.of(run, best_first(run, "first"), questions)
+        return _RunFileRows.of(run, best_first(run, "first"), questions)
 
 
 @dataclass(frozen=True)
-class _Row:
+class _RunFileRow:
     """The documents of one question, best first, their scores (NaN where not known), and how many came twice."""
 
     documents: list[str]
@@ -130,14 +130,14 @@ class _Row:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _RunFileRows:
     """The rankings of questions, by their id, or text where they have none; and all ``queries`` of the run."""
 
-    rows: Mapping[str, _Row]
+    rows: Mapping[str, _RunFileRow]
     queries: tuple[str, ...]
 
     @classmethod
-    def of(cls, raw: Run, ordered: Run, questions: Sequence[Question]) -> _Rows:
+    def of(cls, raw: Run, ordered: Run, questions: Sequence[Question]) -> _RunFileRows:
         """Of the questions that are in the run."""
         at = {query: place for place, query in enumerate(ordered.queries)}
         documents = list(ordered.documents)
@@ -150,7 +150,9 @@ class _Rows:
             known = ordered.values is not None and not ordered.by_rank
             scores = ordered.values[start:end].tolist() if known and ordered.values is not None else []
             came = int(raw.starts[place + 1] - raw.starts[place])
-            rows[_key(question)] = _Row(documents[start:end], scores or [np.nan] * (end - start), came - (end - start))
+            rows[_key(question)] = _RunFileRow(
+                documents[start:end], scores or [np.nan] * (end - start), came - (end - start)
+            )
         return cls(rows, ordered.queries)
 
 
@@ -158,8 +160,8 @@ class _OpenRunFile:
     def __init__(self, options: RunFileRetriever, context: RetrieverContext) -> None:
         self._options = options
         self._library = context.library
-        self._places = Places(context.library)
-        self._rows: _Rows | None = None
+        self._places = ForeignPlaces(context.library)
+        self._rows: _RunFileRows | None = None
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
         if self._rows is None:

@@ -86,14 +86,14 @@ class ExactIndex:
     def close(self) -> None:
         pass
 
-    def _candidates(self, queries: Floats, depth: int) -> _Pairs:
+    def _candidates(self, queries: Floats, depth: int) -> _CandidatePairs:
         """Every pair that may be among the nearest ``depth`` of its query, by query."""
         lengths = _lengths(queries)
         scaled, slack = queries, self._slack(lengths)
         if self._space == "cosine":
             scaled = np.asarray(queries / _divisors(lengths)[:, np.newaxis], dtype=np.float32)
         floor = np.full(len(queries), -np.inf, dtype=np.float32)
-        pairs = _Pairs(np.empty(0, dtype=np.int16), np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))
+        pairs = _CandidatePairs(np.empty(0, dtype=np.int16), np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32))
         parts, limit = [pairs], 0
         most = max(_PAIRS, 2 * depth * len(queries))
         widest = max(1, _TILE // len(queries))
@@ -102,7 +102,9 @@ class ExactIndex:
             near = self._near(scaled, slice(start, start + width))
             places = np.flatnonzero(~(near < floor[:, np.newaxis]))  # so put, it keeps what is not a number
             rows, columns = np.divmod(places, near.shape[1])
-            parts.append(_Pairs(rows.astype(np.int16), (columns + start).astype(np.int32), near.ravel()[places]))
+            parts.append(
+                _CandidatePairs(rows.astype(np.int16), (columns + start).astype(np.int32), near.ravel()[places])
+            )
             start, width = start + width, min(2 * width, widest)
             if start < len(self._matrix) and sum(len(part.rows) for part in parts) <= limit:
                 continue
@@ -138,7 +140,7 @@ class ExactIndex:
         safe = np.maximum(size, longest) < float(_FLOAT32.max) / 8
         return np.where(safe, (dimension + _ROUNDINGS) * float(_FLOAT32.eps) * size + lost, np.inf)
 
-    def _nearest(self, queries: Floats, pairs: _Pairs, depth: int) -> tuple[Counts, Floats]:
+    def _nearest(self, queries: Floats, pairs: _CandidatePairs, depth: int) -> tuple[Counts, Floats]:
         """Where in ``pairs`` the nearest ``depth`` of each query are, and their scores; shape (queries, depth)."""
         places = np.empty((len(queries), depth), dtype=np.int64)
         bounds = np.searchsorted(pairs.rows, np.arange(len(queries) + 1, dtype=np.int16))
@@ -170,23 +172,23 @@ class ExactIndex:
         return values.astype(np.float32)
 
 
-class _Pairs(NamedTuple):
+class _CandidatePairs(NamedTuple):
     """Rows of queries, in order; codes of units; and about what they score."""
 
     rows: npt.NDArray[np.int16]
     codes: Codes
     near: Floats
 
-    def at(self, places: npt.NDArray[Any]) -> _Pairs:
-        return _Pairs(self.rows[places], self.codes[places], self.near[places])
+    def at(self, places: npt.NDArray[Any]) -> _CandidatePairs:
+        return _CandidatePairs(self.rows[places], self.codes[places], self.near[places])
 
 
-def _sieved(parts: Sequence[_Pairs], depth: int, slack: _Doubles) -> tuple[Floats, _Pairs]:
+def _sieved(parts: Sequence[_CandidatePairs], depth: int, slack: _Doubles) -> tuple[Floats, _CandidatePairs]:
     """Of approximate scores, at most ``slack`` off: from where on a pair may be among the nearest; and those pairs.
 
     The floors have the shape (queries,); the pairs are in the order of the queries.
     """
-    pairs = _Pairs(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    pairs = _CandidatePairs(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     pairs = pairs.at(np.argsort(pairs.rows, kind="stable"))
     floor = np.full(len(slack), -np.inf, dtype=np.float32)
     bounds = np.searchsorted(pairs.rows, np.arange(len(slack) + 1, dtype=np.int16)).tolist()

@@ -75,7 +75,7 @@ class TermIndex:
         """Weigh the terms of ``lists``, at least one, and put the index into ``folder``."""
         scorer = weighting.scorer()
         # bm25s passes over the chunks a few times; they come from the disk one by one.
-        scorer.index(_Corpus(lists, lists.vocabulary), create_empty_token=False, show_progress=False)
+        scorer.index(_TermCorpus(lists, lists.vocabulary), create_empty_token=False, show_progress=False)
         data, absent = scorer.scores["data"], scorer.nonoccurrence_array
         write_array(folder / "data.npy", data)
         write_array(folder / "indices.npy", scorer.scores["indices"])
@@ -122,7 +122,7 @@ class TermIndex:
 
 
 @dataclass(frozen=True)
-class _Corpus:
+class _TermCorpus:
     """What bm25s takes for a tokenised corpus."""
 
     ids: TermLists

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ragtrial.labelling.importers.base import Importer, register
-from ragtrial.labelling.importers.content import Content, Row
-from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
+from ragtrial.labelling.importers.content import Content, ContentRow
+from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer, ImportedQuestion
 
 
 def can_read(content: Content) -> bool:
@@ -15,14 +15,14 @@ def read(content: Content) -> ForeignLabels:
     """The questions; the corpus of each is also its tag, so that scores can be told apart by corpus."""
     questions = []
     for position, value in enumerate(content.rows):
-        row = Row(content, (position,), value, "an object: a question")
+        row = ContentRow(content, (position,), value, "an object: a question")
         corpus = row.name("corpus_id")
         references = row.rows("references", what="an object: a reference")
         answers = tuple(
-            Answer(one.where, one.text("content"), corpus, start=one.whole("start_index")) for one in references
+            ImportedAnswer(one.where, one.text("content"), corpus, start=one.whole("start_index")) for one in references
         )
         tags = (corpus,) if corpus else ()
-        questions.append(Question(row.where, row.name("query_id", "id"), row.text("question"), answers, tags))
+        questions.append(ImportedQuestion(row.where, row.name("query_id", "id"), row.text("question"), answers, tags))
     if not isinstance(content.value, list):
         content.fault((), "must be a list of questions, or CSV.")
     return ForeignLabels(tuple(questions))

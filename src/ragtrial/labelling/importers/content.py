@@ -102,7 +102,7 @@ def _with_keys(value: Mapping[str, object]) -> str:
     return f"the keys {listed(value)}" if value else "no keys"
 
 
-class Row:
+class ContentRow:
     """An object of a file, read value by value; what is wrong is noted in the file's ``Content``."""
 
     def __init__(self, content: Content, where: foreign.Path, value: object, what: str) -> None:
@@ -178,9 +178,9 @@ class Row:
             return []
         return [((*self.where, name, position), one) for position, one in enumerate(value)]
 
-    def rows(self, *names: str, what: str = "an object", needed: bool = True) -> list[Row]:
+    def rows(self, *names: str, what: str = "an object", needed: bool = True) -> list[ContentRow]:
         """The objects of a list."""
-        return [Row(self.content, where, one, what) for where, one in self.items(*names, needed=needed)]
+        return [ContentRow(self.content, where, one, what) for where, one in self.items(*names, needed=needed)]
 
     def texts(self, name: str) -> tuple[str, ...]:
         """The texts of a list that need not be there."""

@@ -14,8 +14,8 @@ from ragtrial.dataset.passages import PassageQuery, nearest, short
 from ragtrial.dataset.texts import normalised, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean
 from ragtrial.labelling.importers.content import MOST_FAULTS
-from ragtrial.labelling.importers.foreign import Question
-from ragtrial.labelling.importers.placement import CONTEXT_ALONE, HOWS, How, Placed, place
+from ragtrial.labelling.importers.foreign import ImportedQuestion
+from ragtrial.labelling.importers.placement import CONTEXT_ALONE, HOWS, How, PlacedLabel, place
 from ragtrial.labelling.importers.recognition import ReadLabels
 
 _MOST_GUESSED = 20  # comparing a name with all ids is slow
@@ -30,7 +30,7 @@ class Converted:
     """
 
     rows: Mapping[str, Any]
-    placed: Sequence[Placed]
+    placed: Sequence[PlacedLabel]
     repeated: int
 
     @property
@@ -40,11 +40,11 @@ class Converted:
         return {how: counted[how] for how in HOWS if counted[how]}
 
     @property
-    def lost(self) -> list[Placed]:
+    def lost(self) -> list[PlacedLabel]:
         return [one for one in self.placed if one.how == "lost"]
 
     @property
-    def inexact(self) -> list[Placed]:
+    def inexact(self) -> list[PlacedLabel]:
         """What somebody may want to look at."""
         return [one for one in self.placed if one.how not in ("exact", "document") or one.notes]
 
@@ -55,7 +55,7 @@ def convert(read: ReadLabels, library: Library, *, fuzzy: float | None = None) -
     Raises LabelsError where answers of one question are one document or passage with different grades.
     """
     placed = place(read.labels, library, fuzzy=fuzzy)
-    by_query: dict[str, list[Placed]] = {}
+    by_query: dict[str, list[PlacedLabel]] = {}
     for one in placed:
         by_query.setdefault(one.query, []).append(one)
     writer = _Writer(library)
@@ -78,10 +78,10 @@ class _Writer:
     def __init__(self, library: Library) -> None:
         self.library = library
         self.repeated = 0
-        self.conflicts: list[tuple[Placed, str]] = []
+        self.conflicts: list[tuple[PlacedLabel, str]] = []
         self._hash = cache(lambda position: text_hash(library.text(position)))
 
-    def query(self, question: Question, placed: Sequence[Placed]) -> dict[str, Any]:
+    def query(self, question: ImportedQuestion, placed: Sequence[PlacedLabel]) -> dict[str, Any]:
         rows: list[dict[str, Any]] = []
         for one in placed:
             for row in self._rows(one):
@@ -100,7 +100,7 @@ class _Writer:
             made["where_document"] = question.where_document
         return made
 
-    def _rows(self, placed: Placed) -> Iterator[dict[str, Any]]:
+    def _rows(self, placed: PlacedLabel) -> Iterator[dict[str, Any]]:
         """A row for each document; it says where, unless several places of the document are the answer."""
         grade = placed.answer.relevance
         if placed.document is not None:
@@ -119,7 +119,7 @@ class _Writer:
                 row["quote"] = placed.sought
             yield row
 
-    def _is_known(self, placed: Placed, row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
+    def _is_known(self, placed: PlacedLabel, row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
         """Whether an equal row stands there already; another grade for the same is a conflict."""
         for known in rows:
             if known["doc"] != row["doc"]:
@@ -158,7 +158,7 @@ def lost_faults(converted: Converted, read: ReadLabels, library: Library) -> lis
     return faults
 
 
-def _lost(placed: Placed, documents: int) -> str:
+def _lost(placed: PlacedLabel, documents: int) -> str:
     """``'a.md' of query 'q' is in none of 4 documents.``"""
     answer, why = placed.answer, "; ".join(placed.notes)
     named = f"{short(answer.passage or answer.doc)!r} of query {placed.query!r}"
@@ -170,7 +170,7 @@ def _lost(placed: Placed, documents: int) -> str:
     return f"{named} {what} {documents:,} documents{f' ({why})' if why else ''}."
 
 
-def report_row(placed: Placed, read: ReadLabels, library: Library) -> dict[str, Any]:
+def report_row(placed: PlacedLabel, read: ReadLabels, library: Library) -> dict[str, Any]:
     """What became of a label, as JSON values."""
     # In one JSON value the path says it all, and looking for the lines of all values takes long.
     line = read.content.fault_at(placed.answer.where, "").line if read.content.lines else None
@@ -191,7 +191,7 @@ def report_row(placed: Placed, read: ReadLabels, library: Library) -> dict[str, 
     }
 
 
-def describe_places(placed: Placed, library: Library) -> str:
+def describe_places(placed: PlacedLabel, library: Library) -> str:
     """The places in a few words: ``hub/reset.md 120-160``."""
     told = [f"{library.ids[one.document]} {one.span.start}-{one.span.end}" for one in placed.places[:_MOST_PLACES]]
     rest = len(placed.places) - _MOST_PLACES

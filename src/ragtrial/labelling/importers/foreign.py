@@ -11,7 +11,7 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ImportedAnswer:
     """One known good answer, not looked up yet.
 
     ``passage`` is its text; without one the label is the whole document ``doc``, or its characters ``start`` to
@@ -36,7 +36,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ImportedQuestion:
     """A question and its answers: none where the documents do not answer it.
 
     ``phrasings`` are other wordings; ``where_metadata`` and ``where_document`` say what is searched (None: everything).
@@ -45,7 +45,7 @@ class Question:
     where: Path
     id: str
     text: str
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[ImportedAnswer, ...] = ()
     tags: tuple[str, ...] = ()
     ordered: bool = False
     phrasings: tuple[str, ...] = ()
@@ -57,5 +57,5 @@ class Question:
 class ForeignLabels:
     """All questions of a file."""
 
-    questions: tuple[Question, ...]
+    questions: tuple[ImportedQuestion, ...]
     prompt: str | None = None

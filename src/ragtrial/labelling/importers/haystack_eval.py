@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from ragtrial.labelling.importers import foreign
 from ragtrial.labelling.importers.base import Importer, register
-from ragtrial.labelling.importers.content import Content, Row
-from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
+from ragtrial.labelling.importers.content import Content, ContentRow
+from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer, ImportedQuestion
 from ragtrial.options import shown
 
 _QUESTIONS = ("question", "questions", "query", "queries", "text")
@@ -34,15 +34,15 @@ def read(content: Content) -> ForeignLabels:
         return ForeignLabels(_columns(content, content.value))
     questions = []
     for position, value in enumerate(content.rows):
-        row = Row(content, (position,), value, "an object: a question and its documents")
+        row = ContentRow(content, (position,), value, "an object: a question and its documents")
         answers = _answers(content, row.items(*_IN_ROWS))
-        questions.append(Question(row.where, row.name("id"), row.text(*_QUESTIONS), answers, row.texts("tags")))
+        questions.append(ImportedQuestion(row.where, row.name("id"), row.text(*_QUESTIONS), answers, row.texts("tags")))
     return ForeignLabels(tuple(questions))
 
 
-def _columns(content: Content, value: Mapping[str, object]) -> tuple[Question, ...]:
+def _columns(content: Content, value: Mapping[str, object]) -> tuple[ImportedQuestion, ...]:
     where: foreign.Path = ("inputs",) if "inputs" in value else ()
-    inputs = Row(content, where, value.get("inputs", value), "an object of lists")
+    inputs = ContentRow(content, where, value.get("inputs", value), "an object of lists")
     texts, documents = inputs.items(*_QUESTIONS[:-1]), inputs.items(*_DOCUMENTS)
     if len(texts) != len(documents):
         content.fault(where, f"has {len(texts):,} questions and relevant documents of {len(documents):,}.")
@@ -54,21 +54,21 @@ def _columns(content: Content, value: Mapping[str, object]) -> tuple[Question, .
             content.fault(beside, f"is {shown(of_question)}; it must be a list.")
         else:
             answers = _answers(content, [((*beside, number), one) for number, one in enumerate(of_question)])
-            questions.append(Question(at, "", text, answers))
+            questions.append(ImportedQuestion(at, "", text, answers))
     return tuple(questions)
 
 
-def _answers(content: Content, documents: list[tuple[foreign.Path, object]]) -> tuple[Answer, ...]:
+def _answers(content: Content, documents: list[tuple[foreign.Path, object]]) -> tuple[ImportedAnswer, ...]:
     answers = []
     for where, document in documents:
         if isinstance(document, str) and document.strip():
-            answers.append(Answer(where, document))
+            answers.append(ImportedAnswer(where, document))
             continue
-        row = Row(content, where, document, "a text, or a document with `content`")
+        row = ContentRow(content, where, document, "a text, or a document with `content`")
         meta = row.values.get("meta")
         named = {**row.values, **meta} if isinstance(meta, Mapping) else row.values
         file = next((str(named[key]) for key in _FILES if isinstance(named.get(key), str)), "")
-        answers.append(Answer(where, row.text("content"), file, row.grade(), doc_is_known=False))
+        answers.append(ImportedAnswer(where, row.text("content"), file, row.grade(), doc_is_known=False))
     return tuple(answers)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragtrial.labelling.importers.base import Importer, register
-from ragtrial.labelling.importers.content import Content, Row
-from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
+from ragtrial.labelling.importers.content import Content, ContentRow
+from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer, ImportedQuestion
 from ragtrial.options import shown
 
 
@@ -17,12 +17,12 @@ def can_read(content: Content) -> bool:
 
 def read(content: Content) -> ForeignLabels:
     """The questions of ``{"queries": [{"id", "text", "relevant_docs": [{"doc", "relevance"}]}]}``."""
-    file = Row(content, (), content.value, "an object with `queries`")
+    file = ContentRow(content, (), content.value, "an object with `queries`")
     questions = tuple(_question(row) for row in file.rows("queries", what="an object: a question"))
     return ForeignLabels(questions, file.text("prompt", needed=False) or None)
 
 
-def _question(row: Row) -> Question:
+def _question(row: ContentRow) -> ImportedQuestion:
     answers = tuple(_answer(label) for label in row.rows("relevant_docs", what="an object: a known good answer"))
     ordered = row.values.get("ordered", False)
     if not isinstance(ordered, bool):
@@ -31,13 +31,13 @@ def _question(row: Row) -> Question:
     for place, phrasing in enumerate(phrasings):
         if not phrasing.strip():
             row.content.fault((*row.where, "phrasings", place), "is empty.")
-    return Question(
+    return ImportedQuestion(
         row.where, row.name("id"), row.text("text"), answers, row.texts("tags"), ordered is True, phrasings,
         _filter(row, "where"), _filter(row, "where_document"),
     )  # fmt: skip
 
 
-def _filter(row: Row, name: str) -> Mapping[str, Any] | None:
+def _filter(row: ContentRow, name: str) -> Mapping[str, Any] | None:
     value = row.values.get(name)
     if value is None:
         return None
@@ -47,7 +47,7 @@ def _filter(row: Row, name: str) -> Mapping[str, Any] | None:
     return value
 
 
-def _answer(row: Row) -> Answer:
+def _answer(row: ContentRow) -> ImportedAnswer:
     doc, quote, start = row.name("doc", needed=True), row.text("quote", needed=False), row.whole("start")
     for name in ("doc", "quote"):
         value = row.values.get(name)
@@ -60,7 +60,7 @@ def _answer(row: Row) -> Answer:
         row.content.fault((*row.where, there), f"comes without {lacking}; without a quote both are needed.")
     elif not quote and start is not None and end is not None and not 0 <= start < end:
         row.content.fault((*row.where, "end"), f"is {end} and start is {start}; a passage ends behind its start.")
-    return Answer(
+    return ImportedAnswer(
         row.where, quote, doc, row.grade(), start, end if is_span else None, text_hash if is_span else "",
         may_be_passage=not quote and not is_span,
     )  # fmt: skip

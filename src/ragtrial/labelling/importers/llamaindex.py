@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ragtrial.labelling.importers.base import Importer, register
-from ragtrial.labelling.importers.content import Content, Row
-from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
+from ragtrial.labelling.importers.content import Content, ContentRow
+from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer, ImportedQuestion
 
 
 def can_read(content: Content) -> bool:
@@ -22,16 +22,19 @@ def _has_pairs(value: Mapping[str, object]) -> bool:
 
 def read(content: Content) -> ForeignLabels:
     """The questions of either kind; a label is the text of a chunk."""
-    file = Row(content, (), content.value, "an object with `queries`, `corpus` and `relevant_docs`, or with `examples`")
+    file = ContentRow(
+        content, (), content.value, "an object with `queries`, `corpus` and `relevant_docs`, or with `examples`"
+    )
     if file.first(["queries", "corpus"]):
         return ForeignLabels(_pairs(content, file))
     rows = file.rows("examples", what="an object: an example")
     return ForeignLabels(tuple(_example(row) for row in rows))
 
 
-def _pairs(content: Content, file: Row) -> tuple[Question, ...]:
+def _pairs(content: Content, file: ContentRow) -> tuple[ImportedQuestion, ...]:
     queries, corpus, relevant = (
-        Row(content, (key,), file.values.get(key), "an object of ids") for key in ("queries", "corpus", "relevant_docs")
+        ContentRow(content, (key,), file.values.get(key), "an object of ids")
+        for key in ("queries", "corpus", "relevant_docs")
     )
     for unknown in relevant.values.keys() - queries.values.keys():
         content.fault(("relevant_docs", unknown), "has the id of no question in `queries`.")
@@ -42,19 +45,19 @@ def _pairs(content: Content, file: Row) -> tuple[Question, ...]:
             if not isinstance(chunk, str) or chunk not in corpus.values:
                 content.fault(where, f"is {chunk!r}, which is no id in `corpus`.")
             else:
-                answers.append(Answer(where, corpus.text(chunk)))
-        made.append(Question(("queries", name), name, queries.text(name), tuple(answers)))
+                answers.append(ImportedAnswer(where, corpus.text(chunk)))
+        made.append(ImportedQuestion(("queries", name), name, queries.text(name), tuple(answers)))
     return tuple(made)
 
 
-def _example(row: Row) -> Question:
+def _example(row: ContentRow) -> ImportedQuestion:
     answers = []
     for where, text in row.items("reference_contexts", needed=False):
         if not isinstance(text, str) or not text.strip():
             row.content.fault(where, "must be a text that is not empty.")
         else:
-            answers.append(Answer(where, text))
-    return Question(row.where, row.name("id"), row.text("query"), tuple(answers))
+            answers.append(ImportedAnswer(where, text))
+    return ImportedQuestion(row.where, row.name("id"), row.text("query"), tuple(answers))
 
 
 register(

@@ -13,7 +13,7 @@ from typing import Literal, cast
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import LOST, PassageMatch, PassageQuery, Place, locate_all
 from ragtrial.dataset.texts import normalised, text_hash
-from ragtrial.labelling.importers.foreign import Answer, ForeignLabels
+from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer
 from ragtrial.records import Span
 
 How = Literal["document", "exact", "spacing", "case", "title", "moved", "several", "fuzzy", "lost"]
@@ -36,7 +36,7 @@ HOWS: dict[How, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedLabel:
     """An answer and its places, ascending; without places the label is lost, or the whole of ``document``.
 
     ``match`` is how the text was found: exact, spacing, case, fuzzy or lost; ``score`` its likeness. ``sought`` is the
@@ -45,7 +45,7 @@ class Placed:
     """
 
     query: str
-    answer: Answer
+    answer: ImportedAnswer
     how: How
     match: str = "exact"
     score: float = 1.0
@@ -57,11 +57,11 @@ class Placed:
 
 
 @dataclass(slots=True)
-class _Search:
+class _PlacementSearch:
     """An answer on its way: what is looked for, where, and what was found so far."""
 
     query: str
-    answer: Answer
+    answer: ImportedAnswer
     text: str
     named: int | None
     located: PassageMatch = LOST
@@ -91,15 +91,15 @@ class _DocumentNames:
         return next((self._tails[form] for form in forms if form in self._tails), None)
 
 
-def place(labels: ForeignLabels, library: Library, *, fuzzy: float | None = None) -> list[Placed]:
+def place(labels: ForeignLabels, library: Library, *, fuzzy: float | None = None) -> list[PlacedLabel]:
     """Where each answer stands, in the order of the questions.
 
     An answer whose document is named is looked for there, then in all documents. What is nowhere is looked for once
     more without its first line if that is a document's title, there; and then, if ``fuzzy`` is given, by likeness.
     """
     names = _DocumentNames(library)
-    searches: list[_Search] = []
-    whole: dict[int, Placed] = {}
+    searches: list[_PlacementSearch] = []
+    whole: dict[int, PlacedLabel] = {}
     for question in labels.questions:
         for answer in question.answers:
             document = None
@@ -109,11 +109,11 @@ def place(labels: ForeignLabels, library: Library, *, fuzzy: float | None = None
                 whole[len(searches) + len(whole)] = _without_text(question.id, answer, document, library)
                 continue
             if not answer.passage and not answer.may_be_passage:
-                whole[len(searches) + len(whole)] = Placed(question.id, answer, "lost", "lost", 0.0)
+                whole[len(searches) + len(whole)] = PlacedLabel(question.id, answer, "lost", "lost", 0.0)
                 continue
             text = answer.context or answer.passage or answer.doc
             named = names.meant_by(answer.doc) if answer.passage else None
-            searches.append(_Search(question.id, answer, normalised(text), named))
+            searches.append(_PlacementSearch(question.id, answer, normalised(text), named))
     _look(searches, library)
     _look_elsewhere(searches, library)
     _look_without_title(searches, library)
@@ -123,42 +123,42 @@ def place(labels: ForeignLabels, library: Library, *, fuzzy: float | None = None
     return [whole[number] if number in whole else next(found) for number in range(len(searches) + len(whole))]
 
 
-def _without_text(query: str, answer: Answer, document: int, library: Library) -> Placed:
+def _without_text(query: str, answer: ImportedAnswer, document: int, library: Library) -> PlacedLabel:
     """A label that is a document, or characters of one, which must be the text that the label was made for."""
     if answer.start is None or answer.end is None:
-        return Placed(query, answer, "document", document=document)
+        return PlacedLabel(query, answer, "document", document=document)
     text, name = library.text(document), library.ids[document]
     if answer.text_hash and answer.text_hash != text_hash(text):
-        return Placed(query, answer, "lost", "lost", 0.0, notes=(f"{name} was changed since this label was made",))
+        return PlacedLabel(query, answer, "lost", "lost", 0.0, notes=(f"{name} was changed since this label was made",))
     if not 0 <= answer.start < answer.end <= len(text):
-        return Placed(query, answer, "lost", "lost", 0.0, notes=(f"{name} has {len(text):,} characters",))
-    return Placed(query, answer, "exact", places=(Place(document, Span(answer.start, answer.end)),))
+        return PlacedLabel(query, answer, "lost", "lost", 0.0, notes=(f"{name} has {len(text):,} characters",))
+    return PlacedLabel(query, answer, "exact", places=(Place(document, Span(answer.start, answer.end)),))
 
 
-def _lost(searches: Iterable[_Search]) -> list[_Search]:
+def _lost(searches: Iterable[_PlacementSearch]) -> list[_PlacementSearch]:
     return [search for search in searches if search.located.how == "lost"]
 
 
-def _look(searches: Iterable[_Search], library: Library, fuzzy: float | None = None) -> None:
+def _look(searches: Iterable[_PlacementSearch], library: Library, fuzzy: float | None = None) -> None:
     wanted = _lost(searches)
     sought = [PassageQuery(search.text, search.named) for search in wanted]
     for search, located in zip(wanted, locate_all(sought, library, fuzzy=fuzzy), strict=True):
         search.located = located
 
 
-def _look_elsewhere(searches: Iterable[_Search], library: Library) -> None:
+def _look_elsewhere(searches: Iterable[_PlacementSearch], library: Library) -> None:
     """What is not in the document that was named may be in another: the label has moved, if the name was a claim."""
     wanted = [search for search in _lost(searches) if search.named is not None]
     for search, located in zip(wanted, locate_all([PassageQuery(one.text) for one in wanted], library), strict=True):
         search.located = located
 
 
-def _look_without_title(searches: Iterable[_Search], library: Library) -> None:
+def _look_without_title(searches: Iterable[_PlacementSearch], library: Library) -> None:
     titled: dict[str, list[int]] = {}
     for position, title in enumerate(library.titles):
         if title.strip():
             titled.setdefault(" ".join(title.split()), []).append(position)
-    tried: list[tuple[_Search, PassageQuery]] = []
+    tried: list[tuple[_PlacementSearch, PassageQuery]] = []
     for search in _lost(searches):
         line, _, rest = search.text.strip().partition("\n")
         documents = titled.get(" ".join(line.lstrip("#").split()), ()) if rest.strip() else ()
@@ -176,16 +176,16 @@ def _look_without_title(searches: Iterable[_Search], library: Library) -> None:
             search.located = replace(search.located, places=(*search.located.places, *found.places))
 
 
-def _placed(search: _Search, library: Library) -> Placed:
+def _placed(search: _PlacementSearch, library: Library) -> PlacedLabel:
     answer, located = search.answer, search.located
     if located.how == "lost":
-        return Placed(search.query, answer, "lost", "lost", 0.0, notes=_notes(search))
+        return PlacedLabel(search.query, answer, "lost", "lost", 0.0, notes=_notes(search))
     places = located.places
     if answer.context:
         places, found_as = _within(search, library)
         if not places:
             search.notes.append(CONTEXT_ALONE)
-            return Placed(search.query, answer, "lost", "lost", 0.0, notes=_notes(search))
+            return PlacedLabel(search.query, answer, "lost", "lost", 0.0, notes=_notes(search))
         located = replace(located, how=found_as if located.how == "exact" else located.how)
     elif answer.start is not None and "title" not in search.hows:
         places = tuple(_widened(one, normalised(answer.passage), library) for one in _meant(search, places))
@@ -199,16 +199,16 @@ def _placed(search: _Search, library: Library) -> Placed:
     hows: list[How] = ["fuzzy" if located.how == "fuzzy" else located.how, *search.hows]
     how = max(hows, key=list(HOWS).index)
     is_one = bool(answer.context) or all(len(spans) == 1 for spans in by_document.values())
-    return Placed(
+    return PlacedLabel(
         search.query, answer, how, located.how, located.score, places, None, search.text.strip(), is_one, _notes(search)
     )
 
 
-def _notes(search: _Search) -> tuple[str, ...]:
+def _notes(search: _PlacementSearch) -> tuple[str, ...]:
     return (*search.notes, search.answer.note) if search.answer.note else tuple(search.notes)
 
 
-def _compare_document(search: _Search, places: Sequence[Place], library: Library) -> None:
+def _compare_document(search: _PlacementSearch, places: Sequence[Place], library: Library) -> None:
     name = search.answer.doc
     if search.named is None:
         search.notes.append(f"the corpus has no document {name!r}")
@@ -219,7 +219,7 @@ def _compare_document(search: _Search, places: Sequence[Place], library: Library
     search.hows.append("moved")
 
 
-def _meant(search: _Search, places: tuple[Place, ...]) -> tuple[Place, ...]:
+def _meant(search: _PlacementSearch, places: tuple[Place, ...]) -> tuple[Place, ...]:
     """Of the places in each document the one that is nearest to where the file says."""
     answer = search.answer
     start = (answer.start or 0) + len(answer.passage) - len(answer.passage.lstrip())
@@ -243,7 +243,7 @@ def _widened(place: Place, passage: str, library: Library) -> Place:
     return replace(place, span=Span(start, end)) if is_there else place
 
 
-def _within(search: _Search, library: Library) -> tuple[tuple[Place, ...], InContext]:
+def _within(search: _PlacementSearch, library: Library) -> tuple[tuple[Place, ...], InContext]:
     """The answer inside each place of its context, and how it was found: the least sure way."""
     answer = search.answer
     passage = normalised(answer.passage).strip()

@@ -10,7 +10,7 @@ from ragtrial.dataset.texts import is_unicode
 from ragtrial.errors import Fault, LabelsError
 from ragtrial.labelling.importers.base import IMPORTERS, Importer
 from ragtrial.labelling.importers.content import Content, read_content
-from ragtrial.labelling.importers.foreign import ForeignLabels, Question
+from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedQuestion
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def _by_specificity() -> list[Importer]:
     return sorted((one for _, one in IMPORTERS.members()), key=lambda one: one.is_general)
 
 
-def _named(questions: tuple[Question, ...]) -> list[Question]:
+def _named(questions: tuple[ImportedQuestion, ...]) -> list[ImportedQuestion]:
     taken = {question.id for question in questions}
     named = []
     for number, question in enumerate(questions, 1):
@@ -66,7 +66,7 @@ def _named(questions: tuple[Question, ...]) -> list[Question]:
 
 
 def _check(content: Content, labels: ForeignLabels) -> None:
-    first: dict[str, Question] = {}
+    first: dict[str, ImportedQuestion] = {}
     for question in labels.questions:
         known = first.setdefault(question.id, question)
         if known is not question:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ragtrial.labelling.importers.base import Importer, register
-from ragtrial.labelling.importers.content import Content, Row
-from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
+from ragtrial.labelling.importers.content import Content, ContentRow
+from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer, ImportedQuestion
 
 
 def can_read(content: Content) -> bool:
@@ -24,12 +24,12 @@ def read(content: Content) -> ForeignLabels:
     """
     if isinstance(content.value, Mapping):
         return ForeignLabels(tuple(_articles(content)))
-    rows = [Row(content, (at,), value, "an object: a question") for at, value in enumerate(content.rows)]
+    rows = [ContentRow(content, (at,), value, "an object: a question") for at, value in enumerate(content.rows)]
     return ForeignLabels(tuple(_question(row, row.text("context"), list(_side_by_side(row))) for row in rows))
 
 
-def _articles(content: Content) -> Iterator[Question]:
-    file = Row(content, (), content.value, "an object with `data`")
+def _articles(content: Content) -> Iterator[ImportedQuestion]:
+    file = ContentRow(content, (), content.value, "an object with `data`")
     for article in file.rows("data", what="an object: an article"):
         for paragraph in article.rows("paragraphs", what="an object: a paragraph"):
             context = paragraph.text("context")
@@ -39,15 +39,15 @@ def _articles(content: Content) -> Iterator[Question]:
                 yield _question(row, context, [_given(one) for one in given])
 
 
-def _given(row: Row) -> tuple[str, int | None]:
+def _given(row: ContentRow) -> tuple[str, int | None]:
     if row.is_object and row.first(["answer_start"]) is None:
         row.content.fault(row.where, "must have answer_start: the first character of the answer in the context.")
     return row.text("text"), row.whole("answer_start")
 
 
-def _side_by_side(row: Row) -> Iterator[tuple[str, int | None]]:
+def _side_by_side(row: ContentRow) -> Iterator[tuple[str, int | None]]:
     """The answers of a row: a list of texts beside a list of their first characters."""
-    answers = Row(row.content, (*row.where, "answers"), row.values.get("answers"), "an object of lists")
+    answers = ContentRow(row.content, (*row.where, "answers"), row.values.get("answers"), "an object of lists")
     texts, starts = answers.items("text"), answers.items("answer_start")
     if len(texts) != len(starts):
         row.content.fault(answers.where, f"has {len(texts)} texts and {len(starts)} first characters.")
@@ -60,15 +60,15 @@ def _side_by_side(row: Row) -> Iterator[tuple[str, int | None]]:
             yield text, start
 
 
-def _question(row: Row, context: str, given: list[tuple[str, int | None]]) -> Question:
-    question = Question(row.where, row.name("id"), row.text("question"))
+def _question(row: ContentRow, context: str, given: list[tuple[str, int | None]]) -> ImportedQuestion:
+    question = ImportedQuestion(row.where, row.name("id"), row.text("question"))
     if not given:
         return question
     counts = Counter(given)
     text, start = max(counts, key=lambda one: (counts[one], len(one[0])))
     note = f"the most frequent of {len(counts)} different answers" if len(counts) > 1 else ""
-    answer = Answer((*row.where, "answers"), text, start=start, context=context, note=note)
-    return Question(question.where, question.id, question.text, (answer,))
+    answer = ImportedAnswer((*row.where, "answers"), text, start=start, context=context, note=note)
+    return ImportedQuestion(question.where, question.id, question.text, (answer,))
 
 
 register(Importer("squad", "an object with the list `data`, or rows with `context` and `answers`", can_read, read))

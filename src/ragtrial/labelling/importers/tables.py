@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ragtrial.labelling.importers.base import Importer, register
-from ragtrial.labelling.importers.content import Content, Row
-from ragtrial.labelling.importers.foreign import Answer, ForeignLabels, Question
+from ragtrial.labelling.importers.content import Content, ContentRow
+from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer, ImportedQuestion
 
 _QUESTIONS = ("question", "query", "user_input")
 _PASSAGES = ("quote", "passage", "context", "answer")
@@ -21,10 +21,12 @@ def can_read(content: Content) -> bool:
 
 def read(content: Content) -> ForeignLabels:
     """The questions; rows that ask the same (equal id and text, or without ids equal text) are one question."""
-    questions: dict[tuple[str, str], Question] = {}
+    questions: dict[tuple[str, str], ImportedQuestion] = {}
     for position, value in enumerate(content.rows):
-        row = Row(content, (position,), value, "an object: a question and a passage")
-        question = Question(row.where, row.name("id", "query_id"), row.text(*_QUESTIONS), _answers(row), _tags(row))
+        row = ContentRow(content, (position,), value, "an object: a question and a passage")
+        question = ImportedQuestion(
+            row.where, row.name("id", "query_id"), row.text(*_QUESTIONS), _answers(row), _tags(row)
+        )
         known = questions.setdefault((question.id, question.text), question)
         if known is not question:
             questions[question.id, question.text] = replace(known, answers=(*known.answers, *question.answers))
@@ -33,21 +35,21 @@ def read(content: Content) -> ForeignLabels:
     return ForeignLabels(tuple(questions.values()))
 
 
-def _answers(row: Row) -> tuple[Answer, ...]:
+def _answers(row: ContentRow) -> tuple[ImportedAnswer, ...]:
     doc = row.name(*_DOCUMENTS)
     if row.first([_MANY]) and not row.first(_PASSAGES[:3]):
         answers = []
         for where, text in row.items(_MANY):
             if isinstance(text, str) and text.strip():
-                answers.append(Answer(where, text, doc, row.grade()))
+                answers.append(ImportedAnswer(where, text, doc, row.grade()))
             else:
                 row.content.fault(where, "must be a text that is not empty.")
         return tuple(answers)
     passage = row.text(*_PASSAGES, needed=not doc)
-    return (Answer(row.where, passage, doc, row.grade(), row.whole("start")),)
+    return (ImportedAnswer(row.where, passage, doc, row.grade(), row.whole("start")),)
 
 
-def _tags(row: Row) -> tuple[str, ...]:
+def _tags(row: ContentRow) -> tuple[str, ...]:
     tags = row.values.get("tags")
     return tuple(tags.split()) if isinstance(tags, str) else row.texts("tags")
 

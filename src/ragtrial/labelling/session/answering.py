@@ -18,7 +18,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SessionAnswer:
     """The grade of an item, the passage that answers if one was named, and who gave it."""
 
     grade: int
@@ -37,7 +37,7 @@ class Answers:
     """
 
     total: int
-    given: Mapping[int, Answer]
+    given: Mapping[int, SessionAnswer]
     skipped: frozenset[int] = frozenset()
     passage: Passage | None = None
     trail: tuple[int, ...] = ()
@@ -70,7 +70,7 @@ class Answers:
 
 def _graded(answers: Answers, event: Mapping[str, Any]) -> Answers:
     item = _current(answers, event)
-    given = {**answers.given, item: Answer(int(event["grade"]), answers.passage, str(event.get("who", "")))}
+    given = {**answers.given, item: SessionAnswer(int(event["grade"]), answers.passage, str(event.get("who", "")))}
     return replace(answers, given=given, passage=None, trail=(*answers.trail, item))
 
 

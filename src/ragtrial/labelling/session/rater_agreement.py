@@ -10,7 +10,7 @@ FEWEST = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class RaterAgreement:
     """Of ``n`` things that both have graded, how many got the same grade.
 
     ``kappa`` is in [-1, 1], 0 where they agree as by chance: Cohen's, its disagreements weighted by the square of the
@@ -35,7 +35,7 @@ class Agreement:
         return f"{self.alike} of {self.n} that are judged already got the same grade as before{kappa}"
 
 
-def agreement(pairs: Sequence[tuple[int, int]]) -> Agreement:
+def agreement(pairs: Sequence[tuple[int, int]]) -> RaterAgreement:
     """The agreement of pairs of grades: the one's and the other's of each thing."""
     first, second = [one for one, _ in pairs], [other for _, other in pairs]
     n, alike = len(pairs), sum(one == other for one, other in pairs)
@@ -45,4 +45,4 @@ def agreement(pairs: Sequence[tuple[int, int]]) -> Agreement:
         observed = sum((one - other) ** 2 for one, other in pairs) / n
         expected = sum((one - other) ** 2 for one in first for other in second) / n**2
         kappa = 1 - observed / expected
-    return Agreement(n, alike, kappa, is_weighted)
+    return RaterAgreement(n, alike, kappa, is_weighted)

@@ -18,7 +18,7 @@ from ragtrial.labelling.pooling.item_texts import GAP
 from ragtrial.labelling.pooling.worklist import WorkItem, Worklist, read_worklist
 from ragtrial.labelling.session.answering import Answers, Passage
 from ragtrial.labelling.session.journal import SessionJournal, journal_file
-from ragtrial.labelling.session.rater_agreement import Agreement, agreement
+from ragtrial.labelling.session.rater_agreement import RaterAgreement, agreement
 from ragtrial.labelling.session.work_labels import WorkLabels
 from ragtrial.labelling.write_back import LabelsConflictError
 from ragtrial.progress import Progress, Silent
@@ -30,7 +30,7 @@ MOST_KEY = 9
 
 
 @dataclass(frozen=True)
-class Places:
+class PassagePlaces:
     """The files that a session is about, where others than the worklist names are wanted."""
 
     labels: Path | None = None
@@ -48,13 +48,13 @@ class Session:
     def __init__(
         self,
         file: str | Path,
-        places: Places | None = None,
+        places: PassagePlaces | None = None,
         *,
         who: str | None = None,
         highest: int | None = None,
         progress: Progress | None = None,
     ) -> None:
-        places = places or Places()
+        places = places or PassagePlaces()
         self.worklist: Worklist = read_worklist(file)
         self.who = who or current_user()
         self.highest = highest or max(1, min(MOST_KEY, self.worklist.highest_grade))
@@ -199,7 +199,7 @@ class Session:
             self._earlier = self._labels.earlier(self._own())
         return done
 
-    def agreement(self) -> Agreement:
+    def agreement(self) -> RaterAgreement:
         """How alike the answers are to the labels, over the items that these judged before they were asked."""
         apart = self.answers.written | self.overtaken
         pairs = [(answer.grade, self._earlier[item]) for item, answer in sorted(self.answers.given.items())

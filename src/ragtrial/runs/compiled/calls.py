@@ -243,7 +243,7 @@ class Segments(NamedTuple):
     shares: npt.NDArray[np.uint32]
 
 
-class Places(NamedTuple):
+class NamePlaces(NamedTuple):
     """Where the hits of some queries go: counts of each, and room for ranks and judgments."""
 
     counts: Counts
@@ -253,10 +253,10 @@ class Places(NamedTuple):
 
 def compiled_match_codes(
     codes: npt.NDArray[np.int32], judged: npt.NDArray[np.int32], starts: Counts, first: int, last: int
-) -> Places:
+) -> NamePlaces:
     """The hits of queries ``first`` to ``last``; all arrays contiguous, ``starts`` int64."""
     count, room = last - first, int(starts[last] - starts[first])
-    places = Places(np.empty(count, dtype=np.int64), np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int64))
+    places = NamePlaces(np.empty(count, dtype=np.int64), np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int64))
     counts = address_of(places.counts) - first * 8  # the library counts queries from 0
     failed = load_library().rt_match_codes(
         address_of(codes),
@@ -271,4 +271,4 @@ def compiled_match_codes(
     )
     _check(failed)
     hits = int(places.counts.sum())
-    return Places(places.counts, places.ranks[:hits], places.judgments[:hits])
+    return NamePlaces(places.counts, places.ranks[:hits], places.judgments[:hits])

@@ -54,7 +54,7 @@ def number_role(roles: Iterable[Role]) -> Role:
     return next(role for role in numbers if role in there)
 
 
-class Table:
+class ArrowTable:
     """A table: its ``names`` of columns, and each column by name."""
 
     def __init__(self, frame: Any) -> None:
@@ -68,7 +68,7 @@ class Table:
         return _arrow(series) if _has_arrow() else _values(series)
 
 
-def table_of(source: object, faults: Faults) -> Table | None:
+def table_of(source: object, faults: Faults) -> ArrowTable | None:
     """``source`` as a table; None if it is none. Raises the error of ``faults`` for one that is not computed yet."""
     if type(source).__name__ == "LazyFrame" and hasattr(source, "collect"):
         raise faults.fail("is a polars LazyFrame; give what its collect() returns.")
@@ -76,15 +76,15 @@ def table_of(source: object, faults: Faults) -> Table | None:
     if not (has_names and hasattr(source, "__arrow_c_stream__")):
         return None
     if hasattr(source, "iloc") or hasattr(source, "get_column") or hasattr(source, "column_names"):
-        return Table(source)
+        return ArrowTable(source)
     if not _has_arrow():
         raise faults.fail("needs a package that is not installed to be read: pip install 'ragtrial[parquet]'.")
     import pyarrow as pa
 
-    return Table(pa.table(source))
+    return ArrowTable(pa.table(source))
 
 
-def parquet_table(source: Source, columns: Columns | None, kind: Kind, faults: Faults) -> Table:
+def parquet_table(source: Source, columns: Columns | None, kind: Kind, faults: Faults) -> ArrowTable:
     """The columns of a Parquet file that matter. Raises the error of ``faults`` if it is none."""
     try:
         import pyarrow as pa
@@ -97,13 +97,13 @@ def parquet_table(source: Source, columns: Columns | None, kind: Kind, faults: F
         file = parquet.ParquetFile(pa.BufferReader(content))
         found = list(file.schema_arrow.names)
         chosen = roles_of(found, kind, columns, faults)
-        return Table(file.read(columns=list(chosen.values())))
+        return ArrowTable(file.read(columns=list(chosen.values())))
     except (pa.ArrowException, OSError) as failure:
         reason = str(failure).partition("\n")[0].rstrip(".")
         raise faults.fail(f"is no Parquet file, or a damaged one: {reason}.") from None
 
 
-def picked_from(table: Table, kind: Kind, columns: Columns | None, faults: Faults) -> Picked:
+def picked_from(table: ArrowTable, kind: Kind, columns: Columns | None, faults: Faults) -> Picked:
     """The columns of a table that matter. Raises the error of ``faults`` if there is none, or no row."""
     chosen = roles_of(table.names, kind, columns, faults)
     role = number_role(chosen)

@@ -19,7 +19,7 @@ from ragtrial.runs.formats.results_files import read_results, results_run
 from ragtrial.runs.formats.rows import json_lines, picked_rows
 from ragtrial.runs.qrels import Qrels, Run
 from ragtrial.runs.streams import Source, name_of, stem_of
-from ragtrial.runs.trec.exact import load_run_file
+from ragtrial.runs.trec.exact_reader import load_run_file
 from ragtrial.runs.trec.text_files import read_qrels as read_trec_qrels
 
 REPORTS = "results"

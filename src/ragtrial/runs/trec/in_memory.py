@@ -14,7 +14,7 @@ from ragtrial.runs.compiled import available
 from ragtrial.runs.compiled.block_scans import BlockScan, LineError, LineFault, MergedScans, Ranks, Rules
 from ragtrial.runs.faults import MOST_FAULTS, Faults, shown
 from ragtrial.runs.qrels import Duplicates, Order, PackedIds, Qrels, Run, RunHits
-from ragtrial.runs.trec.exact import encoded, scan_rows
+from ragtrial.runs.trec.exact_reader import encoded, scan_rows
 from ragtrial.runs.trec.lines import Row
 
 Codes = npt.NDArray[np.int32]

@@ -20,7 +20,7 @@ from ragtrial.runs.trec.blocks import PADDING, Block, BlockReader, cut_lines
 _MOST_PARTS = 128
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """A block in which the rows of each query are consecutive, and where its segments came from.
 
     Segment ``i`` begins at line ``begins[i]`` of the block, which is line ``lines[i]`` of the file.
@@ -36,7 +36,7 @@ class Part(NamedTuple):
         return int(self.lines[at]) + line - int(self.begins[at])
 
 
-def parts(file: BlockReader, block_size: int, part_size: int) -> Iterator[Part]:
+def parts(file: BlockReader, block_size: int, part_size: int) -> Iterator[FilePart]:
     """The file, which was read once already, in parts in which the rows of each query are consecutive."""
     count = min(_MOST_PARTS, max(1, -(-file.size // part_size)))
     with ExitStack() as stack:
@@ -75,7 +75,7 @@ def _read(file: IO[bytes]) -> bytes:
     return content
 
 
-def _together(text: bytes, places: Counts) -> Part:
+def _together(text: bytes, places: Counts) -> FilePart:
     buffer = np.frombuffer(text, dtype=np.uint8)
     ends = np.cumsum(places[:, 0])
     begins = ends - places[:, 0]
@@ -84,4 +84,4 @@ def _together(text: bytes, places: Counts) -> Part:
     padded = np.empty(len(gathered) + PADDING, dtype=np.uint8)
     padded[: len(gathered)] = gathered
     counts = places[order, 1]
-    return Part(Block(padded, 0, len(gathered)), np.cumsum(counts) - counts, places[order, 2])
+    return FilePart(Block(padded, 0, len(gathered)), np.cumsum(counts) - counts, places[order, 2])

@@ -14,7 +14,7 @@ from ragtrial.runs.faults import Faults
 from ragtrial.runs.qrels import Duplicates, Order, Qrels, RunHits
 from ragtrial.runs.streams import Source, name_of
 from ragtrial.runs.trec.blocks import BLOCK, Block, BlockReader
-from ragtrial.runs.trec.exact import exact_qrels, exact_run
+from ragtrial.runs.trec.exact_reader import exact_qrels, exact_run
 from ragtrial.runs.trec.lines import add_line_faults
 
 if TYPE_CHECKING:

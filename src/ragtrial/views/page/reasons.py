@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ragtrial.comparison.contest import ComparedSetting, ComparisonSet
-from ragtrial.comparison.queries.part_ranks import Kept, KeptPart, Key, kept_parts, rank_in_row
+from ragtrial.comparison.queries.part_ranks import KeptPart, KeptPartRankings, Key, kept_parts, rank_in_row
 from ragtrial.comparison.queries.shares import GainShare, gain_share, why_no_shares
 from ragtrial.report.schema import HitPart, QueryPart, QueryScores
 
@@ -55,9 +55,9 @@ def _setting(
     }
 
 
-def _kept(contender: ComparedSetting, queries: Sequence[str]) -> Kept:
+def _kept(contender: ComparedSetting, queries: Sequence[str]) -> KeptPartRankings:
     if contender.setting.parameters.get("parts") and not (contender.report.folder / "rankings").is_dir():
-        return Kept((), (_NO_RANKINGS.format(name=contender.name),))
+        return KeptPartRankings((), (_NO_RANKINGS.format(name=contender.name),))
     return kept_parts(contender, queries)
 
 
@@ -94,7 +94,7 @@ def _relevant(contest: ComparisonSet) -> Iterator[list[Key]]:
 
 
 def _others(
-    kept: Kept, queries: Sequence[QueryPart], keys: Sequence[Sequence[Key]], wanted: Sequence[list[Key]]
+    kept: KeptPartRankings, queries: Sequence[QueryPart], keys: Sequence[Sequence[Key]], wanted: Sequence[list[Key]]
 ) -> Iterator[list[Any]]:
     if not kept.parts:
         return

@@ -20,7 +20,7 @@ _ROW = 0.165
 
 
 @dataclass(frozen=True)
-class Row:
+class ForestRow:
     """A difference, or a heading where there is none; ``side`` is 1 for better, -1 for worse, 0 for cannot tell."""
 
     label: str
@@ -41,7 +41,7 @@ def side(ci: tuple[float, float] | None) -> int:
     return 0 if ci is None else int(ci[0] > 0) - int(ci[1] < 0)
 
 
-def forest(rows: Sequence[Row], label: str, margin: float | None = None) -> Figure:
+def forest(rows: Sequence[ForestRow], label: str, margin: float | None = None) -> Figure:
     """Rows one below the other, each a difference with its interval; what lies within ``margin`` is shaded."""
     figure = new_figure(0.62 + _ROW * len(rows))
     axes = figure.subplots()
@@ -66,7 +66,7 @@ def forest(rows: Sequence[Row], label: str, margin: float | None = None) -> Figu
     return figure
 
 
-def _draw(axes: Axes, place: int, row: Row) -> None:
+def _draw(axes: Axes, place: int, row: ForestRow) -> None:
     if row.difference is None:
         return
     ink = {1: BETTER, -1: WORSE, 0: NEUTRAL}[row.side]

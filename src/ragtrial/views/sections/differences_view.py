@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ragtrial.errors import PlotError
-from ragtrial.views.plots.forests import MOST_ROWS, Row, claimed, forest
+from ragtrial.views.plots.forests import MOST_ROWS, ForestRow, claimed, forest
 from ragtrial.views.plots.style import shortened
 from ragtrial.views.sections.base import PageSection, Plot, View, ViewInput, registered
 
@@ -43,7 +43,9 @@ def difference_plot(given: ViewInput) -> Figure:
         baseline = close[counts.index(max(counts))].baseline
     # A baseline that is no setting is a report, of which each setting is set against that of the same name.
     parts = [part for part in close if part.baseline == baseline or baseline not in analysis.settings]
-    rows = [Row(part.setting, part.difference, part.ci, claimed(part), _verdict(part)) for part in parts[:MOST_ROWS]]
+    rows = [
+        ForestRow(part.setting, part.difference, part.ci, claimed(part), _verdict(part)) for part in parts[:MOST_ROWS]
+    ]
     left_out = len(parts) - len(rows)
     label = f"difference in {analysis.primary_metric} from {shortened(baseline)},\n"
     label += f"{percent(procedure.confidence)} intervals, margin {procedure.margin:g}"

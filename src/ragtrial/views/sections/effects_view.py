@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ragtrial.comparison.figures import probability, signed
 from ragtrial.errors import PlotError, counted
 from ragtrial.views.plots.forests import MOST_ROWS as MOST_DRAWN
-from ragtrial.views.plots.forests import Row, forest, side
+from ragtrial.views.plots.forests import ForestRow, forest, side
 from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, View, ViewInput, registered
 from ragtrial.views.table import Table, number
 
@@ -161,11 +161,11 @@ def effect_plot(given: ViewInput) -> Figure:
     if not found or not parts:
         why = "nothing was swept" if not found else "no two settings agree in all but one parameter"
         raise PlotError(f"there is no plot of effects: {why}.")
-    rows: list[Row] = []
+    rows: list[ForestRow] = []
     for parameter in dict.fromkeys(part.levels.parameter for part in parts):
-        rows.append(Row(parameter))
+        rows.append(ForestRow(parameter))
         here = [part for part in parts if part.levels.parameter == parameter]
-        rows += [Row(change_text(part.levels), part.difference, part.ci, side(part.ci)) for part in here]
+        rows += [ForestRow(change_text(part.levels), part.difference, part.ci, side(part.ci)) for part in here]
     return forest(rows[: 2 * MOST_DRAWN], f"effect on {found.metric}, all else equal")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ragtrial.comparison.figures import signed
 from ragtrial.errors import PlotError, listed
-from ragtrial.views.plots.forests import Row, claimed, forest, side
+from ragtrial.views.plots.forests import ForestRow, claimed, forest, side
 from ragtrial.views.plots.style import shortened
 from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, View, ViewInput, registered
 from ragtrial.views.table import Column, Table, number
@@ -125,14 +125,14 @@ def slice_plot(given: ViewInput) -> Figure:
     if chosen not in names:
         raise PlotError(f"slices do not compare {chosen!r}; they compare {parts[0].baseline} with {listed(names)}.")
     own = [part for part in parts if part.setting == chosen]
-    rows: list[Row] = []
+    rows: list[ForestRow] = []
     for slicing in found.slicings:
         here = [part for part in own if part.slicing == slicing]
-        rows += [Row(f"by {slicing}")] if here else []
-        rows += [Row(f"{part.name} ({part.n:,})", part.difference, part.ci, side(part.ci)) for part in here]
+        rows += [ForestRow(f"by {slicing}")] if here else []
+        rows += [ForestRow(f"{part.name} ({part.n:,})", part.difference, part.ci, side(part.ci)) for part in here]
     for whole in close_comparisons(given.analysis):
         if (whole.setting, whole.baseline) == (chosen, own[0].baseline):
-            rows += [Row(""), Row(f"all ({whole.n:,})", whole.difference, whole.ci, claimed(whole))]
+            rows += [ForestRow(""), ForestRow(f"all ({whole.n:,})", whole.difference, whole.ci, claimed(whole))]
     label = f"difference in {found.metric}: {shortened(chosen)}\nless {shortened(own[0].baseline)}"
     return forest(rows, label)
 
