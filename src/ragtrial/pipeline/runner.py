@@ -15,6 +15,8 @@ from ragtrial.pipeline.stage import NotBuiltError, Stage
 
 T = TypeVar("T")
 
+_UNKNOWN = object()
+
 
 class Runner:
     """Gives the artefacts of stages; each is built once, here or in an earlier run, and loaded once in a run.
@@ -35,9 +37,9 @@ class Runner:
         Raises what building it raises, or a stage that it needs; what was finished before is kept.
         """
         known = self._rankings if isinstance(stage, RankingStage) else self._artefacts
-        if stage in known and not every_byte:
-            found: T = known[stage]
-            return found
+        found: Any = known.get(stage, _UNKNOWN)  # looked up once: another thread may let go of rankings
+        if found is not _UNKNOWN and not every_byte:
+            return found  # type: ignore[no-any-return]  # what is known of a stage is its artefact
         if stage in self._failures:
             raise without_frames(self._failures[stage])
         try:
