@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class Known(Protocol):
     def __call__(self, stage: Stage[T]) -> T | None: ...
 
 
-class Stage(Generic[T]):
+class Stage(ABC, Generic[T]):
     """One step of the pipeline; ``T`` is what it makes, its artefact. Equal stages are made once.
 
     ``needs`` are the stages that it is built from, ``reads`` those of them whose artefacts ``load`` needs, too.
@@ -83,9 +84,9 @@ class Stage(Generic[T]):
 
     # --- what it is made from
 
+    @abstractmethod
     def inputs(self) -> Inputs:
         """What changes the artefact, beside the stages that it needs. Hashed for the key, named in a dry run."""
-        raise NotImplementedError
 
     def names(self) -> Inputs:
         """What tells people why inputs differ and is not hashed: the name of a model, whose files are what counts."""
@@ -119,9 +120,9 @@ class Stage(Generic[T]):
     # --- how it is made and kept
 
     @property
+    @abstractmethod
     def title(self) -> str:
         """What it is, in words: for locks, warnings and the list of the cache."""
-        raise NotImplementedError
 
     def kept_key(self, workspace: Workspace) -> str | None:
         """The name of a finished stage that serves; None if there is none. Raises NotBuiltError."""
@@ -138,11 +139,11 @@ class Stage(Generic[T]):
 
     def build(self, folder: Path, *artefacts: Any) -> T | None:
         """Fill ``folder``. Returns the artefact if it is at hand and need not be read again."""
-        raise NotImplementedError
+        raise TypeError(f"{self.kind} is not kept, so it is only loaded")
 
+    @abstractmethod
     def load(self, folder: Path, *artefacts: Any) -> T:
         """The artefact that ``build`` has put into ``folder``; ``artefacts`` are those of ``reads``."""
-        raise NotImplementedError
 
     def is_incomplete(self, artefact: T) -> bool:
         """Whether a part could not be made that another run may make."""
@@ -160,7 +161,7 @@ class Stage(Generic[T]):
 
     def amount(self, known: Known) -> Amount:
         """How much there is to do if it has to be made."""
-        raise NotImplementedError
+        raise TypeError(f"{self.kind} is not shown by itself")
 
 
 def all_needs(stage: Stage[Any]) -> Iterator[Stage[Any]]:

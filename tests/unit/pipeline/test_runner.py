@@ -33,6 +33,13 @@ class Work(Stage[int]):
         self.number, self.needs = number, needs
         self._do = do
 
+    def inputs(self) -> dict[str, int]:
+        return {"number": self.number}
+
+    @property
+    def title(self) -> str:
+        return f"work {self.number}"
+
     def load(self, folder: Path, *_: int) -> int:
         self._do(self.number)
         return self.number

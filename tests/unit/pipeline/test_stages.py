@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -530,7 +531,12 @@ def test_two_runs_at_once_share_the_work_and_find_the_same(tmp_path: Path, store
     both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     said = [process.communicate(timeout=120)[1] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
-    assert len(experiment.embedded()) == len(set(experiment.embedded())) == 121
+    embedded = Counter(experiment.embedded())
+    again = [text for text, times in embedded.items() if times > 1]
+    # The run that embeds the questions may be the other one: it embeds one text again, to see whether the function of
+    # the user is still the same.
+    assert (len(embedded), embedded.total() - len(embedded)) in ((121, 0), (121, 1)), again
+    assert set(again).isdisjoint(QUESTIONS)
     first, second = (load_report(run).settings[0] for run in (experiment.folder / "results" / "kitchen").glob("2*"))
     assert numbers(first) == numbers(second)
     assert first.index == second.index
