@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from commands import LONGEST
-from forked import forked_command
 from ragtrial.cli.group import COMMANDS
 from ragtrial.report.model import load_report
 from small_experiment import BROKEN, CONFIG, HASHING, LABELS, Outcome, ragtrial, small_experiment
@@ -421,7 +420,7 @@ def test_what_a_function_prints_is_not_part_of_the_answer(tmp_path: Path, capsys
 def test_what_a_function_logs_is_not_part_of_the_answer(tmp_path: Path) -> None:
     noisy = "import logging\nimport warnings\n\nlogging.basicConfig()\nlogging.warning('logged')\n"
     small_experiment(tmp_path, functions=noisy + "warnings.warn('warned')\n" + HASHING)
-    made = forked_command(tmp_path, "run", "experiment.yaml", "--json")
+    made = finished("run", "experiment.yaml", "--json")
     assert made.json["exit_code"] == 0
     assert "logged" in made.err
     assert "warned" in made.err
