@@ -137,8 +137,12 @@ def failing_as(part: Setting) -> Iterator[None]:
     try:
         yield
     except RunError as error:
-        faults = (replace(fault, message=f"its part {part.name!r}: {fault.message}") for fault in error.faults)
-        raise RunError(*faults) from error
+        raise of_part(part, error) from error
+
+
+def of_part(part: Setting, error: RunError) -> RunError:
+    """``error``, said to be of ``part``."""
+    return RunError(*(replace(fault, message=f"its part {part.name!r}: {fault.message}") for fault in error.faults))
 
 
 def setting_of(config: ExperimentConfig, entry: str) -> Setting:

@@ -127,11 +127,9 @@ class AuditStage(Stage[Audited]):
     def __init__(
         self, resources: Resources, setting: Setting, index: IndexStage, ranking: RankingStage, exact: RankingStage
     ) -> None:
-        self.needs = self.reads = (
-            ReachStage(resources, index),
-            ExactScoreStage(resources, setting, ranking, index),
-            exact,
-        )
+        scores = ExactScoreStage(resources, setting, ranking, index)
+        own_index = () if exact.stages.index is None else (exact.stages.index,)  # whose damage is to be noticed, too
+        self.needs = self.reads = (ReachStage(resources, index), scores, exact, *own_index)
         self._resources = resources
         self._index = index
         self._setting = setting
@@ -143,7 +141,7 @@ class AuditStage(Stage[Audited]):
     def title(self) -> str:
         return f"audit of {self._setting.name}"
 
-    def load(self, folder: Path, unreachable: int, scores: Floats, exact: Ranked) -> Audited:
+    def load(self, folder: Path, unreachable: int, scores: Floats, exact: Ranked, *_index: BuiltIndex) -> Audited:
         return Audited(exact.cut(Depth(units=self._setting.retriever.top_k)).retrieved, scores, unreachable)
 
     def label(self) -> str:

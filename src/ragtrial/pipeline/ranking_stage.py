@@ -13,7 +13,7 @@ from typing import Any
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import DAMAGE, Workspace
 from ragtrial.components.embedders.cached import CachedEmbedder
-from ragtrial.config.settings import Setting
+from ragtrial.config.settings import Setting, of_part
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.errors import RunError
@@ -156,7 +156,7 @@ class RankingStage(Stage[Ranked]):
     def failure(self, need: Stage[Any], error: Exception) -> Exception:
         """A failure in a part says whose it is."""
         part = next((name for name, one in zip(self.setting.parts, self.parts, strict=True) if one is need), None)
-        return error if part is None else of_part(part, error)
+        return of_part(part, error) if part is not None and isinstance(error, RunError) else error
 
     def mark_used(self) -> set[tuple[str, str]]:
         """Note as used all that its parts' retrievers and its own keep. Gives kind and name of these stages."""
@@ -195,12 +195,3 @@ class RankingStage(Stage[Ranked]):
         if skipped and seconds is not None:
             seconds *= skipped / max(1, count)
         return Amount(count, "questions", skipped or count, seconds=seconds)
-
-
-def of_part(part: Setting, error: Exception) -> Exception:
-    """``error``, said to be of ``part`` if it is a RunError."""
-    if not isinstance(error, RunError):
-        return error
-    made = RunError(*(replace(fault, message=f"its part {part.name!r}: {fault.message}") for fault in error.faults))
-    made.__cause__ = error
-    return made
