@@ -20,9 +20,9 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-# Without whole runs, pages, commands and public data, and with fewer drawn examples: for after each change.
+# Without whole runs, pages, commands, public data and slow tests, and with fewer drawn examples: for after each change.
 quick: $(VENV)/.dev
-	RAGTRIAL_TEST_DATA= $(BIN)/python -m pytest -n 2 --dist loadfile --hypothesis-profile quick tests/unit tests/contracts tests/oracles
+	RAGTRIAL_TEST_DATA= $(BIN)/python -m pytest -n 2 --dist loadfile --hypothesis-profile quick -m "not slow" tests/unit tests/contracts tests/oracles
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -121,6 +121,7 @@ HARD = [
 ]
 
 
+@pytest.mark.slow
 @every_kind
 @every_unit
 @given(text=document_texts, sizing=sizes(), overhead=st.integers(0, 90))

@@ -69,6 +69,7 @@ def maximum(metric: Metric, graded: GradedRankings) -> list[float]:
     return [stated(metric, judged) if stated else 1.0 for judged in judged_grades(graded)]
 
 
+@pytest.mark.slow
 @given(metrics=one_of_each_metric(), case=scenarios(), threshold=st.integers(0, 3))
 def test_one_finite_float64_per_query_from_zero_to_the_stated_maximum(
     metrics: list[Metric], case: Scenario, threshold: int

@@ -82,6 +82,7 @@ def test_importing_ragtrial_imports_nothing_else(tmp_path: Path) -> None:
     assert MORE_THAN_HELP_NEEDS.isdisjoint(imported_by("import ragtrial", tmp_path))
 
 
+@pytest.mark.slow
 def test_importing_every_public_name_imports_nothing_heavy(tmp_path: Path) -> None:
     loaded = imported_by(f"from ragtrial import {', '.join(PUBLIC)}", tmp_path)
     assert loaded >= {"numpy", "pydantic"}
@@ -103,6 +104,7 @@ def test_the_version_is_told_without_importing_anything_heavy(tmp_path: Path) ->
     assert MORE_THAN_HELP_NEEDS.isdisjoint(imported_by(code, tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["list", "metrics"], ["list", "stores"], ["schema"], ["show", "nowhere"]])
 def test_commands_that_compute_nothing_import_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:
     loaded = imported_by(

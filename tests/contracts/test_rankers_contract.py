@@ -260,6 +260,7 @@ def test_the_same_questions_find_the_same(evaluator: RetrievalEvaluator, name: s
     assert any(hits_of(first)), "or the test says nothing"
 
 
+@pytest.mark.slow
 @every_case
 @pytest.mark.parametrize("is_fresh", [False, True])
 def test_a_question_alone_finds_what_it_finds_among_others(
@@ -357,6 +358,7 @@ def test_what_it_is_asked_and_its_inputs_are_json_values(evaluator: RetrievalEva
     assert json.loads(json.dumps([asked, inputs])) == [asked, inputs]
 
 
+@pytest.mark.slow
 def test_a_second_run_loads_no_model_and_searches_nothing(kitchen: Experiment, tmp_path: Path) -> None:
     shutil.copytree(kitchen.folder, tmp_path / "new", ignore=shutil.ignore_patterns("workspace", "asked"))
     new = Experiment(tmp_path / "new")

@@ -66,6 +66,7 @@ def test_every_store_is_registered_under_the_name_it_has_in_a_config(store: Stor
     assert STORES[store.kind] is type(store)
 
 
+@pytest.mark.slow
 def test_rows_are_distinct_units_with_scores_that_fall(store: Store, tmp_path: Path) -> None:
     vectors = vectors_of(like_embeddings(300, 24, seed=1))
     found = found_by(store, vectors, like_embeddings(20, 24, seed=2), 15, tmp_path)
@@ -259,12 +260,14 @@ def test_chroma_finds_what_exact_search_finds_with_the_same_scores(
     np.testing.assert_allclose(found.scores, scores, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_options_of_the_graph_are_those_of_the_collection(tmp_path: Path) -> None:
     options = {"ef_construction": 37, "max_neighbors": 11, "ef_search": 23}
     ChromaStore(space="ip", hnsw=HnswOptions(**options)).build(vectors_of(np.eye(4)), tmp_path, nothing)
     assert configuration_of(tmp_path).items() >= {"space": "ip", **options}.items()
 
 
+@pytest.mark.slow
 def test_options_that_are_not_given_are_the_documented_defaults(tmp_path: Path) -> None:
     ChromaStore().build(vectors_of(np.eye(4)), tmp_path, nothing)
     expected = {"space": "cosine", "ef_construction": 100, "max_neighbors": 16, "ef_search": 100}
@@ -366,6 +369,7 @@ index.close()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["the environment", "a .env file"])
 def test_neither_the_environment_nor_an_env_file_sends_vectors_to_a_server(tmp_path: Path, where: str) -> None:
     if where == "a .env file":
@@ -391,6 +395,7 @@ def test_an_index_is_the_same_graph_at_every_opening(tmp_path: Path, count: int)
     assert before == graph() or count <= 1
 
 
+@pytest.mark.slow
 def test_vectors_that_no_search_returns_are_counted(tmp_path: Path) -> None:
     random = np.random.default_rng(24)
     vectors = vectors_of(random.standard_normal((3_000, 32)))

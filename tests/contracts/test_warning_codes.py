@@ -13,6 +13,7 @@ from small_experiment import ragtrial
 SOURCE = Path(__file__).parents[2] / "src" / "ragtrial"
 
 
+@pytest.mark.slow
 def test_no_code_is_written_but_as_a_member_of_the_enum() -> None:
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

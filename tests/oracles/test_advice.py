@@ -16,6 +16,8 @@ from ragtrial.comparison.statistics.flips import infer
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
 from ragtrial.comparison.verdicts import detectable_difference, queries_for
 
+pytestmark = pytest.mark.slow
+
 Draw = Callable[[np.random.Generator], Family]
 
 

@@ -299,6 +299,7 @@ def test_warnings_about_the_input_are_errors_when_it_is_strict(experiment: Exper
     assert experiment.embedded() == []
 
 
+@pytest.mark.slow
 def test_results_of_other_systems_are_scored_without_loading_a_model_or_chroma(experiment: Experiment) -> None:
     code = (
         "import sys; from ragtrial import *\n"

@@ -361,6 +361,7 @@ def _build_when_the_other_waits(root: Path, ready: Barrier, waiting: Event) -> N
         raise ValueError("the stage is not whole")
 
 
+@pytest.mark.slow
 def test_of_several_processes_one_builds_and_the_others_wait(workspace: Workspace) -> None:
     ready, waiting = processes.Barrier(3), processes.Event()
     codes = run_together(_build_when_the_other_waits, [(workspace.root, ready, waiting)] * 3)
@@ -651,6 +652,7 @@ def _write_batches(path: Path, ready: Barrier, first: int) -> None:
             cache.write(keys_of(*numbers), vectors_of(*numbers))
 
 
+@pytest.mark.slow
 def test_two_processes_write_at_once_without_losing_a_vector(tmp_path: Path) -> None:
     path, ready = tmp_path / "v.db", processes.Barrier(2)
     # Half of the keys are written by both.
@@ -671,5 +673,6 @@ def _make_caches(folder: Path, ready: Barrier) -> None:
         VectorCache(folder / f"{place}.db").close()
 
 
+@pytest.mark.slow
 def test_two_processes_may_make_a_cache_at_once(tmp_path: Path) -> None:
     assert run_together(_make_caches, [(tmp_path, processes.Barrier(2))] * 2) == [0, 0]

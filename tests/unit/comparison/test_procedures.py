@@ -38,6 +38,7 @@ def t_tests(given_family: Family) -> Floats:
     return np.array([stats.ttest_1samp(row, 0).pvalue for row in given_family.differences])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "theirs"), [("t-holm", "holm"), ("bh", "fdr_bh")])
 @pytest.mark.parametrize("seed", range(4))
 def test_t_tests_and_their_corrections_are_those_of_scipy_and_statsmodels(name: str, theirs: str, seed: int) -> None:
@@ -60,6 +61,7 @@ def test_intervals_beside_holm_are_bonferronis_and_those_beside_benjamini_hochbe
     assert np.count_nonzero(one("bh", given_family).claims) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zeros", [0, 9])
 def test_wilcoxon_is_scipys_with_holms_correction(zeros: int) -> None:
     differences = family(2).differences

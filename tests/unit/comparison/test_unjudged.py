@@ -39,6 +39,7 @@ def case_of(first: str, second: str, **judged: int) -> Case:
     return first.split(), second.split(), judged
 
 
+@pytest.mark.slow
 @given(case=pairs(3), metrics=metrics_of(WITH_JOINT_BOUNDS), threshold=st.integers(1, 2))
 @settings(max_examples=25)
 def test_bounds_are_the_extremes_over_every_way_of_grading_the_open_hits(

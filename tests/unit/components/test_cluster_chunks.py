@@ -75,6 +75,7 @@ def test_of_equal_sums_the_longer_chunks_at_the_end_are_taken() -> None:
     assert segmented(at_angles([0.0, 1.0]), [0, 0]) == [(0, 1)]
 
 
+@pytest.mark.slow
 def test_memory_is_linear_in_the_pieces() -> None:
     """The whole matrix of 20,000 pieces would be 3.2 GB."""
     rows = directions(np.random.default_rng(0).normal(size=(20_000, 4)))

@@ -20,6 +20,8 @@ from ragtrial.components.retrievers.existing import grouped
 from ragtrial.records import Question
 from ragtrial.report.model import Report
 
+pytestmark = pytest.mark.slow
+
 ITEMS = [
     Item(
         f"{name}:{number}",

@@ -29,6 +29,8 @@ from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.errors import ConfigError, InputError
 from ragtrial.rankings import Floats
 
+pytestmark = pytest.mark.slow
+
 ITEMS = [Item(f"{name}:0", text, {"source": name, "from": 0, "lang": "en"}) for name, text in DOCUMENTS.items()]
 
 

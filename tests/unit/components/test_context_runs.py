@@ -24,6 +24,8 @@ from ragtrial.pipeline.chunk_preview import cut_settings, distinct_rows
 from ragtrial.report.model import Report
 from ragtrial.scoring.query_details import load_query
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("documents", "chunks", "surroundings", "lengths", "embeddings", "indexes", "rankings")
 FROM_TEXTS_ON = {"lengths", "embeddings", "indexes", "rankings"}
 

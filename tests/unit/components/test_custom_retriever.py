@@ -396,6 +396,7 @@ place = Workplace(Path(sys.argv[1]), Library(Path(sys.argv[1]) / "library"))
 """
 
 
+@pytest.mark.slow
 def test_two_processes_write_answers_side_by_side(place: Workplace) -> None:
     place.write(COUNTED)
     code = f"{IN_PROCESS}place.search(*(f'{{sys.argv[2]}} {{n}} ' + 'long ' * 900 for n in range(200)), batch_size=1)"

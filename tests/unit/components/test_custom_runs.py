@@ -14,6 +14,8 @@ from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
 from ragtrial.scoring.rescoring.rescore import rescore
 
+pytestmark = pytest.mark.slow
+
 
 def experiment(folder: Path, **options: object) -> Experiment:
     mine = {"kind": "custom", "function": "my_search:search", "top_k": 3, **options}

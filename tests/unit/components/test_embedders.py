@@ -25,6 +25,8 @@ from ragtrial.components.user_functions import FunctionReference
 from ragtrial.errors import EmbedderError, ModelNotFoundError
 from tiny_models import MOST_TOKENS, edit_json, write_tiny_model
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 

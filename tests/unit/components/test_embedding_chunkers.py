@@ -94,6 +94,7 @@ def test_the_embedder_does_not_matter_to_chunks_that_need_none(tmp_path: Path) -
     assert experiment.embedded() == []
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_while_it_chunks_goes_on_where_it_was(tmp_path: Path) -> None:
     documents = {f"{number:02}.txt": " ".join(f"Loaf {number} weighs {n}." for n in range(9)) for number in range(12)}
     queries = [{"id": "one", "text": "loaf 7", "relevant_docs": [{"doc": "07.txt"}]}]

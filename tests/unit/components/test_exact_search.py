@@ -80,6 +80,7 @@ def thousands(space: Space) -> tuple[Vectors, Floats, list[list[int]]]:
     return vectors, queries, nearest(vectors, queries, 3_000, space)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", SPACES)
 @pytest.mark.parametrize("depth", [1, 10, 100, 3_000])
 def test_thousands_of_vectors_are_ranked_as_float64_ranks_them(space: Space, depth: int) -> None:

@@ -50,6 +50,7 @@ def bytes_of_links(folder: Path) -> int:
     return path.stat().st_size
 
 
+@pytest.mark.slow
 def test_fewer_candidates_while_searching_find_fewer(clusters: Clusters, tmp_path: Path) -> None:
     options = {"max_neighbors": 4, "ef_construction": 20}
     few = built(clusters, tmp_path / "few", ef_search=1, **options)
@@ -57,6 +58,7 @@ def test_fewer_candidates_while_searching_find_fewer(clusters: Clusters, tmp_pat
     assert few < many - 0.05
 
 
+@pytest.mark.slow
 def test_fewer_candidates_while_building_make_a_graph_in_which_fewer_are_found(
     clusters: Clusters, tmp_path: Path
 ) -> None:
@@ -67,6 +69,7 @@ def test_fewer_candidates_while_building_make_a_graph_in_which_fewer_are_found(
     assert bytes_of_links(tmp_path / "few") == bytes_of_links(tmp_path / "many")
 
 
+@pytest.mark.slow
 def test_fewer_links_make_smaller_files_and_fewer_are_found(clusters: Clusters, tmp_path: Path) -> None:
     options = {"ef_construction": 100, "ef_search": 20}
     few = built(clusters, tmp_path / "few", max_neighbors=2, **options)
@@ -76,5 +79,6 @@ def test_fewer_links_make_smaller_files_and_fewer_are_found(clusters: Clusters, 
     assert bytes_of_links(tmp_path / "many") - bytes_of_links(tmp_path / "few") >= 6_000 * 2 * (32 - 2) * 4
 
 
+@pytest.mark.slow
 def test_the_options_that_are_left_out_are_good_enough_for_these(clusters: Clusters, tmp_path: Path) -> None:
     assert built(clusters, tmp_path / "usual") > 0.97

@@ -10,6 +10,8 @@ import pytest
 from asked import Workplace, scores, show, workplace
 from ragtrial.errors import ModelNotFoundError, RetrieverError, RunError
 
+pytestmark = pytest.mark.slow
+
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 
 TEXTS = {

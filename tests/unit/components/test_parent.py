@@ -314,6 +314,7 @@ def cut_off(text: str, units: Sequence[tuple[int, int, int]], place: int) -> boo
     return bool(text[reached : units[place][1]].strip())
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=15)
 def test_a_neighbourhood_holds_its_hit_and_no_stretch_holds_a_later_hit(bench: Bench, data: st.DataObject) -> None:

@@ -104,6 +104,7 @@ def test_equal_scores_go_by_document_id_and_then_by_place(bench: Bench) -> None:
     assert places in (slowly + rye, rye + slowly)
 
 
+@pytest.mark.slow
 @given(order=st.permutations(range(len(DOCUMENTS))), repeats=st.integers(1, 3))
 @settings(max_examples=15)
 def test_neither_the_order_of_the_candidates_nor_other_questions_change_an_answer(

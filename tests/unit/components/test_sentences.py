@@ -82,6 +82,7 @@ HARD = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mark", HARD)
 def test_a_long_row_of_marks_is_cut_to_its_end(mark: str) -> None:
     """No clock is needed: time that grew as the square of the length would be a day."""

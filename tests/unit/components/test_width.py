@@ -34,6 +34,8 @@ from ragtrial.rankings import PADDING, Floats, deeper, from_rows
 from ragtrial.records import Question
 from ragtrial.report.model import read_lines
 
+pytestmark = pytest.mark.slow
+
 EF_SEARCH = 20
 GRAPH = {"ef_search": EF_SEARCH, "max_neighbors": 3, "ef_construction": 8}
 """A graph in which a search finds other hits when it looks more widely."""

@@ -203,6 +203,7 @@ def test_broken_yaml_is_refused_with_the_place_where_it_breaks(text: str, fault:
     assert faults_of(text) == [fault]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["[" * 5_000, "{a: " * 5_000])
 def test_nesting_without_end_is_refused(text: str) -> None:
     assert faults_of(text) == [" is nested too deeply to be a config."]

@@ -55,6 +55,7 @@ def test_the_order_of_ids_is_by_code_point_whatever_their_order_in_the_file(tmp_
     assert library.id_order.dtype == np.int64
 
 
+@pytest.mark.slow
 def test_a_library_leaves_no_file_open(tmp_path: Path) -> None:
     library = library_of(tmp_path, {"a": "text"})
     with pytest.raises(KeyError):

@@ -41,6 +41,7 @@ def promising(draw: st.DrawFn) -> tuple[tuple[str, ...], dict[str, int]]:
     ), known
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_DOCUMENTS)
 @given(data=st.data(), drawn=promising(), threshold=st.integers(1, 3), pooled=st.booleans())
 def test_no_ranking_beats_what_is_attainable(

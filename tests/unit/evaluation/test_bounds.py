@@ -96,6 +96,7 @@ def test_the_bounds_are_the_extremes_over_all_labellings(
         assert found.high == pytest.approx([all_scores.max()], abs=1e-12), metric
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spelling", [f"{name}@{k}" for name in ("ap", "ndcg") for k in (10, 45, 58, 60)])
 @settings(max_examples=25)
 @given(

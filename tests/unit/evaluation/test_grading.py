@@ -129,6 +129,7 @@ def test_no_queries_give_no_rows() -> None:
     assert graded.relevant_counts.shape == graded.judgments.best.shape == graded.judgments.ordered.shape == (0,)
 
 
+@pytest.mark.slow
 def test_many_queries_over_many_documents_join_without_overflow() -> None:
     """The last query and the last document have a product far beyond 32 bits."""
     documents = [f"d{number}" for number in range(70_000)]

@@ -71,6 +71,7 @@ def test_what_a_label_leaves_is_the_range_over_all_grades_of_the_rest(
                 assert left[row, grade] == pytest.approx(made, abs=1e-9), metric
 
 
+@pytest.mark.slow
 @given(cases=st.lists(pairs(3), min_size=2, max_size=4), metrics=metrics_of(EXACT), seed=st.randoms())
 @settings(max_examples=8)
 def test_trying_a_label_and_taking_it_down_come_to_the_same(

@@ -19,6 +19,8 @@ from ragtrial.rankings import from_rows
 from ragtrial.report.model import Report, read_lines
 from ragtrial.report.schema import AuditPart
 
+pytestmark = pytest.mark.slow
+
 NAN = float("nan")
 
 

@@ -24,6 +24,8 @@ from ragtrial.report.schema import ContextPart, CostsPart, LatencyPart, SettingP
 from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines
 from ragtrial.views.report_tables import cost_table
 
+pytestmark = pytest.mark.slow
+
 FOLDERS = ("documents", "chunks", "surroundings", "lengths", "embeddings", "indexes", "rankings", "latency", "reach",
            "rescored")  # fmt: skip
 TREE = {

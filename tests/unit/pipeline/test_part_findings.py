@@ -50,6 +50,7 @@ def test_what_is_to_be_known_of_parts_is_told_once_and_again_when_all_is_kept(tm
     assert told(tmp_path, scored=scored) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("candidates", [2, 3])
 def test_a_refiner_that_looks_at_fewer_hits_than_are_scored_says_so(tmp_path: Path, candidates: int) -> None:
     parent = {"kind": "parent", "inputs": "dense", "candidates": candidates, "top_k": 3}

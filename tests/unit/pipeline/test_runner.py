@@ -178,6 +178,7 @@ def test_side_by_side_each_text_is_embedded_once_and_all_is_there_for_the_run(sw
     assert len(rankings) == 15 + asked
 
 
+@pytest.mark.slow
 def test_side_by_side_finds_what_one_after_another_finds(swept: Experiment, tmp_path: Path) -> None:
     alone = [(one.name, one.results) for one in evaluator_of(swept).retrieve()]
     other = write_experiment(tmp_path / "other", retrievers=SWEPT, sweep={"matrix": {"chunker.size": [40, 60, 90]}})

@@ -14,6 +14,8 @@ from ragtrial.errors import LabelsError
 from ragtrial.records import Hit
 from small_experiment import HASHING, Outcome, ragtrial, small_experiment
 
+pytestmark = pytest.mark.slow
+
 Capture = pytest.CaptureFixture[str]
 
 CONFIG = """\

@@ -35,6 +35,8 @@ from ragtrial.records import Question
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.schema import SettingPart
 
+pytestmark = pytest.mark.slow
+
 EVERYTHING = {"documents", "chunks", "lengths", "embeddings", "indexes", "rankings"}
 """What a setting with exact search has."""
 

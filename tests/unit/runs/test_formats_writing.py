@@ -224,6 +224,7 @@ def test_markdown_is_what_a_reader_expects(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_arrays_and_lists_say_the_same_over_many_blocks(tmp_path: Path) -> None:
     values = np.random.default_rng(1).random(45_000)
     values[[0, 20_000, 44_999]] = np.nan

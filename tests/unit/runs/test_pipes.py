@@ -22,6 +22,8 @@ from ragtrial.runs.streams import PeekableStream, content_of
 from ragtrial.runs.trec.text_files import read_qrels
 from ragtrial.scoring.score_runs import Scoring, score
 
+pytestmark = pytest.mark.slow
+
 QUERIES = {"small": 3, "large": 4000}  # the second beyond what is looked at and what a pipe holds
 
 

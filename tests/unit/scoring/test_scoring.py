@@ -82,6 +82,7 @@ def test_files_scored_as_trec_eval_does_have_its_numbers(
             assert ours[query][metric] == pytest.approx(expected[measure], abs=1e-9), (query, measure)
 
 
+@pytest.mark.slow
 @given(judgments(0), runs(), st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_form_of_one_run_has_the_same_scores(
