@@ -1,0 +1,85 @@
+"""Whole screens of commands, as files in tests/golden: `pytest --update-golden` writes them anew.
+
+One experiment, of BM25 on the sample data, gives all of them: it needs no model, and its numbers are the same anywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from small_experiment import ragtrial
+
+ROOT = Path(__file__).parents[2]
+
+CONFIG = f"""\
+experiment: words
+dataset: {{corpus: {ROOT}/data/support, queries: {ROOT}/prompt_queries.json}}
+chunker: {{kind: recursive, size: 500, overlap: 100, unit: characters}}
+retrievers:
+  words: {{kind: bm25, stemmer: none, stop_words: none, k1: 0.3}}
+  stems: {{kind: bm25}}
+  titles: {{kind: bm25, title_weight: 3}}
+  whole: {{kind: bm25, chunker: {{kind: document}}}}
+  fused: {{kind: fusion, inputs: [titles, whole]}}
+latency: false
+"""
+
+SCREENS = {
+    "run": ("run", "experiment.yaml"),
+    "run-80": ("run", "experiment.yaml"),
+    "plan": ("plan", "experiment.yaml"),
+    "show": ("show", "latest"),
+    "show-metrics": ("show", "latest", "--metrics", "all"),
+    "show-query": ("show", "latest", "--query", "hub-13", "--setting", "fused"),
+    "compare": ("compare", "latest"),
+    "compare-80": ("compare", "latest"),
+    "compare-baseline": ("compare", "latest", "--baseline", "words", "--costs", "--slices", "--full"),
+    "compare-queries": ("compare", "latest", "--baseline", "words", "--queries", "--unjudged"),
+    "compare-query": ("compare", "latest", "--baseline", "stems", "--query", "hub-13"),
+    "gates": ("compare", "latest", "--baseline", "words", "--fail-if", "ndcg@10 worse than baseline"),
+    "gate-failed": ("compare", "latest", "--fail-if", "ndcg@10 < 0.9"),
+    "search": ("search", "experiment.yaml", "return the hub"),
+    "explain": ("explain", "ndcg@10"),
+    "list-metrics": ("list", "metrics"),
+    "list-retrievers": ("list", "retrievers"),
+    "list-warnings": ("list", "warnings"),
+    "help": ("--help",),
+    "help-run": ("run", "--help"),
+    "help-compare": ("compare", "--help"),
+}
+"""By the name of the file. A name that ends in -80 is of a terminal of 80 columns, others are of 120."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("screens")
+    (made / "experiment.yaml").write_text(CONFIG, encoding="utf-8")
+    return made
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_command_shows_its_golden_screen(
+    name: str,
+    folder: Path,
+    golden: Callable[[str, str], None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "80" if name.endswith("-80") else "120")
+    if not (folder / "results").exists():
+        assert ragtrial(capsys, "run", "experiment.yaml", "-q").code == 0
+    made = ragtrial(capsys, *SCREENS[name])
+    golden(name, f"{harmless(made.out, folder)}{harmless(made.err, folder)}exit code {made.code}\n")
+
+
+def harmless(screen: str, folder: Path) -> str:
+    """The screen without what differs from run to run: ids, folders, and how long things took."""
+    screen = screen.replace(str(folder), "FOLDER").replace(str(ROOT), "ROOT")
+    screen = re.sub(r"\d{8}T\d{6}Z-[0-9a-f]{6}", "RUN-ID", screen)
+    screen = re.sub(r" +\d+\.\d(?=  )", "  N.N", screen)
+    return re.sub(r"<1 s|\b\d+(\.\d)? s\b", "TIME", screen)
