@@ -43,12 +43,12 @@ def group() -> None:
     \b
     ragtrial init                      a config, labels and documents to start from
     ragtrial run experiment.yaml       run it; scores go to results/
-    ragtrial show latest               look at them again
-    ragtrial compare latest            which setting is really better
+    ragtrial show latest               show the scores again
+    ragtrial compare latest            which setting is better, and how sure that is
     ragtrial report latest             one HTML page about it
     ragtrial pool latest               which texts to label next
     ragtrial score QRELS RUN...        score runs that other tools made
 
-    Exit codes: 0 done; 1 a gate failed (--fail-if, --expected); 2 nothing was run because of what was
-    written; 3 it broke while running; 4 some settings failed, the others were written; 130 interrupted.
+    Exit codes: 0 done; 1 a gate failed (--fail-if, --expected); 2 invalid config, labels or options;
+    3 failed while running; 4 some settings failed, the rest were saved; 130 interrupted.
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are

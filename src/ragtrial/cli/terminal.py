@@ -80,7 +80,7 @@ def _coloured(table: Table, width: int) -> str:
 
 
 class Stopped(KeyboardInterrupt):
-    """An interruption that a command tells in its own words: what is kept, and how to go on."""
+    """An interruption with a message of the command: what is kept, and how to go on."""
 
 
 class Terminal:

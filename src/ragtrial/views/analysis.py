@@ -38,7 +38,7 @@ def analyse(contest: ComparisonSet, aim: ComparisonOptions, **options: str | boo
     """The comparison, what is always looked into beside it, and the views that ``options`` name.
 
     A view takes True, or the value of its option: ``slices=True, query="q7"``. Raises ComparisonError or ReportError
-    where the baseline or the query is not there, KeyError where there is no such view.
+    if the baseline or the query is missing, KeyError for an unknown view.
     """
     chosen = {VIEWS[name].name: value for name, value in options.items() if value not in (False, None)}
     made = compare_settings(contest, aim)

@@ -161,7 +161,7 @@ def named_metrics(report: Report, text: str) -> list[str]:
 def fact_table(setting: SettingPart) -> Table:
     """One row for each thing that the setting's retriever or refiner reports of its work."""
     rows = [[name, _fact(value)] for name, value in setting.facts.items() if value is not None]
-    return Table.of([f"{setting.name} tells", ""], rows)
+    return Table.of([f"{setting.name} reports", ""], rows)
 
 
 def _fact(value: float | str) -> str:

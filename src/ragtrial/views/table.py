@@ -49,7 +49,7 @@ class Table:
     def fitted(self, width: int, elsewhere: str) -> Table:
         """The table without the least important columns, as many as do not fit; a note names them.
 
-        ``elsewhere`` tells where they are to be seen. A table that is too wide with none of these keeps the others.
+        ``elsewhere`` says where to see them. A table that is too wide without all of these keeps the others.
         """
         fitting, left_out = self, list[str]()
         for importance in sorted({one.importance for one in self.columns if one.importance is not None}):

@@ -97,7 +97,7 @@ def test_what_a_refiner_tells_is_shown_as_it_counts(report: Report) -> None:
     facts = {"fused_by": "chunk", "mean_fused": 154.129, "queries": 1200, "unknown": None}
     told = report.settings[0].model_copy(update={"name": "hybrid", "facts": facts})
     assert fact_table(told).cells == [
-        ["hybrid tells", ""],
+        ["hybrid reports", ""],
         ["fused_by", "chunk"],
         ["mean_fused", "154.13"],
         ["queries", "1,200"],

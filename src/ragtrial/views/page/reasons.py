@@ -1,4 +1,4 @@
-"""Why rankings differ, as columns for the page: what each hit adds to the metric, and where it stands in the parts."""
+"""Why rankings differ, as columns for the page: what each hit adds to the metric, and its rank in the parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_RANKINGS = "{name}: the report has no rankings/, so the ranks in its parts a
 def reasons_block(contest: ComparisonSet) -> dict[str, Any]:
     """For each setting, aligned with its hits query by query: what they add, and their ranks in each part, 0 for none.
 
-    ``others`` are relevant documents, or chunks, that are not among a setting's own hits, and stand in a part of it.
+    ``others`` are relevant documents, or chunks, that are not among a setting's own hits, and are in a part of it.
     """
     report = contest.contenders[0].report
     why = why_no_shares(contest.primary, report.unit)

@@ -34,7 +34,7 @@ def view_of(name: str) -> View[Any]:
         if name in view.plots:
             return view
     known = plot_names()
-    raise PlotError(f"there is no plot {name!r}.{did_you_mean(name, known)} There are: {', '.join(known)}.")
+    raise PlotError(f"unknown plot {name!r}.{did_you_mean(name, known)} Plots: {', '.join(known)}.")
 
 
 def check_plot(name: str, output: str, setting: str | None = None) -> None:

@@ -85,7 +85,7 @@ def tradeoff_plot(given: ViewInput) -> Figure:
     drawable = [cost for cost in weighed.costs if len(_known(weighed, cost)) > 1] if weighed else []
     if not weighed or not drawable:
         raise PlotError(
-            "there is no plot of the tradeoff: of no cost (latency, context, index) are two settings known."
+            "cannot plot the tradeoff: no cost (latency, context, index) is known for two settings."
         )
     fronted = {part.setting for cost in drawable for part in _known(weighed, cost) if part.undominated[cost]}
     names = [part.setting for part in weighed.settings]

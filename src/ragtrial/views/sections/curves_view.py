@@ -85,7 +85,7 @@ def curve_plot(given: ViewInput) -> Figure:
     contest = given.contest
     found = {curve.metric: curve for curve in curves_of(contest)}
     if not found:
-        raise PlotError("there is no plot of curves: no metric has two cutoffs; add values of k, and run again.")
+        raise PlotError("cannot plot curves: no metric has two cutoffs; add values of k and run again.")
     chosen = found.get(str(parse_metric(contest.primary).at(None))) or next(iter(found.values()))
     names = best_first(contest)
     series = series_of(names)

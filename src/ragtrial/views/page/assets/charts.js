@@ -1,4 +1,4 @@
-// Charts are drawn by Observable Plot; its style element is dropped, the same rules stand in the style sheet.
+// Charts are drawn by Observable Plot; its style element is dropped, the same rules are in the style sheet.
 function drawn(options, label) {
   const figure = Plot.plot({ style: { background: "transparent", maxWidth: "100%" }, ...options });
   figure.querySelectorAll("style").forEach((style) => style.remove());
@@ -23,10 +23,10 @@ function width() {
 const FULL = 720;
 const SMALL = 350;
 const interval = ({ difference, ci }) => `${signed(difference)}${ci ? `, ${signed(ci[0])} to ${signed(ci[1])}` : ", no interval"}`;
-const told = ({ ci }) => (ci == null ? 0 : (ci[0] > 0) - (ci[1] < 0));
+const claimed = ({ ci }) => (ci == null ? 0 : (ci[0] > 0) - (ci[1] < 0));
 const tone = (side) => colour(side > 0 ? "--good" : side < 0 ? "--bad" : "--soft");
-// A dot and its interval per row; told apart by place and by filled or open dots, not by colour alone.
-function forest(rows, { label, title, size = FULL, margin = null, domain = null, side = told }) {
+// A dot and its interval per row; distinguished by place and by filled or open dots, not by colour alone.
+function forest(rows, { label, title, size = FULL, margin = null, domain = null, side = claimed }) {
   const wide = Math.min(size, width());
   const most = Math.floor(((wide > SMALL ? 0.55 : 0.45) * wide - 16) / 6.6);
   const longest = Math.max(...rows.map((row) => shortened(row.label, most).length));
@@ -67,10 +67,10 @@ function drawDifferences() {
     label: `difference in ${comparison.primary_metric} from ${shortened(plain(baseline))}`, margin, side,
     title: `Differences in ${comparison.primary_metric} from ${plain(baseline)} with ${percent}% intervals`,
   }), made("p", { class: "soft" },
-    `Dots are mean differences from ${plain(baseline)}, lines ${percent}% intervals that hold together; the band is the margin of ${margin}. Filled: shown to be better or worse.`));
+    `Dots are mean differences from ${plain(baseline)}, lines ${percent}% simultaneous intervals; the band is the margin of ${margin}. Filled: shown to be better or worse.`));
 }
 const SYMBOLS = [["circle", "●"], ["square", "■"], ["triangle", "▲"], ["diamond", "◆"], ["star", "★"], ["cross", "✚"], ["wye", "Y"]];
-// Of more settings than can be told apart the chosen two and the best ones have a colour and a sign, the others are grey.
+// If there are too many settings for distinct colours, the chosen two and the best ones have a colour and a sign; the others are grey.
 function series() {
   const primary = summary.comparison.primary_metric;
   const mean = (place) => summary.settings[place].scores[primary]?.[0] ?? -1;
@@ -137,7 +137,7 @@ function drawCosts() {
     }, `${costs.metric} against ${label}; none beats in both: ${front.map((one) => `${one.name} (${one.cost.toPrecision(3)}, ${shown(one.mean)})`).join(", ")}`);
   }));
 }
-// Names stand above their points, and beside them where they would leave the plot.
+// Names are above their points, or beside them where they would leave the plot.
 function sides(points, all) {
   const costs = all.map(({ cost }) => cost);
   const [low, high] = [Math.min(...costs), Math.max(...costs)];

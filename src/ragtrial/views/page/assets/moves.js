@@ -1,4 +1,4 @@
-// What moved between the two rankings of a query, what that is worth, and where each document stands in their parts.
+// What moved between the two rankings of a query, what that is worth, and where each document is in their inputs.
 const MOVES_SHOWN = 8;
 const keyOf = ({ doc, start, end }) => (summary.unit === "span" ? [doc, start, end].join("\u0000") : doc);
 function partsOf(reasons, setting, query, hit, place) {
@@ -43,11 +43,11 @@ const WAYS = { new: "new", gone: "gone", up: "↑ up", down: "↓ down", same: "
 function because({ moves, difference }, metric, [before, after]) {
   if (difference == null || Math.abs(difference) < 0.00005) return null;
   const same = moves.filter(({ share }) => share * difference > 0).slice(0, 2);
-  const told = same.map(({ hit, ranks, share }) => {
+  const reasons = same.map(({ hit, ranks, share }) => {
     const way = { new: `is new at rank ${ranks[1]}`, gone: `is gone from rank ${ranks[0]}`, up: `went up from rank ${ranks[0]} to ${ranks[1]}`, down: `went down from rank ${ranks[0]} to ${ranks[1]}`, same: `stays at rank ${ranks[0]}` }[wayOf(ranks)];
     return `${plain(hit.doc)} (grade ${hit.grade}) ${way}: ${signed(share)}`;
   });
-  return told.length ? `${metric} ${signed(difference)} from ${plain(before)} to ${plain(after)}, most of it because ${told.join("; ")}.` : null;
+  return reasons.length ? `${metric} ${signed(difference)} from ${plain(before)} to ${plain(after)}, most of it because ${reasons.join("; ")}.` : null;
 }
 function moveRow({ hit, ranks, share, parts }, chosen, { withShares, withParts }) {
   const way = wayOf(ranks);

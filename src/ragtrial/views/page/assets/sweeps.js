@@ -36,7 +36,7 @@ function drawAxes() {
     return made("div", {}, made("h3", {}, plain(parameter)), figure);
   });
   const meeting = axes.interactions.filter(known).toSorted((one, other) => Math.abs(other.difference) - Math.abs(one.difference)).slice(0, 12);
-  const both = meeting.length ? made("div", {}, made("h3", {}, "Whether one hangs on another"),
+  const both = meeting.length ? made("div", {}, made("h3", {}, "Interactions"),
     draw(meeting, FULL, `Interactions: how much the effect of one parameter on ${axes.metric} grows with another`, `difference of effects on ${axes.metric}`)) : null;
   put("axes-plot", ...figures, both);
 }
