@@ -84,9 +84,8 @@ class LabelsText:
         return {str(row["id"]): row for row in json.loads(self.content.removeprefix(_MARK))["queries"]}
 
     def edited(self, changes: Sequence[Change]) -> tuple[LabelsText, list[Done]]:
-        """The edits are made in the text: order, white space, numbers and escapes stay as they are written."""
+        """Keys and values stay, whatever they are; the layout becomes that of ``json.dumps`` with an indent of two."""
         _ = self.labels  # what is wrong before is reported as it is, and not as what the changes came to
-        mark = _MARK if self.content.startswith(_MARK) else ""
         try:
             text, done = edited((self.text or EMPTY).removeprefix(_MARK), changes)
         except LookupError as error:
@@ -94,7 +93,7 @@ class LabelsText:
             known = any(isinstance(change, NewQuery) and change.id == name for change in changes)
             message = f"query {name!r} is there already." if known else f"there is no query {name!r} to be judged."
             raise LabelsError(Fault(str(self.file), message=message)) from None
-        return LabelsText(self.file, mark + text), done
+        return LabelsText(self.file, text), done
 
 
 def read_labels_text(path: str | Path) -> LabelsText:

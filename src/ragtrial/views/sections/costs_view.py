@@ -84,9 +84,7 @@ def tradeoff_plot(given: ViewInput) -> Figure:
     weighed = COSTS.of(given.analysis)
     drawable = [cost for cost in weighed.costs if len(_known(weighed, cost)) > 1] if weighed else []
     if not weighed or not drawable:
-        raise PlotError(
-            "cannot plot the tradeoff: no cost (latency, context, index) is known for two settings."
-        )
+        raise PlotError("cannot plot the tradeoff: no cost (latency, context, index) is known for two settings.")
     fronted = {part.setting for cost in drawable for part in _known(weighed, cost) if part.undominated[cost]}
     names = [part.setting for part in weighed.settings]
     shown = names if len(names) <= MOST_SERIES else [name for name in names if name in fronted]
