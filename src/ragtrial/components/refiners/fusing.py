@@ -24,8 +24,6 @@ Values = npt.NDArray[np.float64]
 _BLOCK = 1 << 15
 """So many hits are fused at a time: what is in work stays in the processor's cache."""
 
-_NO_HIT = np.iinfo(np.int64).max
-
 
 @dataclass(frozen=True)
 class Fusing:
@@ -57,9 +55,9 @@ class Fusing:
 class Fused:
     """The one ranking, with where each of its units came from; all arrays have the shape of its codes.
 
-    ``rankings`` are sorted by score as it is stored (float32); equal scores stand in the order that was given.
-    ``lists`` counts the lists in which the unit stands, 0 at the padding. It stands best at ``column`` (from 0) of
-    the list ``best``; of lists where it stands equally well, that with the greater weight is taken, then the first.
+    ``rankings`` are sorted by score as it is stored (float32); equal scores are in the order that was given.
+    ``lists`` counts the lists that have the unit, 0 at the padding. Its best place is ``column`` (from 0) of
+    the list ``best``; if several lists have it there, the one with the greatest weight is taken, then the first.
     """
 
     rankings: Rankings
@@ -91,20 +89,21 @@ def order_of(units: Chunks) -> Order:
 
 
 def fuse(parts: Sequence[Rankings], fusing: Fusing, order: Order) -> Fused:
-    """One ranking for each question of all that stands in any of ``parts``, which have a row for each question.
+    """One ranking for each question of all units in any of ``parts``, which have a row for each question.
 
-    The rankings may differ in depth, and may be empty. A unit that stands twice in a list counts where it stands
-    first. Scores must be finite where they are needed.
+    The rankings may differ in depth, and may be empty. If a unit is twice in a list, its first place counts.
+    Scores must be finite where they are needed.
     """
     lists = [_distinct(part, len(order.place)) for part in parts]
-    weights = fusing.weights_of(len(lists))
-    preference = np.lexsort((np.arange(len(lists)), -weights))
+    most = min(sum(part.depth for part in lists), len(order.place))
+    made = unfilled(len(lists[0]), most)
+    fused = Fused(made, np.zeros_like(made.codes), made.codes.copy(), made.codes.copy())
     size = max(1, _BLOCK // max(1, len(lists) * max(part.depth for part in lists)))
-    blocks = []
-    for start in range(0, len(lists[0]) if len(order.place) else 0, size):
-        rows = [Rankings(part.codes[start : start + size], part.scores[start : start + size]) for part in lists]
-        blocks.append(_fuse_rows(rows, fusing, order, preference))
-    return _joined(blocks, len(lists[0]))
+    for start in range(0, len(made) if most else 0, size):
+        rows = slice(start, start + size)
+        _fuse_rows([Rankings(part.codes[rows], part.scores[rows]) for part in lists], fusing, order, fused, start)
+    depth = int(made.lengths.max(initial=0))
+    return Fused(made.cut(depth), fused.lists[:, :depth], fused.best[:, :depth], fused.column[:, :depth])
 
 
 def normalised(scores: Values, present: Bools, normalisation: Normalisation) -> tuple[Values, Values]:
@@ -157,87 +156,44 @@ def _distinct(part: Rankings, units: int) -> Rankings:
     return collapse(part, np.arange(units, dtype=np.int32)).rankings if twice.any() else part
 
 
-def _fuse_rows(parts: Sequence[Rankings], fusing: Fusing, order: Order, preference: Counts) -> Fused:
-    """The fusion of a few questions. Of the parts, the preferred come first in all arrays."""
-    preferred = [parts[index] for index in preference]
-    weights = fusing.weights_of(len(parts))[preference]
-    values = np.zeros((len(parts[0]), max(part.depth for part in parts), len(parts)))
-    missing = np.empty((len(parts), len(parts[0]), 1))
-    for index, part in enumerate(preferred):
-        added, missing[index, :, 0] = _contribution(part, fusing, float(weights[index]))
-        values[:, : part.depth, index] = added
-    hits = _hits(preferred, order, values.shape[1])
-    shape = len(parts[0]), hits.most
-    column, which = np.divmod(hits.slots, len(parts))
+def _fuse_rows(parts: Sequence[Rankings], fusing: Fusing, order: Order, made: Fused, start: int) -> None:
+    """Write the fusion of a few questions into the rows of ``made`` from ``start`` on."""
+    weights = fusing.weights_of(len(parts))
+    added, missing = zip(
+        *(_contribution(part, fusing, float(weight)) for part, weight in zip(parts, weights, strict=True)), strict=True
+    )
+    preferred = np.empty(len(parts), dtype=np.int64)
+    preferred[np.lexsort((np.arange(len(parts)), -weights))] = np.arange(len(parts))
+    rows, columns = np.hstack([np.nonzero(part.codes != PADDING) for part in parts])
+    which = np.repeat(np.arange(len(parts)), [int(part.lengths.sum()) for part in parts])
+    places = order.place[np.concatenate([part.codes[part.codes != PADDING] for part in parts])]
+    values = np.concatenate([one[part.codes != PADDING] for one, part in zip(added, parts, strict=True)])
 
-    table = np.repeat(missing, hits.most, axis=2)
-    table.reshape(-1)[which * (shape[0] * shape[1]) + hits.cells] = values.reshape(-1)[hits.origins]
+    # Each unit of each question is a number; the best placed of its hits comes first.
+    units = rows * len(order.place) + places
+    by_unit = np.argsort((units * (1 + columns.max(initial=0)) + columns) * len(parts) + preferred[which])
+    opens = np.diff(units[by_unit], prepend=-1) != 0
+    unit = np.cumsum(opens) - 1
+    first = by_unit[opens]
+    table = np.stack(missing)[:, rows[first]]
+    table[which[by_unit], unit] = values[by_unit]
     if len(parts) > 2:
         table.sort(axis=0)  # added from the smallest up, equal scores stay equal whatever the order of the parts
     scores = table.sum(axis=0)
-    found_in = np.bincount(hits.cells, minlength=scores.size).reshape(shape)
-    fused = (scores * found_in if fusing.method == "combmnz" else scores).astype(np.float32)
-    ranked = _best_first(fused, found_in == 0)
+    lists = np.bincount(unit, minlength=len(first))
+    fused = (scores * lists if fusing.method == "combmnz" else scores).astype(np.float32)
 
-    def in_order(found: npt.NDArray[np.integer]) -> Codes:
-        made = np.full(fused.size, PADDING, dtype=np.int32)
-        made[hits.cells[hits.opens]] = found
-        return np.take_along_axis(made.reshape(shape), ranked, axis=1)
-
-    units = in_order(order.unit_at[hits.places[hits.opens]])
-    fused = np.where(units == PADDING, np.float32(np.nan), np.take_along_axis(fused, ranked, axis=1))
-    lists = np.take_along_axis(found_in, ranked, axis=1).astype(np.int32)
-    best, columns = in_order(preference[which[hits.opens]]), in_order(column[hits.opens])
-    return Fused(Rankings(units, fused), lists, best, columns)
-
-
-@dataclass(frozen=True, eq=False)
-class _FusedHits:
-    """Every hit of every list, those of one unit of one row together, the best placed first; shape (hits,) each.
-
-    ``places`` are those of the units. ``slots`` number the hits of a row by rank, then by list, and ``origins`` those
-    of all rows. ``cells`` are places in an array (rows, most) with a cell for each unit of each row; ``opens`` marks
-    the first hit of each.
-    """
-
-    places: Counts
-    slots: Counts
-    origins: Counts
-    cells: Counts
-    opens: Bools
-    most: int
-
-
-def _hits(parts: Sequence[Rankings], order: Order, width: int) -> _FusedHits:
-    """Found by sorting whole numbers, row by row: the place of the unit, then the slot."""
-    slots = width * len(parts)
-    bits = slots.bit_length()
-    keys = np.full((len(parts[0]), width, len(parts)), _NO_HIT)
-    for index, part in enumerate(parts):
-        numbers = (order.place[part.codes] << bits) + np.arange(part.depth) * len(parts) + index
-        keys[:, : part.depth, index] = np.where(part.codes != PADDING, numbers, _NO_HIT)
-    keys = np.sort(keys.reshape(len(keys), slots), axis=1)
-    found = keys != _NO_HIT
-    opens = found.copy()
-    opens[:, 1:] &= keys[:, 1:] >> bits != keys[:, :-1] >> bits
-    at = np.cumsum(opens, axis=1)
-    most = int(at[:, -1].max(initial=0)) if slots else 0
-    rows = np.arange(len(keys))[:, None]
-    kept = keys[found]
-    slot = kept & ((1 << bits) - 1)
-    origins = np.repeat(rows.ravel() * slots, found.sum(axis=1)) + slot
-    return _FusedHits(kept >> bits, slot, origins, (at - 1 + rows * most)[found], opens[found], most)
-
-
-def _best_first(scores: npt.NDArray[np.float32], is_padding: Bools) -> Counts:
-    """Where the scores of each row stand from the highest to the lowest, equal ones as they came, padding last."""
-    bits = (scores + np.float32(0)).view(np.int32).astype(np.int64)  # + 0: there is one zero
-    # The bits of a float order as whole numbers do, those below zero the other way round.
-    descending = np.where(bits < 0, bits ^ 0x7FFFFFFF, bits) * -1
-    descending[is_padding] = 1 << 31
-    keys = (descending << 31) + np.arange(scores.shape[1])
-    keys.sort(axis=1)
-    return keys & ((1 << 31) - 1)
+    ranked = np.lexsort((places[first], -fused, rows[first]))
+    lengths = np.bincount(rows[first], minlength=len(parts[0]))
+    target = start + rows[first[ranked]], np.arange(len(ranked)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    for array, found in (
+        (made.rankings.codes, order.unit_at[places[first]]),
+        (made.rankings.scores, fused),
+        (made.lists, lists),
+        (made.best, which[first]),
+        (made.column, columns[first]),
+    ):
+        array[target] = found[ranked]
 
 
 def _contribution(part: Rankings, fusing: Fusing, weight: float) -> tuple[Values, Values]:
@@ -249,19 +205,6 @@ def _contribution(part: Rankings, fusing: Fusing, weight: float) -> tuple[Values
     scores = np.where(present, part.scores, 0.0).astype(np.float64)
     values, missing = normalised(scores, present, fusing.normalisation)
     return values * weight, missing * weight
-
-
-def _joined(blocks: Sequence[Fused], questions: int) -> Fused:
-    """All questions, one block after another."""
-    made = unfilled(questions, max((block.rankings.depth for block in blocks), default=0))
-    lists, best, column = np.zeros_like(made.codes), made.codes.copy(), made.codes.copy()
-    start = 0
-    for block in blocks:
-        place = np.s_[start : start + len(block.rankings), : block.rankings.depth]
-        made.codes[place], made.scores[place] = block.rankings.codes, block.rankings.scores
-        lists[place], best[place], column[place] = block.lists, block.best, block.column
-        start += len(block.rankings)
-    return Fused(made, lists, best, column)
 
 
 _NEEDS_POSITIVE = ("min_max", "rank", "none")
