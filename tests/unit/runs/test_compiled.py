@@ -27,7 +27,7 @@ from ragtrial.runs.compiled.binding import library, load
 from ragtrial.runs.compiled.block_scans import Rules
 from ragtrial.runs.compiled.calls import CompiledScanner
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
-from ragtrial.runs.trec.in_memory import match, match_codes
+from ragtrial.runs.trec.in_memory import match
 from ragtrial.runs.trec.text_files import read_qrels
 from run_files import columns_of, outcome
 from run_strategies import files, msmarco_rows, qrels_rows, trec_rows
@@ -69,7 +69,6 @@ OPTIONS = {
     "lenient": st.booleans(),
     "threads": st.sampled_from([1, 2]),
     "block_size": st.sampled_from([16, 33, 64, 100, 257, 2**20]),
-    "part_size": st.sampled_from([64, 200, 2**20]),
 }
 
 
@@ -118,7 +117,7 @@ def test_ids_are_told_apart_though_their_hashes_meet() -> None:
     qrels = Qrels.of([(one, [(one, 1)], False)])
     rows = f"{other} Q0 {one} 1 2 t\n{one} Q0 {other} 1 2 t\n{one} Q0 {one} 2 1 t\n".encode()
     found = CompiledScanner(qrels, Rules.of_file("trec", "score", "error")).scan(
-        np.frombuffer(rows + bytes(64), dtype=np.uint8).copy(), 0, len(rows)
+        np.frombuffer(rows + bytes(64), dtype=np.uint8).copy(), len(rows)
     )
     first, second = found.segments["keys"].tolist()
     assert (first >> 32, first & 7) == (second >> 32, second & 7), "the hash is another one: look for other ids"
@@ -163,21 +162,7 @@ def test_runs_in_memory_are_joined_as_in_python(
     assert one == other
 
 
-@pytest.mark.parametrize("judged_count", [1, 3, 6, 40])
-@pytest.mark.parametrize("shape", [(5, 0), (1, 3), (40, 70), (300, 1000)])
-def test_codes_are_matched_as_in_python(shape: tuple[int, int], judged_count: int) -> None:
-    generator = np.random.default_rng(7)
-    queries, depth = shape
-    codes = np.array([generator.permutation(1200)[:depth] for _ in range(queries)], dtype=np.int32).reshape(shape)
-    codes[generator.random(shape) < 0.2] = -1
-    judged = np.array([generator.permutation(1200)[:judged_count] for _ in range(queries)], dtype=np.int32)
-    judged[generator.random(judged.shape) < 0.1] = -1
-    starts = np.arange(queries + 1) * judged_count
-    one, other = both(lambda: [column.tolist() for column in match_codes(codes, judged.ravel(), starts)])
-    assert one == other
-
-
-def test_much_in_memory_is_shared_by_threads_without_a_difference() -> None:
+def test_much_in_memory_is_joined_as_in_python() -> None:
     generator = np.random.default_rng(3)
     queries, depth = 500, 600
     numbers = np.array([generator.permutation(2000)[:depth] for _ in range(queries)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import subprocess
@@ -18,7 +17,7 @@ import pytest
 
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.runs.formats.guessing import guess
-from ragtrial.runs.streams import PeekableStream, content_of
+from ragtrial.runs.streams import content_of
 from ragtrial.runs.trec.text_files import read_qrels
 from ragtrial.scoring.score_runs import Scoring, score
 
@@ -177,38 +176,3 @@ def test_bad_gzip_files_are_told_alike_by_all_who_open_them(
     with pytest.raises(InputError) as caught:
         readers[read](path)
     assert str(caught.value) == f"{path}: {message}"
-
-
-def test_what_was_looked_at_is_read_again_and_once() -> None:
-    stream = PeekableStream(io.BytesIO(b"0123456789"))
-    assert [stream.look(4), stream.look(2), stream.read(1), stream.look(4)] == [b"0123", b"01", b"0", b"1234"]
-    assert (stream.read(0), stream.read(8), stream.read(0)) == (b"", b"1234", b"")
-    assert stream.look(9) == b"56789"
-    assert stream.read() == b"56789"
-    assert stream.look(1) == b""
-
-
-class Terminal(io.BytesIO):
-    """Has more to say behind each end, as terminals have."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.said = iter([b"ab", b"", b"cd", b""])
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        return next(self.said)
-
-    def readinto(self, room: Any, /) -> int:
-        piece = next(self.said)
-        room[: len(piece)] = piece
-        return len(piece)
-
-
-@pytest.mark.parametrize("looks", [True, False])
-def test_an_end_that_was_seen_is_one(looks: bool) -> None:
-    stream = PeekableStream(Terminal())
-    if looks:
-        assert stream.look(4) == b"ab"
-    assert [stream.read(2), stream.read(2), stream.read(2), stream.look(2)] == [b"ab", b"", b"", b""]
-    other = PeekableStream(Terminal())
-    assert (other.look(4), other.read()) == (b"ab", b"ab")
