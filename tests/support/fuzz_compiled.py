@@ -69,7 +69,7 @@ def one_round(generator: random.Random, path: Path) -> None:
     path.write_bytes(damaged(generator, 3))
     attempt(lambda: read_run(path, QRELS, form="msmarco", order="rank", **options))
     path.write_bytes(damaged(generator, 4))
-    attempt(lambda: read_qrels(path, "trec"))
+    attempt(lambda: read_qrels(path))
     in_memory(generator, order if order != "rank" else "score")
 
 

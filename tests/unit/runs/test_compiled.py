@@ -98,7 +98,7 @@ def test_ms_marco_runs_are_read_as_in_python(content: bytes, order: str, options
 def test_qrels_are_read_as_in_python(content: bytes) -> None:
     def read() -> Any:
         try:
-            qrels = read_qrels(path, "trec")
+            qrels = read_qrels(path)
         except RagtrialError as error:
             return str(error)
         columns = (qrels.judgments.starts, qrels.judgments.grades, qrels.judgments.ordered, qrels.documents.ends)

@@ -168,7 +168,7 @@ def test_bad_gzip_files_are_told_alike_by_all_who_open_them(
     readers: dict[str, Callable[[Path], object]] = {
         "guess": lambda path: guess(path, "qrels"),
         "content": lambda path: content_of(path, LabelsError),
-        "lines": lambda path: read_qrels(path, "trec"),
+        "lines": lambda path: read_qrels(path),
         "score": lambda path: score(path, {}, "rr"),
     }
     path = tmp_path / "a.gz"

@@ -61,7 +61,7 @@ class _Names:
 
     def __init__(self, ids: PackedIds) -> None:
         self._held = np.ascontiguousarray(ids.text), np.ascontiguousarray(ids.ends, dtype=np.int64)
-        self.struct = CNames(*map(_address, self._held), len(ids))
+        self.struct = CNames(*(_address(array) for array in self._held), len(ids))
 
 
 class _CompiledQrels:

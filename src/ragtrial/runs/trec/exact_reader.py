@@ -87,7 +87,7 @@ def load_run_file(path: Source, *, form: Form, name: str, lenient: bool = False)
     with opened(path, RunFileError) as lines:
         found, line_faults = _rows_of(lines, Rules.of_file(form, "file", "first", lenient=lenient))
     faults = Faults(name_of(path), RunFileError)
-    add_line_faults(faults, line_faults, len(line_faults), "run", form)
+    add_line_faults(faults, line_faults, len(line_faults), form)
     faults.raise_any()
     if not found:
         raise faults.fail("has no rows; a run has at least one.")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ragtrial.runs.compiled.block_scans import Form, LineError, LineFault, Rules
+from ragtrial.runs.compiled.block_scans import LineError, LineFault, Rules
 from ragtrial.runs.faults import Faults, shown
 
 BOM = b"\xef\xbb\xbf"
@@ -18,10 +18,9 @@ _POSITIVE = re.compile(rb"[0-9]+")
 _INT32, _INT64 = 2**31, 2**63
 
 _COLUMNS = {
-    ("run", "trec"): "a TREC run has 6 (more with trec_compat): query, Q0, document, rank, score, tag",
-    ("run", "msmarco"): "an MS MARCO run has 3: query, document, rank",
-    ("qrels", "trec"): "qrels have 4: query, iteration, document, grade",
-    ("qrels", "msmarco"): "qrels have 4: query, 0, document, grade",
+    "trec": "a TREC run has 6 (more with trec_compat): query, Q0, document, rank, score, tag",
+    "msmarco": "an MS MARCO run has 3: query, document, rank",
+    "qrels": "qrels have 4: query, iteration, document, grade",
 }
 _RANKS = {
     "trec": "a whole number; the fourth column of a TREC run is the rank",
@@ -83,8 +82,8 @@ def grade_of(field: bytes) -> int | None:
     return grade if grade is not None and b"_" not in field and -_INT32 <= grade < _INT32 else None
 
 
-def add_line_faults(faults: Faults, found: Iterable[LineFault], count: int, kind: str, form: Form) -> None:
-    """Adds what is wrong with lines of a file; ``count`` says how many there are, listed or not."""
+def add_line_faults(faults: Faults, found: Iterable[LineFault], count: int, form: str) -> None:
+    """Adds what is wrong with lines of a form of runs, or of "qrels"; ``count`` of them, listed or not."""
     listed = sorted(found)
     for fault in listed:
         message = _MESSAGES[fault.error].format(
@@ -92,8 +91,8 @@ def add_line_faults(faults: Faults, found: Iterable[LineFault], count: int, kind
             query=shown(fault.query),
             other=fault.other,
             earlier=fault.other + 1,
-            columns=_COLUMNS[kind, form],
-            rank=_RANKS[form],
+            columns=_COLUMNS[form],
+            rank=_RANKS.get(form, ""),
         )
         faults.add(message, fault.line + 1)
     faults.count += count - len(listed)

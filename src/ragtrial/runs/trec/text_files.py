@@ -64,14 +64,14 @@ def read_run(
         if not available() or merged.is_scattered():
             stream.seek(0)
             merged = MergedScans([exact_run(stream, qrels, rules)])
-    add_line_faults(faults, merged.faults, merged.fault_count, "run", form)
+    add_line_faults(faults, merged.faults, merged.fault_count, form)
     faults.raise_any()
     if not merged.rows:
         raise faults.fail("has no rows; a run has at least one.")
     return merged.hits(len(qrels))
 
 
-def read_qrels(path: Source, form: Form) -> Qrels:
+def read_qrels(path: Source) -> Qrels:
     """The qrels of a file with the columns query, iteration, document and grade, queries in the order in which they
     first come. ``-`` is standard input, gzip data are unpacked.
 
@@ -89,7 +89,7 @@ def read_qrels(path: Source, form: Form) -> Qrels:
             qrels, found = exact_qrels(stream)
             count = len(found)
     faults = Faults(name_of(path), LabelsError)
-    add_line_faults(faults, found, count, "qrels", form)
+    add_line_faults(faults, found, count, "qrels")
     faults.raise_any()
     if not len(qrels):
         raise faults.fail("has no judgments; qrels have at least one.")
