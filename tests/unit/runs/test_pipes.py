@@ -100,7 +100,7 @@ def test_a_pipe_that_is_used_again_gives_what_is_written_then(tmp_path: Path) ->
         writer = threading.Thread(target=(tmp_path / "run").write_bytes, args=(content,), daemon=True)
         writer.start()
         if content == b"no run\n":
-            with pytest.raises(RunFileError, match="has 2 columns a line, such as 'no run'"):
+            with pytest.raises(RunFileError, match="has lines of 2 columns, such as 'no run'"):
                 score(grades(5), tmp_path / "run", "rr")
         else:
             assert score(grades(5), tmp_path / "run", "rr").runs[0].counts.rows == 12
@@ -140,7 +140,7 @@ def test_labels_are_not_read_of_a_pipe(tmp_path: Path) -> None:
     content = b'{"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "d"}]}]}'
     with piped(tmp_path / "labels", content) as path, pytest.raises(LabelsError) as caught:
         score(path, {"1": {"d": 1.0}}, "rr")
-    assert str(caught.value) == f"{path}: is a pipe; labels can only be read from a file: name it."
+    assert str(caught.value) == f"{path}: labels can only be read from a file: name it."
 
 
 @pytest.mark.parametrize("name", ["packed", "packed.gz", "packed.txt"])
