@@ -15,7 +15,7 @@ import ragtrial.runs.compiled.binding as doors
 from ragtrial.errors import RagtrialError
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
 from ragtrial.runs.trec.in_memory import match
-from ragtrial.runs.trec.text_files import read_qrels, read_run
+from ragtrial.runs.trec.text_files import read_run
 
 QRELS = Qrels.of([(f"q{number}", [(f"d{at}", at) for at in range(number)], False) for number in range(5)])
 PIECES = [
@@ -68,8 +68,6 @@ def one_round(generator: random.Random, path: Path) -> None:
     attempt(lambda: read_run(path, QRELS, form="trec", order=order, **options))
     path.write_bytes(damaged(generator, 3))
     attempt(lambda: read_run(path, QRELS, form="msmarco", order="rank", **options))
-    path.write_bytes(damaged(generator, 4))
-    attempt(lambda: read_qrels(path))
     in_memory(generator, order if order != "rank" else "score")
 
 

@@ -17,8 +17,8 @@ from ragtrial.runs.formats.guessing import Form, guess
 from ragtrial.runs.formats.own_files import labels_of
 from ragtrial.runs.qrels import Duplicates, Order, Qrels, Run, RunHits
 from ragtrial.runs.streams import head_of, stem_of
-from ragtrial.runs.trec.exact_reader import lines_of
 from ragtrial.runs.trec.in_memory import in_order, match
+from ragtrial.runs.trec.lines import lines_of
 from ragtrial.runs.trec.text_files import read_run
 
 _SOME = 10

@@ -28,9 +28,8 @@ from ragtrial.runs.compiled.block_scans import Rules
 from ragtrial.runs.compiled.calls import CompiledScanner
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
 from ragtrial.runs.trec.in_memory import match
-from ragtrial.runs.trec.text_files import read_qrels
 from run_files import columns_of, outcome
-from run_strategies import files, msmarco_rows, qrels_rows, trec_rows
+from run_strategies import files, msmarco_rows, trec_rows
 
 pytestmark = pytest.mark.skipif(building.compiler() is None, reason="there is no C compiler, so no compiled code")
 
@@ -91,23 +90,6 @@ def test_trec_runs_are_read_as_in_python(content: bytes, order: str, options: di
 )
 def test_ms_marco_runs_are_read_as_in_python(content: bytes, order: str, options: dict[str, Any]) -> None:
     one, other = run_outcomes(content, form="msmarco", order=order, **options)
-    assert one == other
-
-
-@given(content=files(qrels_rows()) | files(qrels_rows(is_sound=False)))
-def test_qrels_are_read_as_in_python(content: bytes) -> None:
-    def read() -> Any:
-        try:
-            qrels = read_qrels(path)
-        except RagtrialError as error:
-            return str(error)
-        columns = (qrels.judgments.starts, qrels.judgments.grades, qrels.judgments.ordered, qrels.documents.ends)
-        return qrels.queries, list(qrels.documents), [(column.dtype, column.tolist()) for column in columns]
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "qrels")
-        path.write_bytes(content)
-        one, other = both(read)
     assert one == other
 
 

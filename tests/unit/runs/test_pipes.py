@@ -17,8 +17,8 @@ import pytest
 
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.runs.formats.guessing import guess
+from ragtrial.runs.formats.reading import read_qrels
 from ragtrial.runs.streams import content_of
-from ragtrial.runs.trec.text_files import read_qrels
 from ragtrial.scoring.score_runs import Scoring, score
 
 QUERIES = {"small": 3, "large": 4000}  # the second beyond what is looked at and what a pipe holds
@@ -168,7 +168,7 @@ def test_bad_gzip_files_are_told_alike_by_all_who_open_them(
     readers: dict[str, Callable[[Path], object]] = {
         "guess": lambda path: guess(path, "qrels"),
         "content": lambda path: content_of(path, LabelsError),
-        "lines": lambda path: read_qrels(path),
+        "lines": lambda path: read_qrels(path, form="trec"),
         "score": lambda path: score(path, {}, "rr"),
     }
     path = tmp_path / "a.gz"

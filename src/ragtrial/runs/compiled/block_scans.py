@@ -40,11 +40,9 @@ class LineError(IntEnum):
     NAN = 4
     DUPLICATE = 5
     RANK_TAKEN = 6
-    GRADE = 7
-    JUDGED_TWICE = 8
 
 
-_PAIRS = (LineError.DUPLICATE, LineError.RANK_TAKEN, LineError.JUDGED_TWICE)
+_PAIRS = (LineError.DUPLICATE, LineError.RANK_TAKEN)
 
 
 class LineFault(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.runs.compiled.binding import CFault, CNames, CQrels, CRules, library
+from ragtrial.runs.compiled.binding import CFault, CNames, CRules, library
 from ragtrial.runs.compiled.block_scans import (
     HIT_COLUMNS,
     SEGMENT_COLUMNS,
@@ -23,7 +23,7 @@ from ragtrial.runs.compiled.block_scans import (
     Rules,
     Seconds,
 )
-from ragtrial.runs.qrels import Judgments, PackedIds, Qrels, Run
+from ragtrial.runs.qrels import PackedIds, Qrels, Run
 
 _FORMS = {"trec": 0, "msmarco": 1}
 _ORDERS = {"score": 0, "trec": 1, "rank": 2, "file": 3}
@@ -154,23 +154,3 @@ def _line_fault(fault: CFault, text: Bytes) -> LineFault:
 def compiled_cut(buffer: Bytes, end: int) -> int:
     """Where the lines of the last query begin that ends, or does not yet end, before ``end``; 0 if it is the only."""
     return int(_library().rt_cut(_address(buffer), 0, end))
-
-
-def compiled_qrels(buffer: Bytes, size: int) -> tuple[Qrels, list[LineFault], int]:
-    """Qrels of four columns, the first of what is wrong with them, and how much that is."""
-    pointer = _made(_library().rt_qrels_new(_address(buffer), size))
-    try:
-        read: CQrels = pointer.contents
-        faults = [_line_fault(fault, buffer) for fault in read.faults[: read.faults_kept]]
-        text = ctypes.string_at(read.query_text, read.query_size).decode("utf-8", "surrogateescape")
-        documents = PackedIds(
-            _copied(read.document_text, read.document_size, np.uint8), _copied(read.ends, read.rows, np.int64)
-        )
-        judgments = Judgments(
-            _copied(read.starts, read.queries + 1, np.int64),
-            _copied(read.grades, read.rows, np.int32),
-            np.zeros(read.queries, dtype=np.bool_),
-        )
-        return Qrels(tuple(text.split("\n")[:-1]), documents, judgments), faults, read.fault_count
-    finally:
-        _library().rt_qrels_free(pointer)

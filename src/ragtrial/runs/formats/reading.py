@@ -16,7 +16,6 @@ from ragtrial.runs.formats.rows import Rows, file_rows, value_rows
 from ragtrial.runs.qrels import Qrels, Run
 from ragtrial.runs.streams import Source, name_of, stem_of
 from ragtrial.runs.trec.exact_reader import load_run_file
-from ragtrial.runs.trec.text_files import read_qrels as read_trec_qrels
 
 REPORTS = "results"
 """Where reports are looked for by id."""
@@ -39,8 +38,6 @@ def read_qrels(
     faults = _faults(source, LabelsError)
     if isinstance(source, str | Path):
         form = _known(form, "qrels") or guess(source, "qrels")
-        if form == "trec":
-            return read_trec_qrels(source)
         if form == "labels":
             return own_files.qrels_of_labels(own_files.labels_of(source).queries)
         if form == "report":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, chain
@@ -16,6 +17,7 @@ from ragtrial.errors import Fault
 from ragtrial.runs.faults import Faults, shown
 from ragtrial.runs.formats.column_roles import Columns, Kind, Role, roles_of
 from ragtrial.runs.streams import Source, content_of, text_of
+from ragtrial.runs.trec.lines import lines_of
 
 _TUPLES: dict[Kind, tuple[Role, ...]] = {"run": ("query", "document", "score"), "qrels": ("query", "document", "grade")}
 
@@ -49,6 +51,8 @@ def file_rows(source: Source, form: str, kind: Kind, columns: Columns | None, fa
     """The rows of a file. Raises the error of ``faults`` for what cannot be read, or is no rows."""
     if form == "parquet":
         return _parquet_rows(source, kind, columns, faults)
+    if form == "trec":
+        return _trec_rows(content_of(source, faults.error), faults)
     text = text_of(source, faults.error)
     if form == "json":
         value = json_value(text, faults.file, faults.error, "qrels or a run")
@@ -199,3 +203,26 @@ def _beir_rows(text: str, faults: Faults) -> Rows:
         raise faults.fail("has no judgments.")
     faults.fault_of = lambda row, message: Fault(faults.file, rows[row].line, 0, message)
     return Rows([row.query for row in rows], [row.document for row in rows], [row.grade for row in rows], "grade")
+
+
+def _trec_rows(content: bytes, faults: Faults) -> Rows:
+    """Rows of four columns: query, iteration, document, grade. Bytes that are no UTF-8 survive as surrogates."""
+    queries: list[str] = []
+    documents: list[str] = []
+    grades: list[int] = []
+    lines: list[int] = []
+    for number, fields in lines_of(content.split(b"\n")):
+        if len(fields) != 4:
+            wanted = "qrels have 4: query, iteration, document, grade, with white space between"
+            faults.add(f"has {len(fields):,} columns; {wanted}.", number + 1)
+        elif not re.fullmatch(rb"[+-]?[0-9]{1,4000}", fields[3]):
+            faults.add(f"the grade {shown(fields[3])} must be a whole number, such as 1.", number + 1)
+        else:
+            queries.append(fields[0].decode("utf-8", "surrogateescape"))
+            documents.append(fields[2].decode("utf-8", "surrogateescape"))
+            grades.append(int(fields[3]))
+            lines.append(number + 1)
+    if not queries and not faults.count:
+        raise faults.fail("has no judgments; qrels have at least one.")
+    faults.fault_of = lambda row, message: Fault(faults.file, lines[row], 0, message)
+    return Rows(queries, documents, grades, "grade")

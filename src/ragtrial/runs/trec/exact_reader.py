@@ -1,4 +1,4 @@
-"""Runs and qrels in plain Python, line by line: where there is no compiled code, for queries whose rows lie apart, and
+"""Runs in plain Python, line by line: where there is no compiled code, for queries whose rows lie apart, and
 for runs that are kept whole.
 
 Whatever the compiled code reads and joins, this reads and joins to the same values, with the same faults.
@@ -30,7 +30,7 @@ from ragtrial.runs.compiled.block_scans import (
 from ragtrial.runs.faults import Faults
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
 from ragtrial.runs.streams import Source, name_of, opened
-from ragtrial.runs.trec.lines import BOM, Row, add_line_faults, grade_of, row_of
+from ragtrial.runs.trec.lines import Row, add_line_faults, lines_of, row_of
 
 _score, _rank, _document = map(attrgetter, ("score", "rank", "document"))
 
@@ -41,39 +41,6 @@ def encoded(name: str) -> bytes:
 
 def _decoded(name: bytes) -> str:
     return name.decode("utf-8", "surrogateescape")
-
-
-def lines_of(lines: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
-    """The number, from 0, and the fields of each line that is neither blank nor a comment.
-
-    Fields end at white space: space, tab, CR, VT, FF.
-    """
-    for number, line in enumerate(lines):
-        fields = (line.removeprefix(BOM) if number == 0 else line).split()
-        if fields and fields[0][:1] != b"#":
-            yield number, fields
-
-
-def exact_qrels(lines: IO[bytes]) -> tuple[Qrels, list[LineFault]]:
-    """Qrels of four columns, and what is wrong with them."""
-    faults: list[LineFault] = []
-    judged: dict[bytes, dict[bytes, tuple[int, int]]] = {}
-    for number, fields in lines_of(lines):
-        grade = grade_of(fields[3]) if len(fields) == 4 else None
-        if len(fields) != 4:
-            faults.append(LineFault(number, LineError.COLUMNS, len(fields)))
-        elif grade is None:
-            faults.append(LineFault(number, LineError.GRADE, 0, fields[3]))
-        else:
-            query, _, document, _ = fields
-            line, _ = judged.setdefault(query, {}).setdefault(document, (number, grade))
-            if line != number:
-                faults.append(LineFault(number, LineError.JUDGED_TWICE, line, document, query))
-    rows = (
-        (_decoded(query), [(_decoded(document), grade) for document, (_, grade) in own.items()], False)
-        for query, own in judged.items()
-    )
-    return Qrels.of(rows), faults
 
 
 def exact_run(lines: IO[bytes], qrels: Qrels, rules: Rules) -> BlockScan:

@@ -1,12 +1,12 @@
-"""The lines of runs and qrels in plain Python: columns, numbers, and what is wrong with them, in words."""
+"""The lines of runs in plain Python: columns, numbers, and what is wrong with them, in words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ragtrial.runs.compiled.block_scans import LineError, LineFault, Rules
+from ragtrial.runs.compiled.block_scans import Form, LineError, LineFault, Rules
 from ragtrial.runs.faults import Faults, shown
 
 BOM = b"\xef\xbb\xbf"
@@ -15,12 +15,11 @@ _SCORE = re.compile(rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|
 _NAN = re.compile(rb"[+-]?nan(?:\(.*\))?", re.IGNORECASE | re.DOTALL)
 _WHOLE = re.compile(rb"[+-]?[0-9]+(?:_[0-9]+)*")
 _POSITIVE = re.compile(rb"[0-9]+")
-_INT32, _INT64 = 2**31, 2**63
+_INT64 = 2**63
 
 _COLUMNS = {
     "trec": "a TREC run has 6 (more with trec_compat): query, Q0, document, rank, score, tag",
     "msmarco": "an MS MARCO run has 3: query, document, rank",
-    "qrels": "qrels have 4: query, iteration, document, grade",
 }
 _RANKS = {
     "trec": "a whole number; the fourth column of a TREC run is the rank",
@@ -34,10 +33,6 @@ _MESSAGES = {
     LineError.DUPLICATE: "retrieves document {found} for query {query}, as line {earlier} does; a query may retrieve a "
     "document once (duplicates 'first' drops the later ones).",
     LineError.RANK_TAKEN: "rank {found} of query {query} is taken by line {earlier}; give each document its own.",
-    LineError.GRADE: "the grade {found} must be a whole number of at most 32 bits, such as 1; decimals such as 1.0 "
-    "are none.",
-    LineError.JUDGED_TWICE: "judges document {found} for query {query}, as line {earlier} does; give each pair one "
-    "grade.",
 }
 
 
@@ -48,6 +43,17 @@ class Row(NamedTuple):
     line: int
     score: float
     rank: float | None
+
+
+def lines_of(lines: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+    """The number, from 0, and the fields of each line that is neither blank nor a comment.
+
+    Fields end at white space: space, tab, CR, VT, FF.
+    """
+    for number, line in enumerate(lines):
+        fields = (line.removeprefix(BOM) if number == 0 else line).split()
+        if fields and fields[0][:1] != b"#":
+            yield number, fields
 
 
 def row_of(line: int, fields: list[bytes], rules: Rules) -> Row | LineFault:
@@ -76,14 +82,8 @@ def whole_number(field: bytes) -> int | None:
     return max(-size, 1 - _INT64) if field[:1] == b"-" else min(size, _INT64 - 1)
 
 
-def grade_of(field: bytes) -> int | None:
-    """A whole number of 32 bits; None if it is none."""
-    grade = whole_number(field)
-    return grade if grade is not None and b"_" not in field and -_INT32 <= grade < _INT32 else None
-
-
-def add_line_faults(faults: Faults, found: Iterable[LineFault], count: int, form: str) -> None:
-    """Adds what is wrong with lines of a form of runs, or of "qrels"; ``count`` of them, listed or not."""
+def add_line_faults(faults: Faults, found: Iterable[LineFault], count: int, form: Form) -> None:
+    """Adds what is wrong with lines of a run; ``count`` says how many there are, listed or not."""
     listed = sorted(found)
     for fault in listed:
         message = _MESSAGES[fault.error].format(
@@ -92,7 +92,7 @@ def add_line_faults(faults: Faults, found: Iterable[LineFault], count: int, form
             other=fault.other,
             earlier=fault.other + 1,
             columns=_COLUMNS[form],
-            rank=_RANKS.get(form, ""),
+            rank=_RANKS[form],
         )
         faults.add(message, fault.line + 1)
     faults.count += count - len(listed)

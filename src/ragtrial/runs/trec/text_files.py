@@ -1,21 +1,20 @@
-"""Run files and qrels files, TREC's and MS MARCO's, read and joined."""
+"""Run files, TREC's and MS MARCO's, read and joined."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from itertools import cycle
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ragtrial.errors import LabelsError, RunFileError
+from ragtrial.errors import RunFileError
 from ragtrial.runs.compiled import available
 from ragtrial.runs.compiled.block_scans import BlockScan, Bytes, Form, MergedScans, Rules
 from ragtrial.runs.faults import Faults
 from ragtrial.runs.qrels import Duplicates, Order, Qrels, RunHits
 from ragtrial.runs.streams import Source, name_of, opened
-from ragtrial.runs.trec.exact_reader import exact_qrels, exact_run
+from ragtrial.runs.trec.exact_reader import exact_run
 from ragtrial.runs.trec.lines import BOM, add_line_faults
 
 if TYPE_CHECKING:
@@ -71,31 +70,6 @@ def read_run(
     return merged.hits(len(qrels))
 
 
-def read_qrels(path: Source) -> Qrels:
-    """The qrels of a file with the columns query, iteration, document and grade, queries in the order in which they
-    first come. ``-`` is standard input, gzip data are unpacked.
-
-    Grades are whole numbers of 32 bits, negative ones kept. Raises LabelsError with the faults of all lines (a pair
-    of query and document that comes twice among them), or when the file cannot be read or judges nothing.
-    """
-    with opened(path, LabelsError) as stream:
-        if available():
-            from ragtrial.runs.compiled.calls import compiled_qrels
-
-            content = stream.read().removeprefix(BOM)
-            buffer = np.frombuffer(bytearray(content + bytes(PADDING)), dtype=np.uint8)
-            qrels, found, count = compiled_qrels(buffer, len(content))
-        else:
-            qrels, found = exact_qrels(stream)
-            count = len(found)
-    faults = Faults(name_of(path), LabelsError)
-    add_line_faults(faults, found, count, "qrels")
-    faults.raise_any()
-    if not len(qrels):
-        raise faults.fail("has no judgments; qrels have at least one.")
-    return qrels
-
-
 def _scans(
     stream: IO[bytes], faults: Faults, qrels: Qrels, rules: Rules, threads: int, block_size: int
 ) -> Iterator[BlockScan]:
@@ -130,7 +104,8 @@ def _blocks(stream: IO[bytes], faults: Faults, buffers: int, size: int) -> Itera
     """
     rooms = [np.empty(size + PADDING, dtype=np.uint8) for _ in range(buffers)]
     carried = np.frombuffer(stream.read(len(BOM)).removeprefix(BOM), dtype=np.uint8)
-    for index in cycle(range(buffers)):
+    index = 0
+    while True:
         if len(carried) + PADDING >= len(rooms[index]):
             rooms[index] = np.empty(2 * len(carried) + PADDING, dtype=np.uint8)
         buffer = rooms[index]
@@ -143,6 +118,7 @@ def _blocks(stream: IO[bytes], faults: Faults, buffers: int, size: int) -> Itera
         carried = buffer[cut:end].copy()
         if cut:
             yield Block(buffer, cut)
+            index = (index + 1) % buffers
         if is_last:
             return
         if len(carried) > _MOST:
