@@ -148,7 +148,7 @@ def test_bounds_and_ties_are_shown_on_request(capsys: Capture) -> None:
     (run,) = done.json["runs"]
     assert run["ties"] == {"rr": {"low": 0.5, "high": 1.0}, "precision@1": {"low": 0.0, "high": 1.0}}
     assert run["bounds"] == {"rr": {"low": 0.5, "high": 1.0}, "precision@1": {"low": 0.0, "high": 1.0}}
-    assert "tied: 1 query with equal scores of documents that are judged unlike: their order may change" in done.err
+    assert "tied: queries with equal scores of documents that are judged unlike: 1; their order may change" in done.err
     done = ragtrial(capsys, "score", "one.qrels", "tied.run", "--metrics", "rr", "--ties", "-q")
     assert done.out.splitlines()[-2:] == [
         "tied: equal scores  lowest    mean  highest",
@@ -160,7 +160,7 @@ def test_a_rank_column_that_contradicts_the_scores_is_told(capsys: Capture) -> N
     Path("odd.run").write_text("q1 Q0 a 2 9.0 t\nq1 Q0 b 1 3.0 t\n")
     done = ragtrial(capsys, "score", "qrels.txt", "odd.run", "--metrics", "rr")
     assert (
-        "odd: the rank column says another order than the scores for 1 query ('q1' first); the scores were followed."
+        "odd: the rank column says another order than the scores, in queries: 1 ('q1' first); the scores were followed."
         in done.err
     )
 
@@ -253,7 +253,7 @@ def test_documents_that_match_nothing_are_told(capsys: Capture) -> None:
     Path("other.run").write_text(RUN.replace(" a ", " Da ").replace(" c ", " Dc ").replace(" z ", " Dz "))
     done = ragtrial(capsys, "score", "qrels.txt", "other.run", "--metrics", "rr")
     assert "other: NOT ONE HIT IS JUDGED" in done.err
-    assert "The run's ids have 'D' before them: 'Dc' in the run, 'c' in the qrels." in done.err
+    assert "The ids of the run have 'D' before them: 'Dc' for 'c'." in done.err
 
 
 def test_what_scoring_refuses_is_not_exported(capsys: Capture) -> None:

@@ -8,8 +8,6 @@ import numpy as np
 
 from ragtrial.dataset.spans import ChunkSpans, Meetings, Passages
 from ragtrial.rankings import Codes
-from ragtrial.runs.compiled import available
-from ragtrial.runs.trec.in_memory import split_over_threads
 
 
 def cover(codes: Codes, chunks: ChunkSpans, passages: Passages) -> Meetings:
@@ -18,18 +16,6 @@ def cover(codes: Codes, chunks: ChunkSpans, passages: Passages) -> Meetings:
     ``codes`` is int32 (queries, depth): positions in ``chunks``, best first, rows filled up with -1. A chunk that only
     touches a passage does not meet it.
     """
-    if not available():
-        return plain_cover(codes, chunks, passages)
-    from ragtrial.runs.compiled.covering import Covering
-
-    covering = Covering(codes, chunks, passages)
-    found = split_over_threads(covering.meetings, len(codes), codes.size)
-    counts, met, gained, covered, ranks = (np.concatenate(part) for part in zip(*found, strict=True))
-    return Meetings(np.concatenate(([0], np.cumsum(counts))).astype(np.int64), met, ranks, gained, covered)
-
-
-def plain_cover(codes: Codes, chunks: ChunkSpans, passages: Passages) -> Meetings:
-    """The same as ``cover``, without compiled code."""
     documents, begins, ends = chunks.documents.tolist(), chunks.starts.tolist(), chunks.ends.tolist()
     places = list(
         zip(passages.documents.tolist(), passages.begins.tolist(), passages.ends.tolist(), strict=True),

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable
 
 from ragtrial.errors import Fault, InputError
 
@@ -16,13 +13,13 @@ MOST_FAULTS = 20
 class Faults:
     """The faults of one source: the first 20 by line are shown, all are counted.
 
-    ``file`` is how messages call the source, empty for what is in memory. Rows are shown by their number from 0, or by
-    their line where ``lines`` has one for each row.
+    ``file`` is how messages call the source, empty for what is in memory. ``fault_of`` makes the fault of a row from
+    its number and a message; by default rows are shown by their number from 0.
     """
 
     def __init__(self, file: str, error: type[InputError]) -> None:
         self.file, self.error = file, error
-        self.lines: Sequence[int] | None = None
+        self.fault_of: Callable[[int, str], Fault] = self._numbered
         self.count = 0
         self._kept: list[tuple[int, Fault]] = []
 
@@ -32,18 +29,8 @@ class Faults:
 
     def add_row(self, row: int, message: str) -> None:
         """A fault of one row."""
-        if self.lines is None:
-            self._add(row, Fault(self.file, message=f"row {row} (from 0): {message}"))
-        else:
-            self.add(message, self.lines[row])
-
-    def add_rows(self, wrong: npt.NDArray[np.bool_], message: Callable[[int], str]) -> None:
-        """A fault for each row that is marked; ``message`` is called for those that are shown."""
-        rows = np.flatnonzero(wrong)
-        shown_rows = rows[:MOST_FAULTS].tolist()
-        self.count += len(rows) - len(shown_rows)
-        for row in shown_rows:
-            self.add_row(row, message(row))
+        fault = self.fault_of(row, message)
+        self._add(fault.line or row, fault)
 
     def raise_any(self) -> None:
         """Raises the error with all that was found, if anything was."""
@@ -68,11 +55,12 @@ class Faults:
         if len(self._kept) > 1000:
             self._kept = self._first()
 
+    def _numbered(self, row: int, message: str) -> Fault:
+        return Fault(self.file, message=f"row {row} (from 0): {message}")
+
 
 def shown(value: object) -> str:
     """A value as messages show it, cut after 100 characters; bytes are shown as the text that they are."""
-    if isinstance(value, bytes):
-        text = value.decode("utf-8", "replace")
-        return repr(text if len(text) <= 100 else text[:100] + "...")
-    text = repr(value)
-    return text if len(text) <= 100 else text[:100] + "..."
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else repr(value)
+    cut = text if len(text) <= 100 else text[:100] + "..."
+    return repr(cut) if isinstance(value, bytes) else cut

@@ -12,15 +12,14 @@ from typing import Any
 from ragtrial.errors import RunFileError, did_you_mean, listed
 from ragtrial.records import PromptQueries
 from ragtrial.runs.formats import reading
+from ragtrial.runs.formats.column_roles import Columns
 from ragtrial.runs.formats.guessing import Form, guess
-from ragtrial.runs.formats.labelled import labels_of, qrels_of_labels
+from ragtrial.runs.formats.own_files import labels_of
 from ragtrial.runs.qrels import Duplicates, Order, Qrels, Run, RunHits
 from ragtrial.runs.streams import head_of, stem_of
-from ragtrial.runs.trec.exact_reader import lines_of
 from ragtrial.runs.trec.in_memory import in_order, match
+from ragtrial.runs.trec.lines import lines_of
 from ragtrial.runs.trec.text_files import read_run
-
-Columns = Mapping[str, str]
 
 _SOME = 10
 
@@ -78,13 +77,11 @@ class JoinedRun:
 def load_judgments(given: RunInput) -> LoadedQrels:
     """The qrels: a file of any known form, ``-`` (standard input), a table, dicts. Raises LabelsError."""
     source, form = given.qrels, given.qrels_form
-    labels = source if isinstance(source, PromptQueries) else None
     if isinstance(source, str | Path):
         form = form or guess(source, "qrels")
-        labels = labels_of(source) if form == "labels" else None
-    if labels is not None:
-        return LoadedQrels(qrels_of_labels(labels), labels)
-    return LoadedQrels(reading.read_qrels(source, form=form, columns=given.qrels_columns))
+        source = labels_of(source) if form == "labels" else source
+    labels = source if isinstance(source, PromptQueries) else None
+    return LoadedQrels(reading.read_qrels(source, form=form, columns=given.qrels_columns), labels)
 
 
 def joined_runs(
@@ -95,24 +92,24 @@ def joined_runs(
     Raises RunFileError, ReportError.
     """
     start = time.perf_counter()
+    form = None
     if isinstance(source, str | Path):
         form = given.run_form or guess(source, "run")
-        if form == "trec" or form == "msmarco":
-            if given.run_columns:
-                raise RunFileError(f"{source} is text without names of columns (form {form}): leave them out.")
-            order: Order = "rank" if form == "msmarco" else handling.order
-            hits = read_run(source, judged.qrels, form=form, order=order, duplicates=handling.duplicates,
-                            lenient=handling.lenient)  # fmt: skip
-            seconds = _shares(hits.seconds, time.perf_counter() - start)
-            some = () if len(hits.ranks) else _first_documents(source, form)
-            yield JoinedRun(name or stem_of(source), hits, seconds, some)
-            return
+    if form == "trec" or form == "msmarco":
+        if given.run_columns:
+            raise RunFileError(f"{source} is text without names of columns (form {form}): leave them out.")
+        order: Order = "rank" if form == "msmarco" else handling.order
+        hits = read_run(source, judged.qrels, form=form, order=order, duplicates=handling.duplicates,
+                        lenient=handling.lenient)  # fmt: skip
+        seconds = _shares(hits.seconds, time.perf_counter() - start)
+        some = () if len(hits.ranks) else _first_documents(source, form)
+        yield JoinedRun(name or stem_of(source), hits, seconds, some)
+        return
     for run in loaded_runs(source, name, given, judged.labels):
         _refuse_chunks(run, handling.duplicates)
         read = time.perf_counter() - start
         start = time.perf_counter()
-        order = "rank" if run.by_rank else handling.order
-        hits = match(run, judged.qrels, order=order, duplicates=handling.duplicates)
+        hits = match(run, judged.qrels, order="rank" if run.by_rank else handling.order, duplicates=handling.duplicates)
         some = () if len(hits.ranks) else tuple(islice(run.documents, _SOME))
         yield JoinedRun(run.name, hits, {"read": read, "check": 0.0, "join": time.perf_counter() - start}, some)
         start = time.perf_counter()
@@ -153,14 +150,12 @@ def run_named(
     ``labels`` are where results without ids find their queries. Raises RunFileError, where there are several runs
     with their names; ``choice`` is how one of them is named.
     """
-    runs = loaded_runs(source, None, RunInput(None, (), run_form=form), labels)
-    names = [run.name for run in runs]
+    runs = {run.name: run for run in reading.read_runs(source, form=form, labels=labels)}
     if name is None and len(runs) > 1:
-        raise RunFileError(f"{source} holds several runs: {listed(names)}. Name one with {choice}.")
-    for run in runs:
-        if name in (None, run.name):
-            return run
-    raise RunFileError(f"{source} has no run {name!r}.{did_you_mean(name or '', names)} It has: {listed(names)}.")
+        raise RunFileError(f"{source} holds several runs: {listed(runs)}. Name one with {choice}.")
+    if name is not None and name not in runs:
+        raise RunFileError(f"{source} has no run {name!r}.{did_you_mean(name, runs)} It has: {listed(runs)}.")
+    return next(iter(runs.values())) if name is None else runs[name]
 
 
 def best_first(run: Run, duplicates: Duplicates) -> Run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -54,26 +54,21 @@ def load_query(report: Report, settings: Sequence[SettingPart], name: str) -> li
         names = [one.id for one in report.queries]
         near = did_you_mean(name, names)
         raise ReportError(f"run {report.run_id} has no query {name!r}.{near} It has {len(names)}: {listed(names)}.")
+    folder = report.folder
     try:
-        return _rankings(report, settings, query)
-    except (LookupError, TypeError) as error:
+        files = {setting.name: folder / "rankings" / f"{setting.name}.jsonl.gz" for setting in settings}
+        rows = {setting: read_rows(path, "query", [name])[name] for setting, path in files.items()}
+        wanted = {chunk for row in rows.values() for chunk in row.get("chunks", ())}
+        texts = read_rows(folder / "texts.jsonl.gz", "chunk", wanted)
+        rankings = []
+        for setting in settings:
+            scores = next(one for one in setting.queries if one.id == name)
+            hits = tuple(_hits(rows[setting.name], texts, query, report.unit))
+            passages = None if scores.passages is None else tuple(scores.passages)
+            rankings.append(QueryRanking(setting, query, scores.evaluations, hits, passages))
+    except (LookupError, TypeError, ValueError) as error:
         message = "is damaged: rankings/ and texts.jsonl.gz lack what report.json names; run the experiment again."
-        raise ReportError(Fault(str(report.folder), message=message)) from error
-
-
-def _rankings(report: Report, settings: Sequence[SettingPart], query: QueryPart) -> list[QueryRanking]:
-    rows, folder = {}, report.folder
-    for setting in settings:
-        path = folder / "rankings" / f"{setting.name}.jsonl.gz"
-        rows[setting.name] = read_rows(path, "query", [query.id])[query.id]
-    wanted = {chunk for row in rows.values() for chunk in row.get("chunks", ())}
-    texts = read_rows(folder / "texts.jsonl.gz", "chunk", wanted)
-    rankings = []
-    for setting in settings:
-        scores = next(one for one in setting.queries if one.id == query.id)
-        hits = tuple(_hits(rows[setting.name], texts, query, report.unit))
-        passages = None if scores.passages is None else tuple(scores.passages)
-        rankings.append(QueryRanking(setting, query, scores.evaluations, hits, passages))
+        raise ReportError(Fault(str(folder), message=message)) from error
     return rankings
 
 
@@ -97,9 +92,10 @@ def _count_tokens(setting: SettingPart, text: str) -> tuple[int | None, str]:
         embedder: Embedder = TypeAdapter(AnyEmbedder).validate_python(written)
         tokenizer = embedder.tokenizer()
     except (RagtrialError, ValidationError):
+        tokenizer = None
+    if tokenizer is None:
         return None, ""
-    name = written.get("model") or written.get("tokenizer_model") or ""
-    return (int(tokenizer.counts([text])[0]), str(name)) if tokenizer else (None, "")
+    return int(tokenizer.counts([text])[0]), str(written.get("model") or written.get("tokenizer_model") or "")
 
 
 def _embedder_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,23 +104,16 @@ def _embedder_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return dict(parameters.get("embedder") or next((found for found in parts if found), {}))
 
 
-def _hits(row: dict[str, Any], texts: dict[str, dict[str, Any]], query: QueryPart, unit: Unit) -> list[FoundText]:
+def _hits(row: dict[str, Any], texts: dict[str, dict[str, Any]], query: QueryPart, unit: Unit) -> Iterator[FoundText]:
     grades = highest_grades((one.doc, one.relevance) for one in query.relevant_docs)
-    if "chunks" not in row:
-        scores = row.get("scores") or [None] * len(row["docs"])
-        return [
-            FoundText(rank, doc, "", None, None, score, None, grades.get(doc))
-            for rank, (doc, score) in enumerate(zip(row["docs"], scores, strict=True), 1)
-        ]
-    columns = zip(row["docs"], row["chunks"], row["starts"], row["ends"], row["scores"], strict=True)
-    hits = []
-    for rank, (doc, chunk, start, end, score) in enumerate(columns, 1):
-        found = texts[chunk]
+    docs = row["docs"]
+    columns = (row.get(name) or [None] * len(docs) for name in ("chunks", "starts", "ends", "scores"))
+    for rank, (doc, chunk, start, end, score) in enumerate(zip(docs, *columns, strict=True), 1):
+        found: dict[str, Any] = {"title": "", "text": None} if chunk is None else texts[chunk]
         first, last = found.get("pages") or (None, None)
         pages = None if first is None or last is None else (first, last)
         grade = grades.get(doc) if unit == "document" else grade_of_chunk(query, doc, start, end)
-        hits.append(FoundText(rank, doc, found["title"], start, end, score, found["text"], grade, pages))
-    return hits
+        yield FoundText(rank, doc, found["title"], start, end, score, found["text"], grade, pages)
 
 
 def grade_of_chunk(query: QueryPart, doc: str, start: int, end: int) -> int | None:

@@ -9,15 +9,15 @@ from typing import Any, get_args
 
 import numpy as np
 
-from ragtrial.errors import Fault, InputError, RunFileError, counted, did_you_mean
+from ragtrial.errors import Fault, InputError, RunFileError, did_you_mean
 from ragtrial.evaluation.bounds import Bounds, attainable, bounds, tie_range, ties_that_matter, why_unbounded
 from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation, NoRelevant
 from ragtrial.evaluation.grading import GradedRankings, graded_hits, nothing_retrieved
 from ragtrial.evaluation.metrics import Metric, parse_metrics
 from ragtrial.records import Mean, ReportWarning, WarningCode
 from ragtrial.runs.inputs import JoinedRun, ReadOptions, RunInput, distinct, joined_runs, load_judgments
-from ragtrial.runs.qrels import Duplicates, Order, Qrels, RunHits
-from ragtrial.scoring.mismatch import MOST_NAMED, Mismatch, document_warnings, mismatch_warnings
+from ragtrial.runs.qrels import Duplicates, Order, Qrels
+from ragtrial.scoring.mismatch import MOST_NAMED, Mismatch, document_warning, mismatch_warnings
 
 STANDARD_METRICS = ("ndcg@10", "recall@100", "ap", "rr", "precision@10", "judged@10")
 
@@ -52,15 +52,14 @@ class Protocol:
     ties: bool = False
 
     def __post_init__(self) -> None:
-        _check_whole("relevance threshold", self.relevance_threshold)
-        if self.depth is not None:
-            _check_whole("depth", self.depth)
-        for name, value, choices in (
-            ("no_relevant", self.no_relevant, get_args(NoRelevant)),
-            ("duplicates", self.duplicates, get_args(Duplicates)),
-        ):
-            if value not in choices:
-                raise InputError(f"{name} is {value!r}; it must be one of: {', '.join(choices)}.")
+        depth = 1 if self.depth is None else self.depth
+        numbers: tuple[tuple[str, object], ...] = (("relevance threshold", self.relevance_threshold), ("depth", depth))
+        for name, value in numbers:
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InputError(f"the {name} is {value!r}; it must be a whole number of at least 1.")
+        for name, choices in (("no_relevant", get_args(NoRelevant)), ("duplicates", get_args(Duplicates))):
+            if getattr(self, name) not in choices:
+                raise InputError(f"{name} is {getattr(self, name)!r}; it must be one of: {', '.join(choices)}.")
         if self.trec_compat:
             object.__setattr__(self, "no_relevant", "zero")
 
@@ -77,11 +76,6 @@ class Protocol:
         """Rankings as they are scored: without unjudged hits if so asked, then cut."""
         graded = graded.condensed() if self.judged_only else graded
         return graded if self.depth is None else graded.cut(self.depth)
-
-
-def _check_whole(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(f"the {name} is {value!r}; it must be a whole number of at least 1.")
 
 
 @dataclass(frozen=True)
@@ -115,7 +109,7 @@ class RunScores:
     counts: RunCounts
     mismatch: Mismatch
     warnings: tuple[ReportWarning, ...]
-    seconds: Mapping[str, float]
+    seconds: Mapping[str, float] = field(default_factory=dict)
     bounds: Mapping[str, Bounds | None] = field(default_factory=dict)
     unbounded: Mapping[str, str] = field(default_factory=dict)
     tie_ranges: Mapping[str, Bounds | None] = field(default_factory=dict)
@@ -161,42 +155,38 @@ class RunScores:
 
 def score_joined(joined: JoinedRun, qrels: Qrels, protocol: Protocol, seconds: Mapping[str, float]) -> RunScores:
     """The scores of a run that was joined with its qrels; ``seconds`` is what that took, stage by stage."""
-    name, hits = joined.name, joined.hits
-    start = time.perf_counter()
+    start, hits = time.perf_counter(), joined.hits
     whole = graded_hits(qrels.judgments, hits, protocol.relevance_threshold, pooled=protocol.trec_compat)
     graded = protocol.prepared(whole)
     evaluations = evaluate(protocol.metrics, graded, protocol.no_relevant)
-    mismatch = _mismatch(qrels, hits)
+    absent = np.flatnonzero(hits.lengths == 0)
+    missing = tuple(qrels.queries[index] for index in absent[:MOST_NAMED].tolist())
+    mismatch = Mismatch(len(qrels), len(qrels) - len(absent), missing, hits.unknown, hits.unknown_names)
     matter = sum(int(np.count_nonzero(ties_that_matter(part))) for part in whole.parts(_BLOCK))
     counts = RunCounts(hits.rows, hits.duplicates, int(hits.tied.sum()), matter, int(hits.contradicted.sum()))
-    made = RunScores(
-        name,
+    reasons: dict[str, str] = {}
+    if protocol.bounds:
+        dropped = "the hits that nobody judged were dropped" if protocol.judged_only else None
+        why = {name: dropped or why_unbounded(one.metric, graded) for name, one in evaluations.items()}
+        reasons = {name: reason for name, reason in why.items() if reason}
+    return RunScores(
+        joined.name,
         qrels.queries,
         evaluations,
         counts,
         mismatch,
-        (*_mismatches(joined, mismatch, qrels), *_warnings(name, counts, qrels, hits)),
-        {},
+        tuple(_warnings(joined, qrels, mismatch, counts)),
+        bounds={
+            name: None if name in reasons else bounds(one.metric, graded)
+            for name, one in evaluations.items()
+            if protocol.bounds
+        },
+        unbounded=reasons,
+        tie_ranges={
+            name: tie_range(one.metric, whole, protocol.prepared) for name, one in evaluations.items() if protocol.ties
+        },
+        seconds={**seconds, "metrics": time.perf_counter() - start},
     )
-    if protocol.bounds:
-        made = replace(made, **_bounded(protocol, graded))
-    if protocol.ties:
-        ranges = {name: tie_range(one.metric, whole, protocol.prepared) for name, one in evaluations.items()}
-        made = replace(made, tie_ranges=ranges)
-    return replace(made, seconds={**seconds, "metrics": time.perf_counter() - start})
-
-
-def _bounded(protocol: Protocol, graded: GradedRankings) -> dict[str, Any]:
-    """The bounds of each metric, and for those that have none the reason."""
-    names = {str(metric): metric for metric in protocol.metrics}
-    if protocol.judged_only:
-        reason = "the hits that nobody judged were dropped"
-        return {"bounds": dict.fromkeys(names), "unbounded": dict.fromkeys(names, reason)}
-    reasons = {name: why_unbounded(metric, graded) for name, metric in names.items()}
-    return {
-        "bounds": {name: None if reasons[name] else bounds(metric, graded) for name, metric in names.items()},
-        "unbounded": {name: reason for name, reason in reasons.items() if reason},
-    }
 
 
 def evaluate(metrics: Sequence[Metric], graded: GradedRankings, no_relevant: NoRelevant) -> dict[str, Evaluation]:
@@ -226,59 +216,43 @@ def _mean_json(evaluation: Evaluation) -> dict[str, Any]:
     return mean
 
 
-def _mismatch(qrels: Qrels, hits: RunHits) -> Mismatch:
-    absent = np.flatnonzero(hits.lengths == 0)
-    names = tuple(qrels.queries[index] for index in absent[:MOST_NAMED].tolist())
-    return Mismatch(len(qrels), len(qrels) - len(absent), names, hits.unknown, hits.unknown_names)
-
-
-def _mismatches(joined: JoinedRun, mismatch: Mismatch, qrels: Qrels) -> Iterator[ReportWarning]:
-    yield from mismatch_warnings(joined.name, mismatch, qrels.queries)
-    if mismatch.retrieved and not len(joined.hits.ranks):
-        yield from document_warnings(joined.name, list(qrels.documents), joined.some_documents)
-
-
 def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean | None]:
     """The mean of each metric that an ideal run would have; None where a metric has no best."""
-    nothing = nothing_retrieved(qrels.judgments, protocol.relevance_threshold, pooled=protocol.trec_compat)
-    parts: dict[str, list[Evaluation | None]] = {str(metric): [] for metric in protocol.metrics}
+    rules: dict[str, Any] = {"pooled": protocol.trec_compat}
+    nothing = nothing_retrieved(qrels.judgments, protocol.relevance_threshold, **rules)
+    known: dict[str, list[Evaluation]] = {str(metric): [] for metric in protocol.metrics}
     for part in nothing.parts(_BLOCK):
         for name, one in evaluate(protocol.metrics, part, protocol.no_relevant).items():
-            values = attainable(
-                one.metric,
-                part.judgments,
-                protocol.relevance_threshold,
-                pooled=protocol.trec_compat,
-                depth=protocol.depth,
-            )
-            parts[name].append(None if values is None else replace(one, values=values))
-    known = {name: [one for one in evaluations if one] for name, evaluations in parts.items()}
+            best = attainable(
+                one.metric, part.judgments, protocol.relevance_threshold, depth=protocol.depth, **rules
+            )  # fmt: skip
+            known[name] += [] if best is None else [replace(one, values=best)]
     return {name: _joined(evaluations).mean if evaluations else None for name, evaluations in known.items()}
 
 
-def _warnings(name: str, counts: RunCounts, qrels: Qrels, hits: RunHits) -> Iterator[ReportWarning]:
+def _warnings(joined: JoinedRun, qrels: Qrels, mismatch: Mismatch, counts: RunCounts) -> Iterator[ReportWarning]:
+    name, hits = joined.name, joined.hits
+    yield from mismatch_warnings(name, mismatch, qrels.queries)
+    if mismatch.retrieved and not len(hits.ranks):
+        yield document_warning(name, list(qrels.documents), joined.some_documents)
     if counts.contradicted:
         first = qrels.queries[int(np.flatnonzero(hits.contradicted)[0])]
         yield ReportWarning(
             WarningCode.RANKS_CONTRADICT_SCORES,
-            f"{name}: the rank column says another order than the scores for {_queries(counts.contradicted)} "
+            f"{name}: the rank column says another order than the scores, in queries: {counts.contradicted:,} "
             f"({first!r} first); the scores were followed.",
         )
     if counts.ties_that_matter:
         yield ReportWarning(
             WarningCode.TIES,
-            f"{name}: {_queries(counts.ties_that_matter)} with equal scores of documents that are judged unlike: their "
-            f"order may change values ({counts.tied:,} have equal scores at all); --ties shows by how much.",
+            f"{name}: queries with equal scores of documents that are judged unlike: {counts.ties_that_matter:,}; "
+            f"their order may change values ({counts.tied:,} have equal scores at all); --ties shows by how much.",
         )
     if counts.duplicates:
         yield ReportWarning(
             WarningCode.DUPLICATES_DROPPED,
             f"{name}: {counts.duplicates:,} rows were dropped: their document stands higher in the same ranking.",
         )
-
-
-def _queries(count: int) -> str:
-    return counted(count, "query", "queries")
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,13 +283,8 @@ class Scoring:
 
     def mean_table(self) -> Mapping[str, Sequence[Any]]:
         """One row per run and metric, as columns: ``setting``, ``metric``, ``mean``, ``n``."""
-        rows = [(run.name, name, mean) for run in self.runs for name, mean in run.scores.items()]
-        return {
-            "setting": [row[0] for row in rows],
-            "metric": [row[1] for row in rows],
-            "mean": [row[2].mean for row in rows],
-            "n": [row[2].n for row in rows],
-        }
+        rows = [(run.name, name, mean.mean, mean.n) for run in self.runs for name, mean in run.scores.items()]
+        return dict(zip(("setting", "metric", "mean", "n"), zip(*rows, strict=True), strict=True))
 
     def as_json(self, *, per_query: bool = False) -> dict[str, Any]:
         """The scores as JSON values: ``{"runs": [{"name", "scores": {metric: {"mean", "n"}}, ...}]}``."""

@@ -90,7 +90,7 @@ def test_faults_of_labels_are_those_of_labels(tmp_path: Path) -> None:
     assert faults_of(LabelsError, tmp_path / "prompt_queries.json") == [
         "prompt_queries.json:1:13: there is no query; an experiment needs at least one."
     ]
-    with pytest.raises(LabelsError, match=r"^labels cannot be read from standard input; name the file\.$"):
+    with pytest.raises(LabelsError, match=r"^standard input: labels can only be read from a file: name it\.$"):
         read_qrels("-", form="labels")
 
 
@@ -157,12 +157,12 @@ def test_a_rankings_file_is_a_run_and_its_order_is_the_ranking(root: Path, tmp_p
 def test_every_bad_row_of_a_rankings_file_is_told_with_its_line(tmp_path: Path) -> None:
     good: dict[str, object] = {"query": "a", "docs": ["x"], "scores": [1.0]}
     rows = [good, {**good, "query": 1}, {**good, "query": "b", "docs": [1]}, {**good, "query": "c", "scores": ["1"]},
-            {**good, "query": "d", "scores": []}, good]  # fmt: skip
+            {**good, "query": "d", "scores": [1.0, 2.0]}, good]  # fmt: skip
     assert faults_of(RunFileError, write_rows(tmp_path / "a.jsonl", rows), form="rankings") == [
-        "a.jsonl:2: must have an id under `query`; found 1.",
-        "a.jsonl:3: must have a list of ids under `docs`; found [1].",
-        "a.jsonl:4: must have a list of numbers under `scores`; found ['1'].",
-        "a.jsonl:5: has 1 docs and 0 scores.",
+        *(
+            f"a.jsonl:{line}: must have an id `query`, ids `docs`, and a number for each under `scores`; found {found}."
+            for line, found in enumerate(map(str, rows[1:5]), 2)
+        ),
         "a.jsonl:6: query 'a' has a row already.",
     ]
 
@@ -249,19 +249,20 @@ def test_every_fault_of_results_is_told_with_its_path(tmp_path: Path) -> None:
     ]  # fmt: skip
     write_files(tmp_path, {"a.json": json.dumps(entries), "b.json": "{}", "c.json": "[]"})
     assert faults_of(RunFileError, tmp_path / "a.json", form="results") == [
-        "a.json: [0].results[0] must be an object; found 7.",
-        "a.json: [0].results[1].id is True; an id is a string or a whole number.",
-        "a.json: [0].results[2] must have a text under `query`, or an `id`; found ''.",
-        "a.json: [0].results[3] must have `contexts` (texts, best first) or `hits`.",
-        "a.json: [0].results[4].contexts must be a list of texts; found 'y'.",
-        "a.json: [0].results[5].hits must be a list; found {}.",
-        "a.json: [0].results[6].hits[0] must have an id under `doc` and a number under `score`; "
-        "found {'doc': 'd', 'score': True}.",
-        "a.json: [0].results[7].hits[0] must have an id under `doc` and a number under `score`; found {'doc': None}.",
-        "a.json: [0].results[8] must have `contexts` (texts, best first) or `hits`.",
-        "a.json: [1] must be an object with a list under `results`; found {'result': []}.",
+        "a.json:1:15: [0].results[0] is 7; it must be a mapping of keys to values.",
+        "a.json:1:25: [0].results[1].id is true; it must be a text (put it in quotes) or a whole number.",
+        "a.json:1:62: [0].results[2]: must have a text under `query`, or an `id`.",
+        "a.json:1:80: [0].results[3]: must have `contexts` (texts, best first) or `hits`.",
+        "a.json:1:123: [0].results[4].contexts is 'y'; it must be a list, like [\"y\"].",
+        "a.json:1:147: [0].results[5].hits is a mapping; it must be a list.",
+        "a.json:1:193: [0].results[6].hits[0].score is true; it must be a number.",
+        "a.json:1:229: [0].results[7].hits[0].doc is empty; it must be a text (put it in quotes) or a whole number. "
+        "Leave the key out for its default.",
+        "a.json:1:238: [0].results[8]: must have `contexts` (texts, best first) or `hits`.",
+        "a.json:1:279: [1].results is missing; it must be given.",
     ]
-    for name in ("b.json", "c.json"):
-        assert faults_of(RunFileError, tmp_path / name, form="results") == [
-            f"{name}: must be a list of experiments, each with `results`."
-        ]
+    for name, found in (
+        ("b.json", "is a mapping; it must be a list"),
+        ("c.json", "has 0 entries; it must have at least 1"),
+    ):
+        assert faults_of(RunFileError, tmp_path / name, form="results") == [f"{name}:1:1: the file {found}."]

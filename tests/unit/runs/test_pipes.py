@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import subprocess
@@ -18,8 +17,8 @@ import pytest
 
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.runs.formats.guessing import guess
-from ragtrial.runs.streams import PeekableStream, content_of
-from ragtrial.runs.trec.text_files import read_qrels
+from ragtrial.runs.formats.reading import read_qrels
+from ragtrial.runs.streams import content_of
 from ragtrial.scoring.score_runs import Scoring, score
 
 pytestmark = pytest.mark.slow
@@ -103,7 +102,7 @@ def test_a_pipe_that_is_used_again_gives_what_is_written_then(tmp_path: Path) ->
         writer = threading.Thread(target=(tmp_path / "run").write_bytes, args=(content,), daemon=True)
         writer.start()
         if content == b"no run\n":
-            with pytest.raises(RunFileError, match="has 2 columns a line, such as 'no run'"):
+            with pytest.raises(RunFileError, match="has lines of 2 columns, such as 'no run'"):
                 score(grades(5), tmp_path / "run", "rr")
         else:
             assert score(grades(5), tmp_path / "run", "rr").runs[0].counts.rows == 12
@@ -143,7 +142,7 @@ def test_labels_are_not_read_of_a_pipe(tmp_path: Path) -> None:
     content = b'{"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "d"}]}]}'
     with piped(tmp_path / "labels", content) as path, pytest.raises(LabelsError) as caught:
         score(path, {"1": {"d": 1.0}}, "rr")
-    assert str(caught.value) == f"{path}: is a pipe; labels can only be read from a file: name it."
+    assert str(caught.value) == f"{path}: labels can only be read from a file: name it."
 
 
 @pytest.mark.parametrize("name", ["packed", "packed.gz", "packed.txt"])
@@ -171,7 +170,7 @@ def test_bad_gzip_files_are_told_alike_by_all_who_open_them(
     readers: dict[str, Callable[[Path], object]] = {
         "guess": lambda path: guess(path, "qrels"),
         "content": lambda path: content_of(path, LabelsError),
-        "lines": lambda path: read_qrels(path, "trec"),
+        "lines": lambda path: read_qrels(path, form="trec"),
         "score": lambda path: score(path, {}, "rr"),
     }
     path = tmp_path / "a.gz"
@@ -179,38 +178,3 @@ def test_bad_gzip_files_are_told_alike_by_all_who_open_them(
     with pytest.raises(InputError) as caught:
         readers[read](path)
     assert str(caught.value) == f"{path}: {message}"
-
-
-def test_what_was_looked_at_is_read_again_and_once() -> None:
-    stream = PeekableStream(io.BytesIO(b"0123456789"))
-    assert [stream.look(4), stream.look(2), stream.read(1), stream.look(4)] == [b"0123", b"01", b"0", b"1234"]
-    assert (stream.read(0), stream.read(8), stream.read(0)) == (b"", b"1234", b"")
-    assert stream.look(9) == b"56789"
-    assert stream.read() == b"56789"
-    assert stream.look(1) == b""
-
-
-class Terminal(io.BytesIO):
-    """Has more to say behind each end, as terminals have."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.said = iter([b"ab", b"", b"cd", b""])
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        return next(self.said)
-
-    def readinto(self, room: Any, /) -> int:
-        piece = next(self.said)
-        room[: len(piece)] = piece
-        return len(piece)
-
-
-@pytest.mark.parametrize("looks", [True, False])
-def test_an_end_that_was_seen_is_one(looks: bool) -> None:
-    stream = PeekableStream(Terminal())
-    if looks:
-        assert stream.look(4) == b"ab"
-    assert [stream.read(2), stream.read(2), stream.read(2), stream.look(2)] == [b"ab", b"", b"", b""]
-    other = PeekableStream(Terminal())
-    assert (other.look(4), other.read()) == (b"ab", b"ab")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrial.scoring.mismatch import Mismatch, document_warnings, guessed_reason, mismatch_warnings
+from ragtrial.scoring.mismatch import Mismatch, document_warning, guessed_reason, mismatch_warnings
 
 
 def messages(mismatch: Mismatch, judged: tuple[str, ...]) -> dict[str, str]:
@@ -55,13 +55,13 @@ def test_a_run_of_many_queries_of_which_few_are_judged_is_loud_too() -> None:
 
 
 def test_a_run_none_of_whose_documents_is_judged_is_loud_and_says_why_where_it_can() -> None:
-    (known,) = document_warnings("bm25", ["12", "13"], ["D12", "D13", "D99"])
+    known = document_warning("bm25", ["12", "13"], ["D12", "D13", "D99"])
     assert (known.code, known.message) == (
         "no-documents-match",
         "bm25: NOT ONE HIT IS JUDGED: no document of the run is in the qrels of its query, so all is 0. "
-        "The run's ids have 'D' before them: 'D12' in the run, '12' in the qrels.",
+        "The ids of the run have 'D' before them: 'D12' for '12'.",
     )
-    (unknown,) = document_warnings("bm25", ["a", "b"], ["x"])
+    unknown = document_warning("bm25", ["a", "b"], ["x"])
     assert unknown.message.endswith("so all is 0. The run has x; the qrels have a, b.")
 
 
@@ -74,9 +74,9 @@ def test_a_run_none_of_whose_documents_is_judged_is_loud_and_says_why_where_it_c
          "The ids differ by numbers that were written as decimals, like 7.0 for 7: "
          "'1.0' in the run, '1' in the qrels."),
         (("Q1",), ("q1",), "The ids differ by upper and lower case: 'q1' in the run, 'Q1' in the qrels."),
-        (("1", "2"), ("q1", "q2"), "The run's ids have 'q' before them: 'q1' in the run, '1' in the qrels."),
+        (("1", "2"), ("q1", "q2"), "The ids of the run have 'q' before them: 'q1' for '1'."),
         (("test-1", "test-2"), ("1", "2"),
-         "The ids of the qrels have 'test-' before them: '1' in the run, 'test-1' there."),
+         "The ids of the qrels have 'test-' before them: 'test-1' for '1'."),
         (("1", "2", "3", "4"), ("101", "205", "309"), ""),
         (("a",), ("b",), ""),
         ((), ("b",), ""),

@@ -60,47 +60,6 @@ class CNames(ctypes.Structure):
     _fields_: ClassVar[_Fields] = [("text", c_void_p), ("ends", c_void_p), ("count", c_int64)]
 
 
-class CPieces(ctypes.Structure):
-    """Where segments begin."""
-
-    _fields_: ClassVar[_Fields] = [
-        ("count", c_int64),
-        ("begins", c_void_p),
-        ("lines", c_void_p),
-        ("shares", c_void_p),
-    ]
-
-
-class CQrels(ctypes.Structure):
-    """Qrels as they were read."""
-
-    _fields_: ClassVar[_Fields] = [
-        *((name, c_int64) for name in ("rows", "queries", "query_size", "document_size", "fault_count")),
-        ("faults_kept", c_int64),
-        *((name, c_void_p) for name in ("query_text", "document_text", "ends", "starts", "grades")),
-        ("faults", CFault * MOST_FAULTS),
-    ]
-
-
-class CCoverage(ctypes.Structure):
-    """Ranked chunks, and the passages that are looked for in them."""
-
-    _fields_: ClassVar[_Fields] = [
-        *((name, c_void_p) for name in ("codes", "chunk_documents", "chunk_begins", "chunk_ends")),
-        *((name, c_void_p) for name in ("starts", "documents", "begins", "ends")),
-        ("depth", c_int64),
-    ]
-
-
-class CMeetings(ctypes.Structure):
-    """Where the meetings of chunks and passages go."""
-
-    _fields_: ClassVar[_Fields] = [
-        *((name, c_void_p) for name in ("passages", "gained", "covered", "ranks")),
-        ("room", c_int64),
-    ]
-
-
 _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "rt_mark": (c_char_p, []),
     "rt_judged_new": (c_void_p, [POINTER(CNames), POINTER(CNames), c_void_p]),
@@ -108,23 +67,9 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "rt_scanner_new": (c_void_p, [c_void_p, POINTER(CRules)]),
     "rt_scanner_free": (None, [c_void_p]),
     "rt_scan": (c_int32, [c_void_p, c_void_p, c_int64]),
-    "rt_match": (
-        c_int32,
-        [c_void_p, POINTER(CNames), POINTER(CNames), c_void_p, c_void_p, c_int64, c_int64],
-    ),
+    "rt_match": (c_int32, [c_void_p, POINTER(CNames), POINTER(CNames), c_void_p, c_void_p, c_int64, c_int64]),
     "rt_found": (POINTER(CFound), [c_void_p]),
     "rt_cut": (c_int64, [c_void_p, c_int64, c_int64]),
-    "rt_segments": (POINTER(CPieces), [c_void_p, c_int64, c_int64]),
-    "rt_pieces_free": (None, [POINTER(CPieces)]),
-    "rt_gather": (None, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p]),
-    "rt_groups": (c_int32, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p]),
-    "rt_qrels_new": (POINTER(CQrels), [c_void_p, c_int64]),
-    "rt_qrels_free": (None, [POINTER(CQrels)]),
-    "rt_match_codes": (
-        c_int32,
-        [c_void_p, c_int64, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p],
-    ),
-    "rt_cover": (c_int64, [POINTER(CCoverage), POINTER(CMeetings), c_int64, c_int64, c_void_p]),
     "rt_score": (c_int32, [c_char_p, c_int64, POINTER(c_double)]),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Literal, NamedTuple
@@ -10,12 +10,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.rankings import Counts
 from ragtrial.runs.faults import MOST_FAULTS
 from ragtrial.runs.qrels import Duplicates, Order, RunHits
 
 Bytes = npt.NDArray[np.uint8]
-Ranks = npt.NDArray[np.int32]
 Columns = Mapping[str, npt.NDArray[Any]]
 Form = Literal["trec", "msmarco"]
 
@@ -42,11 +40,9 @@ class LineError(IntEnum):
     NAN = 4
     DUPLICATE = 5
     RANK_TAKEN = 6
-    GRADE = 7
-    JUDGED_TWICE = 8
 
 
-_PAIRS = (LineError.DUPLICATE, LineError.RANK_TAKEN, LineError.JUDGED_TWICE)
+_PAIRS = (LineError.DUPLICATE, LineError.RANK_TAKEN)
 
 
 class LineFault(NamedTuple):
@@ -62,12 +58,10 @@ class LineFault(NamedTuple):
     found: bytes = b""
     query: bytes = b""
 
-    def placed(self, line_of: Callable[[int], int]) -> LineFault:
-        """The same with the lines of the file instead of those of the block."""
-        if self.error not in _PAIRS:
-            return self._replace(line=line_of(self.line))
-        earlier, later = sorted((line_of(self.line), line_of(self.other)))
-        return self._replace(line=later, other=earlier)
+    def below(self, lines: int) -> LineFault:
+        """The same in a file that has so many lines before the block."""
+        other = self.other + lines if self.error in _PAIRS else self.other
+        return self._replace(line=self.line + lines, other=other)
 
 
 @dataclass(frozen=True)
@@ -117,54 +111,39 @@ class BlockScan:
     seconds: Seconds
 
 
-_FIRST_CHECK = 1000
-
-
 class MergedScans:
     """Scans of blocks, put together in their order: hits in the order of the qrels, faults by line."""
 
-    def __init__(self) -> None:
+    def __init__(self, scans: Iterable[BlockScan]) -> None:
         self._scans: list[BlockScan] = []
-        self._unknown: list[tuple[int, bytes]] = []
-        self._segments, self._next_check = 0, _FIRST_CHECK
         self.faults: list[LineFault] = []
-        self.lines = self.rows = self.fault_count = 0
-        self.is_known_scattered = False
-
-    def add(self, scan: BlockScan, line_of: Callable[[int], int] = int) -> None:
-        """One block more, and where in the file its lines are."""
-        self._scans.append(scan)
-        unknown = [(line_of(line), name) for line, name in scan.unknown]
-        self._unknown = sorted([*self._unknown, *unknown])[:MOST_UNKNOWN]
-        self.faults = sorted([*self.faults, *(fault.placed(line_of) for fault in scan.faults)])[:MOST_FAULTS]
-        self.lines, self.rows = self.lines + scan.lines, self.rows + scan.rows
-        self.fault_count += scan.fault_count
-        self._segments += len(scan.segments["queries"])
-        if self._segments > self._next_check:  # at each doubling: so no more than twice the queries are held
-            self.is_known_scattered = self.is_scattered()
-            self._next_check = 2 * self._segments
+        lines = 0
+        for scan in scans:
+            self._scans.append(scan)
+            self.faults = sorted([*self.faults, *(fault.below(lines) for fault in scan.faults)])[:MOST_FAULTS]
+            lines += scan.lines
+        self.fault_count = sum(scan.fault_count for scan in self._scans)
+        self.rows = sum(scan.rows for scan in self._scans)
 
     def is_scattered(self) -> bool:
         """Whether a query may have come twice, with others between. True is not certain, False is."""
-        if not self._scans:
-            return False
-        queries, keys = self._segment_column("queries"), self._segment_column("keys")
+        queries, keys = self._column("queries"), self._column("keys")
         known = queries >= 0
         return _repeats(queries[known]) or _repeats(keys[~known])
 
-    def hits(self, count: int, reading: float = 0.0) -> RunHits:
-        """The hits of ``count`` queries, none of which came twice; to read the file took ``reading`` seconds."""
-        queries, hit_counts = self._segment_column("queries"), self._segment_column("hit_counts")
+    def hits(self, count: int) -> RunHits:
+        """The hits of ``count`` queries, none of which came twice."""
+        queries, hit_counts = self._column("queries"), self._column("hit_counts")
         known = queries >= 0
-        order = _order(queries, hit_counts)
+        order = np.argsort(np.repeat(queries, hit_counts), kind="stable")
+        unknown = [name.decode("utf-8", "surrogateescape") for scan in self._scans for _, name in scan.unknown]
 
         def of_queries(name: str) -> npt.NDArray[Any]:
-            column = self._segment_column(name)
+            column = self._column(name)
             spread = np.zeros(count, dtype=column.dtype)
             spread[queries[known]] = column[known]
             return spread
 
-        seconds = [Seconds(read=reading), *(scan.seconds for scan in self._scans)]
         return RunHits(
             starts=np.concatenate(([0], np.cumsum(of_queries("hit_counts")))).astype(np.int64),
             **{name: np.concatenate([scan.hits[name] for scan in self._scans])[order] for name in HIT_COLUMNS},
@@ -172,30 +151,14 @@ class MergedScans:
             rows=self.rows,
             duplicates=sum(scan.duplicates for scan in self._scans),
             unknown=int(np.count_nonzero(~known)),
-            unknown_names=tuple(name.decode("utf-8", "surrogateescape") for _, name in self._unknown),
-            seconds={name: sum(getattr(one, name) for one in seconds) for name in Seconds._fields},
+            unknown_names=tuple(unknown[:MOST_UNKNOWN]),
+            seconds={name: sum(getattr(scan.seconds, name) for scan in self._scans) for name in Seconds._fields},
         )
 
-    def _segment_column(self, name: str) -> npt.NDArray[Any]:
-        return np.concatenate([scan.segments[name] for scan in self._scans])
+    def _column(self, name: str) -> npt.NDArray[Any]:
+        empty = np.empty(0, dtype=SEGMENT_COLUMNS[name])
+        return np.concatenate([empty, *(scan.segments[name] for scan in self._scans)])
 
 
 def _repeats(numbers: npt.NDArray[Any]) -> bool:
-    if np.all(numbers[1:] > numbers[:-1]):
-        return False
-    ordered = np.sort(numbers)
-    return bool(np.any(ordered[1:] == ordered[:-1]))
-
-
-def _order(queries: npt.NDArray[Any], hit_counts: npt.NDArray[Any]) -> slice | Counts:
-    """Where the hits of each query, in the order of the qrels, are among all."""
-    having = np.flatnonzero(hit_counts)
-    numbers = queries[having]
-    if np.all(numbers[1:] > numbers[:-1]):
-        return slice(None)
-    counts = hit_counts[having].astype(np.int64)
-    starts = np.cumsum(counts) - counts
-    by_query = np.argsort(numbers, kind="stable")
-    counts, starts = counts[by_query], starts[by_query]
-    begins = np.cumsum(counts) - counts
-    return np.repeat(starts - begins, counts) + np.arange(counts.sum())
+    return len(np.unique(numbers)) < len(numbers)

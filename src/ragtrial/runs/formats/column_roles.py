@@ -17,7 +17,7 @@ _USUAL: dict[Role, tuple[tuple[str, ...], ...]] = {
     "query": (("qid", "query_id", "query-id", "q_id"), ("topic",), ("query",)),
     "document": (
         ("docid", "doc_id", "docno", "doc-id", "corpus-id", "corpus_id", "did", "pid", "passage_id", "document_id"),
-        ("doc",),
+        ("doc", "document"),
     ),
     "rank": (("rank",),),
     "score": (("score", "sim", "similarity"),),
@@ -30,8 +30,7 @@ _ROLES: dict[Kind, tuple[Role, ...]] = {
     "run": ("query", "document", "score", "rank"),
     "qrels": ("query", "document", "grade"),
 }
-_ORDERING: frozenset[Role] = frozenset({"score", "rank"})
-"""One of these is enough: what puts a run in order."""
+KIND_NAMES: dict[Kind, str] = {"run": "a run", "qrels": "qrels"}
 
 
 def usual_names(kind: Kind) -> set[str]:
@@ -40,29 +39,28 @@ def usual_names(kind: Kind) -> set[str]:
 
 
 def roles_of(found: Sequence[str], kind: Kind, given: Columns | None, faults: Faults) -> dict[Role, str]:
-    """The column of each role: those that are given, and for the others the one with a usual name.
+    """The column of the query, the document, and the number, in this order: of those that are given, else of those
+    with a usual name.
 
-    A run needs a score or a rank, and where both are there has the score; one that is given comes before one that is
-    guessed. Raises the error of ``faults`` with every role that is missing or could be several columns.
+    The number of a run is its score or else its rank; one that is given comes before one that is guessed. Raises the
+    error of ``faults`` with every role that is missing or could be several columns.
     """
     chosen = _given(found, kind, given or {}, faults)
+    has = "it has: " + listed(map(repr, found)) + "."
     for role in _ROLES[kind]:
-        if role in chosen or (role in _ORDERING and _ORDERING & chosen.keys()):
+        if role in chosen or (role == "rank" and "score" in chosen) or (role == "score" and "rank" in chosen):
             continue
         matching = _matching(found, role)
-        if len(matching) == 1:
+        if matching:
             chosen[role] = matching[0]
-        elif matching:
-            faults.add(
-                f"the {role} may be any of the columns {_quoted(matching)}; say which when naming the columns: "
-                f"{role}={matching[0]}."
-            )
-        elif role not in _ORDERING:
-            faults.add(_missing(f"column for the {role}", found, role, kind))
-    if kind == "run" and not _ORDERING & chosen.keys() and not _matching(found, "score"):
-        faults.add(_missing("column for the score or the rank", found, "score", kind))
+        elif role != "score":
+            wanted = "score or the rank" if role == "rank" else role
+            faults.add(f"has no column for the {wanted}; {has} Say which it is: {role}=NAME.")
+        if len(matching) > 1:
+            names = listed(map(repr, matching))
+            faults.add(f"the {role} may be any of the columns {names}; say which: {role}={matching[0]}.")
     faults.raise_any()
-    return chosen
+    return {role: chosen[role] for role in _ROLES[kind] if role in chosen}
 
 
 def _given(found: Sequence[str], kind: Kind, given: Columns, faults: Faults) -> dict[Role, str]:
@@ -70,13 +68,12 @@ def _given(found: Sequence[str], kind: Kind, given: Columns, faults: Faults) -> 
     roles = {str(role): role for role in _ROLES[kind]}
     for role, name in given.items():
         if role not in roles:
-            what = "qrels" if kind == "qrels" else "a run"
-            faults.add(f"columns has {role!r}; {what} may have: {', '.join(roles)}.{did_you_mean(role, roles)}")
-        elif found.count(name) > 1:
-            faults.add(f"the column {name!r}, given for the {role}, is there {found.count(name)} times; rename one.")
-        elif name not in found:
+            near = did_you_mean(role, roles)
+            faults.add(f"columns has {role!r}; {KIND_NAMES[kind]} may have: {', '.join(roles)}.{near}")
+        elif found.count(name) != 1:
             near = did_you_mean(name, found)
-            faults.add(f"has no column {name!r}, which is given for the {role}.{near} It has: {_quoted(found)}.")
+            has = f"It has: {listed(map(repr, found))}."
+            faults.add(f"needs one column {name!r}, given for the {role}; it has {found.count(name)}.{near} {has}")
         else:
             chosen[roles[role]] = name
     return chosen
@@ -88,16 +85,3 @@ def _matching(found: Sequence[str], role: Role) -> list[str]:
         if matching:
             return matching
     return []
-
-
-def _missing(what: str, found: Sequence[str], role: Role, kind: Kind) -> str:
-    usual = listed((name for group in _USUAL[role] for name in group), 6)
-    needed = "qrels need" if kind == "qrels" else "a run needs"
-    return (
-        f"has no {what}, which {needed}; it has: {_quoted(found)}. Usual names are {usual}; "
-        f"or say which it is when naming the columns: {role}=NAME."
-    )
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return listed(map(repr, names)) if names else "none"

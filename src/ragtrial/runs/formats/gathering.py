@@ -1,150 +1,139 @@
-"""Rows of (query, document, number), in any order, become qrels and runs: those of one query side by side."""
+"""Rows of (query, document, number) become qrels and runs: checked, and those of one query side by side."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from itertools import chain, pairwise
 from numbers import Integral, Real
 
 import numpy as np
 import numpy.typing as npt
 
 from ragtrial.rankings import Counts
+from ragtrial.records import MOST_GRADE
 from ragtrial.runs.faults import Faults, shown
+from ragtrial.runs.formats.column_roles import Role
+from ragtrial.runs.formats.rows import Rows, id_of
 from ragtrial.runs.qrels import Judgments, PackedIds, Qrels, Run
 
-_BLOCK = 1_000_000
+Ranked = Mapping[str, Sequence[tuple[str, float | None]]]
+"""The documents of each query, best first, with their scores where they are known."""
 
 
-@dataclass(frozen=True, eq=False)
-class CodedIds:
-    """A column of ids: the distinct ones in the order in which they first came, and which each row has.
+def qrels_of(rows: Rows, faults: Faults) -> Qrels:
+    """Qrels of rows. Raises the error of ``faults`` with everything that is wrong, a pair judged twice, too."""
+    known = faults.count
+    queries, documents = _ids(rows.queries, "query", faults), _ids(rows.documents, "document", faults)
+    can_compare = faults.count == known
+    grades = np.ones(len(queries)) if rows.numbers is None else _numbers(rows.numbers, "grade", faults)
+    first: dict[tuple[str, str], int] = {}
+    for row, pair in enumerate(zip(queries, documents, strict=True)):
+        earlier = first.setdefault(pair, row)
+        if earlier != row and can_compare:
+            line = faults.fault_of(earlier, "").line
+            place = f"line {line}" if line else f"row {earlier}"
+            message = f"judges document {pair[1]!r} for query {pair[0]!r}, as {place} does; give each pair one grade."
+            faults.add_row(row, message)
+    names, starts, order = _grouped(queries, rows, faults)
+    judgments = Judgments(starts, grades[order].astype(np.int32), np.zeros(len(names), dtype=np.bool_))
+    return Qrels(names, _packed([documents[row] for row in order.tolist()], "document", faults), judgments)
 
-    ``codes`` is int64 (rows,), positions in ``names``.
+
+def run_of(name: str, rows: Rows, faults: Faults) -> Run:
+    """A run of rows, which stay in their order within each query. Raises the error of ``faults`` as ``qrels_of``."""
+    values = None if rows.numbers is None else _numbers(rows.numbers, rows.role, faults)
+    queries, documents = _ids(rows.queries, "query", faults), _ids(rows.documents, "document", faults)
+    names, starts, order = _grouped(queries, rows, faults)
+    ids = _packed([documents[row] for row in order.tolist()], "document", faults)
+    return Run(name, names, starts, ids, None if values is None else values[order], by_rank=rows.role == "rank")
+
+
+def ranked_run(name: str, ranked: Ranked, faults: Faults) -> Run:
+    """A run that is in order. Its scores are the values only if all are known, and none is above the one before."""
+    scores = [[score for _, score in hits if score is not None] for hits in ranked.values()]
+    known = all(
+        len(own) == len(hits) and all(later <= earlier for earlier, later in pairwise(own))
+        for own, hits in zip(scores, ranked.values(), strict=True)
+    )
+    documents = [document for hits in ranked.values() for document, _ in hits]
+    starts = np.cumsum([0, *map(len, ranked.values())], dtype=np.int64)
+    values = np.array(list(chain.from_iterable(scores)), dtype=np.float64) if known else None
+    _packed(list(ranked), "query", faults)
+    return Run(name, tuple(ranked), starts, _packed(documents, "document", faults), values)
+
+
+def _grouped(queries: Sequence[str], rows: Rows, faults: Faults) -> tuple[tuple[str, ...], Counts, Counts]:
+    """The distinct queries as they first come, where the rows of each begin, and the order that puts them so.
+
+    Raises the faults, these and earlier ones.
     """
-
-    codes: Counts
-    names: tuple[str, ...]
-
-
-def id_of(value: object) -> str | None:
-    """The id that a value spells: a string as it is, a whole number in digits (7.0, too); None if it spells none."""
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, bool | np.bool_):
-        return None
-    if isinstance(value, Integral):
-        return str(int(value))
-    if isinstance(value, Real) and float(value).is_integer():
-        return str(int(float(value)))
-    return None
+    faults.raise_any()
+    codes = {name: code for code, name in enumerate(rows.asked)}
+    column = np.fromiter((codes.setdefault(name, len(codes)) for name in queries), np.int64, len(queries))
+    _packed(list(codes), "query", faults)
+    starts = np.concatenate(([0], np.cumsum(np.bincount(column, minlength=len(codes))))).astype(np.int64)
+    return tuple(codes), starts, np.argsort(column, kind="stable")
 
 
-def id_problem(role: str, value: object) -> str:
-    """What is wrong with a value for which ``id_of`` has nothing."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return f"has no {role}: null is no id."
-    return f"the {role} is {shown(value)}; an id is a string or a whole number."
+def _packed(ids: Sequence[str], role: str, faults: Faults) -> PackedIds:
+    try:
+        return PackedIds.of(ids)
+    except UnicodeEncodeError as failure:
+        message = f"the {role} {failure.object!r} has half of a surrogate pair; no text can be written with it."
+        raise faults.fail(message) from None
 
 
-def ids_of(values: Sequence[object], role: str, faults: Faults) -> list[str]:
-    """The id of each row; a fault for each value that is none."""
+def _ids(values: Sequence[object], role: str, faults: Faults) -> list[str]:
+    """The id of each row, empty for a value that is none, which is a fault."""
     if set(map(type, values)) <= {str}:
-        return values if isinstance(values, list) else list(values)  # type: ignore[arg-type]
+        return list(values)  # type: ignore[arg-type]
     ids = []
     for row, value in enumerate(values):
         name = id_of(value)
-        if name is None:
-            faults.add_row(row, id_problem(role, value))
+        if name is None and (value is None or (isinstance(value, float) and math.isnan(value))):
+            faults.add_row(row, f"has no {role}: null is no id.")
+        elif name is None:
+            faults.add_row(row, f"the {role} is {shown(value)}; an id is a string or a whole number.")
         ids.append(name or "")
     return ids
 
 
-def coded(ids: Sequence[str]) -> CodedIds:
-    """A column of ids, told apart."""
-    places: dict[str, int] = {}
-    codes = np.fromiter((places.setdefault(name, len(places)) for name in ids), dtype=np.int64, count=len(ids))
-    return CodedIds(codes, tuple(places))
+def _numbers(values: Sequence[object], role: Role, faults: Faults) -> npt.NDArray[np.float64]:
+    """The number of each row, 0 for a value that is none, which is a fault."""
+    if set(map(type, values)) <= ({int} if role == "grade" else {int, float}):
+        with suppress(OverflowError):
+            numbers = np.array(values, dtype=np.float64)
+            if not (np.isnan(numbers).any() or (role == "grade" and np.abs(numbers).max(initial=0) > MOST_GRADE)):
+                return numbers
+    made = np.zeros(len(values))
+    for row, value in enumerate(values):
+        wrong = number_problem(value, role)
+        if wrong:
+            faults.add_row(row, wrong)
+        else:
+            made[row] = float(value)  # type: ignore[arg-type]
+    return made
 
 
-def recoded(codes: Counts, ids: Sequence[str]) -> CodedIds:
-    """``codes`` into ``ids`` that may hold one id twice (7 and "7"); every one of them has a row."""
-    again = coded(ids)
-    return CodedIds(again.codes[codes] if len(again.names) < len(ids) else codes, again.names)
-
-
-def packed(ids: Iterable[str], faults: Faults, role: str = "document") -> PackedIds:
-    """The ids as ``PackedIds``; a fault if one has half of a surrogate pair, which JSON and Python can spell."""
-    names = ids if isinstance(ids, list) else list(ids)
+def number_problem(value: object, role: Role) -> str | None:
+    """What is wrong with a score, a rank or a grade; None if nothing is."""
+    if value is None:
+        return f"has no {role}: null is no number."
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real | Decimal):
+        return f"the {role} {shown(value)} is no number."
+    if role == "grade":
+        if not isinstance(value, Integral):
+            return f"the grade {shown(value)} must be a whole number, such as 1."
+        return (
+            f"the grade {shown(value)} is beyond {MOST_GRADE:,}; is it one?" if abs(int(value)) > MOST_GRADE else None
+        )
     try:
-        return PackedIds.of(names)
-    except UnicodeEncodeError:
-        for name in dict.fromkeys(names):
-            try:
-                name.encode("utf-8", "surrogateescape")
-            except UnicodeEncodeError:
-                faults.add(f"the {role} {name!r} has half of a surrogate pair; no text can be written with it.")
-        faults.raise_any()
-        raise
-
-
-def ids_at(names: PackedIds, wanted: Counts) -> PackedIds:
-    """The names at the positions ``wanted``, in that order, each as often as it stands there."""
-    lengths = np.diff(names.ends, prepend=0)
-    starts, lengths = (names.ends - lengths)[wanted], lengths[wanted]
-    ends = np.cumsum(lengths, dtype=np.int64)
-    text = np.empty(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
-    for first in range(0, len(wanted), _BLOCK):  # the positions of all bytes take eight times their room
-        block = slice(first, first + _BLOCK)
-        offset = int(ends[first - 1]) if first else 0
-        shifts = starts[block] - (ends[block] - lengths[block])
-        end = int(ends[min(first + _BLOCK, len(ends)) - 1])
-        text[offset:end] = names.text[np.arange(offset, end) + np.repeat(shifts, lengths[block])]
-    return PackedIds(text, ends)
-
-
-def qrels_of(queries: CodedIds, documents: CodedIds, grades: npt.NDArray[np.int64], faults: Faults) -> Qrels:
-    """Qrels of rows; a fault for each row whose pair an earlier one judges. Raises the faults, these and earlier."""
-    keys = queries.codes * np.int64(max(len(documents.names), 1)) + documents.codes
-    distinct, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    if len(distinct) < len(keys):
-
-        def twice(row: int) -> str:
-            query, document = queries.names[queries.codes[row]], documents.names[documents.codes[row]]
-            earlier = int(first[which[row]])
-            place = f"row {earlier}" if faults.lines is None else f"line {faults.lines[earlier]}"
-            return f"judges document {document!r} for query {query!r}, as {place} does; give each pair one grade."
-
-        is_later = np.ones(len(keys), dtype=np.bool_)
-        is_later[first] = False
-        faults.add_rows(is_later, twice)
-    _ = packed(queries.names, faults, "query")
-    names = packed(documents.names, faults)
-    faults.raise_any()
-    order, starts = _grouped(queries)
-    codes = documents.codes if order is None else documents.codes[order]
-    own = grades if order is None else grades[order]
-    unordered = np.zeros(len(queries.names), dtype=np.bool_)
-    return Qrels(queries.names, ids_at(names, codes), Judgments(starts, own.astype(np.int32), unordered))
-
-
-def run_of(name: str, queries: CodedIds, documents: PackedIds, values: npt.NDArray[np.float64], faults: Faults) -> Run:
-    """A run of rows with scores; they stay in their order within each query. Raises the faults there are."""
-    _ = packed(queries.names, faults, "query")
-    faults.raise_any()
-    order, starts = _grouped(queries)
-    if order is not None:
-        documents, values = ids_at(documents, order), values[order]
-    return Run(name, queries.names, starts, documents, values)
-
-
-def _grouped(queries: CodedIds) -> tuple[Counts | None, Counts]:
-    """The order that puts the rows of each query side by side (None if they stand so), and where each begins."""
-    codes = queries.codes
-    counts = np.bincount(codes, minlength=len(queries.names))
-    starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-    if bool((codes[1:] >= codes[:-1]).all()):
-        return None, starts
-    few = len(queries.names) <= 2**16  # of short integers the sort is by digits, and several times as fast
-    return np.argsort(codes.astype(np.uint16) if few else codes, kind="stable"), starts
+        is_nan = math.isnan(float(value))
+    except OverflowError:
+        return f"the {role} {shown(value)} is too large for a number of 64 bits."
+    except ValueError:  # a signalling NaN
+        is_nan = True
+    return f"the {role} is NaN, so it has no place in an order; give every hit a {role}." if is_nan else None

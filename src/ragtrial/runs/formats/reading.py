@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.records import ExperimentResults, PromptQueries
 from ragtrial.runs.faults import Faults
-from ragtrial.runs.formats.column_roles import Columns, Kind
-from ragtrial.runs.formats.frames import parquet_table, picked_from, qrels_of_columns, run_of_columns, table_of
+from ragtrial.runs.formats import own_files
+from ragtrial.runs.formats.column_roles import KIND_NAMES, Columns, Kind
+from ragtrial.runs.formats.gathering import qrels_of, run_of
 from ragtrial.runs.formats.guessing import FORMS_OF, Form, guess
-from ragtrial.runs.formats.labelled import beir_qrels, labels_of, qrels_of_labels
-from ragtrial.runs.formats.mappings import json_text, qrels_of_mapping, run_of_mapping
-from ragtrial.runs.formats.report_runs import rankings_run, report_qrels, report_runs
-from ragtrial.runs.formats.results_files import read_results, results_run
-from ragtrial.runs.formats.rows import json_lines, picked_rows
+from ragtrial.runs.formats.rows import Rows, file_rows, value_rows
 from ragtrial.runs.qrels import Qrels, Run
 from ragtrial.runs.streams import Source, name_of, stem_of
 from ragtrial.runs.trec.exact_reader import load_run_file
-from ragtrial.runs.trec.text_files import read_qrels as read_trec_qrels
 
 REPORTS = "results"
 """Where reports are looked for by id."""
@@ -39,18 +34,15 @@ def read_qrels(
     if isinstance(source, Qrels):
         return source
     if isinstance(source, PromptQueries):
-        return qrels_of_labels(source)
+        return own_files.qrels_of_labels(source.queries)
+    faults = _faults(source, LabelsError)
     if isinstance(source, str | Path):
-        return _qrels_file(source, _checked(form, "qrels") or guess(source, "qrels"), columns, directory)
-    faults = Faults(f"the given {type(source).__name__}", LabelsError)
-    table = table_of(source, faults)
-    if table is not None:
-        return qrels_of_columns(picked_from(table, "qrels", columns, faults), faults)
-    if isinstance(source, Mapping):
-        return qrels_of_mapping(source, faults)
-    if isinstance(source, Iterable) and not isinstance(source, bytes):
-        return qrels_of_columns(picked_rows(source, "qrels", columns, faults), faults)
-    raise _no_source(source, LabelsError)
+        form = _known(form, "qrels") or guess(source, "qrels")
+        if form == "labels":
+            return own_files.qrels_of_labels(own_files.labels_of(source).queries)
+        if form == "report":
+            return own_files.report_qrels(source, directory)
+    return qrels_of(_rows(source, form, "qrels", columns, faults), faults)
 
 
 def read_runs(
@@ -68,79 +60,52 @@ def read_runs(
     As for qrels, with scores in the place of grades (tables and mappings may have a ``rank`` instead); documents in
     a list are best first. A run is called ``name``, or like its file; where there are several, ``name:setting``.
     Results without ids of queries need ``labels``, in which they are found by their texts; lines of TREC text are read
-    as trec_eval does where ``lenient``. Duplicates stay for those
-    who put the run in order. Raises RunFileError with every fault, ReportError for a report that is not there.
+    as trec_eval does where ``lenient``. Duplicates stay for those who put the run in order. Raises RunFileError with
+    every fault, ReportError for a report that is not there.
     """
     if isinstance(source, Run):
         return [replace(source, name=name or source.name)]
     if isinstance(source, ExperimentResults):
+        from ragtrial.runs.formats.results_files import results_run
+
         return [replace(results_run(source, labels), name=name or source.name)]
+    faults = _faults(source, RunFileError)
+    own = name or "run"
     if isinstance(source, str | Path):
-        found = _checked(form, "run") or guess(source, "run")
-        if found in ("report", "results"):
-            if found == "report":
-                runs = report_runs(source, directory, Faults(name_of(source), RunFileError))
-            else:
-                runs = [results_run(one, labels) for one in read_results(source)]
-            if name and len(runs) > 1:
-                return [replace(run, name=f"{name}:{run.name}") for run in runs]
-            return [replace(run, name=name or run.name) for run in runs]
-        return [_run_file(source, found, columns, name or stem_of(source), lenient=lenient)]
-    faults = Faults(f"the given {type(source).__name__}", RunFileError)
-    table = table_of(source, faults)
-    if table is not None:
-        return [run_of_columns(name or "run", picked_from(table, "run", columns, faults), faults)]
-    if isinstance(source, Mapping):
-        return [run_of_mapping(name or "run", source, faults)]
-    if isinstance(source, Iterable) and not isinstance(source, bytes):
-        return [run_of_columns(name or "run", picked_rows(source, "run", columns, faults), faults)]
-    raise _no_source(source, RunFileError)
+        form = _known(form, "run") or guess(source, "run")
+        own = name or stem_of(source)
+        if form == "report":
+            return _renamed(own_files.report_runs(source, directory, faults), name)
+        if form == "results":
+            from ragtrial.runs.formats.results_files import read_results, results_run
+
+            return _renamed([results_run(one, labels) for one in read_results(source)], name)
+        if form == "rankings":
+            return [own_files.rankings_run(source, own, faults)]
+        if form in ("trec", "msmarco"):
+            return [load_run_file(source, form=form, name=own, lenient=lenient)]
+    return [run_of(own, _rows(source, form, "run", columns, faults), faults)]
 
 
-def _qrels_file(source: Source, form: Form, columns: Columns | None, directory: Source) -> Qrels:
-    faults = Faults(name_of(source), LabelsError)
-    match form:
-        case "trec" | "msmarco":
-            return read_trec_qrels(source, form)
-        case "beir":
-            return beir_qrels(source, faults)
-        case "labels":
-            return qrels_of_labels(labels_of(source))
-        case "report":
-            return report_qrels(source, directory)
-        case "json":
-            value, text = json_text(source, faults)
-            return qrels_of_mapping(value, faults, text)
-        case "jsonl":
-            return qrels_of_columns(picked_rows(json_lines(source, faults), "qrels", columns, faults), faults)
-    table = parquet_table(source, columns, "qrels", faults)
-    return qrels_of_columns(picked_from(table, "qrels", columns, faults), faults)
+def _rows(source: object, form: Form | None, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
+    if form is not None and isinstance(source, str | Path):
+        return file_rows(source, form, kind, columns, faults)
+    return value_rows(source, kind, columns, faults)
 
 
-def _run_file(source: Source, form: Form, columns: Columns | None, name: str, *, lenient: bool) -> Run:
-    faults = Faults(name_of(source), RunFileError)
-    match form:
-        case "trec" | "msmarco":
-            return load_run_file(source, form=form, name=name, lenient=lenient)
-        case "rankings":
-            return rankings_run(source, name, faults)
-        case "json":
-            value, text = json_text(source, faults)
-            return run_of_mapping(name, value, faults, text)
-        case "jsonl":
-            return run_of_columns(name, picked_rows(json_lines(source, faults), "run", columns, faults), faults)
-    table = parquet_table(source, columns, "run", faults)
-    return run_of_columns(name, picked_from(table, "run", columns, faults), faults)
+def _renamed(runs: list[Run], name: str | None) -> list[Run]:
+    if name and len(runs) > 1:
+        return [replace(run, name=f"{name}:{run.name}") for run in runs]
+    return [replace(run, name=name or run.name) for run in runs]
 
 
-def _checked(form: Form | None, kind: Kind) -> Form | None:
+def _faults(source: object, error: type[InputError]) -> Faults:
+    is_file = isinstance(source, str | Path)
+    return Faults(name_of(source) if is_file else f"the given {type(source).__name__}", error)  # type: ignore[arg-type]
+
+
+def _known(form: Form | None, kind: Kind) -> Form | None:
     if form is not None and form not in FORMS_OF[kind]:
-        what = "qrels" if kind == "qrels" else "a run"
         error = LabelsError if kind == "qrels" else RunFileError
-        raise error(f"{form!r} is no form of {what}; it may be: {', '.join(FORMS_OF[kind])}.")
+        raise error(f"{form!r} is no form of {KIND_NAMES[kind]}; it may be: {', '.join(FORMS_OF[kind])}.")
     return form
-
-
-def _no_source(source: object, error: type[InputError]) -> InputError:
-    wanted = "a path, a mapping, a DataFrame, an Arrow table or a list of rows"
-    return error(f"the given {type(source).__name__} cannot be read; give {wanted}.")

@@ -1,111 +1,228 @@
-"""Rows in Python and in JSONL: tuples, named tuples and objects with one (query, document, number) each."""
+"""Rows of (query, document, number) in every form that holds such: JSON, tables, tuples, tab-separated text."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, chain
+from numbers import Integral, Real
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from ragtrial.dataset.json_places import fault_in, json_value
+from ragtrial.errors import Fault
 from ragtrial.runs.faults import Faults, shown
 from ragtrial.runs.formats.column_roles import Columns, Kind, Role, roles_of
-from ragtrial.runs.formats.frames import Picked, number_role
-from ragtrial.runs.streams import Source, text_of
+from ragtrial.runs.streams import Source, content_of, text_of
+from ragtrial.runs.trec.lines import lines_of
 
 _TUPLES: dict[Kind, tuple[Role, ...]] = {"run": ("query", "document", "score"), "qrels": ("query", "document", "grade")}
 
 
-def json_lines(source: Source, faults: Faults) -> list[dict[str, object]]:
-    """The objects of a JSONL file; ``faults`` learns their lines. Raises its error for lines that are none."""
+class Rows(NamedTuple):
+    """Rows in any order, column by column as Python's values, None for null.
+
+    ``numbers`` is None where the order of the rows says all; ``role`` is what they are. ``asked`` has queries that
+    come before those of the rows, and may have none.
+    """
+
+    queries: Sequence[object]
+    documents: Sequence[object]
+    numbers: Sequence[object] | None
+    role: Role
+    asked: Sequence[str] = ()
+
+
+def id_of(value: object) -> str | None:
+    """The id that a value spells: a string as it is, a whole number in digits (7.0, too); None if it spells none."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | np.bool_):
+        return None
+    if isinstance(value, Integral):
+        return str(int(value))
+    return str(int(float(value))) if isinstance(value, Real) and float(value).is_integer() else None
+
+
+def file_rows(source: Source, form: str, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
+    """The rows of a file. Raises the error of ``faults`` for what cannot be read, or is no rows."""
+    if form == "parquet":
+        return _parquet_rows(source, kind, columns, faults)
+    if form == "trec":
+        return _trec_rows(content_of(source, faults.error), faults)
+    text = text_of(source, faults.error)
+    if form == "json":
+        value = json_value(text, faults.file, faults.error, "qrels or a run")
+        return _mapping_rows(value, kind, fault_in(text, faults.file), faults)
+    if form == "jsonl":
+        return _listed_rows(json_lines(text, faults), kind, columns, faults)
+    return _beir_rows(text, faults)
+
+
+def value_rows(source: object, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
+    """The rows of what Python holds: a mapping, a table, a list. Raises the error of ``faults`` for anything else."""
+    if hasattr(source, "__arrow_c_stream__") and (hasattr(source, "columns") or hasattr(source, "column_names")):
+        return _table_rows(source, kind, columns, faults)
+    if isinstance(source, Mapping):
+        return _mapping_rows(source, kind, lambda _, message: Fault(faults.file, message=message), faults)
+    if isinstance(source, Iterable) and not isinstance(source, bytes):
+        return _listed_rows(list(source), kind, columns, faults)
+    wanted = "a path, a mapping, a DataFrame, an Arrow table or a list of rows"
+    raise faults.fail(f"cannot be read; give {wanted}.")
+
+
+def json_lines(text: str, faults: Faults) -> list[dict[str, object]]:
+    """The objects of a JSONL text; ``faults`` learns their lines. Raises its error for lines that are none."""
     rows: list[dict[str, object]] = []
     lines: list[int] = []
-    decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
-    for number, line in enumerate(text_of(source, faults.error).split("\n"), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
-            row = decoder.decode(line)
+            row = json.loads(line)
         except json.JSONDecodeError as failure:
             faults.add(f"is not JSON: {failure.msg}.", number, failure.colno)
-        except _DuplicateKeyError as failure:
-            faults.add(f"key {failure.args[0]!r} stands twice in one object.", number)
-        except _ConstantError as failure:
-            faults.add(f"is not JSON: {failure.args[0]} is not JSON.", number)
-        except ValueError:  # the standard library's word on numbers of thousands of digits
-            faults.add("has a number too long to be read.", number)
-        except RecursionError:
-            faults.add("is nested too deeply to be a row.", number)
+        except (ValueError, RecursionError):
+            faults.add("has a number that is too long, or is nested too deeply.", number)
         else:
-            if isinstance(row, dict):
-                rows.append(row)
-                lines.append(number)
-            else:
+            if not isinstance(row, dict):
                 faults.add("must be a JSON object, in {}.", number)
-    faults.lines = lines
+            rows.append(row)
+            lines.append(number)
+    faults.fault_of = lambda row, message: Fault(faults.file, lines[row], 0, message)
     faults.raise_any()
     return rows
 
 
-class _DuplicateKeyError(ValueError):
-    """A key that one object has twice."""
+def _mapping_rows(value: object, kind: Kind, fault_at: Callable[[tuple[Any, ...], str], Fault], faults: Faults) -> Rows:
+    """Rows of ``{query: {document: number}}``, or ``{query: [document, ...]}``, best first."""
+    role: Role = "grade" if kind == "qrels" else "score"
+    if not isinstance(value, Mapping):
+        raise faults.fail(f"must be an object in objects, {{query: {{document: {role}}}}}; found {shown(value)}.")
+    if not value:
+        raise faults.fail("has no queries.")
+    has_numbers = any(isinstance(row, Mapping) for row in value.values())
+    shape, what = (Mapping, "an object") if has_numbers else ((list, tuple), "a list")
+    made: dict[str, Any] = {}
+    for key, row in value.items():
+        query = id_of(key)
+        if query is None or query in made or not isinstance(row, shape):
+            wanted = f"must be an id, come once, and have documents as {what}; found {shown(row)}."
+            fault = fault_at((key,), f"query {key!r} {wanted}")
+            faults.add(fault.message, fault.line, fault.column)
+        else:
+            made[query] = row
+    queries = list(made)
+    starts = list(accumulate(map(len, made.values()), initial=0))
+
+    def fault_of(row: int, message: str) -> Fault:
+        at = bisect_right(starts, row) - 1
+        document = list(made[queries[at]])[row - starts[at]]
+        path = (queries[at], document if has_numbers else row - starts[at])
+        return fault_at(path, f"query {queries[at]!r}, document {document!r}: {message}")
+
+    faults.fault_of = fault_of
+    numbers = [number for row in made.values() for number in row.values()] if has_numbers else None
+    repeated = [query for query, row in made.items() for _ in row]
+    return Rows(repeated, list(chain.from_iterable(made.values())), numbers, role, queries)
 
 
-class _ConstantError(ValueError):
-    """NaN or an infinity, which JSON does not have."""
-
-
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise _DuplicateKeyError(next(name for name in names if names.count(name) > 1))
-    return made
-
-
-def _constant(name: str) -> object:
-    raise _ConstantError(name)
-
-
-def picked_rows(given: Iterable[object], kind: Kind, columns: Columns | None, faults: Faults) -> Picked:
-    """The columns that matter of tuples or objects. Raises the error of ``faults`` with everything that is wrong."""
-    rows = list(given)
+def _listed_rows(rows: Sequence[Any], kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
+    """Rows that are objects, tuples or named tuples, all of them like the first."""
     if not rows:
         raise faults.fail("has no rows.")
-    first = rows[0]
-    if isinstance(first, Mapping):
-        return _of_objects(rows, list(map(str, first)), kind, columns, faults)
-    if not isinstance(first, Sequence) or isinstance(first, str | bytes):
-        raise faults.fail(f"has rows such as {shown(first)}; a row is a tuple or a mapping of column names to values.")
-    fields = getattr(first, "_fields", None)
-    if fields is None and columns:
-        raise faults.fail(f"has plain tuples, which have no column names: give each as ({', '.join(_TUPLES[kind])}).")
-    if fields is None:
-        return _of_tuples(rows, list(_TUPLES[kind]), {role: role for role in _TUPLES[kind]}, faults)
-    return _of_tuples(rows, list(fields), roles_of(fields, kind, columns, faults), faults)
-
-
-def _of_tuples(rows: Sequence[object], fields: Sequence[str], chosen: Mapping[Role, str], faults: Faults) -> Picked:
-    for row, values in enumerate(rows):
-        if not isinstance(values, Sequence) or isinstance(values, str | bytes) or len(values) != len(fields):
-            faults.add_row(row, f"must be a tuple of {len(fields)}: ({', '.join(fields)}); found {shown(values)}.")
+    is_object = isinstance(rows[0], Mapping)
+    names = list(map(str, rows[0])) if is_object else list(getattr(rows[0], "_fields", _TUPLES[kind]))
+    chosen = roles_of(names, kind, columns, faults)
+    keys = list(chosen.values()) if is_object else [names.index(name) for name in chosen.values()]
+    wanted, like = set(keys), (f"keys {', '.join(chosen.values())}" if is_object else f"values ({', '.join(names)})")
+    for number, row in enumerate(rows):
+        if is_object:
+            fits = isinstance(row, Mapping) and wanted <= row.keys()
+        else:
+            fits = isinstance(row, tuple | list) and len(row) == len(names)
+        if not fits:
+            faults.add_row(number, f"must have the {like}; found {shown(row)}.")
     faults.raise_any()
-    role = number_role(chosen)
-    places = [fields.index(chosen[one]) for one in ("query", "document", role)]
-    queries, documents, numbers = ([row[place] for row in rows] for place in places)  # type: ignore[index]
-    return Picked(queries, documents, numbers, role, chosen)
+    queries, documents, numbers = ([row[key] for row in rows] for key in keys[:3])
+    return Rows(queries, documents, numbers, list(chosen)[2])
 
 
-def _of_objects(
-    rows: Sequence[object], found: list[str], kind: Kind, columns: Columns | None, faults: Faults
-) -> Picked:
-    chosen = roles_of(found, kind, columns, faults)
-    role = number_role(chosen)
-    wanted = [chosen[one] for one in ("query", "document", role)]
-    whole = set(wanted)
-    for row, values in enumerate(rows):
-        if isinstance(values, dict) and whole <= values.keys():
-            continue
-        absent = [name for name in wanted if not isinstance(values, Mapping) or name not in values]
-        if absent:
-            faults.add_row(row, f"has no {', '.join(map(repr, absent))}; the first row has. Found {shown(values)}.")
-    faults.raise_any()
-    queries, documents, numbers = ([row[name] for row in rows] for name in wanted)  # type: ignore[index]
-    return Picked(queries, documents, numbers, role, chosen)
+def _table_rows(table: Any, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
+    """Rows of a table of pandas, polars, Arrow, or any other that speaks Arrow's interface."""
+    if not (hasattr(table, "iloc") or hasattr(table, "get_column") or hasattr(table, "column_names")):
+        import pyarrow as pa
+
+        table = pa.table(table)
+    names = list(map(str, table.column_names if hasattr(table, "column_names") else table.columns))
+    chosen = roles_of(names, kind, columns, faults)
+    queries, documents, numbers = (_values(table, names, name) for name in list(chosen.values())[:3])
+    if not queries:
+        raise faults.fail("has no rows.")
+    return Rows(queries, documents, numbers, list(chosen)[2])
+
+
+def _values(table: Any, names: list[str], name: str) -> list[object]:
+    if hasattr(table, "iloc"):
+        series = table.iloc[:, names.index(name)]
+        return list(series.astype(object).where(series.notna(), None))
+    series = table[name]
+    return list(series.to_list() if hasattr(series, "to_list") else series.to_pylist())
+
+
+def _parquet_rows(source: Source, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        message = "needs a package that is not installed to be read as Parquet: pip install 'ragtrial[parquet]'."
+        raise faults.fail(message) from None
+    content = content_of(source, faults.error)
+    try:
+        file = parquet.ParquetFile(pa.BufferReader(content))
+        chosen = roles_of(file.schema_arrow.names, kind, columns, faults)
+        table = file.read(columns=list(chosen.values()))
+    except (pa.ArrowException, OSError) as failure:
+        reason = str(failure).partition("\n")[0].rstrip(".")
+        raise faults.fail(f"is no Parquet file, or a damaged one: {reason}.") from None
+    return _table_rows(table, kind, columns, faults)
+
+
+def _beir_rows(text: str, faults: Faults) -> Rows:
+    """Rows of three columns: query, document, grade; with a header or without."""
+    from ragtrial.dataset.beir import graded_rows
+
+    found: list[Fault] = []
+    rows = list(graded_rows(text, faults.file, found))
+    for fault in found:
+        faults.add(fault.message, fault.line, fault.column)
+    if not rows and not found:
+        raise faults.fail("has no judgments.")
+    faults.fault_of = lambda row, message: Fault(faults.file, rows[row].line, 0, message)
+    return Rows([row.query for row in rows], [row.document for row in rows], [row.grade for row in rows], "grade")
+
+
+def _trec_rows(content: bytes, faults: Faults) -> Rows:
+    """Rows of four columns: query, iteration, document, grade. Bytes that are no UTF-8 survive as surrogates."""
+    queries: list[str] = []
+    documents: list[str] = []
+    grades: list[int] = []
+    lines: list[int] = []
+    for number, fields in lines_of(content.split(b"\n")):
+        if len(fields) != 4:
+            wanted = "qrels have 4: query, iteration, document, grade, with white space between"
+            faults.add(f"has {len(fields):,} columns; {wanted}.", number + 1)
+        elif not re.fullmatch(rb"[+-]?[0-9]{1,4000}", fields[3]):
+            faults.add(f"the grade {shown(fields[3])} must be a whole number, such as 1.", number + 1)
+        else:
+            queries.append(fields[0].decode("utf-8", "surrogateescape"))
+            documents.append(fields[2].decode("utf-8", "surrogateescape"))
+            grades.append(int(fields[3]))
+            lines.append(number + 1)
+    if not queries and not faults.count:
+        raise faults.fail("has no judgments; qrels have at least one.")
+    faults.fault_of = lambda row, message: Fault(faults.file, lines[row], 0, message)
+    return Rows(queries, documents, grades, "grade")

@@ -6,11 +6,10 @@ import csv
 import io
 import json
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,16 +18,11 @@ from ragtrial.errors import Fault, InputError
 from ragtrial.runs.formats.output import Target, opened
 
 Column = Sequence[object] | npt.NDArray[Any]
+Row = Sequence[object]
 TableForm = Literal["csv", "json", "jsonl", "md", "parquet"]
 
 _FORMS: tuple[TableForm, ...] = get_args(TableForm)
-_BLOCK = 20_000
 _ESCAPED = str.maketrans({"|": r"\|", "\\": r"\\", "\n": " ", "\r": " "})
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
-_NEEDS_ESCAPE = re.compile(r"[|\\\n\r]")
-
-Block = list[list[object]]
-"""Some rows, column by column, as Python's own values; None where there is nothing."""
 
 
 def write_table(target: Target, columns: Mapping[str, Column], *, form: TableForm | None = None) -> None:
@@ -43,12 +37,12 @@ def write_table(target: Target, columns: Mapping[str, Column], *, form: TableFor
     lengths = {len(column) for column in columns.values()}
     if len(lengths) > 1:
         raise ValueError(f"columns of {sorted(lengths)} rows stand in no table")
-    rows = lengths.pop() if lengths else 0
     if chosen == "parquet":
         _write_parquet(target, columns)
         return
     with opened(target) as file:
-        _WRITERS[chosen](file, list(columns), _blocks(columns, rows))
+        lines = _WRITERS[chosen](list(columns), zip(*map(_plain, columns.values()), strict=True))
+        file.writelines(line.encode("utf-8", "surrogateescape") for line in lines)
 
 
 def table_form(target: Target) -> TableForm:
@@ -64,77 +58,52 @@ def table_form(target: Target) -> TableForm:
     raise InputError(Fault(str(target), message=f"ends in no form of table; it may end in {endings}."))
 
 
-def _blocks(columns: Mapping[str, Column], rows: int) -> Iterator[Block]:
-    for first in range(0, rows, _BLOCK):
-        yield [_plain(column[first : first + _BLOCK]) for column in columns.values()]
+def _plain(column: Column) -> Iterator[object]:
+    """Python's own values; None for NaN."""
+    for value in column:
+        plain = value.item() if isinstance(value, np.generic) else value
+        yield None if isinstance(plain, float) and math.isnan(plain) else plain
 
 
-def _plain(values: Column) -> list[object]:
-    listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    if isinstance(values, np.ndarray) and values.dtype.kind in "iubUTS":
-        return listed
-    if isinstance(values, np.ndarray) and values.dtype.kind == "f" and not np.isnan(values).any():
-        return listed
-    made: list[object] = [value.item() if isinstance(value, np.generic) else value for value in listed]
-    return [None if isinstance(value, float) and math.isnan(value) else value for value in made]
-
-
-def _write_csv(file: IO[bytes], names: Sequence[str], blocks: Iterator[Block]) -> None:
+def _csv_lines(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow(names)
-    for block in blocks:
-        # A row of one empty field would be an empty line; the writer quotes it.
-        writer.writerows(zip(*block, strict=True))
-        file.write(_encoded(text.getvalue()))
+    for row in chain([names], rows):
+        writer.writerow(row)
+        yield text.getvalue()
         text.seek(0)
         text.truncate()
-    file.write(_encoded(text.getvalue()))
 
 
-def _write_json(file: IO[bytes], names: Sequence[str], blocks: Iterator[Block]) -> None:
-    begin = "["
-    for lines in _json_lines(names, blocks):
-        file.write((begin + "\n" + ",\n".join(lines)).encode())
-        begin = ","
-    file.write(b"\n]\n" if begin == "," else b"[]\n")
+def _json_lines(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
+    yield "["
+    begin = "\n"
+    for line in _jsonl_lines(names, rows):
+        yield begin + line.removesuffix("\n")
+        begin = ",\n"
+    yield "\n]\n" if begin != "\n" else "]\n"
 
 
-def _write_jsonl(file: IO[bytes], names: Sequence[str], blocks: Iterator[Block]) -> None:
-    for lines in _json_lines(names, blocks):
-        file.write(("\n".join(lines) + "\n").encode())
-
-
-def _json_lines(names: Sequence[str], blocks: Iterator[Block]) -> Iterator[list[str]]:
-    """The objects of each block."""
-    for block in blocks:
+def _jsonl_lines(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
+    for row in rows:
         try:
-            yield [_json(dict(zip(names, row, strict=True))) for row in zip(*block, strict=True)]
+            line = json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, allow_nan=False)
         except ValueError as error:
             raise InputError("an infinite number cannot be written as JSON; write the table as CSV.") from error
+        try:
+            line.encode()
+        except UnicodeEncodeError:  # bytes of an id that are no UTF-8 can only be escaped
+            line = json.dumps(dict(zip(names, row, strict=True)))
+        yield line + "\n"
 
 
-def _json(row: Mapping[str, object]) -> str:
-    text = _ENCODER.encode(row)
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # bytes of an id that are no UTF-8 can only be escaped
-        return json.dumps(row)
-    return text
-
-
-def _write_markdown(file: IO[bytes], names: Sequence[str], blocks: Iterator[Block]) -> None:
-    first: Block = next(blocks, [[] for _ in names])
-    rules = ["---:" if any(isinstance(value, int | float) for value in column) else "---" for column in first]
-    file.write(_encoded(f"| {' | '.join(name.translate(_ESCAPED) for name in names)} |\n|{'|'.join(rules)}|\n"))
-    for block in chain([first], blocks):
-        cells = map(_cells, block)
-        file.write(_encoded("".join(f"| {' | '.join(row)} |\n" for row in zip(*cells, strict=True))))
-
-
-def _cells(column: list[object]) -> list[str]:
-    texts = ["" if value is None else str(value) for value in column]
-    return [text.translate(_ESCAPED) for text in texts] if _NEEDS_ESCAPE.search("".join(texts)) else texts
+def _markdown_lines(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
+    listed = [["" if value is None else value for value in row] for row in rows]
+    numeric = [any(isinstance(value, int | float) for value in column) for column in zip(*listed, strict=True)]
+    rules = ["---:" if is_numeric else "---" for is_numeric in numeric] or ["---"] * len(names)
+    yield f"| {' | '.join(name.translate(_ESCAPED) for name in names)} |\n|{'|'.join(rules)}|\n"
+    for row in listed:
+        yield f"| {' | '.join(str(value).translate(_ESCAPED) for value in row)} |\n"
 
 
 def _write_parquet(target: Target, columns: Mapping[str, Column]) -> None:
@@ -145,24 +114,16 @@ def _write_parquet(target: Target, columns: Mapping[str, Column]) -> None:
         message = "needs a package that is not installed to be written as Parquet: pip install 'ragtrial[parquet]'."
         raise InputError(Fault(str(target), message=message)) from None
     try:
-        arrays = {name: pa.array(_for_arrow(column), from_pandas=True) for name, column in columns.items()}
+        arrays = {name: pa.array(list(_plain(column))) for name, column in columns.items()}
     except (pa.ArrowException, UnicodeEncodeError) as error:
         raise InputError(Fault(str(target), message=f"cannot be written as Parquet: {error}.")) from error
     with opened(target) as file:
         parquet.write_table(pa.table(arrays), file)
 
 
-def _for_arrow(column: Column) -> Any:
-    return column if isinstance(column, np.ndarray) else list(column)
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
-_WRITERS: dict[str, Callable[[IO[bytes], Sequence[str], Iterator[Block]], None]] = {
-    "csv": _write_csv,
-    "json": _write_json,
-    "jsonl": _write_jsonl,
-    "md": _write_markdown,
+_WRITERS: dict[str, Callable[[Sequence[str], Iterable[Row]], Iterator[str]]] = {
+    "csv": _csv_lines,
+    "json": _json_lines,
+    "jsonl": _jsonl_lines,
+    "md": _markdown_lines,
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from ragtrial.rankings import Counts
 from ragtrial.runs.faults import Faults, shown
 from ragtrial.runs.formats.output import Target, opened
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
+from ragtrial.runs.trec.exact_reader import encoded
 
 ScoresWritten = Literal["own", "by rank"]
 """Which scores a run was written with: its own, or for each query n, n - 1, ... 1."""
@@ -34,22 +36,18 @@ def write_trec_run(target: Target, ranked: Run, *, name: str | None = None) -> S
     tag = ranked.name if name is None else name
     if _is_unfit(tag):
         faults.add(f"the run's name {shown(tag)} is empty or has white space, which ends a column; give it another.")
-    _check(ranked.queries, ranked.starts, ranked.documents, faults)
-    longest = int(np.diff(ranked.starts).max(initial=0))
+    rows = _checked_rows(ranked.queries, ranked.starts, ranked.documents, faults)
     own = _scores_fall(ranked)
-    if not own and longest > _MOST_BY_RANK:
-        faults.add(f"a query has {longest:,} documents; scores by rank can tell {_MOST_BY_RANK:,} apart.")
+    if not own and max(map(len, rows), default=0) > _MOST_BY_RANK:
+        faults.add(f"a query has more documents than scores by rank can tell apart: {_MOST_BY_RANK:,}.")
     faults.raise_any()
+    values = ranked.values.tolist() if own and ranked.values is not None else []
     with opened(target) as file:
-        for index, documents in enumerate(_rows(ranked.starts, ranked.documents)):
-            start, end = int(ranked.starts[index]), int(ranked.starts[index + 1])
-            if own and ranked.values is not None:
-                scores: Sequence[float] = ranked.values[start:end].tolist()
-            else:
-                scores = range(end - start, 0, -1)
-            lines = zip(documents, range(1, end - start + 1), scores, strict=True)
-            query = ranked.queries[index]
-            file.write(_encoded("".join(f"{query} Q0 {doc} {rank} {score!r} {tag}\n" for doc, rank, score in lines)))
+        for query, start, documents in zip(ranked.queries, ranked.starts.tolist(), rows, strict=False):
+            count = len(documents)
+            scores = values[start : start + count] or range(count, 0, -1)
+            lines = zip(documents, range(1, count + 1), scores, strict=True)
+            file.write(encoded("".join(f"{query} Q0 {doc} {rank} {score!r} {tag}\n" for doc, rank, score in lines)))
     return "own" if own else "by rank"
 
 
@@ -59,15 +57,13 @@ def write_trec_qrels(target: Target, qrels: Qrels) -> None:
     The form has no place for a query without judgments, nor for an order of labels; these are lost.
     """
     faults = Faults("qrels", LabelsError)
-    starts = qrels.judgments.starts
-    _check(qrels.queries, starts, qrels.documents, faults)
+    starts, grades = qrels.judgments.starts.tolist(), qrels.judgments.grades.tolist()
+    rows = _checked_rows(qrels.queries, qrels.judgments.starts, qrels.documents, faults)
     faults.raise_any()
     with opened(target) as file:
-        for index, documents in enumerate(_rows(starts, qrels.documents)):
-            grades = qrels.judgments.grades[int(starts[index]) : int(starts[index + 1])].tolist()
-            query = qrels.queries[index]
-            lines = zip(documents, grades, strict=True)
-            file.write(_encoded("".join(f"{query} 0 {doc} {grade}\n" for doc, grade in lines)))
+        for query, start, documents in zip(qrels.queries, starts, rows, strict=False):
+            lines = zip(documents, grades[start : start + len(documents)], strict=True)
+            file.write(encoded("".join(f"{query} 0 {doc} {grade}\n" for doc, grade in lines)))
 
 
 def _scores_fall(ranked: Run) -> bool:
@@ -82,9 +78,11 @@ def _scores_fall(ranked: Run) -> bool:
     return bool(falls.all() and np.isfinite(scores).all())
 
 
-def _check(queries: Sequence[str], starts: Counts, documents: PackedIds, faults: Faults) -> None:
-    for index, names in enumerate(_rows(starts, documents)):
-        query = queries[index]
+def _checked_rows(queries: Sequence[str], starts: Counts, documents: PackedIds, faults: Faults) -> list[list[str]]:
+    """The documents of each query; what trec_eval cannot read is added to ``faults``."""
+    ids = list(documents)
+    rows = [ids[start:end] for start, end in pairwise(starts.tolist())]
+    for query, names in zip(queries, rows, strict=True):
         if _is_unfit(query):
             faults.add(f"the query {shown(query)} is empty or has white space, which ends a column in TREC text.")
         elif query.startswith("#"):
@@ -92,23 +90,11 @@ def _check(queries: Sequence[str], starts: Counts, documents: PackedIds, faults:
         if len(set(names)) < len(names):
             twice = next(name for place, name in enumerate(names) if name in names[:place])
             faults.add(f"query {shown(query)} has document {shown(twice)} twice; trec_eval would refuse it.")
-        together = "\n".join(names)
-        if "\0" in together or together.split() != names:
-            for name in filter(_is_unfit, names):
-                message = f"the document {shown(name)} (query {shown(query)}) is empty or has white space, "
-                faults.add(message + "which ends a column in TREC text.")
+        for name in filter(_is_unfit, names):
+            message = f"the document {shown(name)} (query {shown(query)}) is empty or has white space, "
+            faults.add(message + "which ends a column in TREC text.")
+    return rows
 
 
 def _is_unfit(name: str) -> bool:
     return name.split() != [name] or "\0" in name
-
-
-def _rows(starts: Counts, documents: PackedIds) -> Iterator[list[str]]:
-    """The documents of each query."""
-    names = iter(documents)
-    for length in np.diff(starts).tolist():
-        yield [next(names) for _ in range(length)]
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")

@@ -1,20 +1,20 @@
-"""Runs and qrels in plain Python, line by line: where there is no compiled code, and for runs that are kept whole.
+"""Runs in plain Python, line by line: where there is no compiled code, for queries whose rows lie apart, and
+for runs that are kept whole.
 
 Whatever the compiled code reads and joins, this reads and joins to the same values, with the same faults.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 from operator import attrgetter
-from time import perf_counter
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.errors import InputError, RunFileError
+from ragtrial.errors import RunFileError
 from ragtrial.runs.compiled.block_scans import (
     HIT_COLUMNS,
     MOST_UNKNOWN,
@@ -30,10 +30,9 @@ from ragtrial.runs.compiled.block_scans import (
 from ragtrial.runs.faults import Faults
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
 from ragtrial.runs.streams import Source, name_of, opened
-from ragtrial.runs.trec.lines import Row, add_line_faults, grade_of, row_of
+from ragtrial.runs.trec.lines import Row, add_line_faults, lines_of, row_of
 
-_BOM = b"\xef\xbb\xbf"
-_score, _rank, _document, _line = map(attrgetter, ("score", "rank", "document", "line"))
+_score, _rank, _document = map(attrgetter, ("score", "rank", "document"))
 
 
 def encoded(name: str) -> bytes:
@@ -44,58 +43,18 @@ def _decoded(name: bytes) -> str:
     return name.decode("utf-8", "surrogateescape")
 
 
-def lines_of(lines: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
-    """The number, from 0, and the fields of each line that is neither blank nor a comment.
-
-    Fields end at white space: space, tab, CR, VT, FF.
-    """
-    for number, line in enumerate(lines):
-        fields = (line.removeprefix(_BOM) if number == 0 else line).split()
-        if fields and fields[0][:1] != b"#":
-            yield number, fields
-
-
-def _lines_in(path: Source, error: type[InputError]) -> Iterator[tuple[int, list[bytes]]]:
-    with opened(path, error) as raw, io.BufferedReader(raw) as lines:  # type: ignore[type-var]  # a raw stream
-        yield from lines_of(lines)
-
-
-def exact_qrels(path: Source, error: type[InputError]) -> tuple[Qrels, list[LineFault]]:
-    """Qrels of four columns, and what is wrong with them. Raises ``error`` if the file cannot be read."""
-    faults: list[LineFault] = []
-    judged: dict[bytes, dict[bytes, tuple[int, int]]] = {}
-    for number, fields in _lines_in(path, error):
-        if len(fields) != 4:
-            faults.append(LineFault(number, LineError.COLUMNS, len(fields)))
-            continue
-        query, _, document, text = fields
-        grade = grade_of(text)
-        if grade is None:
-            faults.append(LineFault(number, LineError.GRADE, 0, text))
-            continue
-        line, _ = judged.setdefault(query, {}).setdefault(document, (number, grade))
-        if line != number:
-            faults.append(LineFault(number, LineError.JUDGED_TWICE, line, document, query))
-    rows = (
-        (_decoded(query), [(_decoded(document), grade) for document, (_, grade) in own.items()], False)
-        for query, own in judged.items()
-    )
-    return Qrels.of(rows), faults
-
-
-def exact_run(path: Source, qrels: Qrels, rules: Rules) -> BlockScan:
-    """A run file, read and joined. Raises RunFileError if it cannot be read."""
-    started = perf_counter()
-    rows, faults = _rows_of_file(path, rules)
-    read = perf_counter() - started
-    return scan_rows(rows.items(), qrels, rules, faults, read)
+def exact_run(lines: IO[bytes], qrels: Qrels, rules: Rules) -> BlockScan:
+    """A run file, read and joined."""
+    rows, faults = _rows_of(lines, rules)
+    return scan_rows(rows.items(), qrels, rules, faults)
 
 
 def load_run_file(path: Source, *, form: Form, name: str, lenient: bool = False) -> Run:
     """A run file in memory, its rows as they came. Raises RunFileError with the faults of all lines."""
-    found, line_faults = _rows_of_file(path, Rules.of_file(form, "file", "first", lenient=lenient))
+    with opened(path, RunFileError) as lines:
+        found, line_faults = _rows_of(lines, Rules.of_file(form, "file", "first", lenient=lenient))
     faults = Faults(name_of(path), RunFileError)
-    add_line_faults(faults, line_faults, len(line_faults), "run", form)
+    add_line_faults(faults, line_faults, len(line_faults), form)
     faults.raise_any()
     if not found:
         raise faults.fail("has no rows; a run has at least one.")
@@ -110,11 +69,11 @@ def load_run_file(path: Source, *, form: Form, name: str, lenient: bool = False)
     )
 
 
-def _rows_of_file(path: Source, rules: Rules) -> tuple[dict[bytes, list[Row]], list[LineFault]]:
+def _rows_of(lines: IO[bytes], rules: Rules) -> tuple[dict[bytes, list[Row]], list[LineFault]]:
     """The rows of each query, and what is wrong with lines."""
     rows: dict[bytes, list[Row]] = {}
     faults: list[LineFault] = []
-    for number, fields in _lines_in(path, RunFileError):
+    for number, fields in lines_of(lines):
         row = row_of(number, fields, rules)
         if isinstance(row, Row):
             rows.setdefault(fields[0], []).append(row)
@@ -124,17 +83,12 @@ def _rows_of_file(path: Source, rules: Rules) -> tuple[dict[bytes, list[Row]], l
 
 
 def scan_rows(
-    queries: Iterable[tuple[bytes, Sequence[Row]]],
-    qrels: Qrels,
-    rules: Rules,
-    faults: Iterable[LineFault] = (),
-    read: float = 0.0,
+    queries: Iterable[tuple[bytes, Sequence[Row]]], qrels: Qrels, rules: Rules, faults: Iterable[LineFault] = ()
 ) -> BlockScan:
     """The rows of queries, each of which comes once, joined with their judgments; ``faults`` is what is wrong already.
 
-    The rows of a query come in the order of their lines. To read them took ``read`` seconds.
+    The rows of a query come in the order of their lines.
     """
-    started = perf_counter()
     index = {encoded(name): query for query, name in enumerate(qrels.queries)}
     documents, starts = [encoded(name) for name in qrels.documents], qrels.judgments.starts.tolist()
     segments: list[tuple[object, ...]] = []
@@ -147,11 +101,16 @@ def scan_rows(
         if query < 0:
             unknown.append((rows[0].line, name))
         judged = {documents[at]: at for at in range(starts[query], starts[query + 1])} if query >= 0 else {}
-        kept, pairs = _once_each(_ordered(rows, rules))
+        first: dict[bytes, Row] = {}  # in the final order the first row of a document counts
+        pairs = [
+            (first[row.document], row)
+            for row in _ordered(rows, rules)
+            if first.setdefault(row.document, row) is not row
+        ]
+        kept = list(first.values())
         found += _pair_faults(name, kept, pairs, rules)
         own = _hits(kept, judged, rules)
-        tied, contradicted = _score_flags(kept, rules)
-        segments.append((query, 0, len(kept), len(own), tied, contradicted))
+        segments.append((query, 0, len(kept), len(own), *_score_flags(kept, rules)))
         hits += own
         count, duplicates = count + len(rows), duplicates + len(pairs)
     return BlockScan(
@@ -163,7 +122,7 @@ def scan_rows(
         tuple(sorted(unknown)[:MOST_UNKNOWN]),
         tuple(found),
         len(found),
-        Seconds(read, perf_counter() - started),
+        Seconds(),
     )
 
 
@@ -182,13 +141,6 @@ def _ordered(rows: Sequence[Row], rules: Rules) -> Sequence[Row]:
     return sorted(rows, key=_score, reverse=True)
 
 
-def _once_each(rows: Sequence[Row]) -> tuple[list[Row], list[tuple[Row, Row]]]:
-    """The first row of each document, and each later one with the first."""
-    first: dict[bytes, Row] = {}
-    pairs = [(first[row.document], row) for row in rows if first.setdefault(row.document, row) is not row]
-    return list(first.values()), pairs
-
-
 def _pair_faults(query: bytes, kept: Sequence[Row], pairs: list[tuple[Row, Row]], rules: Rules) -> Iterator[LineFault]:
     """Documents that the query retrieves twice, and ranks that it gives twice, where neither may be."""
     for one, other in pairs if rules.duplicates == "error" else []:
@@ -204,30 +156,19 @@ def _score_flags(rows: Sequence[Row], rules: Rules) -> tuple[bool, bool]:
     """Whether two rows are tied, and whether a row with a lower score has a smaller rank number than a higher one."""
     if not rules.has_scores:
         return False, False
-    by_score = sorted(sorted(rows, key=_line), key=_score, reverse=True)
-    highest = None
-    contradicted = tied = False
-    for _, group in groupby(by_score, key=_score):
-        members = list(group)
-        tied = tied or len(members) > 1
-        ranks = [row.rank for row in members if row.rank is not None]
-        if not ranks:
-            continue
-        contradicted = contradicted or (highest is not None and min(ranks) < highest)
-        highest = max(ranks) if highest is None else max(*ranks, highest)
-    return tied, contradicted
+    by_score = sorted((-row.score, row.rank) for row in rows if row.rank is not None)
+    ranks = [rank for _, rank in by_score]
+    return len({row.score for row in rows}) < len(rows), ranks != sorted(ranks)
 
 
 def _hits(rows: Sequence[Row], judged: Mapping[bytes, int], rules: Rules) -> list[tuple[int, int, int, int]]:
     """Judgment, rank, first and last rank with the same score of each judged row."""
     if not rules.has_scores or rules.order in ("rank", "file"):
         return [(judged[row.document], at, at, at) for at, row in enumerate(rows, 1) if row.document in judged]
-    hits, start = [], 1
-    for _, group in groupby(rows, key=_score):
-        members = list(group)
-        last = start + len(members) - 1
-        for at, row in enumerate(members, start):
-            if row.document in judged:
-                hits.append((judged[row.document], at, start, last))
-        start = last + 1
-    return hits
+    first = {row.score: at for at, row in reversed(list(enumerate(rows, 1)))}
+    last = {row.score: at for at, row in enumerate(rows, 1)}
+    return [
+        (judged[row.document], at, first[row.score], last[row.score])
+        for at, row in enumerate(rows, 1)
+        if row.document in judged
+    ]

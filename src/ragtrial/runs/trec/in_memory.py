@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,23 +12,20 @@ import numpy.typing as npt
 from ragtrial.errors import RunFileError
 from ragtrial.rankings import Counts
 from ragtrial.runs.compiled import available
-from ragtrial.runs.compiled.block_scans import BlockScan, LineError, LineFault, MergedScans, Ranks, Rules
-from ragtrial.runs.faults import MOST_FAULTS, Faults, shown
+from ragtrial.runs.compiled.block_scans import BlockScan, LineError, MergedScans, Rules
+from ragtrial.runs.faults import Faults, shown
 from ragtrial.runs.qrels import Duplicates, Order, PackedIds, Qrels, Run, RunHits
 from ragtrial.runs.trec.exact_reader import encoded, scan_rows
 from ragtrial.runs.trec.lines import Row
 
 Codes = npt.NDArray[np.int32]
-Result = TypeVar("Result")
-_MUCH = 200_000
-"""From so many hits on, a second thread is worth its start."""
 
 
 class CodeHits(NamedTuple):
     """The judged hits of coded rankings: ``starts``, ``ranks`` and ``judgments`` as in RunHits."""
 
     starts: Counts
-    ranks: Ranks
+    ranks: npt.NDArray[np.int32]
     judgments: Counts
 
 
@@ -38,40 +36,39 @@ def match(run: Run, qrels: Qrels, *, order: Order, duplicates: Duplicates) -> Ru
     Raises RunFileError where a score or rank is NaN, two rows have one rank, or, if duplicates are errors, a query
     retrieves a document twice; places are hits of a query, counted from 1 as they came.
     """
-    rules = _rules(run, order, duplicates)
+    if order == "rank" and run.values is not None and not run.by_rank:
+        raise ValueError(f"run {run.name!r} has scores, not ranks: order cannot be 'rank'")
+    own: Order = "file" if run.values is None else "rank" if run.by_rank else order
+    rules = Rules(own, duplicates, has_scores=run.values is not None and not run.by_rank, unique_ranks=run.by_rank)
     faults = Faults(run.name, RunFileError)
-    wrong = np.flatnonzero(np.isnan(run.values)) if run.values is not None else np.zeros(0, dtype=np.int64)
-    for row in wrong[:MOST_FAULTS].tolist():
+    wrong = np.zeros(0, dtype=np.bool_) if run.values is None else np.isnan(run.values)
+    for row in np.flatnonzero(wrong).tolist():
         faults.add(f"{_place(run, row)}: the {'rank' if run.by_rank else 'score'} is not a number (NaN).")
-    faults.count = len(wrong)
     faults.raise_any()
-    merged = MergedScans()
-    for scan in _compiled_scans(run, qrels, rules) if available() else [scan_rows(_rows(run), qrels, rules)]:
-        names = [(row, encoded(run.queries[_query_of(run, row)])) for row, _ in scan.unknown]
-        merged.add(BlockScan(**{**vars(scan), "unknown": tuple(names)}))
+    merged = MergedScans([_named(_scan(run, qrels, rules), run)])
     for fault in merged.faults:
-        faults.add(_message(run, fault))
+        found = f"retrieves document {shown(fault.found)}"
+        if fault.error == LineError.RANK_TAKEN and run.values is not None:
+            found = f"has rank {run.values[fault.line]:g}"
+        earlier = fault.other - int(run.starts[_query_of(run, fault.other)]) + 1
+        faults.add(f"{_place(run, fault.line)}: {found}, as hit {earlier:,} does.")
     faults.count = merged.fault_count
     faults.raise_any()
     return merged.hits(len(qrels))
 
 
-def _rules(run: Run, order: Order, duplicates: Duplicates) -> Rules:
-    if run.values is None:
-        return Rules("file", duplicates, has_scores=False)
-    if run.by_rank:
-        return Rules("rank", duplicates, has_scores=False, unique_ranks=True)
-    if order == "rank":
-        raise ValueError(f"run {run.name!r} has scores, not ranks: order cannot be 'rank'")
-    return Rules(order, duplicates)
+def _scan(run: Run, qrels: Qrels, rules: Rules) -> BlockScan:
+    if not available():
+        return scan_rows(_rows(run), qrels, rules)
+    from ragtrial.runs.compiled.calls import CompiledScanner
+
+    return CompiledScanner(qrels, rules).match(run, PackedIds.of(run.queries), 0, len(run))
 
 
-def _message(run: Run, fault: LineFault) -> str:
-    found = f"retrieves document {shown(fault.found)}"
-    if fault.error == LineError.RANK_TAKEN and run.values is not None:
-        found = f"has rank {run.values[fault.line]:g}"
-    earlier = fault.other - int(run.starts[_query_of(run, fault.other)]) + 1
-    return f"{_place(run, fault.line)}: {found}, as hit {earlier:,} does."
+def _named(scan: BlockScan, run: Run) -> BlockScan:
+    """The scan with the ids of queries that nobody judged: the compiled code knows their rows alone."""
+    names = tuple((row, encoded(run.queries[_query_of(run, row)])) for row, _ in scan.unknown)
+    return replace(scan, unknown=names)
 
 
 def _place(run: Run, row: int) -> str:
@@ -81,15 +78,6 @@ def _place(run: Run, row: int) -> str:
 
 def _query_of(run: Run, row: int) -> int:
     return int(np.searchsorted(run.starts, row, side="right")) - 1
-
-
-def _compiled_scans(run: Run, qrels: Qrels, rules: Rules) -> list[BlockScan]:
-    from ragtrial.runs.compiled.calls import CompiledScanner
-
-    scanner, names = CompiledScanner(qrels, rules), PackedIds.of(run.queries)
-    return split_over_threads(
-        lambda first, last: scanner.match(run, names, first, last), len(run), len(run.documents)
-    )  # fmt: skip
 
 
 def _rows(run: Run) -> Iterator[tuple[bytes, list[Row]]]:
@@ -131,40 +119,14 @@ def in_order(run: Run, order: Order) -> Run:
 
 
 def match_codes(codes: Codes, judged: Codes, starts: Counts) -> CodeHits:
-    """Rankings of integer codes, joined with judgments in the same codes.
+    """Rankings of integer codes, joined with judgments in the same codes, by one sorted search.
 
     ``codes`` is int32 (queries, depth), best first, each code once in a row, rows filled up with -1. ``judged`` is
     int32 (judgments,), those of query ``i`` at ``starts[i]:starts[i + 1]``, each code once; negative ones (documents
     that have no code) match nothing.
     """
-    if not available():
-        return _plain_match_codes(codes, judged, starts)
-    from ragtrial.runs.compiled.calls import compiled_match_codes
-
-    codes, judged = np.ascontiguousarray(codes, dtype=np.int32), np.ascontiguousarray(judged, dtype=np.int32)
-    starts = np.ascontiguousarray(starts, dtype=np.int64)
-    found = split_over_threads(
-        lambda first, last: compiled_match_codes(codes, judged, starts, first, last), len(codes), codes.size
-    )
-    counts, ranks, judgments = (np.concatenate(part) for part in zip(*found, strict=True))
-    return CodeHits(np.concatenate(([0], np.cumsum(counts))).astype(np.int64), ranks, judgments)
-
-
-def split_over_threads(work: Callable[[int, int], Result], queries: int, size: int) -> list[Result]:
-    """What ``work`` gives for queries from one to another: all at once, or, if there is much of it, by two threads."""
-    if size < _MUCH or queries < 2:
-        return [work(0, queries)]
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(work, (0, queries // 2), (queries // 2, queries)))
-
-
-def _plain_match_codes(codes: Codes, judged: Codes, starts: Counts) -> CodeHits:
-    """The same by one sorted search: rows and codes in one number, the row above."""
     queries, depth = codes.shape
-    rows = np.repeat(np.arange(queries), np.diff(starts))
-    keys = (rows << 32) + judged
+    keys = (np.repeat(np.arange(queries), np.diff(starts)) << 32) + judged  # query and code in one number
     having = np.flatnonzero(judged >= 0)
     order = having[np.argsort(keys[having], kind="stable")]
     keys = np.append(keys[order], -1)  # nothing is found at the end

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ragtrial.config import load_config
 from ragtrial.dataset.datasets import load_dataset
-from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.errors import Fault, LabelsError, did_you_mean, listed
 from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning, Span, WarningCode
 from ragtrial.report.model import Report
 from ragtrial.report.schema import QueryPart
-from ragtrial.runs.formats.guessing import guess
 from ragtrial.runs.inputs import RunInput, load_judgments
-from ragtrial.runs.qrels import Qrels
+from ragtrial.scoring.as_report import labels_of_qrels
 
 
 @dataclass(frozen=True)
@@ -61,19 +58,18 @@ def choose_labels(report: Report, file: str | Path | None) -> ChosenLabels:
         return ChosenLabels(own, str(report.folder / "report.json"), are_places=True, are_qrels=False, warnings=())
     known = {query.id: query for query in own.queries}
     given, are_qrels, notes = _given(file, known)
-    labels = replace(given, prompt=own.prompt) if are_qrels else given
-    kept = [query for query in labels.queries if query.id in known and _asks_the_same(query, known[query.id])]
-    if not kept:
-        names = [query.id for query in labels.queries]
-        near = did_you_mean(names[0], known)
+    same = {query.id for query in given.queries if query.id in known and known[query.id].text in ("", query.text)}
+    if not same:
+        names = [query.id for query in given.queries]
         message = (
             f"none of its {len(names):,} queries is one that run {report.run_id} has rankings of. It has "
-            f"{listed(names, 3)}; the report has {listed(known, 3)}.{near}"
+            f"{listed(names, 3)}; the report has {listed(known, 3)}.{did_you_mean(names[0], known)}"
         )
         raise LabelsError(Fault(str(file), message=message))
-    warnings = (*notes, *_left_out(report, labels.queries, known))
-    return ChosenLabels(replace(labels, queries=tuple(kept)), str(file), are_places=False, are_qrels=are_qrels,
-                        warnings=warnings)  # fmt: skip
+    kept = tuple(query for query in given.queries if query.id in same)
+    labels = PromptQueries(kept, own.prompt if are_qrels else given.prompt)
+    warnings = (*notes, *_left_out(report.run_id, given.queries, known, same))
+    return ChosenLabels(labels, str(file), are_places=False, are_qrels=are_qrels, warnings=warnings)
 
 
 def _given(file: str | Path, known: dict[str, Query]) -> tuple[PromptQueries, bool, tuple[ReportWarning, ...]]:
@@ -82,50 +78,24 @@ def _given(file: str | Path, known: dict[str, Query]) -> tuple[PromptQueries, bo
         dataset = load_config(file).dataset
         loaded = load_dataset(dataset)
         return loaded.labels, dataset.beir is not None, loaded.notes
-    if guess(file, "qrels") == "labels":
-        return load_prompt_queries(file), False, ()
-    return _from_qrels(load_judgments(RunInput(file, ())).qrels, known), True, ()
+    judged = load_judgments(RunInput(file, ()))
+    return judged.labels or labels_of_qrels(judged.qrels, known), judged.labels is None, ()
 
 
-def _left_out(report: Report, queries: Sequence[Query], known: dict[str, Query]) -> list[ReportWarning]:
-    new = [query.id for query in queries if query.id not in known]
-    changed = [query.id for query in queries if query.id in known and not _asks_the_same(query, known[query.id])]
-    gone = list(known.keys() - {query.id for query in queries})
-    told = (
-        (
-            WarningCode.NOT_RANKED,
-            new,
-            f"have labels and no ranking in run {report.run_id}; run the experiment to have them",
-        ),
-        (
-            WarningCode.TEXT_OF_QUERY,
-            changed,
-            f"have another text than in run {report.run_id}, so their rankings are of something else; "
-            "run the experiment again",
-        ),
-        (WarningCode.NO_LABELS_LEFT, sorted(gone), "are in the report and no more in the labels"),
-    )
-    return [
-        ReportWarning(code, f"{len(names):,} queries {why}: {listed(names, 5)}. They were left out.")
-        for code, names, why in told
-        if names
-    ]
-
-
-def _asks_the_same(query: Query, ranked: Query) -> bool:
-    return ranked.text in ("", query.text)
-
-
-def _from_qrels(qrels: Qrels, known: dict[str, Query]) -> PromptQueries:
-    documents, grades = list(qrels.documents), qrels.judgments.grades.tolist()
-    queries = []
-    for name, (start, end), ordered in zip(
-        qrels.queries, pairwise(qrels.judgments.starts.tolist()), qrels.judgments.ordered.tolist(), strict=True
-    ):
-        judged = tuple(map(Judgment, documents[start:end], grades[start:end]))
-        query = known.get(name, Query(name, ""))
-        queries.append(replace(query, relevant_docs=judged, ordered=ordered))
-    return PromptQueries(tuple(queries))
+def _left_out(
+    run_id: str, queries: Sequence[Query], known: dict[str, Query], same: Collection[str]
+) -> Iterator[ReportWarning]:
+    names = {query.id: query.id in known for query in queries}
+    for code, left, why in (
+        (WarningCode.NOT_RANKED, [name for name, is_known in names.items() if not is_known],
+         f"have labels and no ranking in run {run_id}; run the experiment to have them"),
+        (WarningCode.TEXT_OF_QUERY, [name for name, is_known in names.items() if is_known and name not in same],
+         f"have another text than in run {run_id}, so their rankings are of something else; run the experiment again"),
+        (WarningCode.NO_LABELS_LEFT, sorted(known.keys() - names.keys()),
+         "are in the report and no more in the labels"),
+    ):  # fmt: skip
+        if left:
+            yield ReportWarning(code, f"{len(left):,} queries {why}: {listed(left, 5)}. They were left out.")
 
 
 def _query(part: QueryPart) -> Query:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from ragtrial.config import ExperimentConfig, load_config
-from ragtrial.config.load import config_as_written
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import CorpusError, Fault, InputError
 from ragtrial.pipeline.corpus import Corpus, fingerprint_of
-from ragtrial.pipeline.resources import workspace_folder
 from ragtrial.progress import Progress
 from ragtrial.report.model import Report
 
@@ -22,25 +19,18 @@ class DocumentsNotFoundError(CorpusError):
 def documents_of(report: Report, config_file: str | Path | None, progress: Progress) -> tuple[ExperimentConfig, Corpus]:
     """The config whose documents ``report`` is of, and its workspace with them.
 
-    ``config_file`` names the config; without it, one of the same text, or a workspace, is looked for here and beside
-    the reports, one folder deep. Raises DocumentsNotFoundError if there is none, or its documents are others now.
+    ``config_file`` names the config; without it, the one that ``config_file_of`` finds. Raises DocumentsNotFoundError
+    if there is none, or its documents are others now.
     """
-    if config_file is not None:
-        config = config_with_documents(report, config_file)
-        return config, Corpus(config, progress)
-    known: dict[Path, str | None] = {}
-    for config in _candidates(report):
-        corpus = corpus_of(config.dataset)
-        if corpus not in known:
-            known[corpus] = fingerprint_of(config) if corpus.exists() else None
-        if known[corpus] == report.dataset.documents_fingerprint:
-            return config, Corpus(config, progress)
-    changed = [str(corpus) for corpus, found in known.items() if found is not None]
-    why = f"those in {changed[0]} were changed since" if changed else "no config of that report was found nearby"
-    raise DocumentsNotFoundError(
-        f"the documents of run {report.run_id} are needed, to find the passages that labels mean, and {why}. Name the "
-        "config that it was run with: --config CONFIG" + ("; or run the experiment again." if changed else ".")
-    )
+    found = config_file_of(report) if config_file is None else config_file
+    if found is None:
+        raise DocumentsNotFoundError(
+            f"the documents of run {report.run_id} are needed, to find the passages that labels mean, and nearby there "
+            "is no config of that report, or its documents were changed since. Name the config that it was run with "
+            "(--config CONFIG), or run the experiment again."
+        )
+    config = config_with_documents(report, found)
+    return config, Corpus(config, progress)
 
 
 def config_with_documents(report: Report, config_file: str | Path) -> ExperimentConfig:
@@ -56,53 +46,23 @@ def config_with_documents(report: Report, config_file: str | Path) -> Experiment
 
 
 def config_file_of(report: Report) -> Path | None:
-    """The file nearby, as ``documents_of`` looks, with the text of the report's config and its documents, if any."""
+    """A file with the text of the report's config, and its documents: here, around the reports, or a folder deeper."""
     copy = report.folder / "config.yaml"
     text = copy.read_text(encoding="utf-8") if copy.is_file() else None
-    for folder in _folders(report):
-        for path in _config_files(folder):
-            if _is(path, text) and _has_documents(report, path):
+    roots = dict.fromkeys([Path.cwd(), *report.folder.absolute().parents[2:3]])
+    inside = [path for root in roots if root.is_dir() for path in sorted(root.iterdir()) if path.name[:1] != "."]
+    for folder in dict.fromkeys([*roots, *filter(Path.is_dir, inside)]):
+        for path in sorted(folder.glob("*.y*ml")):
+            if path.is_file() and _has_documents(report, path, text):
                 return path
     return None
 
 
-def _has_documents(report: Report, path: Path) -> bool:
+def _has_documents(report: Report, path: Path, text: str | None) -> bool:
     try:
+        if path.read_text(encoding="utf-8-sig", errors="replace") != text:
+            return False
         config = load_config(path)
-        corpus = corpus_of(config.dataset)
-        return corpus.exists() and fingerprint_of(config) == report.dataset.documents_fingerprint
-    except InputError:
+        return corpus_of(config.dataset).exists() and fingerprint_of(config) == report.dataset.documents_fingerprint
+    except (InputError, OSError):
         return False
-
-
-def _config_files(folder: Path) -> list[Path]:
-    return [path for ending in ("*.yaml", "*.yml") for path in sorted(folder.glob(ending))]
-
-
-def _candidates(report: Report) -> Iterator[ExperimentConfig]:
-    """The report's config, as if it stood in each folder where it may: beside a file of its text, or its workspace."""
-    copy = report.folder / "config.yaml"
-    text = copy.read_text(encoding="utf-8") if copy.is_file() else None
-    for folder in _folders(report):
-        try:
-            config = config_as_written(report.config, folder)
-            corpus_of(config.dataset)
-        except InputError:
-            continue
-        if any(_is(path, text) for path in _config_files(folder)) or workspace_folder(config).is_dir():
-            yield config
-
-
-def _is(path: Path, text: str | None) -> bool:
-    try:
-        return path.read_text(encoding="utf-8-sig") == text
-    except (OSError, UnicodeDecodeError):
-        return False
-
-
-def _folders(report: Report) -> list[Path]:
-    """The current folder, the one around the folder of reports, and the folders in each."""
-    roots = dict.fromkeys([Path.cwd(), *report.folder.absolute().parents[2:3]])
-    inside = [path for root in roots if root.is_dir() for path in sorted(root.iterdir())
-              if path.is_dir() and not path.name.startswith(".")]  # fmt: skip
-    return list(dict.fromkeys([*roots, *inside]))

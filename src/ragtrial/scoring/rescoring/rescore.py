@@ -2,50 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import Any, get_args
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.config import ExperimentConfig
-from ragtrial.config.load import check
-from ragtrial.config.metric_choice import MetricChoice
-from ragtrial.config.settings import Setting, settings_of
+from ragtrial.config.load import check, config_as_written
+from ragtrial.config.metric_choice import MetricChoice, choose_metrics
+from ragtrial.config.settings import settings_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library, NamedDocuments
 from ragtrial.dataset.passages import locate_all
-from ragtrial.dataset.resolution import ResolvedLabels, resolve
-from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, ReportError, listed
+from ragtrial.dataset.resolution import resolve
+from ragtrial.errors import (
+    ConfigError,
+    Fault,
+    InputError,
+    LabelsError,
+    MetricError,
+    ModelNotFoundError,
+    ReportError,
+    listed,
+)
 from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, grade_codes
+from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.evaluation.metrics.base import Family
+from ragtrial.evaluation.metrics.spelling import spellings
 from ragtrial.evaluation.span_labels import SpanLabels, span_labels, whole_warnings
+from ragtrial.pipeline import reporting
+from ragtrial.pipeline.component_rankings import FOLDER
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.metric_descriptions import metric_parts
-from ragtrial.pipeline.reporting import (
-    budget_part,
-    budget_warnings,
-    context_parts,
-    means,
-    passage_parts,
-    query_parts,
-    skipped_warnings,
-)
 from ragtrial.pipeline.scores import WithinBudget, evaluated, grade_chunks, within_budget
 from ragtrial.progress import Progress, Silent
+from ragtrial.rankings import from_rows
 from ragtrial.records import PromptQueries, ReportWarning, WarningCode
 from ragtrial.report.environment import environment
-from ragtrial.report.model import Report, new_run_id
-from ragtrial.report.schema import AuditPart, ContextPart, SettingPart, WarningPart
+from ragtrial.report.model import Report, new_run_id, read_lines, write_report
+from ragtrial.report.schema import SettingPart, WarningPart
+from ragtrial.scoring.as_report import check_new, write_new
 from ragtrial.scoring.rescoring.new_labels import ChosenLabels, choose_labels
 from ragtrial.scoring.rescoring.report_documents import DocumentsNotFoundError, documents_of
-from ragtrial.scoring.rescoring.rules import chosen_metrics, config_of
 from ragtrial.scoring.rescoring.scored_runs import is_of_given_runs, rescore_given_runs
-from ragtrial.scoring.rescoring.stored import StoredSetting, chunk_tokens, stored_settings
-from ragtrial.scoring.rescoring.writing import check_new, write_rescored
+from ragtrial.scoring.rescoring.stored import StoredSetting, chunk_tokens, stored_setting
 
 _OF_LABELS = {
     "no-relevant", "same-label", "label-moved", "text-changed", "quote-twice", "passage-twice", "no-passage",
@@ -75,22 +82,73 @@ def rescore(
     those of ``config_file``, else of the config of the report. ``target`` is a new folder, by default one beside that
     of ``report``.
 
-    Raises CutoffError for metrics that look deeper than was kept, LabelsError, DocumentsNotFoundError, ReportError.
+    Raises ConfigError for metrics that look deeper than was kept, LabelsError, DocumentsNotFoundError, ReportError.
     """
     if labels is None and metrics is None and not overrides:
         raise InputError("nothing would change: give --labels, --metrics, or --set evaluators...")
     if target is not None:
-        check_new(target)
+        check_new(Path(target))
     if is_of_given_runs(report):
         if overrides or config_file:
             raise InputError("--set and --config belong to experiments; a report of `ragtrial score` has no config.")
         return rescore_given_runs(report, labels, metrics, target)
-    config = config_of(report, overrides, metrics, report.folder)
+    config = _config(report, overrides, metrics)
     chosen = choose_labels(report, labels)
-    choice = chosen_metrics(config, ordered=any(query.ordered for query in chosen.labels.queries))
+    choice, faults = choose_metrics(config, ordered=any(query.ordered for query in chosen.labels.queries))
+    if faults:
+        raise ConfigError(*(config.fault_at(where, message) for where, message in faults))
     check(config)
     made = _Rescoring(report, config, choice, chosen, config_file, progress or Silent()).made()
-    return write_rescored(report, made, target)
+    return _write(report, made, target)
+
+
+def _config(report: Report, overrides: Sequence[str], metrics: str | None) -> ExperimentConfig:
+    """The config of ``report`` with other ``evaluators``; of named ``metrics`` the first decides.
+
+    Raises InputError for overrides of anything else: they would need another run; MetricError; ConfigError.
+    """
+    keys = [override.partition("=")[0].strip() for override in overrides]
+    faults = [
+        Fault(f"--set #{number}", message=f"{key} says what was ranked, which another run alone can change; only "
+              "other keys of evaluators can be set.")
+        for number, key in enumerate(keys, 1)
+        if not key.startswith("evaluators.") or key == "evaluators.unit"
+    ]  # fmt: skip
+    if faults:
+        raise InputError(*faults)
+    written = dict(report.config)
+    if metrics is not None:
+        chosen = [parse_metric(name) for name in spellings(metrics)]
+        if not chosen:
+            raise MetricError(f"{metrics!r} names no metric; write them like ndcg@10,ap,rbp(p=0.8)@10.")
+        written["evaluators"] = {**written.get("evaluators", {}), "primary_metric": str(chosen[0])}
+        for family in get_args(Family):
+            own = [str(one) for one in chosen if one.definition.family == family]
+            written["evaluators"][family] = {"k": [], "metrics": own}
+    return config_as_written(written, report.folder, overrides, f"the config of run {report.run_id}")
+
+
+def _write(parent: Report, made: Report, target: str | Path | None) -> Report:
+    """Write ``made``, whose rankings and texts are those of ``parent``, as ``target``, by default beside ``parent``.
+
+    There it is the latest run. Raises RunError if it cannot be written.
+    """
+
+    def rows(name: str) -> Iterator[dict[str, Any]]:
+        found = {row["query"]: row for row in read_lines(parent.folder / "rankings" / f"{name}.jsonl.gz")}
+        return (found[query.id] for query in made.queries)
+
+    parts = sorted((parent.folder / "rankings" / FOLDER).glob("*.jsonl.gz"))
+    names = [setting.name for setting in made.settings]
+    names += [f"{FOLDER}/{path.name.removesuffix('.jsonl.gz')}" for path in parts]
+    rankings = {name: rows(name) for name in names}
+    texts = read_lines(parent.folder / "texts.jsonl.gz")
+    copy, own = parent.folder / "config.yaml", parent.folder.absolute()
+    text = copy.read_text(encoding="utf-8") if copy.is_file() else json.dumps(made.config, indent=1) + "\n"
+    if target is None and (own.name, own.parent.name) == (parent.run_id, parent.experiment):
+        return write_report(made, own.parent.parent, rankings, texts, text)
+    folder = own.with_name(f"{own.name}-{made.run_id}") if target is None else Path(target)
+    return write_new(made, folder, rankings, texts, text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +161,33 @@ class _Judged:
     sizes: ContextSizes
     budget: WithinBudget | None
 
+    def part(self) -> SettingPart:
+        """What the report says of it. Of an index without its exact rankings, what it loses is not known."""
+        stored, part = self.setting, self.setting.part
+        passages = reporting.passage_parts(self.graded)
+        queries = []
+        for index, query in enumerate(stored.queries):
+            grades = self.graded.grades_by_rank(index)
+            changes = {
+                "evaluations": {name: evaluation.of(index) for name, evaluation in self.evaluations.items()},
+                "hits": [hit.model_copy(update={"grade": grades.get(hit.rank)}) for hit in query.hits],
+                "passages": passages[index] if passages else None,
+            }
+            queries.append(query.model_copy(update=changes))
+        told = {one.k: one for one in part.context} if stored.is_all else {}  # as the run measured it
+        context = reporting.context_parts(self.evaluations, self.sizes, stored.top_k, stored.skipped)
+        audit = part.audit and part.audit.model_copy(update={"lost": dict.fromkeys(self.evaluations)})
+        return part.model_copy(
+            update={
+                "scores": reporting.means(self.evaluations),
+                "counts": part.counts if stored.is_all else stored.counts(),
+                "audit": audit if stored.is_all else None,
+                "context": [told.get(one.k, one) for one in context],
+                "budget": reporting.budget_part(self.budget) if self.budget else None,
+                "queries": queries,
+            }
+        )
+
 
 class _Rescoring:
     def __init__(
@@ -114,16 +199,19 @@ class _Rescoring:
         config_file: str | Path | None,
         progress: Progress,
     ) -> None:
-        self._report = report
-        self._config = config
-        self._options = config.evaluators
-        self._metrics = metrics
-        self._chosen = chosen
+        self._report, self._config, self._options = report, config, config.evaluators
+        self._metrics, self._chosen = metrics, chosen
         self._warnings = list(chosen.warnings)
-        self._of_config = _settings(report, config)
+        self._of_config = {setting.name: setting for setting in settings_of(config)[0]}
+        strange = [setting.name for setting in report.settings if setting.name not in self._of_config]
+        if strange:
+            raise ReportError(
+                f"run {report.run_id} has the settings {listed(strange, 3)}, which its own config does not make: it "
+                "was written by another version. Run the experiment again."
+            )
         queries = [query.id for query in chosen.labels.queries]
         top_ks = {name: setting.retriever.top_k for name, setting in self._of_config.items()}
-        self._settings = stored_settings(report, queries, top_ks)
+        self._settings = [stored_setting(report, one, queries, top_ks[one.name]) for one in report.settings]
         self._corpus = self._documents(config_file, progress)
         self._library: Library = self._corpus.library if self._corpus else self._named()
         self._labels = self._looked_up()
@@ -131,34 +219,31 @@ class _Rescoring:
     def made(self) -> Report:
         """The report of it, not yet written."""
         judged = self._judged()
-        report, options = self._report, self._options
-        queries = query_parts(self._labels)
-        told = [*self._kept_warnings(), *self._warnings]
+        report, options, queries = self._report, self._options, reporting.query_parts(self._labels)
+        warnings = [*self._kept_warnings(), *self._warnings]
         for one in judged:
-            told += skipped_warnings(one.setting.part.name, one.setting.skipped)
-            told += budget_warnings(one.setting.part.name, one.budget)
-        dataset = report.dataset.model_copy(
-            update={
-                "queries": len(queries),
-                "labels_fingerprint": fingerprint([query.model_dump(mode="json") for query in queries]),
-            }
-        )
+            warnings += reporting.skipped_warnings(one.setting.part.name, one.setting.skipped)
+            warnings += reporting.budget_warnings(one.setting.part.name, one.budget)
+        labels = fingerprint([query.model_dump(mode="json") for query in queries])
         return report.model_copy(
             update={
                 "run_id": new_run_id(datetime.now(UTC)),
                 "parent": report.run_id,
                 "config": self._config.as_written,
-                "dataset": dataset,
+                "dataset": report.dataset.model_copy(update={"queries": len(queries), "labels_fingerprint": labels}),
                 "span_coverage": options.span_coverage if options.unit == "span" else None,
                 "primary_metric": str(self._metrics.primary),
                 "metrics": metric_parts(self._metrics, options),
                 "prompt": self._labels.prompt,
                 "queries": queries,
-                "settings": [self._part(one) for one in judged],
-                "warnings": [WarningPart(code=one.code, message=one.message) for one in dict.fromkeys(told)],
+                "settings": [one.part() for one in judged],
+                "warnings": [WarningPart(code=one.code, message=one.message) for one in dict.fromkeys(warnings)],
                 "environment": environment(),
             }
         )
+
+    def _warn(self, code: WarningCode, message: str) -> None:
+        self._warnings.append(ReportWarning(code, message))
 
     def _documents(self, config_file: str | Path | None, progress: Progress) -> Corpus | None:
         """The documents, where labels cannot do without; where they only would be of use, if they are there."""
@@ -178,10 +263,10 @@ class _Rescoring:
         """The documents that rankings and labels name. Raises LabelsError if these have none in common."""
         found = dict.fromkeys(doc for one in self._settings for row in one.rows for doc in row["docs"])
         found |= dict.fromkeys(one.doc for query in self._report.queries for one in query.relevant_docs)
-        known = NamedDocuments(found)
         labelled = dict.fromkeys(one.doc for query in self._chosen.labels.queries for one in query.relevant_docs)
+        known = NamedDocuments(found)
         strange = [doc for doc in labelled if known.position(doc) is None]
-        if labelled and len(strange) == len(labelled):
+        if strange and len(strange) == len(labelled):
             message = (
                 f"judges {listed(strange, 3)}, and none of the {len(labelled):,} documents that it judges was found or "
                 f"labelled in run {self._report.run_id}, which has {listed(found, 3)}. Are these the labels of "
@@ -189,81 +274,64 @@ class _Rescoring:
             )
             raise LabelsError(Fault(self._chosen.file, message=message))
         if strange:
-            message = (
+            self._warn(
+                WarningCode.UNKNOWN_DOCUMENTS,
                 f"{len(strange):,} of the {len(labelled):,} documents in the labels stand in no stored ranking and in "
                 f"no earlier label: {listed(strange, 5)}. They count as not found; whether they exist was not checked "
-                "(--config CONFIG does)."
+                "(--config CONFIG does).",
             )
-            self._warnings.append(ReportWarning(WarningCode.UNKNOWN_DOCUMENTS, message))
         return NamedDocuments([*found, *strange])
 
     def _looked_up(self) -> PromptQueries:
-        chosen, match = self._chosen, self._config.dataset.match
+        chosen, threshold = self._chosen, self._options.relevance_threshold
         if not chosen.are_places:
-            resolved: ResolvedLabels = resolve(
-                chosen.labels,
-                self._library,
-                "id" if chosen.are_qrels else match,
-                chosen.file,
-                self._options.relevance_threshold,
-                self._corpus.located if self._corpus else locate_all,
-            )
+            match = "id" if chosen.are_qrels else self._config.dataset.match
+            locate = self._corpus.located if self._corpus else locate_all
+            resolved = resolve(chosen.labels, self._library, match, chosen.file, threshold, locate)
             self._warnings += resolved.warnings
             return resolved.labels
-        absent = sorted(
-            {one.doc for query in chosen.labels.queries for one in query.relevant_docs} - self._library.positions.keys()
-        )
-        if absent:
-            raise ReportError(f"run {self._report.run_id} judges {listed(absent, 3)}, which its documents do not have.")
-        threshold = self._options.relevance_threshold
         for query in chosen.labels.queries:
             if all(one.relevance < threshold for one in query.relevant_docs):
-                self._warnings.append(
-                    ReportWarning(WarningCode.NO_RELEVANT, f"query {query.id!r} has no relevant documents.")
-                )
+                self._warn(WarningCode.NO_RELEVANT, f"query {query.id!r} has no relevant documents.")
         return chosen.labels
 
     def _judged(self) -> list[_Judged]:
         queries, options = self._labels.queries, self._options
-        by_span = span_labels(queries, self._library) if options.unit == "span" else None
-        by_document = DocumentLabels.of(queries, self._library.positions) if by_span is None else None
-        if by_span is not None:
-            self._warnings += whole_warnings(by_span)
+        labels: SpanLabels | DocumentLabels
+        if options.unit == "span":
+            labels = span_labels(queries, self._library)
+            self._warnings += whole_warnings(labels)
+        else:
+            labels = DocumentLabels.of(queries, self._library.positions)
         judged = []
         for one in self._settings:
-            graded = self._graded(one, by_document, by_span)
+            graded = self._graded(one, labels)
             evaluations = evaluated(graded, self._metrics, options, one.skipped)
-            budget = None
-            sizes = one.sizes(self._tokens)
+            budget, sizes = None, one.sizes(self._tokens)
             if options.budget is not None and sizes.tokens is not None:
                 budget = within_budget(graded, sizes, options.budget, self._metrics, options, one.skipped)
             judged.append(_Judged(one, graded, evaluations, sizes, budget))
         return judged
 
-    def _graded(
-        self, setting: StoredSetting, by_document: DocumentLabels | None, by_span: SpanLabels | None
-    ) -> GradedRankings:
-        threshold = self._options.relevance_threshold
-        if by_document is not None:
-            ranked = setting.documents(self._library.positions)
-            return grade_codes(ranked, by_document.judgments, by_document.codes, setting.top_k, threshold)
-        assert by_span is not None  # noqa: S101 - one of both
+    def _graded(self, setting: StoredSetting, labels: SpanLabels | DocumentLabels) -> GradedRankings:
+        if isinstance(labels, DocumentLabels):
+            positions, threshold = self._library.positions, self._options.relevance_threshold
+            ranked = from_rows([[positions[doc] for doc in row["docs"]] for row in setting.rows])
+            return grade_codes(ranked, labels.judgments, labels.codes, setting.top_k, threshold)
         whole = self._all_chunks(setting)
         if whole is None:
-            message = (
+            self._warn(
+                WarningCode.CHUNKS_NOT_KNOWN,
                 f"{setting.part.name}: what its chunks allow (span_precision_ceiling) is not known, since only the "
-                "chunks in rankings are. --config CONFIG names where the others are; or run the experiment again."
+                "chunks in rankings are. --config CONFIG names where the others are; or run the experiment again.",
             )
-            self._warnings.append(ReportWarning(WarningCode.CHUNKS_NOT_KNOWN, message))
         ranked, spans = setting.chunks(self._library, whole)
-        return grade_chunks(ranked, spans, by_span, setting.top_k, self._options, is_whole=whole is not None)
+        return grade_chunks(ranked, spans, labels, setting.top_k, self._options, is_whole=whole is not None)
 
     def _all_chunks(self, setting: StoredSetting) -> Chunks | None:
         """The chunks that ``setting`` ranks, all of them, where they are there or can be cut without a model."""
-        if self._corpus is None:
-            return None
-        for one in self._of_config[setting.part.name].tree():
-            chunks = self._corpus.chunks_without_model(one)
+        for one in self._of_config[setting.part.name].tree() if self._corpus else ():
+            chunks = self._corpus.chunks_without_model(one) if self._corpus else None
             if chunks is not None and setting.are_of(chunks):
                 return chunks
         return None
@@ -278,11 +346,11 @@ class _Rescoring:
     def _tokens(self) -> Mapping[str, int] | None:
         tokens = chunk_tokens(self._report, self._settings, self._tokenizer)
         if tokens is None and self._options.budget is not None:
-            message = (
+            self._warn(
+                WarningCode.BUDGET_NOT_KNOWN,
                 "how many tokens the hits have is not known of all of them, and their tokenizer cannot be had here: "
-                "the scores within the budget were left out."
+                "the scores within the budget were left out.",
             )
-            self._warnings.append(ReportWarning(WarningCode.BUDGET_NOT_KNOWN, message))
         return tokens
 
     def _kept_warnings(self) -> list[ReportWarning]:
@@ -296,49 +364,3 @@ class _Rescoring:
             )
             kept.append(ReportWarning(WarningCode.AUDIT_OF_PARENT, message))
         return kept
-
-    def _part(self, one: _Judged) -> SettingPart:
-        stored, part = one.setting, one.setting.part
-        passages = passage_parts(one.graded)
-        queries = []
-        for index, query in enumerate(stored.queries):
-            grades = one.graded.grades_by_rank(index)
-            changes = {
-                "evaluations": {name: evaluation.of(index) for name, evaluation in one.evaluations.items()},
-                "hits": [hit.model_copy(update={"grade": grades.get(hit.rank)}) for hit in query.hits],
-                "passages": passages[index] if passages else None,
-            }
-            queries.append(query.model_copy(update=changes))
-        return part.model_copy(
-            update={
-                "scores": means(one.evaluations),
-                "counts": part.counts if stored.is_all else stored.counts(),
-                "audit": _audit(part.audit, one.evaluations) if stored.is_all else None,
-                "context": self._context(one),
-                "budget": budget_part(one.budget) if one.budget else None,
-                "queries": queries,
-            }
-        )
-
-    def _context(self, one: _Judged) -> list[ContextPart]:
-        """How much text there is at each cutoff: as the run has told, where it has and the queries are the same."""
-        told = {part.k: part for part in one.setting.part.context} if one.setting.is_all else {}
-        made = context_parts(one.evaluations, one.sizes, one.setting.top_k, one.setting.skipped)
-        return [told.get(part.k, part) for part in made]
-
-
-def _settings(report: Report, config: ExperimentConfig) -> dict[str, Setting]:
-    """The settings of ``config`` by name. Raises ReportError if one of the report is not among them."""
-    made = {setting.name: setting for setting in settings_of(config)[0]}
-    strange = [setting.name for setting in report.settings if setting.name not in made]
-    if strange:
-        raise ReportError(
-            f"run {report.run_id} has the settings {listed(strange, 3)}, which its own config does not make: it was "
-            "written by another version. Run the experiment again."
-        )
-    return {setting.name: made[setting.name] for setting in report.settings}
-
-
-def _audit(audit: AuditPart | None, evaluations: Mapping[str, Evaluation]) -> AuditPart | None:
-    """What is known of an index without its exact rankings: what it finds, not what that is worth."""
-    return audit and audit.model_copy(update={"lost": dict.fromkeys(evaluations)})

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrial.errors import CutoffError, InputError
-from ragtrial.evaluation.metrics import Metric, parse_metrics
+from ragtrial.evaluation.metrics import parse_metrics
 from ragtrial.report.model import Report, new_run_id
 from ragtrial.runs.inputs import RunInput
 from ragtrial.scoring.as_report import write_score_report
@@ -23,10 +23,7 @@ def is_of_given_runs(report: Report) -> bool:
 
 
 def rescore_given_runs(
-    report: Report,
-    labels: str | Path | None,
-    metrics: str | None,
-    target: str | Path | None,
+    report: Report, labels: str | Path | None, metrics: str | None, target: str | Path | None
 ) -> Report:
     """Score the rankings of a report of ``ragtrial score`` again, by its own rules, and write that as a report.
 
@@ -43,29 +40,22 @@ def rescore_given_runs(
         )
     given = RunInput(chosen.labels, (str(report.folder),))
     scoring = score_given(given, protocol)
-    scoring = replace(scoring, runs=tuple(replace(run, warnings=(*chosen.warnings, *run.warnings))
-                                          for run in scoring.runs))  # fmt: skip
+    runs = tuple(replace(run, warnings=(*chosen.warnings, *run.warnings)) for run in scoring.runs)
     sources = {"qrels": rules["qrels"] if labels is None else str(labels), "runs": rules["runs"]}
     run_id = new_run_id(datetime.now(UTC))
     folder = report.folder.with_name(f"{report.folder.name}-{run_id}") if target is None else Path(target)
     others = {"run_id": run_id, "parent": report.run_id, "config": {"score": {**protocol.as_json(), **sources}}}
-    return write_score_report(scoring, given, folder, others)
+    return write_score_report(replace(scoring, runs=runs), given, folder, others)
 
 
 def _protocol(report: Report, rules: Mapping[str, Any], metrics: str | None) -> Protocol:
-    names = [field.name for field in fields(Protocol) if field.name != "metrics"]
-    protocol = Protocol(
-        tuple(parse_metrics(rules["metrics"] if metrics is None else metrics)),
-        **{name: rules[name] for name in names if name in rules},
-    )
-    deep = [str(one) for one in protocol.metrics if _is_deeper(one, protocol.depth)]
+    chosen = tuple(parse_metrics(rules["metrics"] if metrics is None else metrics))
+    names = [field.name for field in fields(Protocol) if field.name != "metrics" and field.name in rules]
+    protocol = Protocol(chosen, **{name: rules[name] for name in names})
+    deep = [str(one) for one in chosen if protocol.depth is not None and (one.k or 0) > protocol.depth]
     if metrics is not None and deep:
         raise CutoffError(
             f"{', '.join(deep)}: run {report.run_id} kept only the first {protocol.depth} hits (--depth). Choose lower "
             "cutoffs, or score its runs again."
         )
     return protocol
-
-
-def _is_deeper(metric: Metric, depth: int | None) -> bool:
-    return depth is not None and metric.k is not None and metric.k > depth

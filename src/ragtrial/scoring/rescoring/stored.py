@@ -40,35 +40,30 @@ class StoredSetting:
         """Hits of each query, shape (queries,)."""
         return np.array([len(row["docs"]) for row in self.rows], dtype=np.int64)
 
-    @property
+    @cached_property
     def skipped(self) -> Bools:
         """Which queries could not be answered, shape (queries,)."""
         return np.array([query.skipped for query in self.queries], dtype=np.bool_)
 
-    def documents(self, positions: Mapping[str, int]) -> Rankings:
-        """The ranked documents by their positions."""
-        return from_rows([[positions[doc] for doc in row["docs"]] for row in self.rows])
-
     def chunks(self, library: Library, whole: Chunks | None) -> tuple[Rankings, ChunkSpans]:
         """The ranked chunks and where each is: by their places in ``whole`` where all chunks are known."""
         if whole is not None:
-            names = whole.ids(range(len(whole)))
-            place = {name: position for position, name in enumerate(names)}
-            ranked = [[place[chunk] for chunk in row["chunks"]] for row in self.rows]
-            return from_rows(ranked), ChunkSpans(whole.document, whole.start, whole.end)
-        spans: dict[str, tuple[int, int, int]] = {}
-        for row in self.rows:
-            for chunk, doc, start, end in zip(row["chunks"], row["docs"], row["starts"], row["ends"], strict=True):
-                spans.setdefault(chunk, (library.positions.get(doc, PADDING), start, end))
-        code = {chunk: position for position, chunk in enumerate(spans)}
-        ranked = [[code[chunk] for chunk in row["chunks"]] for row in self.rows]
-        columns = np.array(list(spans.values()), dtype=np.int64).reshape(-1, 3)
-        return from_rows(ranked), ChunkSpans(columns[:, 0].astype(np.int32), columns[:, 1], columns[:, 2])
+            code = {name: position for position, name in enumerate(whole.ids(range(len(whole))))}
+            spans = ChunkSpans(whole.document, whole.start, whole.end)
+        else:
+            found = {
+                chunk: (library.positions.get(doc, PADDING), start, end)
+                for row in self.rows
+                for chunk, doc, start, end in zip(row["chunks"], row["docs"], row["starts"], row["ends"], strict=True)
+            }
+            code = {chunk: position for position, chunk in enumerate(found)}
+            columns = np.array(list(found.values()), dtype=np.int64).reshape(-1, 3)
+            spans = ChunkSpans(columns[:, 0].astype(np.int32), columns[:, 1], columns[:, 2])
+        return from_rows([[code[chunk] for chunk in row["chunks"]] for row in self.rows]), spans
 
     def counts(self) -> dict[str, int | None]:
         """The counts of the setting over these queries; None for those that are known of all together alone."""
-        collapsed = sum(query.collapsed for query in self.queries)
-        kept = int(self.lengths.sum())
+        collapsed, kept = sum(query.collapsed for query in self.queries), int(self.lengths.sum())
         own: dict[str, int | None] = {
             "queries_too_long": None,
             "chunks_read": kept + collapsed,
@@ -83,16 +78,14 @@ class StoredSetting:
 
     def are_of(self, chunks: Chunks) -> bool:
         """Whether the ranked chunks are all among ``chunks``, of which there are as many as the report counts."""
-        counted = self.part.counts.get("chunks")
-        if counted is not None and counted != len(chunks):
+        if self.part.counts.get("chunks") not in (None, len(chunks)):
             return False
         return {chunk for row in self.rows for chunk in row["chunks"]} <= set(chunks.ids(range(len(chunks))))
 
     def sizes(self, tokens: Mapping[str, int] | None) -> ContextSizes:
         """How large the first hits are, by the tokens of each chunk; None where these are not known."""
-        depth = int(self.lengths.max(initial=0))
-        characters = np.zeros((len(self.rows), depth), dtype=np.int64)
-        counted = np.zeros((len(self.rows), depth), dtype=np.int64)
+        shape = len(self.rows), int(self.lengths.max(initial=0))
+        characters, counted = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         for index, row in enumerate(self.rows):
             length = len(row["docs"])
             characters[index, :length] = np.array(row["ends"]) - np.array(row["starts"])
@@ -101,12 +94,8 @@ class StoredSetting:
         return sizes_of(characters, None if tokens is None else counted)
 
 
-def stored_settings(report: Report, queries: Sequence[str], top_ks: Mapping[str, int]) -> list[StoredSetting]:
-    """The rankings of every setting of ``report`` for ``queries``. Raises ReportError if they are not there."""
-    return [_stored(report, setting, queries, top_ks[setting.name]) for setting in report.settings]
-
-
-def _stored(report: Report, setting: SettingPart, queries: Sequence[str], top_k: int) -> StoredSetting:
+def stored_setting(report: Report, setting: SettingPart, queries: Sequence[str], top_k: int) -> StoredSetting:
+    """The rankings of a setting of ``report`` for ``queries``. Raises ReportError if they are not there."""
     path = report.folder / "rankings" / f"{setting.name}.jsonl.gz"
     scores = {query.id: query for query in setting.queries}
     try:
@@ -127,20 +116,15 @@ def chunk_tokens(
 
     None where they cannot be known: the run had no tokenizer, or there is none now.
     """
-    known: dict[str, int] = {}
-    for setting in report.settings:
-        for query in setting.queries:
-            known.update((hit.chunk, hit.tokens) for hit in query.hits if hit.chunk and hit.tokens is not None)
+    hits = [hit for setting in report.settings for query in setting.queries for hit in query.hits]
+    known = {hit.chunk: hit.tokens for hit in hits if hit.chunk and hit.tokens is not None}
     wanted = {chunk for setting in settings for row in setting.rows for chunk in row["chunks"]} - known.keys()
     if not wanted:
         return known
     tokenizer = tokenizer_of() if known else None
-    if tokenizer is None:
-        return None
-    texts = {
-        row["chunk"]: row["text"] for row in read_lines(report.folder / "texts.jsonl.gz") if row["chunk"] in wanted
-    }
-    if texts.keys() != wanted:
+    rows = read_lines(report.folder / "texts.jsonl.gz") if tokenizer else ()
+    texts = {row["chunk"]: row["text"] for row in rows if row["chunk"] in wanted}
+    if tokenizer is None or texts.keys() != wanted:
         return None
     counts = tokenizer.counts(list(texts.values())) - tokenizer.special_tokens
     return {**known, **dict(zip(texts, counts.tolist(), strict=True))}
