@@ -153,7 +153,6 @@ class WarningCode(StrEnum):
         "The conditions of some queries let no item of the collection through.",
     )
     CUT_ALIKE = "cut-alike", "Settings differ only in how much of one ranking they keep."
-    DEPTH = "depth", "The rankings are not as deep as the metric looks, or as the pool was asked for."
     DOCUMENTS_UNKNOWN = (
         "documents-unknown",
         "A report does not say which documents it is of, so these are not compared.",

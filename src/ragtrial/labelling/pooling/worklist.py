@@ -78,7 +78,7 @@ class Worklist(Options):
     """The report that it was made of, as ``labels``; null where that is not known."""
 
     metric: str
-    """The metric whose verdict the labels would settle."""
+    """The metric whose verdict the labels would move."""
 
     highest_grade: int
     """Of the labels as they are."""
