@@ -14,11 +14,12 @@ from experiments import write_experiment
 from ragtrial.comparison.comparing import ComparisonOptions
 from ragtrial.comparison.contest import contest_of
 from ragtrial.comparison.queries.shares import gain_share
-from ragtrial.evaluation.bounds import attainable, bounds, tie_range
+from ragtrial.evaluation.bounds import attainable, tie_range
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import METRICS, parse_metric
 from ragtrial.evaluation.metrics.base import Card, metric
 from ragtrial.evaluation.metrics.structure import HitCount, ratio
+from ragtrial.evaluation.unjudged_bounds import bounds
 from ragtrial.experiment import run_experiment
 from ragtrial.labelling.pooling.pool import Pool
 from ragtrial.report.model import Report

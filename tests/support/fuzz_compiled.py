@@ -14,7 +14,7 @@ import numpy as np
 import ragtrial.runs.compiled.binding as doors
 from ragtrial.dataset.spans import ChunkSpans, Passages
 from ragtrial.errors import RagtrialError
-from ragtrial.evaluation.coverage import cover, plain_cover
+from ragtrial.evaluation.span_overlap import cover, plain_cover
 from ragtrial.rankings import from_rows
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
 from ragtrial.runs.trec.in_memory import match, match_codes
