@@ -138,7 +138,6 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
         "order_aware", "relevant", "(1 - p) x sum over relevant hits in the first k of p^(rank - 1); at most 1 - p^k",
         _MOFFAT, cut="optional", parameters=_PERSISTENCE,
         spans="(1 - p) x sum over relevant passages found at the first k positions of p^(position - 1)",
-        aliases=(Alias("rbp", takes="p"),),
         prefers="relevant", columns={"document": 8}, structure=WeightedSum(_persistence),
         card=Card(
             edges=("p is the probability to read on after each hit", "rbp_residual says what is not known"),
