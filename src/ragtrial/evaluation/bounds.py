@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ragtrial.evaluation.evaluators import scores_of
-from ragtrial.evaluation.grading import GradedRankings, Scores
+from ragtrial.evaluation.grading import GradedRankings, Scores, nothing_retrieved
 from ragtrial.evaluation.metrics import Metric
 from ragtrial.evaluation.metrics.base import Preference
 from ragtrial.rankings import Bools
@@ -41,15 +41,12 @@ def attainable(
     if ideal is None or metric.definition.aggregate == "sum":  # a count is neither good nor bad
         return None
     indices = np.arange(len(judgments.grades))
-    everything = GradedRankings(
-        judgments,
-        judgments.starts,
+    everything = replace(
+        nothing_retrieved(judgments, threshold, pooled=pooled),
+        starts=judgments.starts,
         ranks=(indices - judgments.starts[judgments.rows] + 1).astype(np.int32),
         indices=indices,
         lengths=np.diff(judgments.starts),
-        depth=None,
-        threshold=threshold,
-        pooled=pooled,
     )
     worth = _worth(metric, everything, ideal)
     order = np.lexsort((-worth, judgments.rows))

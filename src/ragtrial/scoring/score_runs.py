@@ -76,7 +76,7 @@ class Protocol:
 
     def prepared(self, graded: GradedRankings) -> GradedRankings:
         """Rankings as they are scored: without unjudged hits if so asked, then cut."""
-        graded = graded.condensed() if self.judged_only else graded
+        graded = graded.condensed if self.judged_only else graded
         return graded if self.depth is None else graded.cut(self.depth)
 
 
