@@ -16,7 +16,7 @@ from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.labelling.label_target import LabelTarget, label_target, refuse_others
 from ragtrial.labelling.pooling.item_texts import questions_of, texts_of
-from ragtrial.labelling.pooling.worklist import VERSION, WorkItem, Worklist
+from ragtrial.labelling.pooling.worklist import WorkItem, Worklist
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import Unit
 
@@ -147,7 +147,7 @@ def pool_of(contest: ComparisonSet, options: PoolOptions, progress: Progress | N
     refuse_others(target, items[: len(new)], report)
     rng.shuffle(items)
     worklist = Worklist(
-        ragtrial_worklist=VERSION,
+        ragtrial_worklist=1,
         labels=str(target.file),
         kind=target.kind,
         config=None if target.config is None else str(target.config),
