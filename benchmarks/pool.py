@@ -1,13 +1,13 @@
-"""What the first labels of `ragtrial pool` settle, beside as many of random unjudged hits.
+"""By how much the first labels of `ragtrial pool` narrow what unjudged hits could change, beside as many random ones.
 
     python benchmarks/pool.py REPORT [--hide 0.5] [--budget 10] [--seeds 30] [--baseline NAME] [--metric NAME]
 
 Of the labels of REPORT a share is hidden, by seed (each query keeps one relevant document, so that it stays in the
 mean), and its rankings are scored again by the rest. Then the first ten hits of the pool are labelled by the hidden
-labels (grade 0 where there is none), and so are ten random ones: of all unjudged hits that the settings have among
-their first k, and, harder to beat, of those alone that the two settings of the primary verdict have there. Each time
-the rankings are scored again, and the range of the primary comparison over all grades of what is still unjudged is
-worked out anew. `times` is how much narrower the pool makes it, over how much narrower the random ones do.
+labels (grade 0 where there is none), and so are ten random ones of all unjudged hits that the settings have among
+their first k. Each time the rankings are scored again, and so is the primary comparison by the two extreme gradings of
+what is still unjudged (`compare --unjudged`). `times` is how much nearer to each other the pool brings these two, over
+how much nearer the random labels do.
 
 A report of the sample data is made by `ragtrial run configs/hybrid.yaml`.
 """
@@ -29,9 +29,11 @@ from pathlib import Path
 import numpy as np
 
 from ragtrial import load_report
-from ragtrial.comparison.comparing import ComparisonOptions
-from ragtrial.comparison.contest import ComparisonSet, Pair, contest_of
-from ragtrial.labelling.pooling.pooling import Pool, PooledHit
+from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, compare_settings
+from ragtrial.comparison.comparison_parts import ComparisonPart
+from ragtrial.comparison.contest import ComparisonSet, contest_of
+from ragtrial.comparison.unjudged import unjudged_parts
+from ragtrial.labelling.pooling.pool import Pool
 from ragtrial.report.model import Report
 from ragtrial.scoring.rescoring.rescore import rescore
 
@@ -41,19 +43,18 @@ Grades = dict[str, dict[str, int]]
 
 @dataclass(frozen=True)
 class Narrowed:
-    """By how much the range of the primary comparison, ``width`` wide, is narrower with each choice of labels."""
+    """By how much the two ends of the primary comparison, ``width`` apart, are nearer with each choice of labels."""
 
     width: float
     pool: float
     random: float
-    random_of_pair: float
     unjudged: int
     seconds: float
 
-    def times(self, name: str) -> float:
-        """How much more the pool does than another choice; infinite where that does nothing."""
-        other = float(getattr(self, name))
-        return self.pool / other if other > 1e-12 else float("inf")
+    @property
+    def times(self) -> float:
+        """How much more the pool does than random labels; infinite where these do nothing."""
+        return self.pool / self.random if self.random > 1e-12 else float("inf")
 
 
 def main() -> None:
@@ -80,11 +81,9 @@ def main() -> None:
         f"{options.metric or report.primary_metric}, {options.hide:.0%} of the labels hidden, {options.budget} "
         f"labelled, {options.seeds} seeds; median (quartiles)"
     )
-    for name in ("width", "unjudged", "pool", "random", "random_of_pair", "seconds"):
-        print(f"  {name:21}{quartiles([float(getattr(one, name)) for one in found])}")
-    for name in ("random", "random_of_pair"):
-        times = [one.times(name) for one in found]
-        print(f"  times {name:15}{quartiles(times)}  at least twice in {np.mean(np.array(times) >= 2):.0%}")
+    for name in ("width", "unjudged", "pool", "random", "seconds", "times"):
+        print(f"  {name:10}{quartiles([float(getattr(one, name)) for one in found])}")
+    print(f"  at least twice in {np.mean(np.array([one.times for one in found]) >= 2):.0%}")
 
 
 def quartiles(values: Sequence[float]) -> str:
@@ -96,31 +95,31 @@ def narrowed(
     report: Report, seed: int, folder: Path, *, hide: float, budget: int,
     baseline: str | None = None, metric: str | None = None,
 ) -> Narrowed:  # fmt: skip
-    """What labels of the pool, and random ones, settle where a share ``hide`` of the labels of ``report`` is hidden."""
+    """What labels of the pool, and random ones, do where a share ``hide`` of the labels of ``report`` is hidden."""
     rng = random.Random(seed)
     everything = grades_of(report)
     kept = hidden(everything, hide, rng)
     contest = scored(report, kept, folder / "hidden", baseline, metric)
+    first = close_comparisons(compare_settings(contest, ComparisonOptions(contest.baseline)))[0]
+    width = width_of(contest, first)
     start = time.perf_counter()
-    pool = Pool(contest, ComparisonOptions(contest.baseline))
-    choice = pool.choose(budget)
+    hits = [(one.row, str(one.found)) for one in Pool(contest).unjudged]
     seconds = time.perf_counter() - start
-    first = choice.settled[0]
-    unjudged = pool.hits(judged=False)
-    pair = None if first.baseline is None else Pair(contest.place(first.baseline), contest.place(first.setting))
-    value = pool.label_value(pair)
-    of_pair = [PooledHit(int(value.hits.rows[one]), int(value.hits.codes[one])) for one in pool.candidates(value)]
     left = []
-    for number, hits in enumerate(
-        (choice.hits, rng.sample(unjudged, min(budget, len(unjudged))), rng.sample(of_pair, min(budget, len(of_pair))))
-    ):
+    for number, labelled in enumerate((hits[:budget], rng.sample(hits, min(budget, len(hits))))):
         known = {query: dict(grades) for query, grades in kept.items()}
-        for hit in hits:
-            query, doc = contest.queries[hit.row].id, str(pool.lists.unit_of(hit.code))
+        for row, doc in labelled:
+            query = contest.queries[row].id
             known[query][doc] = everything[query].get(doc, 0)
         again = scored(report, known, folder / str(number), baseline, metric)
-        left.append(first.width - Pool(again, ComparisonOptions(again.baseline)).label_value(pair).width)
-    return Narrowed(first.width, left[0], left[1], left[2], len(unjudged), seconds)
+        left.append(width - width_of(again, first))
+    return Narrowed(width, left[0], left[1], len(hits), seconds)
+
+
+def width_of(contest: ComparisonSet, pair: ComparisonPart) -> float:
+    """How far the differences by the two extreme gradings are apart."""
+    (part,) = unjudged_parts(contest, [pair], margin=0.02)
+    return (part.high or 0.0) - (part.low or 0.0)
 
 
 def grades_of(report: Report) -> Grades:

@@ -153,7 +153,6 @@ class WarningCode(StrEnum):
         "The conditions of some queries let no item of the collection through.",
     )
     CUT_ALIKE = "cut-alike", "Settings differ only in how much of one ranking they keep."
-    DEPTH = "depth", "The rankings are not as deep as the metric looks, or as the pool was asked for."
     DOCUMENTS_UNKNOWN = (
         "documents-unknown",
         "A report does not say which documents it is of, so these are not compared.",
@@ -166,7 +165,6 @@ class WarningCode(StrEnum):
     )
     EMPTY_DOCUMENTS = "empty-documents", "Documents without text cannot be found."
     EMPTY_PAGES = "empty-pages", "Pages of PDF documents have no text; they may be scans."
-    EMPTY_PASSAGE = "empty-passage", "A labelled passage has no characters that could be found."
     EQUAL_SETTINGS = "equal-settings", "Settings of the config are the same; they are run and shown once."
     FEW_CANDIDATES = "few-candidates", "A refiner looks at fewer hits than are scored."
     FEW_CHUNKS = "few-chunks", "There are fewer chunks than top_k."

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.evaluation.evaluators import EVALUATORS
-from ragtrial.evaluation.metrics import parse_metric, parse_metrics
+from ragtrial.evaluation.metrics import parse_metric
 from scenarios import Labels as OneQuery
 from scenarios import scenario, scores
 from trec_scenarios import Labels, Scored, graded_as_trec_eval_does, tied_runs, trec_order
@@ -68,7 +68,7 @@ def test_gains_given_for_grades_agree_with_labels_that_have_these_gains_as_grade
         query: {doc: gains.get(value, value) for doc, value in known.items()} for query, known in qrels.items()
     }
     theirs = of_trec_eval(relabelled, run, {"ndcg", "ndcg_cut.3"}, 1)
-    (whole,) = parse_metrics(measure)
+    whole = parse_metric(measure)
     graded = graded_as_trec_eval_does(qrels, run)
     for ours, name in ((whole, "ndcg"), (whole.at(3), "ndcg_cut_3")):
         expected = [theirs[query][name] if query in theirs else 0.0 for query in qrels]

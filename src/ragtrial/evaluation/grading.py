@@ -117,8 +117,7 @@ class GradedRankings:
         """
         if self.overlaps is None:
             return self.ranks.astype(np.int64)
-        positions = self.ranks.astype(np.int64)
-        chosen = np.flatnonzero(which)
+        positions, chosen = self.ranks.astype(np.int64), np.flatnonzero(which)
         rows, ranks = self.rows[chosen], positions[chosen]
         places = self.so_far(which)[chosen] - 1
         apart = rows * (int(ranks.max(initial=0)) + int(places.max(initial=0)) + 1)  # each query begins anew
@@ -207,12 +206,8 @@ class GradedRankings:
         )
 
     def at_threshold(self, threshold: int) -> GradedRankings:
-        """The same with another grade from which on a document is relevant; kept, with all that it has counted."""
-        if threshold == self.threshold:
-            return self
-        if threshold not in self._at_thresholds:
-            self._at_thresholds[threshold] = replace(self, threshold=threshold)
-        return self._at_thresholds[threshold]
+        """The same with another grade from which on a document is relevant."""
+        return self if threshold == self.threshold else replace(self, threshold=threshold)
 
     def cut(self, depth: int | Counts) -> GradedRankings:
         """The first ``depth`` hits of every query, or as many as it says for each; nothing below was retrieved."""
@@ -221,16 +216,9 @@ class GradedRankings:
         overlaps = self.overlaps and self.overlaps.cut(depths)
         return replace(cut, lengths=np.minimum(self.lengths, depths), overlaps=overlaps)
 
+    @cached_property
     def condensed(self) -> GradedRankings:
         """Without the hits that nobody judged; those below move up. Source: Sakai 2007, Alternatives to Bpref."""
-        return self._condensed
-
-    @cached_property
-    def _at_thresholds(self) -> dict[int, GradedRankings]:
-        return {}
-
-    @cached_property
-    def _condensed(self) -> GradedRankings:
         kept = self.is_judged
         condensed = self._kept(kept, self.so_far(kept).astype(np.int32))
         if condensed.ties is not None:

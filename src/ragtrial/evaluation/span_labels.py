@@ -9,6 +9,7 @@ import numpy as np
 
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.spans import Passages
+from ragtrial.rankings import Counts
 from ragtrial.records import Query, ReportWarning, Span, WarningCode
 from ragtrial.runs.qrels import Judgments
 
@@ -18,23 +19,20 @@ class SpanLabels:
     """One judgment for each label, in the order of the labels, and the places of its passage.
 
     A label without a passage speaks of the whole document: that is its passage, but for white space at its ends, which
-    is in no chunk. ``whole`` counts those of them whose grade is above 0; ``empty`` has the document of each whose
-    document has no text.
+    is in no chunk. ``whole`` counts those of them whose grade is above 0.
     """
 
     judgments: Judgments
     passages: Passages
     whole: int
-    empty: tuple[str, ...] = ()
 
 
 def span_labels(queries: Sequence[Query], library: Library) -> SpanLabels:
     """The labels of ``queries``, which are looked up already: every document is in ``library``."""
     texts: dict[int, Span] = {}
     grades: list[int] = []
-    rows, documents, begins, ends, judgments = [], [], [], [], []
+    rows: list[tuple[int, int, int, int, int]] = []
     counts, whole = [0], 0
-    empty: list[str] = []
     for row, query in enumerate(queries):
         for label in query.relevant_docs:
             position, spans = library.positions[label.doc], label.spans
@@ -42,19 +40,11 @@ def span_labels(queries: Sequence[Query], library: Library) -> SpanLabels:
                 if position not in texts:
                     texts[position] = _text_of(library.text(position))
                 spans = (texts[position],)
-                if label.relevance > 0 and texts[position].start < texts[position].end:
-                    whole += 1
-                elif label.relevance > 0:
-                    empty.append(label.doc)
-            for span in spans:
-                rows.append(row)
-                documents.append(position)
-                begins.append(span.start)
-                ends.append(span.end)
-                judgments.append(len(grades))
+                whole += label.relevance > 0
+            rows += [(row, position, span.start, span.end, len(grades)) for span in spans]
             grades.append(label.relevance)
         counts.append(len(grades))
-    columns = [np.array(column, dtype=np.int64) for column in (rows, documents, begins, ends, judgments)]
+    columns: Counts = np.array(rows, dtype=np.int64).reshape(-1, 5).T
     return SpanLabels(
         Judgments(
             np.array(counts, dtype=np.int64),
@@ -63,7 +53,6 @@ def span_labels(queries: Sequence[Query], library: Library) -> SpanLabels:
         ),
         Passages.of(len(queries), columns[0], columns[1].astype(np.int32), *columns[2:]),
         whole,
-        tuple(empty),
     )
 
 
@@ -74,19 +63,11 @@ def _text_of(text: str) -> Span:
 
 
 def whole_warnings(labels: SpanLabels) -> list[ReportWarning]:
-    """That some labels have no passage, which is seldom meant, or no text to be found at all."""
-    warnings = []
-    if labels.whole:
-        message = (
-            f"labels of a grade above 0 without a quote: {labels.whole:,}. Under unit: span their passage is the whole "
-            "document, of which the share span_coverage must be retrieved. Add quotes, or use unit: document."
-        )
-        warnings.append(ReportWarning(WarningCode.NO_PASSAGE, message))
-    if labels.empty:
-        message = (
-            f"labels of a grade above 0 whose document has no text: {len(labels.empty):,}, {labels.empty[0]!r} first. "
-            "Under unit: span they count as relevant and can never be found, since no chunk has a character of them (a "
-            "title is not text). Leave them out, or use unit: document."
-        )
-        warnings.append(ReportWarning(WarningCode.EMPTY_PASSAGE, message))
-    return warnings
+    """That some labels have no passage, which is seldom meant."""
+    if not labels.whole:
+        return []
+    message = (
+        f"labels of a grade above 0 without a quote: {labels.whole:,}. Under unit: span their passage is the whole "
+        "document, of which the share span_coverage must be retrieved. Add quotes, or use unit: document."
+    )
+    return [ReportWarning(WarningCode.NO_PASSAGE, message)]

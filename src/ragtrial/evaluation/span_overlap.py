@@ -1,7 +1,8 @@
-"""Ranked chunks against labelled passages: what was found where, and how much of it."""
+"""Ranked chunks against labelled passages: which they overlap, what is found where, and how much of it."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -9,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.dataset.spans import ChunkSpans, Meetings, Passages
-from ragtrial.evaluation.coverage import cover
 from ragtrial.rankings import PADDING, Bools, Codes, Counts
 from ragtrial.runs.qrels import Grades
 
@@ -121,13 +121,17 @@ class Overlaps:
         if key not in self._texts:
             relevant = self._relevant(self.places(k), threshold)
             met = cover(self.codes, self.chunks, relevant)
-            totals = np.bincount(relevant.rows, weights=relevant.lengths, minlength=len(self.codes)).astype(np.int64)
-            self._texts[key] = CoveredText(totals, met.rows, met.ranks, met.gained)
+            self._texts[key] = CoveredText(self._characters(relevant), met.rows, met.ranks, met.gained)
         return self._texts[key]
 
     def _relevant(self, places: Bools, threshold: int) -> Passages:
         """The characters of ``places`` that are relevant from ``threshold`` on, as passages that do not overlap."""
         return self.passages.chosen(places & (self.grades[self.passages.judgments] >= threshold)).merged()
+
+    def _characters(self, passages: Passages) -> Counts:
+        """The characters of ``passages`` that do not overlap, (queries,)."""
+        totals = np.bincount(passages.rows, weights=passages.lengths, minlength=len(self.codes))
+        return totals.astype(np.int64)
 
     @cached_property
     def _texts(self) -> dict[tuple[int, int], CoveredText]:
@@ -146,43 +150,29 @@ class Overlaps:
         chunk can say. Chunks must be ascending in document, start and end. With ``touching``, chunks that only touch a
         passage are among them, and relevant characters that no chunk has are divided by, too.
         """
-        chunks = self.chunks
+        chunks, near = self.chunks, int(touching)
         relevant = self._relevant(np.ones(len(self.passages), dtype=np.bool_), threshold)
         width = int(max(chunks.ends.max(initial=0), relevant.ends.max(initial=0))) + 2
         keys, wanted = chunks.documents.astype(np.int64) * width, relevant.documents.astype(np.int64) * width
         # From the first chunk that reaches into the passage to the one behind the last.
-        near = int(touching)
         first = np.searchsorted(keys + chunks.ends, wanted + relevant.begins - near, side="right")
         last = np.searchsorted(keys + chunks.starts, wanted + relevant.ends + near, side="left")
-        some = first < last
-        rows, begins, ends, first, last = (
-            column[some] for column in (relevant.rows, relevant.begins, relevant.ends, first, last)
-        )
-        ending = np.searchsorted(keys + chunks.ends, (wanted + relevant.ends)[some], side="left")
-        repeated = np.zeros(len(chunks), dtype=np.int64)  # characters of a chunk that the one before it has, too
-        same = chunks.documents[1:] == chunks.documents[:-1]
-        repeated[1:] = np.where(same, np.maximum(chunks.ends[:-1] - chunks.starts[1:], 0), 0)
-        through = np.concatenate(([0], np.cumsum(chunks.lengths - repeated)))
-        fresh = chunks.starts + repeated
-        # What chunks have of a passage: all that they have before its end, less all before its beginning.
-        before = through[first] + np.maximum(begins - fresh[first], 0)
-        inside = ending < last  # or else the last of its chunks ends before it does
-        upto = np.where(
-            inside, through[ending] + np.maximum(ends - fresh[np.minimum(ending, last - 1)], 0), through[last]
-        )
-        hits = np.bincount(rows, weights=upto - before, minlength=len(self.codes))
-        # Neighbouring passages may be in the same chunks: those that a passage of the query had already do not count.
-        done = np.where(np.append(False, rows[1:] == rows[:-1])[: len(rows)], np.append(0, last[:-1])[: len(rows)], 0)
-        first = np.maximum(first, done)
-        new = first < last
-        rows, first, last, done = rows[new], first[new], last[new], done[new]
-        neighbours = (done > 0) & (chunks.documents[done - 1] == chunks.documents[first])
-        overlap = np.where(neighbours, np.maximum(chunks.ends[done - 1] - chunks.starts[first], 0), 0)
-        sizes = chunks.lengths[first] - overlap + through[last] - through[first + 1]
-        touched = np.bincount(rows, weights=sizes, minlength=len(self.codes))
-        if touching:
-            touched = touched + np.bincount(relevant.rows, relevant.lengths, minlength=len(self.codes)) - hits
-        return np.divide(hits, touched, out=np.zeros(len(hits)), where=touched > 0)
+        counts = np.maximum(last - first, 0)
+        codes = np.arange(counts.sum()) + np.repeat(first - np.cumsum(counts) + counts, counts)
+        rows = np.concatenate([np.repeat(relevant.rows, counts), relevant.rows])
+        documents = np.concatenate([chunks.documents[codes], relevant.documents])
+        begins = np.concatenate([chunks.starts[codes], relevant.begins])
+        ends = np.concatenate([chunks.ends[codes], relevant.ends])
+
+        def characters(which: slice) -> Counts:
+            """Of the chunks, of the passages, or of both, each once, (queries,)."""
+            columns = (one[which] for one in (rows, documents, begins, ends, np.zeros_like(rows)))
+            return self._characters(Passages.of(len(self.codes), *columns).merged())
+
+        sizes, together = characters(slice(len(codes))), characters(slice(None))
+        hits = sizes + characters(slice(len(codes), None)) - together
+        divided_by = together if touching else sizes
+        return np.asarray(np.divide(hits, divided_by, out=np.zeros(len(hits)), where=divided_by > 0))
 
     def cut(self, depths: Counts) -> Overlaps:
         """The first chunks of every query, ``depths`` (int64, (queries,)) of them."""
@@ -193,3 +183,51 @@ class Overlaps:
         """Queries ``start`` to ``stop``, whose judgments are ``judged`` to ``end``."""
         passages = self.passages.part(start, stop, judged)
         return replace(self, codes=self.codes[start:stop], passages=passages, grades=self.grades[judged:end])
+
+
+def cover(codes: Codes, chunks: ChunkSpans, passages: Passages) -> Meetings:
+    """Each meeting of a ranked chunk with a passage of its query.
+
+    ``codes`` is int32 (queries, depth): positions in ``chunks``, best first, rows filled up with -1. A chunk that only
+    touches a passage does not meet it.
+    """
+    documents, begins, ends = chunks.documents.tolist(), chunks.starts.tolist(), chunks.ends.tolist()
+    places = list(
+        zip(passages.documents.tolist(), passages.begins.tolist(), passages.ends.tolist(), strict=True),
+    )
+    starts = passages.starts.tolist()
+    counts, rows = [0], []
+    for query, ranked in enumerate(codes.tolist()):
+        first, last = starts[query], starts[query + 1]
+        known: list[list[tuple[int, int]]] = [[] for _ in range(first, last)]
+        totals = [0] * (last - first)
+        for rank, code in enumerate(ranked if last > first else [], 1):
+            if code < 0:
+                break
+            place = bisect_left(places, documents[code], first, last, key=lambda one: one[0])
+            while place < last and places[place][0] == documents[code]:
+                _, begin, end = places[place]
+                begin, end = max(begin, begins[code]), min(end, ends[code])
+                if begin < end:
+                    gained = _lay(known[place - first], begin, end)
+                    totals[place - first] += gained
+                    rows.append((place, rank, gained, totals[place - first]))
+                place += 1
+        counts.append(len(rows))
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 4)
+    return Meetings(
+        np.array(counts, dtype=np.int64), columns[:, 0], columns[:, 1].astype(np.int32), columns[:, 2], columns[:, 3]
+    )
+
+
+def _lay(known: list[tuple[int, int]], begin: int, end: int) -> int:
+    """Add characters to ``known`` stretches, which stay apart and ascending; how many of them are new."""
+    new, kept = end - begin, []
+    for low, high in known:
+        if high < begin or low > end:
+            kept.append((low, high))
+        else:
+            new -= max(0, min(high, end) - max(low, begin))
+            begin, end = min(low, begin), max(high, end)
+    known[:] = sorted([*kept, (begin, end)])
+    return new

@@ -10,10 +10,11 @@ from typing import Any, get_args
 import numpy as np
 
 from ragtrial.errors import Fault, InputError, RunFileError, did_you_mean
-from ragtrial.evaluation.bounds import Bounds, attainable, bounds, tie_range, ties_that_matter, why_unbounded
+from ragtrial.evaluation.bounds import Bounds, attainable, tie_range, ties_that_matter
 from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation, NoRelevant
 from ragtrial.evaluation.grading import GradedRankings, graded_hits, nothing_retrieved
 from ragtrial.evaluation.metrics import Metric, parse_metrics
+from ragtrial.evaluation.unjudged_bounds import bounds, why_unbounded
 from ragtrial.records import Mean, ReportWarning, WarningCode
 from ragtrial.runs.inputs import JoinedRun, ReadOptions, RunInput, distinct, joined_runs, load_judgments
 from ragtrial.runs.qrels import Duplicates, Order, Qrels
@@ -74,7 +75,7 @@ class Protocol:
 
     def prepared(self, graded: GradedRankings) -> GradedRankings:
         """Rankings as they are scored: without unjudged hits if so asked, then cut."""
-        graded = graded.condensed() if self.judged_only else graded
+        graded = graded.condensed if self.judged_only else graded
         return graded if self.depth is None else graded.cut(self.depth)
 
 

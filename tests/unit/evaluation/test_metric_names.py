@@ -104,7 +104,6 @@ OF_OTHER_TOOLS = {
         "num_rel_ret": "num_rel_ret",
         "unj_10": "unjudged@10",
         "rbp.p=0.9": "rbp(p=0.9)",
-        "rbp.0.8": "rbp(p=0.8)",
         "dcg": "dcg",
     },
     "ir_measures": {
@@ -113,8 +112,6 @@ OF_OTHER_TOOLS = {
         "nDCG(dcg='log2')@10": "ndcg@10",
         "nDCG(dcg='exp-log2')@10": "ndcg(gain=exp)@10",
         'nDCG(dcg="exp-log2",judged_only=True)@10': "ndcg(gain=exp,judged_only=true)@10",
-        "nDCG(gains={0: 0, 1: 1})@5": "ndcg@5",
-        "nDCG(gains={0:0,1:2,2:9})@5": "ndcg(1=2,2=9)@5",
         "P(rel=2)@5": "precision(rel=2)@5",
         "R@100": "recall@100",
         "AP": "ap",
@@ -154,13 +151,6 @@ OF_OTHER_TOOLS = {
         "r-precision": "r_precision",
         "f1@5": "f1@5",
         "bpref": "bpref",
-        "precision@5-l2": "precision(rel=2)@5",
-        "recall@10-l2": "recall(rel=2)@10",
-        "mrr-l3": "rr(rel=3)",
-        "map@10-l1": "ap(rel=1)@10",
-        "ndcg@10-l1": "ndcg@10",
-        "ndcg@10-l3": "ndcg(1=0.0,2=0.0)@10",
-        "r-precision-l2": "r_precision(rel=2)",
     },
     "BEIR": {
         "NDCG@10": "ndcg@10",
@@ -203,17 +193,13 @@ def test_the_names_of_other_tools_mean_the_metric_with_the_same_number(written: 
     [
         ("ndcg@10,ap", ["ndcg@10", "ap"]),
         ("ndcg@10, nDCG@10 ,ndcg_cut_10", ["ndcg@10"]),
-        ("P.5,10,20,map", ["precision@5", "precision@10", "precision@20", "ap"]),
-        ("ndcg_cut.10,20,rbp(p=0.5,rel=2)@10,P(rel=2)@5", None),
-        ("ndcg.1=3,2=9,4=4.5,P.5,10", ["ndcg(1=3,2=9,4=4.5)", "precision@5", "precision@10"]),
-        ("iprec_at_recall..10,.20,0.30", ["iprec(recall=0.1)", "iprec(recall=0.2)", "iprec(recall=0.3)"]),
-        ("nDCG(gains={0:0,1:2})@5,AP(rel=2)", ["ndcg(1=2)@5", "ap(rel=2)"]),
+        ("P.5,P.10,map", ["precision@5", "precision@10", "ap"]),
+        ("ndcg_cut.10,rbp(p=0.5,rel=2)@10,P(rel=2)@5", ["ndcg@10", "rbp(p=0.5,rel=2)@10", "precision(rel=2)@5"]),
         ("ap,", ["ap"]),
     ],
 )
-def test_a_list_has_commas_between_and_those_of_trec_eval_go_on(written: str, meant: list[str] | None) -> None:
-    expected = meant or ["ndcg@10", "ndcg@20", "rbp(p=0.5,rel=2)@10", "precision(rel=2)@5"]
-    assert [str(metric) for metric in parse_metrics(written)] == expected
+def test_a_list_has_commas_between(written: str, meant: list[str]) -> None:
+    assert [str(metric) for metric in parse_metrics(written)] == meant
 
 
 @pytest.mark.parametrize(
@@ -224,7 +210,6 @@ def test_a_list_has_commas_between_and_those_of_trec_eval_go_on(written: str, me
         ("map,5", f"'5': there is no metric '5'. {KNOWN}"),
         ("P(rel=2)@5,10", f"'10': there is no metric '10'. {KNOWN}"),
         ("ap,ndgc@10", f"'ndgc@10': there is no metric 'ndgc'. Did you mean 'ndcg'? {KNOWN}"),
-        ("P.5,0", "'P.0': k is '0'; it must be a whole number, at least 1."),
     ],
 )
 def test_a_wrong_list_says_which_part_is_wrong(written: str, message: str) -> None:
@@ -265,11 +250,11 @@ def test_a_metric_without_a_cutoff_gets_one_and_keeps_its_parameters() -> None:
         ("Recal@5", f"'Recal@5': there is no metric 'Recal'. Did you mean 'recall'? {KNOWN}"),
         ("utility", f"'utility': there is no metric 'utility'. {KNOWN}"),
         ("MPA@10", f"'MPA@10': there is no metric 'MPA'. Did you mean 'map'? {KNOWN}"),
-        ("ndcg@0", "'ndcg@0': k is '0'; it must be a whole number, at least 1."),
-        ("ndcg@-1", "'ndcg@-1': k is '-1'; it must be a whole number, at least 1."),
-        ("ndcg@2.5", "'ndcg@2.5': k is '2.5'; it must be a whole number, at least 1."),
-        ("ndcg@ten", "'ndcg@ten': k is 'ten'; it must be a whole number, at least 1."),
-        ("ndcg@\u0663", "'ndcg@\u0663': k is '\u0663'; it must be a whole number, at least 1."),
+        ("ndcg@0", "'ndcg@0': k is '0'; it must be a whole number from 1 to 1,000,000."),
+        ("ndcg@-1", "'ndcg@-1': k is '-1'; it must be a whole number from 1 to 1,000,000."),
+        ("ndcg@2.5", "'ndcg@2.5': k is '2.5'; it must be a whole number from 1 to 1,000,000."),
+        ("ndcg@ten", "'ndcg@ten': k is 'ten'; it must be a whole number from 1 to 1,000,000."),
+        ("ndcg@\u0663", "'ndcg@\u0663': k is '\u0663'; it must be a whole number from 1 to 1,000,000."),
         ("", "'' is not a metric; write it like ndcg@10 or rbp(p=0.8)@10."),
         ("@10", "'@10' is not a metric; write it like ndcg@10 or rbp(p=0.8)@10."),
         ("ndcg@", "'ndcg@' is not a metric; write it like ndcg@10 or rbp(p=0.8)@10."),
@@ -295,23 +280,16 @@ def test_a_metric_without_a_cutoff_gets_one_and_keeps_its_parameters() -> None:
         ("IPrec@1.5", "'IPrec@1.5': recall is '1.5'; it must be from 0 to 1."),
         ("precision(rel=0)@5", "'precision(rel=0)@5': rel is '0'; it must be from 1 to 2,147,483,647."),
         ("precision(rel=1.5)@5", "'precision(rel=1.5)@5': rel is '1.5'; it must be a whole number."),
-        ("precision@5-l0", "'precision@5-l0': rel is '0'; it must be from 1 to 2,147,483,647."),
-        ("judged@5-l2", "'judged@5-l2': judged has no parameter 'rel'; it has: none."),
-        ("ndcg@5-l900", "'ndcg@5-l900': ndcg has no parameter 'rel'; it has: gain, judged_only."),
         ("ap(judged_only=yes)", "'ap(judged_only=yes)': judged_only is 'yes'; it must be true or false."),
         ("ndcg(gain=cubic)@5", "'ndcg(gain=cubic)@5': gain is 'cubic'; it must be one of: linear, exp."),
         ("nDCG(dcg='log3')@5", "\"nDCG(dcg='log3')@5\": gain is 'log3'; it must be one of: linear, exp."),
-        ("ndcg(1=-2)@5", "'ndcg(1=-2)@5': the gain of grade 1 is '-2'; it must be a number from 0 to 1e+100."),
-        ("ndcg(1=inf)@5", "'ndcg(1=inf)@5': the gain of grade 1 is 'inf'; it must be a number from 0 to 1e+100."),
+        ("ndcg(1=-2)@5", "'ndcg(1=-2)@5': the gain of grade 1 is '-2'; it must be from 0 to 1e+100."),
+        ("ndcg(1=inf)@5", "'ndcg(1=inf)@5': the gain of grade 1 is 'inf'; it must be from 0 to 1e+100."),
         ("ndcg(1=2,1=3)@5", "'ndcg(1=2,1=3)@5': parameter '1' stands twice."),
         ("ap(1=2)@5", "'ap(1=2)@5': ap has no parameter '1'; it has: rel, judged_only."),
         ("err(max=0)@5", "'err(max=0)@5': max is '0'; it must be from 1 to 100."),
         ("set_f(beta=0)", "'set_f(beta=0)': beta is '0'; it must be above 0 and below 1000."),
-        (
-            "rbp.95",
-            "'rbp.95' is the name of another number: ranx's rbp.95 adds up grades; rbp knows relevant and not "
-            "relevant. Write p out, as in rbp(p=0.8).",
-        ),
+        ("rbp.95", "'rbp.95' may mean p or k; write rbp(p=0.8), or rbp@10."),
         (
             "hits@5",
             "'hits@5' is the name of another number: ranx counts relevant hits with it; hit_rate@k says whether there "

@@ -60,9 +60,9 @@ def transformations(depth: int) -> tuple[Transformation, ...]:
     return (
         lambda graded: graded,
         lambda graded: graded.cut(depth),
-        lambda graded: graded.condensed(),
-        lambda graded: graded.cut(depth).condensed(),
-        lambda graded: graded.condensed().cut(depth),
+        lambda graded: graded.condensed,
+        lambda graded: graded.cut(depth).condensed,
+        lambda graded: graded.condensed.cut(depth),
     )
 
 

@@ -185,7 +185,7 @@ def test_the_geometric_mean_of_ap_is_over_all_counted_queries() -> None:
 
 
 def test_metrics_are_told_by_any_spelling_and_once() -> None:
-    assert [str(one) for one in parse_metrics("P.5,10 map,nDCG@10" .replace(" ", ","))] == [
+    assert [str(one) for one in parse_metrics("P.5 P.10 map,nDCG@10" .replace(" ", ","))] == [
         "precision@5", "precision@10", "ap", "ndcg@10",
     ]  # fmt: skip
     assert [str(one) for one in parse_metrics(["map", "ap"])] == ["ap"]
@@ -202,7 +202,7 @@ def test_all_metrics_that_are_wrong_are_told_at_once(metrics: Any) -> None:
     told = str(caught.value).splitlines()
     assert len(told) == 3
     assert told[0].startswith("'nope@3': there is no metric 'nope'.")
-    assert told[1] == "'precision@x': k is 'x'; it must be a whole number, at least 1."
+    assert told[1] == "'precision@x': k is 'x'; it must be a whole number from 1 to 1,000,000."
     assert told[2] == "precision has no cutoff; write precision@k."
 
 

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 
 from ragtrial.comparison.contest import ComparisonSet, Pair
+from ragtrial.comparison.judged_rankings import JudgedRankings, threshold_of
 from ragtrial.comparison.statistics.samples import unrounded
-from ragtrial.comparison.unjudged.joint_hits import JudgedLists, threshold_of
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.rankings import Bools
 from ragtrial.report.model import HITS_SHOWN
@@ -146,7 +146,7 @@ def _finds_relevant(contest: ComparisonSet, metric: str) -> Bools:
     """Whether each setting has a relevant document at or above the metric's cutoff, (contenders, queries)."""
     parsed = parse_metric(metric)
     found = np.zeros((len(contest.contenders), len(contest.queries)), dtype=np.bool_)
-    lists: JudgedLists | None = None
+    rankings = JudgedRankings(contest)
     for row, contender in enumerate(contest.contenders):
         least = int(dict(parsed.parameters).get("rel", threshold_of(contender.report, metric)))
         has_hits = any(one.hits for one in contender.setting.queries)  # not where it was read for a comparison
@@ -157,8 +157,7 @@ def _finds_relevant(contest: ComparisonSet, metric: str) -> Bools:
             }
             found[row] = [known.get(query.id, False) for query in contest.queries]
         else:
-            lists = lists or JudgedLists(contest)
-            found[row] = lists.finds(row, parsed.k, least)
+            found[row] = rankings.finds(row, parsed.k, least)
     return found
 
 

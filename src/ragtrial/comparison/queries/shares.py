@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from ragtrial.comparison.unjudged.joint_hits import threshold_of
+from ragtrial.comparison.judged_rankings import threshold_of
 from ragtrial.evaluation.metrics import Metric, parse_metric
 from ragtrial.evaluation.metrics.structure import FirstHit, HitCount, WeightedSum
 from ragtrial.records import Unit, highest_grades

@@ -280,7 +280,7 @@ class Metric:
         """
         self.check_unit(graded.unit)
         seen = graded.at_threshold(self.threshold(graded.threshold))
-        return seen.condensed() if dict(self.parameters).get("judged_only") else seen
+        return seen.condensed if dict(self.parameters).get("judged_only") else seen
 
     def eligible(self, seen: GradedRankings) -> Bools:
         """For which queries of what it has ``seen`` the metric is defined, shape (queries,)."""

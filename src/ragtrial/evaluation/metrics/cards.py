@@ -17,6 +17,15 @@ _AGGREGATES = {
 _WITHOUT_CUTOFF = "without a cutoff all hits count and no ideal is cut: read k as infinite"
 
 
+_LABELS = {
+    "formula": "formula", "over_passages": "unit: span", "gain": "gain", "denominator": "denominator",
+    "range": "range", "relevant": "relevant", "defined_for": "defined for", "over_queries": "over queries",
+    "parameters": "parameter", "edge_cases": "note", "same_as": "same as", "unlike": "unlike",
+    "aliases": "also written", "source": "source",
+}  # fmt: skip
+"""What a card has, in the order in which it is shown."""
+
+
 @dataclass(frozen=True)
 class MetricCard:
     """A metric in words, with its cutoff and its parameters filled in.
@@ -80,28 +89,16 @@ def card(metric: Metric) -> MetricCard:
 
 def card_text(card: MetricCard, width: int = 100) -> str:
     """A card as lines of at most ``width`` characters."""
-    relevant = [("relevant", card.relevant)] if card.relevant else []
-    rows = [
-        ("formula", card.formula),
-        *([("unit: span", card.over_passages)] if card.over_passages else []),
-        ("gain", card.gain),
-        ("denominator", card.denominator),
-        ("range", card.range),
-        *relevant,
-        ("defined for", card.defined_for),
-        ("over queries", card.over_queries),
-        *(("parameter", f"{name}={value}") for name, value in card.parameters.items()),
-        *(("note", edge) for edge in card.edge_cases),
-        *(("same as", f"{tool}: {spelling}") for tool, spelling in card.same_as.items()),
-        *(("unlike", one) for one in card.unlike),
-        *([("also written", ", ".join(card.aliases))] if card.aliases else []),
-        ("source", card.source),
-    ]
-    lines, before = [f"{card.metric} ({card.family})"], ""
-    for label, text in rows:
-        head = f"  {'' if label == before else label:<12}  "
-        lines += textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head)) or [head.rstrip()]
-        before = label
+    lines = [f"{card.metric} ({card.family})"]
+    for name, label in _LABELS.items():
+        value = getattr(card, name)
+        if isinstance(value, Mapping):
+            value = tuple(f"{key}{'=' if name == 'parameters' else ': '}{one}" for key, one in value.items())
+        elif name == "aliases":
+            value = (", ".join(value),) if value else ()
+        for text in value if isinstance(value, tuple) else [value] if value else []:
+            head, label = f"  {label:<12}  ", ""  # the label stands once
+            lines += textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head))
     return "\n".join(lines)
 
 
@@ -135,5 +132,3 @@ def _same_as(metric: Metric) -> Iterator[tuple[str, str]]:
             yield tool, filled
         elif tool == "trec_eval":
             yield tool, f"-l {given['rel']}, {filled}"
-        elif tool == "ranx":
-            yield tool, f"{filled}-l{given['rel']}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -20,12 +19,9 @@ from ragtrial.evaluation.metrics.base import (
     gains_of,
     metric,
 )
-from ragtrial.evaluation.metrics.structure import Parametrised, WeightedSum, ratio
+from ragtrial.evaluation.metrics.structure import WeightedSum, ratio
 from ragtrial.rankings import Counts
 from ragtrial.runs.qrels import Grades
-
-_TABULATED = 10_000
-"""The deepest rank whose discount is looked up: there are many hits, and few ranks."""
 
 _SAYS_WHAT_IS_JUDGED = "it says how much was judged, and a labelling judges everything."
 
@@ -37,19 +33,7 @@ _GAINS = "the grade (linear), or 2^grade - 1 (exp), or what is given for the gra
 
 def discount(ranks: npt.NDArray[Any]) -> Scores:
     """1 / log2(rank + 1), for ranks from 1 on."""
-    deepest = int(ranks.max(initial=1))
-    if deepest > _TABULATED:
-        return np.asarray(1 / np.log2(ranks + 1.0))
-    return np.asarray(_discounts()[ranks])
-
-
-@cache
-def _discounts() -> Scores:
-    return np.concatenate(([0.0], 1 / np.log2(np.arange(2.0, _TABULATED + 2))))
-
-
-def _discounted(_metric: Parametrised, ranks: npt.NDArray[Any]) -> Scores:
-    return discount(ranks)
+    return np.asarray(1 / np.log2(ranks + 1.0))
 
 
 class GradedMetrics(Formulas):
@@ -65,7 +49,7 @@ class GradedMetrics(Formulas):
         parameters=_GAIN, cut="optional", highest=None, gains=True,
         spans="sum over passages found at the first k positions of grade / log2(position + 1)",
         aliases=(Alias("dcg_burges", {"gain": "exp"}),),
-        prefers="gain", standard=True, structure=WeightedSum(_discounted),
+        prefers="gain", standard=True, structure=WeightedSum(lambda _metric, ranks: discount(ranks)),
         unbounded="it is as high as the gains are, and an unjudged hit has none; ndcg has bounds.",
         card=Card(
             gain=_GAINS,
@@ -96,7 +80,7 @@ class GradedMetrics(Formulas):
             Alias("document_ndcg", cut="none"), Alias("documentndcgevaluator", cut="none"),
         ),
         prefers="gain", standard=True, columns={"document": 1, "span": 1}, curve=1,
-        structure=WeightedSum(_discounted, normalised=True),
+        structure=WeightedSum(lambda _metric, ranks: discount(ranks), normalised=True),
         card=Card(
             gain=_GAINS,
             denominator="the DCG, cut at k, of the best order of all judged documents, retrieved or not",
@@ -232,13 +216,7 @@ def products_above(factors: Scores, counts: Counts) -> Scores:
     """
     starts = np.cumsum(counts) - counts
     products = np.ones(len(factors))
-    width = 2
-    while width // 2 < counts.max(initial=0):  # queries of like size together: tables hold twice the factors at most
-        chosen = np.flatnonzero((counts > width // 2) & (counts <= width))
-        filled = np.arange(width) < counts[chosen][:, None]
-        places = (starts[chosen][:, None] + np.arange(width))[filled]
-        table = np.ones((len(chosen), width + 1))
-        table[:, 1:][filled] = factors[places]
-        products[places] = np.cumprod(table, axis=1)[:, :-1][filled]
-        width *= 2
+    for above in range(1, int(counts.max(initial=0))):
+        places = starts[counts > above] + above
+        products[places] = products[places - 1] * factors[places - 1]
     return products

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import Alias, Card, MetricParameter, metric
-from ragtrial.evaluation.metrics.incomplete import IncompleteMetrics
-from ragtrial.evaluation.metrics.interpolated import InterpolatedMetrics
+from ragtrial.evaluation.metrics.base import Alias, Card, Formulas, MetricParameter, metric
 from ragtrial.evaluation.metrics.structure import FirstHit, Parametrised, PrecisionSum, WeightedSum, ratio
 
 _BUCKLEY = "Buckley & Voorhees 2005, TREC: Experiment and Evaluation in IR, chapter 3"
 _MOFFAT = "Moffat & Zobel 2008, Rank-Biased Precision, ACM TOIS 27(1)"
 _PERSISTENCE = {"p": MetricParameter(0.8, 0, 1, always=True)}
+_INTERPOLATED = (
+    "Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval, section 8.4; as in trec_eval 10"
+)
+_ROUNDED = "the recall is rounded to a number of documents, halves up: round(recall x R)"
+_MOVING_LEVELS = "no way to its extremes is known here but to try all labellings, since its recall levels move with R."
+_OLDER = "trec_eval up to 9, and with it pytrec_eval and ir_measures, round otherwise: floor(recall x R + 0.9)"
+
+_MADE_FOR_GAPS = (
+    "no way to its extremes is known here but to try all labellings; it is made to say something without them."
+)
+
+EPSILON = 1e-5
+"""What keeps inferred precision defined where nothing above a hit is judged; trec_eval's."""
 
 
 def _persistence(metric: Parametrised, ranks: npt.NDArray[Any]) -> Scores:
@@ -23,7 +35,7 @@ def _persistence(metric: Parametrised, ranks: npt.NDArray[Any]) -> Scores:
     return np.asarray((1 - p) * p ** (ranks - 1.0), dtype=np.float64)
 
 
-class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
+class OrderAwareMetrics(Formulas):
     """Every method gives one float64 in [0, 1] per query, shape (queries,), 0 where nothing is relevant.
 
     Where ``k`` is None the whole ranking counts; CutoffError if ``k`` exceeds the depth that was retrieved.
@@ -138,7 +150,6 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
         "order_aware", "relevant", "(1 - p) x sum over relevant hits in the first k of p^(rank - 1); at most 1 - p^k",
         _MOFFAT, cut="optional", parameters=_PERSISTENCE,
         spans="(1 - p) x sum over relevant passages found at the first k positions of p^(position - 1)",
-        aliases=(Alias("rbp", takes="p"),),
         prefers="relevant", columns={"document": 8}, structure=WeightedSum(_persistence),
         card=Card(
             edges=("p is the probability to read on after each hit", "rbp_residual says what is not known"),
@@ -224,8 +235,116 @@ class OrderAwareMetrics(IncompleteMetrics, InterpolatedMetrics):
         attainable = np.concatenate(([0.0], np.cumsum(weights)))
         return ratio(graded.total(agreed, counted), attainable[np.minimum(graded.relevant_counts, k)])
 
+    @metric(
+        "order_aware", "relevant",
+        "1/R x sum over relevant hits of 1 - min(judged non-relevant hits above, R) / min(N, R)",
+        "Buckley & Voorhees 2004, Retrieval Evaluation with Incomplete Information, SIGIR; as in trec_eval",
+        cut="none", condensable=False,
+        prefers="relevant", unbounded=_MADE_FOR_GAPS,
+        card=Card(
+            denominator="R, the relevant documents; N are those judged not relevant, retrieved or not",
+            edges=(
+                "hits that nobody judged play no part",
+                "a relevant hit with no judged one above it counts 1, also where N is 0",
+                "negative grades are judged; under trec_compat they are not",
+            ),
+            elsewhere={"trec_eval": "bpref", "ir_measures": "Bpref"},
+            unlike=("ranx's bpref is not a number where no judged document is non-relevant",),
+        ),
+    )  # fmt: skip
+    def bpref(self) -> Scores:
+        """Binary preference: how rarely judged non-relevant hits stand above relevant ones.
+
+        Source: Buckley & Voorhees 2004, in the form of trec_eval's bpref.
+        """
+        graded = self._graded
+        judgments, most = graded.judgments, graded.relevant_counts
+        known = judgments.grades >= 0 if graded.pooled else np.ones(len(judgments.grades), dtype=np.bool_)
+        unwanted = known & (judgments.grades < graded.threshold)
+        available = np.minimum(np.bincount(judgments.rows[unwanted], minlength=len(graded)), most)[graded.rows]
+        above = np.minimum(graded.so_far(graded.is_judged & ~graded.relevant), most[graded.rows])
+        return ratio(graded.total(1 - ratio(above, available), graded.relevant), most)
+
+    @metric(
+        "order_aware", "relevant", "sum over relevant hits of the precision expected at their rank, / R",
+        "Yilmaz & Aslam 2006, Estimating Average Precision with Incomplete and Imperfect Judgments, CIKM",
+        cut="none",
+        ideal="relevant", unbounded=_MADE_FOR_GAPS,  # pooled hits above help a relevant one, judged ones harm it
+        card=Card(
+            denominator="R, the relevant documents",
+            edges=(
+                "made for judgments that sample a pool: a negative grade means in the pool, and not judged",
+                "hits that have no grade count as not relevant",
+                "smoothed by 0.00001: a perfect ranking of more than one document stays just below 1",
+            ),
+            elsewhere={"trec_eval": "infAP", "ir_measures": "infAP"},
+        ),
+    )  # fmt: skip
+    def infap(self) -> Scores:
+        """Average precision inferred from a judged sample of a pool; negative grades mark what was not sampled.
+
+        Source: Yilmaz & Aslam 2006, equation 4, with the smoothing of trec_eval.
+        """
+        graded = self._graded
+        relevant = graded.relevant
+        pooled = (graded.grades < 0) & ~relevant
+        found = graded.relevant_so_far - 1.0  # above a relevant hit
+        judged_above = found + graded.so_far(~relevant & ~pooled)
+        seen_above = judged_above + graded.so_far(pooled)
+        expected = (found + EPSILON) / (judged_above + 2 * EPSILON)
+        at_rank = (1 + seen_above * expected) / graded.ranks
+        return ratio(graded.total(at_rank, relevant), graded.relevant_counts)
+
+    @metric(
+        "order_aware", "relevant", "the highest precision at any rank with round(recall x R) relevant hits or more",
+        _INTERPOLATED, cut="none", parameters={"recall": MetricParameter(0.1, 0, 1, closed=True, always=True)},
+        aliases=(Alias("iprec", takes="recall"), Alias("iprec_at_recall", takes="recall")),
+        prefers="relevant", unbounded=_MOVING_LEVELS,
+        card=Card(
+            denominator="the rank", edges=(_ROUNDED, "0 where that many were not found"),
+            elsewhere={"trec_eval": "iprec_at_recall_{recall}"},
+            unlike=(_OLDER,),
+        ),
+    )  # fmt: skip
+    def iprec(self, recall: float = 0.1) -> Scores:
+        """Interpolated precision at a recall: the highest that a reader who wants that much can have.
+
+        Rounds as trec_eval 10 does. Source: Manning, Raghavan & Schuetze 2008, section 8.4.
+        """
+        (point,) = self._interpolated([recall])
+        return np.array(point, dtype=np.float64)
+
+    @metric(
+        "order_aware", "relevant", "the mean of iprec at recall 0, 0.1, ... 1", _INTERPOLATED, cut="none",
+        aliases=("11pt_avg", "11_pt_avg"),
+        prefers="relevant", unbounded=_MOVING_LEVELS,
+        card=Card(
+            denominator="the rank", edges=(_ROUNDED,), elsewhere={"trec_eval": "11pt_avg"}, unlike=(_OLDER,),
+        ),
+    )  # fmt: skip
+    def iprec_11pt(self) -> Scores:
+        """Eleven-point average of interpolated precision. Source: Manning, Raghavan & Schuetze 2008, section 8.4."""
+        points = self._interpolated([tenths / 10 for tenths in range(11)])
+        return np.asarray(sum(points), dtype=np.float64) / 11
+
     def _precisions(self, k: int | None) -> Scores:
         """The sum of the precision at each relevant hit among the first ``k``, shape (queries,)."""
         graded = self._graded
         precisions = graded.relevant_so_far / graded.positions(graded.relevant)
         return graded.total(precisions, graded.relevant & graded.within(k))
+
+    def _interpolated(self, recalls: Sequence[float]) -> npt.NDArray[np.float64]:
+        """Interpolated precision at ascending recalls, shape (recalls, queries)."""
+        graded = self._graded
+        rows, found = graded.rows[graded.relevant], graded.relevant_so_far[graded.relevant]
+        reached = np.zeros(len(rows), dtype=np.int64)  # how many of the recalls each relevant hit reaches
+        for recall in recalls:
+            wanted = recall * graded.relevant_counts
+            whole = np.floor(wanted)
+            whole += wanted - whole >= 0.5
+            reached += found >= whole[rows]
+        highest = np.zeros((len(recalls) + 1, len(graded)))
+        np.maximum.at(highest.reshape(-1), reached * len(graded) + rows, found / graded.ranks[graded.relevant])
+        for point in range(len(recalls) - 1, -1, -1):  # what reaches a recall reaches those below it
+            np.maximum(highest[point], highest[point + 1], out=highest[point])
+        return highest[1:]

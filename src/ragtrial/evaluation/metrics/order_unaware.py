@@ -35,7 +35,7 @@ class OrderUnawareMetrics(CharacterMetrics):
         spans="chunks among the first k that overlap a relevant passage / k",
         aliases=("p", "prec"),
         prefers="relevant", standard=True, divides_by_k=True, columns={"document": 3, "span": 8}, curve=3,
-        structure=HitCount(lambda metric, *_: np.array(metric.k), of_chunks=True),
+        structure=HitCount(lambda metric, *_: np.array(metric.k)),
         card=Card(
             denominator="k, even where fewer were retrieved",
             edges=("with R < k even a perfect ranking scores R / k",),

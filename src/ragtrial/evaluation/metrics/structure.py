@@ -29,11 +29,10 @@ class HitCount:
     """The value is the number of relevant hits in the first k over a divisor, which R or the number of hits may change.
 
     ``divisor`` takes the metric, R, and the number of hits, as arrays. It rises with R, by at most 1 for each relevant
-    document, or stays. ``of_chunks``: where passages are found in chunks, the chunks that overlap one are counted.
+    document, or stays.
     """
 
     divisor: Callable[[Parametrised, Counts, Counts], npt.NDArray[Any]]
-    of_chunks: bool = False
 
     def value(self, metric: Parametrised, found: Counts, relevant: Counts, hits: Counts) -> Scores:
         """The score of rankings with ``found`` relevant hits in the first k; the three in one shape."""

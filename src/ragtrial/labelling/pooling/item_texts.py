@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrial.comparison.contest import ComparisonSet
-from ragtrial.comparison.unjudged.joint_hits import Place
+from ragtrial.comparison.judged_rankings import Found, found_in
 from ragtrial.config import load_config
 from ragtrial.dataset.datasets import load_dataset
 from ragtrial.dataset.library import Library
@@ -22,7 +22,7 @@ from ragtrial.scoring.rescoring.scored_runs import is_of_given_runs
 GAP = "\n\n[...]\n\n"
 """What stands between passages of a document that do not meet."""
 
-Wanted = tuple[str, str | Place]
+Wanted = tuple[str, Found]
 """A query and what was found for it."""
 
 
@@ -92,13 +92,13 @@ def _library(report: Report, config_file: Path | None, progress: Progress) -> Li
     return Corpus(config, progress).library
 
 
-def _whole(library: Library, unit: str | Place) -> ItemText:
+def _whole(library: Library, unit: Found) -> ItemText:
     document = library[library.positions[_document(unit)]]
     start, end = (0, len(document.text)) if isinstance(unit, str) else unit[1:]
     return ItemText(document.id, document.title, (Stretch(start, end, document.text[start:end]),))
 
 
-def _document(unit: str | Place) -> str:
+def _document(unit: Found) -> str:
     return unit if isinstance(unit, str) else unit[0]
 
 
@@ -110,7 +110,7 @@ def _kept(contest: ComparisonSet, wanted: Sequence[Wanted]) -> dict[Wanted, Item
         folder = contender.report.folder
         path = folder / "rankings" / f"{contender.setting.name}.jsonl.gz"
         for query, row in read_rows(path, "query", queries).items():
-            for chunk, unit in zip(row["chunks"], _units(row, contender.report), strict=True):
+            for chunk, unit in zip(row["chunks"], found_in(row, contender.report.unit), strict=True):
                 if (query, unit) in chunks:
                     chunks[query, unit].setdefault(chunk, folder)
     texts: dict[str, dict[str, Any]] = {}
@@ -122,12 +122,6 @@ def _kept(contest: ComparisonSet, wanted: Sequence[Wanted]) -> dict[Wanted, Item
         place = contest.contenders[0].report.folder / "texts.jsonl.gz"
         raise ReportError(Fault(str(place), message="is damaged: it lacks what rankings/ name; run it again."))
     return {one: _joined([texts[name] for name in found]) for one, found in chunks.items()}
-
-
-def _units(row: Mapping[str, Any], report: Report) -> list[str | Place]:
-    if report.unit == "document":
-        return list(row["docs"])
-    return list(zip(row["docs"], row["starts"], row["ends"], strict=True))
 
 
 def _joined(rows: Sequence[Mapping[str, Any]]) -> ItemText:

@@ -1,4 +1,4 @@
-"""A worklist pooled from what settings found: the unjudged texts whose labels would settle most, in a blind order."""
+"""A worklist of those unjudged texts on which the settings disagree most, in a blind order."""
 
 from __future__ import annotations
 
@@ -7,101 +7,147 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragtrial.comparison.comparing import ComparisonOptions
-from ragtrial.comparison.contest import ComparisonSet
-from ragtrial.comparison.unjudged.joint_hits import JudgedLists
+import numpy as np
+
+from ragtrial.comparison.contest import ComparisonSet, Pair
+from ragtrial.comparison.judged_rankings import Found, JudgedRankings
 from ragtrial.errors import InputError, LabelsError, listed
-from ragtrial.labelling.changes import Form
+from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.labelling.label_target import LabelTarget, label_target, refuse_others
-from ragtrial.labelling.pooling.item_texts import ItemText, questions_of, texts_of
-from ragtrial.labelling.pooling.pooling import Choice, Pool, PooledHit, SettledVerdict
-from ragtrial.labelling.pooling.worklist import VERSION, WorkItem, Worklist
+from ragtrial.labelling.pooling.item_texts import questions_of, texts_of
+from ragtrial.labelling.pooling.worklist import WorkItem, Worklist
 from ragtrial.progress import Progress, Silent
-from ragtrial.records import ReportWarning, WarningCode
+from ragtrial.records import Unit
+
+USUAL_DEPTH = 10
+"""How deep is pooled where a metric has no cutoff."""
 
 USUAL_REPEATS = 0.2
-
-
-@dataclass(frozen=True)
-class Repeats:
-    """How many of the items are judged already: ``count`` of them, or a ``share`` of all items, from 0 to below 1."""
-
-    count: int | None = None
-    share: float = USUAL_REPEATS
-
-    def of(self, new: int) -> int:
-        """How many, beside so many new ones; of a share above 0 at least one."""
-        if self.count is not None:
-            return self.count
-        return max(1, round(new * self.share / (1 - self.share))) if self.share > 0 else 0
+_LEAST = 1e-12
+"""A label that moves a difference by less moves nothing but rounding."""
 
 
 @dataclass(frozen=True)
 class PoolOptions:
-    """How much to label, how deep to look, by which seed to shuffle, and where labels go (None: as the config says)."""
+    """How much to label, how deep to look, by which seed to shuffle, and where labels go (None: as the config says).
+
+    ``repeats`` is the share of the items that are judged already, or from 1 on their number.
+    """
 
     budget: int = 20
     depth: int | None = None
     seed: int = 0
-    repeats: Repeats = Repeats()
+    repeats: float = USUAL_REPEATS
     labels: Path | None = None
     config: Path | None = None
+
+    def repeated(self, new: int) -> int:
+        """How many judged items there are beside so many new ones; of a share above 0 at least one."""
+        if self.repeats >= 1:
+            return round(self.repeats)
+        return max(1, round(new * self.repeats / (1 - self.repeats))) if self.repeats > 0 else 0
+
+
+@dataclass(frozen=True)
+class PooledHit:
+    """A hit of the query at ``row`` of the contest, and the best ``rank`` that a setting gives it.
+
+    ``weight`` is how much a label of it could move the difference of two settings; 0 where it is judged.
+    """
+
+    row: int
+    found: Found
+    rank: int
+    weight: float = 0.0
 
 
 @dataclass(frozen=True)
 class Pooled:
-    """A worklist, and what it would settle: the comparison that decides first.
+    """A worklist. Of its items ``new`` are unjudged and ``repeated`` are judged already.
 
-    Of its items ``new`` are unjudged and ``repeated`` are judged already. ``unjudged`` counts the unjudged hits that
-    all settings have among their first ``depth``; ``warnings`` say where that is deeper than the metric looks.
+    ``unjudged`` counts the unjudged hits that all settings have among their first ``depth``.
     """
 
     worklist: Worklist
-    settled: tuple[SettledVerdict, ...]
     new: int
     repeated: int
     unjudged: int
     depth: int
-    warnings: tuple[ReportWarning, ...] = ()
 
 
-def parse_repeats(text: str) -> Repeats:
-    """``0.2`` is a share of the items, ``5`` a number. Raises InputError."""
-    try:
-        if text.strip().isdecimal():
-            return Repeats(count=int(text))
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 1:
-        raise InputError(f"--repeat is {text!r}; it must be a number of items, or a share of them, from 0 to below 1.")
-    return Repeats(share=share)
+class Pool:
+    """The first ``depth`` hits of all settings of a contest, by default as deep as the metric that decides looks.
+
+    Only those of queries that count for a setting. Raises ReportError for rankings that cannot be read, or that do not
+    give the scores of their report.
+    """
+
+    def __init__(self, contest: ComparisonSet, depth: int | None = None) -> None:
+        self._contest = contest
+        self._metric = parse_metric(contest.primary)
+        self._rankings = JudgedRankings(contest)
+        self._values = contest.scores(contest.primary).values
+        self.depth = depth or self._metric.k or USUAL_DEPTH
+        self.unit: Unit = self._rankings.unit
+        self.judged: list[PooledHit] = []
+        unjudged: list[PooledHit] = []
+        for row in np.flatnonzero(~np.isnan(self._values).all(axis=0)).tolist():
+            ranks: dict[Found, int] = {}
+            for place in range(len(contest.contenders)):
+                for rank, one in enumerate(self._rankings.found(place)[row][: self.depth], 1):
+                    ranks[one] = min(rank, ranks.get(one, rank))
+            for one, rank in sorted(ranks.items()):
+                is_judged = self._rankings.grade(row, one) is not None
+                (self.judged if is_judged else unjudged).append(PooledHit(row, one, rank))
+        weighed = zip(unjudged, self._weights(unjudged).tolist(), strict=True)
+        hits = [PooledHit(one.row, one.found, one.rank, weight) for one, weight in weighed]
+        self.unjudged = sorted(hits, key=lambda one: (-round(one.weight, 12), one.rank))
+        """Those first that could move the difference most; of these the higher ranked; then by query and id."""
+
+    def _weights(self, hits: Sequence[PooledHit]) -> Scores:
+        """How much each of ``hits`` moves the difference of two settings if it is relevant, and no other is; (hits,).
+
+        With the highest grade of the labels, by the metric that decides: for metrics of ranks, the discount at its rank
+        in the one setting less that in the other, over the ideal. The largest change over the pairs with the baseline,
+        or else with the best setting; of one setting that of its score. After Carterette, Allan & Sitaraman 2006,
+        Minimal Test Collections for Retrieval Evaluation, SIGIR.
+        """
+        rows, highest = [one.row for one in hits], self._rankings.highest_grade
+        cases = [(one.row, {one.found: highest}) for one in hits]
+        places = range(len(self._contest.contenders))
+        changes = [
+            self._rankings.scores(place, self._metric, cases) - self._rankings.scores_now(place, self._metric)[rows]
+            for place in places
+        ]
+        if len(changes) == 1:
+            return np.abs(changes[0])
+        best = int(np.argmax([np.nanmean(row) if not np.isnan(row).all() else -np.inf for row in self._values]))
+        baseline = self._contest.baseline
+        pairs = self._contest.pairs(baseline) if baseline else [Pair(best, place) for place in places if place != best]
+        moved = [np.abs(changes[pair.setting] - changes[pair.baseline]) for pair in pairs]
+        return np.asarray(np.max(moved, axis=0))
 
 
-def pool_of(
-    contest: ComparisonSet, aim: ComparisonOptions, options: PoolOptions, progress: Progress | None = None
-) -> Pooled:
+def pool_of(contest: ComparisonSet, options: PoolOptions, progress: Progress | None = None) -> Pooled:
     """The worklist of a contest.
 
-    Which unjudged hits are in it is chosen by what labels of them would settle; the order is random, by the seed, with
-    judged ones in between, so that nothing is told by it. Raises InputError where nothing is to label, where texts or
-    the file of the labels cannot be had, and for a metric of which nothing is known.
+    The order is random, by the seed, with judged hits in between, so that nothing is told by it. Raises InputError
+    where nothing is to label, and where texts or the file of the labels cannot be had.
     """
-    pool = Pool(contest, aim, options.depth)
-    choice = pool.choose(options.budget)
-    if not choice.hits:
-        raise InputError(_nothing(pool, choice))
+    pool = Pool(contest, options.depth)
+    new = [one for one in pool.unjudged[: options.budget] if one.weight > _LEAST]
+    if not new:
+        raise InputError(_nothing(pool, contest))
     report = contest.contenders[0].report
     target = label_target(report, options.labels, options.config)
     rng = random.Random(options.seed)  # noqa: S311 - not for secrets
-    judged = pool.hits(judged=True)
-    again = rng.sample(judged, min(options.repeats.of(len(choice.hits)), len(judged)))
-    hits = [*choice.hits, *again]
-    items = _items(pool, hits, target, progress or Silent())
-    refuse_others(target, items[: len(choice.hits)], report)
+    again = rng.sample(pool.judged, min(options.repeated(len(new)), len(pool.judged)))
+    items = _items(contest, pool.unit, [*new, *again], target, progress or Silent())
+    refuse_others(target, items[: len(new)], report)
     rng.shuffle(items)
     worklist = Worklist(
-        ragtrial_worklist=VERSION,
+        ragtrial_worklist=1,
         labels=str(target.file),
         kind=target.kind,
         config=None if target.config is None else str(target.config),
@@ -112,23 +158,27 @@ def pool_of(
         seed=options.seed,
         items=items,
     )
-    return Pooled(worklist, choice.settled, len(choice.hits), len(again), choice.unjudged, pool.depth, _warnings(pool))
+    return Pooled(worklist, len(new), len(again), len(pool.unjudged), pool.depth)
 
 
-def _warnings(pool: Pool) -> tuple[ReportWarning, ...]:
-    k = pool.metric.k
-    if k is None or pool.depth <= k:
-        return ()
-    message = (
-        f"--depth {pool.depth} goes beyond where {pool.metric} looks, the first {k}: of the unjudged hits below only "
-        "such are chosen as change how many relevant ones there are to find, if the metric asks that."
+def _nothing(pool: Pool, contest: ComparisonSet) -> str:
+    if not pool.unjudged:
+        return (
+            f"nothing is left to label: all hits that the settings have among their first {pool.depth} are judged. "
+            "Look deeper with --depth, or add settings or queries."
+        )
+    return (
+        f"no label could change the difference of the settings by {contest.primary}: they rank the unjudged hits "
+        f"({len(pool.unjudged):,} in all) alike. Pool one setting alone, for its score: ragtrial pool "
+        f"{contest.contenders[0].report.folder}:{contest.contenders[0].setting.name}"
     )
-    return (ReportWarning(WarningCode.DEPTH, message),)
 
 
-def _items(pool: Pool, hits: Sequence[PooledHit], target: LabelTarget, progress: Progress) -> list[WorkItem]:
-    contest = pool.contest
-    wanted = [(contest.queries[hit.row].id, pool.lists.unit_of(hit.code)) for hit in hits]
+def _items(
+    contest: ComparisonSet, unit: Unit, hits: Sequence[PooledHit], target: LabelTarget, progress: Progress
+) -> list[WorkItem]:
+    """What is read: of a document that labels name as such all that was found; else the longest passage of it."""
+    wanted = [(contest.queries[hit.row].id, hit.found) for hit in hits]
     texts = texts_of(contest, wanted, target.config, progress)
     questions = questions_of(contest, [hit.row for hit in hits], target.config)
     lacking = list(dict.fromkeys(contest.queries[row].id for row, text in questions.items() if not text.strip()))
@@ -137,37 +187,13 @@ def _items(pool: Pool, hits: Sequence[PooledHit], target: LabelTarget, progress:
             f"the report does not have the texts of its queries, nor does the config: {listed(lacking, 5)}. Name a "
             "config with them: --config CONFIG."
         )
-    return [
-        _item(query, questions[hit.row], texts[query, unit], target.form, pool.lists)
-        for hit, (query, unit) in zip(hits, wanted, strict=True)
-    ]
-
-
-def _item(query: str, question: str, found: ItemText, form: Form, lists: JudgedLists) -> WorkItem:
-    """Of a document that labels name as such all that was found; where they name passages, the longest one of it."""
-    if form == "document" and lists.unit == "document":
-        return WorkItem(query=query, question=question, doc=found.doc, title=found.title, start=None, end=None,
-                        text=found.text)  # fmt: skip
-    shown = max(found.stretches, key=lambda one: one.end - one.start)
-    return WorkItem(query=query, question=question, doc=found.doc, title=found.title, start=shown.start,
-                    end=shown.end, text=shown.text)  # fmt: skip
-
-
-def _nothing(pool: Pool, choice: Choice) -> str:
-    if not choice.unjudged:
-        return (
-            f"nothing is left to label: all hits that the settings have among their first {pool.depth} are judged. "
-            "Look deeper with --depth, or add settings or queries."
-        )
-    contenders = pool.contest.contenders
-    if len(contenders) > 1 and pool.rank_alike():
-        far = f"in their first {pool.metric.k}" if pool.metric.k else "all the way down"
-        return (
-            f"the {len(contenders)} settings rank the same hits in the same order {far}, for every query: no label "
-            f"can tell them apart by {pool.metric}. Pool one alone, for the range of its score: ragtrial pool "
-            f"{contenders[0].report.folder}:{contenders[0].setting.name}"
-        )
-    return (
-        f"no label could change {pool.metric}: of what is unjudged ({choice.unjudged:,} in all) nothing can weigh by "
-        "the grades that the labels have, or where the metric looks."
-    )
+    items = []
+    for hit, (query, found) in zip(hits, wanted, strict=True):
+        shown = texts[query, found]
+        text, start, end = shown.text, None, None
+        if target.form != "document" or unit == "span":
+            longest = max(shown.stretches, key=lambda one: one.end - one.start)
+            text, start, end = longest.text, longest.start, longest.end
+        items.append(WorkItem(query=query, question=questions[hit.row], doc=shown.doc, title=shown.title,
+                              start=start, end=end, text=text))  # fmt: skip
+    return items

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,19 +12,14 @@ from pydantic import Field
 
 from ragtrial.cache.atomic import write_text
 from ragtrial.dataset.json_places import fault_in, json_value
-from ragtrial.dataset.texts import is_unicode, normalised, read_text
+from ragtrial.dataset.texts import normalised, read_text
 from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.options import FieldPath as KeyPath
 from ragtrial.options import Options, dotted, validate
-from ragtrial.records import MOST_GRADE, Judgment
+from ragtrial.records import Judgment
 
-VERSION = 1
 _MARK = "ragtrial_worklist"
 _PATHS = ("labels", "config", "report")
-_OTHERS = {
-    "queries": "it looks like labels; `ragtrial pool REPORT` makes a worklist",
-    "schema_version": "it looks like a report; `ragtrial pool` makes a worklist of it",
-}
 
 
 class WorklistError(InputError):
@@ -59,8 +54,8 @@ class WorkItem(Options):
 class Worklist(Options):
     """What to label, in this order, and where the labels go."""
 
-    ragtrial_worklist: int
-    """The version of the form: 1."""
+    ragtrial_worklist: Literal[1]
+    """The version of the form."""
 
     labels: str
     """The file that labels are written into; in the file relative to the worklist's folder, here absolute."""
@@ -78,7 +73,7 @@ class Worklist(Options):
     """The report that it was made of, as ``labels``; null where that is not known."""
 
     metric: str
-    """The metric whose verdict the labels would settle."""
+    """The metric whose verdict the labels would move."""
 
     highest_grade: int
     """Of the labels as they are."""
@@ -86,7 +81,7 @@ class Worklist(Options):
     seed: int
     """By which the items were shuffled."""
 
-    items: list[WorkItem]
+    items: Annotated[list[WorkItem], Field(min_length=1)]
     """At least one; a text of a query stands once."""
 
 
@@ -116,10 +111,12 @@ def read_worklist(path: str | Path) -> Worklist:
     file = Path(path)
     text = read_text(file, WorklistError)
     value = json_value(text, str(file), WorklistError, "a worklist")
-    _refuse_others(value, file)
+    if not isinstance(value, dict) or value.get(_MARK) != 1:
+        message = "is no worklist of version 1, which this ragtrial reads; `ragtrial pool REPORT` makes one."
+        raise WorklistError(Fault(str(file), message=message))
     fault_at = fault_in(text, str(file))
     read = validate(Worklist, value, WorklistError, fault_at)
-    faults = [fault_at(where, message) for where, message in _faults(read)]
+    faults = [fault_at(where, message) for where, message in _faults(read.items)]
     if faults:
         raise WorklistError(*faults)
     folder = file.absolute().parent
@@ -137,7 +134,9 @@ def write_worklist(worklist: Worklist, path: str | Path, *, force: bool = False)
     check_new(file, force=force)
     folder = file.absolute().parent
     rows = worklist.model_dump(mode="json")
-    rows.update({key: rows[key] and _relative(rows[key], folder) for key in _PATHS})
+    for key in _PATHS:
+        if rows[key] and Path(rows[key]).is_absolute():
+            rows[key] = Path(os.path.relpath(rows[key], folder)).as_posix()
     try:
         write_text(file, json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
     except OSError as error:
@@ -163,58 +162,12 @@ def _is_worklist(file: Path) -> bool:
     return isinstance(value, dict) and _MARK in value
 
 
-def _refuse_others(value: object, file: Path) -> None:
-    if not isinstance(value, dict) or _MARK not in value:
-        like = next((said for key, said in _OTHERS.items() if isinstance(value, dict) and key in value), None)
-        said = like or f"one is an object with the key {_MARK!r}; `ragtrial pool REPORT` makes it"
-        raise WorklistError(Fault(str(file), message=f"is no worklist: {said}."))
-    version = value[_MARK]
-    if isinstance(version, int) and not isinstance(version, bool) and version != VERSION:
-        what = "Update ragtrial" if version > VERSION else "Make it again with `ragtrial pool`"
-        message = f"is a worklist of version {version}; this ragtrial reads version {VERSION}. {what}."
-        raise WorklistError(Fault(str(file), message=message))
-
-
-def _faults(read: Worklist) -> Iterator[tuple[KeyPath, str]]:
-    if not read.labels.strip():
-        yield ("labels",), "labels is empty; it names the file that labels are written into."
-    if read.config is not None and not read.config.strip():
-        yield ("config",), "config is empty; write null where there is none."
-    if abs(read.highest_grade) > MOST_GRADE:
-        yield ("highest_grade",), f"highest_grade is {read.highest_grade}, beyond {MOST_GRADE:,}; is it one?"
-    if not read.items:
-        yield ("items",), "there is no item; nothing is left to label."
+def _faults(items: Sequence[WorkItem]) -> Iterator[tuple[KeyPath, str]]:
     first: dict[tuple[object, ...], int] = {}
-    asked: dict[str, str] = {}
-    for index, item in enumerate(read.items):
+    for index, item in enumerate(items):
         where: KeyPath = ("items", index)
-        yield from _item_faults(item, where)
-        if asked.setdefault(item.query, item.question) != item.question:
-            yield (*where, "question"), f"{dotted((*where, 'question'))} is another than before for {item.query!r}."
-        what = (item.query, item.doc, item.start, item.end)
-        if what in first:
-            yield where, f"{dotted(where)} is the same as items[{first[what]}]."
-        first.setdefault(what, index)
-
-
-def _item_faults(item: WorkItem, where: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    for key, name in (("query", item.query), ("doc", item.doc)):
-        if not name.strip():
-            yield (*where, key), f"{dotted((*where, key))} is empty."
-        if not is_unicode(name):
-            yield (*where, key), f"{dotted((*where, key))} has half of a surrogate pair."
-    if (item.start is None) != (item.end is None):
-        there = "start" if item.end is None else "end"
-        yield (*where, there), f"{dotted((*where, there))} stands alone; give start and end, or null for both."
-    elif item.start is not None and item.end is not None and item.start > item.end:
-        yield (*where, "end"), f"{dotted((*where, 'end'))} is {item.end}, before start, {item.start}."
-
-
-def _relative(path: str, folder: Path) -> str:
-    """``path`` from ``folder``; as it is where it is relative, or on another drive."""
-    if not Path(path).is_absolute():
-        return path
-    try:
-        return Path(os.path.relpath(path, folder)).as_posix()
-    except ValueError:
-        return path
+        if (item.start is None) != (item.end is None) or (item.start or 0) > (item.end or 0):
+            yield where, f"{dotted(where)} has start {item.start} and end {item.end}; end must follow start."
+        same = first.setdefault((item.query, item.doc, item.start, item.end), index)
+        if same != index:
+            yield where, f"{dotted(where)} is the same as items[{same}]."

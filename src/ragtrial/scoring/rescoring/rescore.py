@@ -56,7 +56,7 @@ from ragtrial.scoring.rescoring.stored import StoredSetting, chunk_tokens, store
 
 _OF_LABELS = {
     "no-relevant", "same-label", "label-moved", "text-changed", "quote-twice", "passage-twice", "no-passage",
-    "empty-passage", "overlay", "overlay-missing", "limit", "index-loss", "budget-not-full", "skipped",
+    "overlay", "overlay-missing", "limit", "index-loss", "budget-not-full", "skipped",
 }  # fmt: skip
 """Warnings that speak of labels, or of metrics: those of the parent say nothing of new ones."""
 

@@ -10,7 +10,7 @@ from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewI
 from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
-    from ragtrial.comparison.unjudged.sensitivity import UnjudgedPart
+    from ragtrial.comparison.unjudged import UnjudgedPart
 
 
 MOST_QUERIES = 10_000
@@ -27,11 +27,11 @@ class UnjudgedView(View["list[UnjudgedPart]"]):
     """
 
     name, order = "unjudged", 20
-    help = "How far each difference could go if all hits were judged."
+    help = "Each difference if the unjudged hits that favour one of the two settings were relevant."
     is_always_computed = True
 
     def compute(self, given: AnalysisInput) -> list[UnjudgedPart]:
-        from ragtrial.comparison.unjudged.sensitivity import unjudged_parts
+        from ragtrial.comparison.unjudged import unjudged_parts
 
         unclaimed = ("cannot tell", "identical", "too few differences")
         close = sorted(given.close, key=lambda part: part.verdict in unclaimed)
@@ -45,10 +45,9 @@ class UnjudgedView(View["list[UnjudgedPart]"]):
     def summary_lines(self, part: Sequence[UnjudgedPart]) -> Sequence[str]:
         """Which verdicts might be others, had somebody judged more hits; of many the first and how many more."""
         lines = _dependent(part)
-        rest = len(lines) - MOST_LINES
-        if rest > 0:
-            verdicts = "1 more verdict hangs" if rest == 1 else f"{rest:,} more verdicts hang"
-            lines[MOST_LINES:] = [f"{verdicts} on hits nobody judged (--json shows all)."]
+        if len(lines) > MOST_LINES:
+            more = f"More verdicts that depend on hits nobody judged: {len(lines) - MOST_LINES:,} (--json shows all)."
+            lines[MOST_LINES:] = [more]
         return lines
 
     def blocks(self, part: list[UnjudgedPart] | None, width: int, *, everything: bool) -> Iterator[str | Table]:
@@ -58,7 +57,7 @@ class UnjudgedView(View["list[UnjudgedPart]"]):
     def page(self, given: ViewInput) -> PageSection:
         lines = _dependent(self.of(given.analysis) or ())
         more = lines[MOST_LINES:]
-        about = f"{len(more):,} more that hang on hits nobody judged"
+        about = f"{len(more):,} more that depend on hits nobody judged"
         return PageSection(summary=lines[:MOST_LINES], more=more, about_more=about)
 
 
@@ -67,14 +66,16 @@ def _dependent(parts: Sequence[UnjudgedPart]) -> list[str]:
 
 
 def unjudged_table(parts: Sequence[UnjudgedPart]) -> Table:
-    """One row per comparison: how far the difference could go if unjudged hits were judged."""
-    rows = []
-    for part in parts:
-        marks = ("", "") if part.is_exact or part.low is None else (">= ", "<= ")
-        low, high = (mark + signed(end) for mark, end in zip(marks, (part.low, part.high), strict=True))
-        hangs = {None: "", True: "hangs on them", False: "holds"}[part.hangs_on_unjudged]
-        rows.append([part.setting, part.baseline, low, signed(part.difference), high, f"{part.unjudged:,}", hangs])
-    titles = ["if all hits were judged", "against", "lowest", "difference", "highest", "unjudged", "verdict"]
+    """One row per comparison: the difference as it is, and by the two gradings of what nobody judged."""
+    verdicts = {None: "", True: "depends on them", False: "holds"}
+    rows = [
+        [
+            part.setting, part.baseline, *map(signed, (part.low, part.difference, part.high)), f"{part.unjudged:,}",
+            verdicts[part.hangs_on_unjudged],
+        ]
+        for part in parts
+    ]  # fmt: skip
+    titles = ["if all hits were judged", "against", "for baseline", "difference", "for setting", "unjudged", "verdict"]
     return Table.of(titles, rows, texts=(0, 1))
 
 

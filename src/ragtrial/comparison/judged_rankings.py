@@ -1,0 +1,159 @@
+"""The rankings of compared settings as their reports keep them, and what they would score by further judgments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ragtrial.comparison.contest import ComparisonSet
+from ragtrial.dataset.library import NamedDocuments
+from ragtrial.dataset.spans import ChunkSpans
+from ragtrial.errors import Fault, ReportError
+from ragtrial.evaluation.evaluators import scores_of
+from ragtrial.evaluation.grading import DocumentLabels, Scores, grade_codes, grade_spans
+from ragtrial.evaluation.metrics import Metric
+from ragtrial.evaluation.span_labels import span_labels
+from ragtrial.evaluation.span_overlap import Overlaps
+from ragtrial.rankings import Bools, from_rows
+from ragtrial.records import Judgment, Query, Span, Unit, highest_grades
+from ragtrial.report.model import Report, read_rows
+from ragtrial.scoring.query_details import grade_of_chunk
+from ragtrial.scoring.rescoring.new_labels import labels_of_report
+
+Found = str | tuple[str, int, int]
+"""What is ranked: a document, or under unit: span a stretch of one, with its first character and the one behind it."""
+
+Case = tuple[int, Mapping[Found, int]]
+"""A query, by its place in the contest, and the grades that some hits have beside its labels."""
+
+_BLOCK = 2**13
+_CLOSE = 1e-9
+_THRESHOLD = re.compile(r"\(relevant: grade (-?\d+) and above\)")
+
+
+class JudgedRankings:
+    """The rankings of a contest's settings, each read once, and the labels they are judged by.
+
+    Settings are given by their place in the contest.
+    """
+
+    def __init__(self, contest: ComparisonSet) -> None:
+        self._contest = contest
+        self._report = contest.contenders[0].report
+        self.unit: Unit = self._report.unit
+        scored = self._report.config.get("score")
+        self._pooled = isinstance(scored, dict) and bool(scored.get("trec_compat"))
+        self._found: dict[int, list[list[Found]]] = {}
+
+    def found(self, place: int) -> list[list[Found]]:
+        """What a setting found for each query, best first. Raises ReportError if it cannot be read."""
+        if place not in self._found:
+            contender = self._contest.contenders[place]
+            path = contender.report.folder / "rankings" / f"{contender.setting.name}.jsonl.gz"
+            names = [query.id for query in self._contest.queries]
+            rows = read_rows(path, "query", names)
+            try:
+                self._found[place] = [list(dict.fromkeys(found_in(rows[name], self.unit))) for name in names]
+            except (LookupError, TypeError) as error:
+                raise ReportError(Fault(str(path), message="is damaged: it lacks what report.json names.")) from error
+        return self._found[place]
+
+    def grade(self, row: int, found: Found) -> int | None:
+        """The grade of a hit of the query at ``row``; None where nobody judged it."""
+        if not isinstance(found, str):
+            return grade_of_chunk(self._contest.queries[row], *found)
+        grade = self._grades[row].get(found)
+        return None if self._pooled and grade is not None and grade < 0 else grade
+
+    def unjudged(self, place: int, k: int | None) -> list[dict[Found, int]]:
+        """For each query the hits among the first ``k`` of a setting that nobody judged, with their ranks."""
+        return [
+            {one: rank for rank, one in enumerate(hits[:k], 1) if self.grade(row, one) is None}
+            for row, hits in enumerate(self.found(place))
+        ]
+
+    def finds(self, place: int, k: int | None, threshold: int) -> Bools:
+        """Whether a setting has a hit of at least the grade ``threshold`` among its first ``k``, (queries,)."""
+        grades = ([self.grade(row, one) for one in hits[:k]] for row, hits in enumerate(self.found(place)))
+        return np.array([any(one is not None and one >= threshold for one in row) for row in grades], dtype=np.bool_)
+
+    @cached_property
+    def highest_grade(self) -> int:
+        """Of all labels, at least 0."""
+        return max([0, *(grade for grades in self._grades for grade in grades.values())])
+
+    def scores(self, place: int, metric: Metric, cases: Sequence[Case]) -> Scores:
+        """What a setting would score in each of ``cases``, by the ordinary metrics; shape (cases,).
+
+        Raises ReportError as ``found`` does, and for labels without a quote under unit: span.
+        """
+        blocks = [cases[start : start + _BLOCK] for start in range(0, len(cases), _BLOCK)]
+        return np.concatenate([np.zeros(0), *(self._scores(place, metric, block) for block in blocks)])
+
+    def scores_now(self, place: int, metric: Metric) -> Scores:
+        """The scores by the labels as they are, (queries,). Raises ReportError if the report has others."""
+        made = self.scores(place, metric, [(row, {}) for row in range(len(self._queries))])
+        apart = np.abs(made - self._contest.scores(str(metric)).values[place]) > _CLOSE  # NaN, not counted, is not
+        if apart.any():
+            raise ReportError(
+                "the rankings and labels that the report keeps do not give its scores (queries that differ: "
+                f"{int(apart.sum()):,}); it was changed, or scored in another way. Run it again."
+            )
+        return made
+
+    @cached_property
+    def _queries(self) -> list[Query]:
+        known = {query.id: query for query in labels_of_report(self._report).queries}
+        return [known[query.id] for query in self._contest.queries]
+
+    @cached_property
+    def _grades(self) -> list[dict[str, int]]:
+        return [highest_grades((one.doc, one.relevance) for one in query.relevant_docs) for query in self._queries]
+
+    def _scores(self, place: int, metric: Metric, cases: Sequence[Case]) -> Scores:
+        found, report = self.found(place), self._contest.contenders[place].report
+        codes: dict[Any, int] = {}
+        ranked = from_rows([[codes.setdefault(one, len(codes)) for one in found[row][: metric.k]] for row, _ in cases])
+        queries = [_with_grades(self._queries[row], more) for row, more in cases]
+        threshold = threshold_of(report, str(metric))
+        if self.unit == "document":
+            judged = DocumentLabels.of(queries, codes)
+            graded = grade_codes(ranked, judged.judgments, judged.codes, ranked.depth, threshold)
+        else:
+            judgments = [one for query in queries for one in query.relevant_docs]
+            if not all(one.spans for one in judgments):
+                raise ReportError("labels without a quote are of whole documents, whose lengths no report has.")
+            library = NamedDocuments([*(one[0] for one in codes), *(one.doc for one in judgments)])
+            table = np.array([(library.positions[doc], *place) for doc, *place in codes], dtype=np.int64).reshape(-1, 3)
+            chunks = ChunkSpans(table[:, 0].astype(np.int32), table[:, 1], table[:, 2])
+            labels = span_labels(queries, library)
+            share, grades = report.span_coverage or 0.5, labels.judgments.grades
+            overlaps = Overlaps(ranked.codes, chunks, labels.passages, grades, share, is_whole=False)
+            graded = grade_spans(overlaps, labels.judgments, ranked.depth, threshold)
+        return scores_of(metric, replace(graded, depth=None, pooled=self._pooled))
+
+
+def found_in(row: Mapping[str, Any], unit: Unit) -> list[Found]:
+    """What a row of rankings/ has, best first. Raises LookupError or TypeError for a damaged one."""
+    return list(row["docs"] if unit == "document" else zip(row["docs"], row["starts"], row["ends"], strict=True))
+
+
+def threshold_of(report: Report, metric: str) -> int:
+    """The grade from which a document was relevant as the report was made; 1 where it says nothing of that."""
+    parts = [report.metrics[metric]] if metric in report.metrics else []
+    found = (_THRESHOLD.search(part.counted) for part in [*parts, *report.metrics.values()])
+    return next((int(match[1]) for match in found if match), 1)
+
+
+def _with_grades(query: Query, more: Mapping[Found, int]) -> Query:
+    """The query with further judgments."""
+    judgments = [
+        Judgment(one, grade) if isinstance(one, str) else Judgment(one[0], grade, spans=(Span(*one[1:]),))
+        for one, grade in more.items()
+    ]
+    return replace(query, relevant_docs=(*query.relevant_docs, *judgments))

@@ -1,0 +1,124 @@
+"""What a comparison would come to by two extreme ways of judging what its settings found and nobody has judged.
+
+In the one every unjudged hit that the setting ranks better than the baseline, or that it alone has, is relevant, with
+the highest grade of the labels, and every other one is not; in the other those of the baseline are. Both are scored
+by the ordinary metrics. They are two scenarios and no bounds: some other grades may lead further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ragtrial.comparison.comparison_parts import ComparisonPart, Verdict
+from ragtrial.comparison.contest import ComparisonSet
+from ragtrial.comparison.figures import signed
+from ragtrial.comparison.judged_rankings import Found, JudgedRankings
+from ragtrial.errors import ReportError
+from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.report.schema import Part
+
+
+class UnjudgedPart(Part):
+    """The difference of two settings by two extreme gradings of their unjudged hits, which are no bounds.
+
+    Only hits at or above the metric's cutoff in either ranking are graded. The queries of the mean stay as they are.
+    """
+
+    metric: str
+    baseline: str
+    setting: str
+    difference: float | None
+    """As the labels have it; null over no queries."""
+
+    low: float | None
+    """The difference if those that favour the baseline were relevant; null where it is not known."""
+
+    high: float | None
+    """The difference if those that favour the setting were relevant."""
+
+    n: int
+    unjudged: int
+    """Documents (or chunks) of these queries that nobody judged, at or above the metric's cutoff in either ranking."""
+
+    queries_with_unjudged: int
+    highest_grade: int
+    hangs_on_unjudged: bool | None
+    """Whether one of the two takes back what the verdict claims; null where it claims nothing or they are not known."""
+
+    why_not_known: str | None
+    """Why the two are not known, in a sentence; null where they are."""
+
+    sentence: str
+    """All that in words."""
+
+
+def unjudged_parts(contest: ComparisonSet, comparisons: Sequence[ComparisonPart], margin: float) -> list[UnjudgedPart]:
+    """For each of the ``comparisons``, which are of settings of ``contest``, what could become of it.
+
+    Rankings that cannot be read, or do not give the report's scores, make no error: the part says so.
+    """
+    rankings = JudgedRankings(contest)
+    return [_part(contest, rankings, part, margin) for part in comparisons]
+
+
+def depends_on_unjudged(verdict: Verdict | None, low: float, high: float, margin: float) -> bool | None:
+    """Whether a difference as ``low`` as this, or as ``high``, would make the verdict wrong.
+
+    By its sign, or by the margin; not by chance. None for a verdict that claims nothing.
+    """
+    if verdict == "better":
+        return low <= 0
+    if verdict == "worse":
+        return high >= 0
+    if verdict == "worse within the margin":
+        return high >= 0 or low <= -margin
+    return low <= -margin if verdict == "no worse" else None
+
+
+def _part(contest: ComparisonSet, rankings: JudgedRankings, part: ComparisonPart, margin: float) -> UnjudgedPart:
+    made = UnjudgedPart(
+        metric=part.metric, baseline=part.baseline, setting=part.setting, difference=part.difference, n=part.n,
+        low=None, high=None, unjudged=0, queries_with_unjudged=0, highest_grade=rankings.highest_grade,
+        hangs_on_unjudged=None, why_not_known=None, sentence="every hit that counts is judged",
+    )  # fmt: skip
+    try:
+        found = _extremes(contest, rankings, part)
+    except ReportError as error:
+        sentence = f"what unjudged hits could change is not known: {error}"
+        return made.model_copy(update={"why_not_known": str(error), "sentence": sentence})
+    ends = (found["low"], found["high"], part.difference or 0.0)
+    depends = depends_on_unjudged(part.verdict, min(ends), max(ends), margin)
+    if found["unjudged"]:
+        verdict = {None: "", True: "; the verdict depends on them", False: "; the verdict holds in both cases"}
+        found["sentence"] = (
+            f"{found['unjudged']:,} hits nobody judged: {signed(found['low'])} if those that favour {part.baseline} "
+            f"are relevant, {signed(found['high'])} if those that favour {part.setting} are{verdict[depends]}"
+        )
+    return made.model_copy(update={**found, "hangs_on_unjudged": depends})
+
+
+def _extremes(contest: ComparisonSet, rankings: JudgedRankings, part: ComparisonPart) -> dict[str, Any]:
+    """Both differences and the hits they are about. Raises ReportError where they are not known."""
+    metric, places = parse_metric(part.metric), [contest.place(name) for name in (part.baseline, part.setting)]
+    counted = np.flatnonzero(~np.isnan(contest.scores(part.metric).values[places]).any(axis=0))
+    if not len(counted):
+        raise ReportError("no query counts for both.")
+    for place in places:
+        rankings.scores_now(place, metric)
+    baseline, setting = (rankings.unjudged(place, metric.k) for place in places)
+    ends = []
+    for favoured, others in ((baseline, setting), (setting, baseline)):
+        cases = [(row, _favouring(favoured[row], others[row], rankings.highest_grade)) for row in counted.tolist()]
+        before, after = (rankings.scores(place, metric, cases) for place in places)
+        ends.append(float((after - before).mean()))
+    hits = [len({*baseline[row], *setting[row]}) for row in counted.tolist()]
+    return {"low": ends[0], "high": ends[1], "unjudged": sum(hits), "queries_with_unjudged": sum(map(bool, hits))}
+
+
+def _favouring(own: Mapping[Found, int], others: Mapping[Found, int], highest: int) -> dict[Found, int]:
+    """The highest grade for the hits that one ranking has higher up than the other, or alone; 0 for all others."""
+    return {one: highest if own.get(one, inf) < others.get(one, inf) else 0 for one in {**own, **others}}

@@ -1,1 +1,0 @@
-"""What unjudged hits could change about a comparison."""

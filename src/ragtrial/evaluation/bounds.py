@@ -1,0 +1,124 @@
+"""How far a score could go: with equal scores in another order, and with the best ranking that judgments allow.
+
+Of equal scores no order is right, and tools choose different ones: by id, as they came, by chance. Their range says
+how much of a score that choice decides. The best score says what there is to get: a precision@10 of 0.2 may be all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ragtrial.evaluation.evaluators import scores_of
+from ragtrial.evaluation.grading import GradedRankings, Scores, nothing_retrieved
+from ragtrial.evaluation.metrics import Metric
+from ragtrial.evaluation.metrics.base import Preference
+from ragtrial.rankings import Bools
+from ragtrial.runs.qrels import Judgments
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """The least and the most that the score of each query can be, both of shape (queries,)."""
+
+    low: Scores
+    high: Scores
+
+
+def attainable(
+    metric: Metric, judgments: Judgments, threshold: int = 1, *, pooled: bool = False, depth: int | None = None
+) -> Scores | None:
+    """The best score that any ranking can get for these judgments, shape (queries,).
+
+    It is the score of an ideal ranking: all documents that help, best first, and nothing else. For ``unjudged`` and
+    ``rbp_residual`` best is least. None for a metric without a best value, or with none that is known. ``threshold``
+    is the grade from which a document is relevant where the metric names none; ``pooled`` is as in GradedRankings. No
+    ranking has more than ``depth`` hits, where that is given.
+    """
+    ideal = metric.definition.ideal or metric.definition.prefers
+    if ideal is None or metric.definition.aggregate == "sum":  # a count is neither good nor bad
+        return None
+    indices = np.arange(len(judgments.grades))
+    everything = replace(
+        nothing_retrieved(judgments, threshold, pooled=pooled),
+        starts=judgments.starts,
+        ranks=(indices - judgments.starts[judgments.rows] + 1).astype(np.int32),
+        indices=indices,
+        lengths=np.diff(judgments.starts),
+    )
+    worth = _worth(metric, everything, ideal)
+    order = np.lexsort((-worth, judgments.rows))
+    order = order[worth[order] > 0]
+    lengths = np.bincount(judgments.rows[order], minlength=len(judgments)).astype(np.int64)
+    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    ranks = (np.arange(len(order)) - np.repeat(starts[:-1], lengths) + 1).astype(np.int32)
+    best = replace(everything, starts=starts, ranks=ranks, indices=order, lengths=lengths)
+    return scores_of(metric, best if depth is None else best.cut(depth))
+
+
+def tie_range(
+    metric: Metric, graded: GradedRankings, then: Callable[[GradedRankings], GradedRankings] = lambda graded: graded
+) -> Bounds | None:
+    """The range of each query's score over all orders of its hits that leave higher scores above lower ones.
+
+    ``graded`` is whole: where the ranking is cut to a depth, or hits that nobody judged are dropped, ``then`` does
+    it, because the order of equal scores decides which hits remain. Both ends are scores of such orders: the range is
+    exact. Low equals high where there are no ties, or no scores. None for a metric of which no order is known to be
+    best. Raises CutoffError as the metric does.
+    """
+    preference = metric.definition.prefers
+    if preference is None:
+        return None
+    worth = _worth(metric, graded, preference)
+    low, high = (scores_of(metric, then(_best_first(graded, one))) for one in (-worth, worth))
+    return Bounds(low, high)
+
+
+def ties_that_matter(graded: GradedRankings) -> Bools:
+    """Which queries have equal scores of hits that are not judged alike, shape (queries,).
+
+    Without such a tie no order of equal scores changes any metric that looks at judgments alone; ``rbo`` looks at
+    the place in the labels as well, and can tell two relevant hits of one grade. ``graded`` is whole: of ties that
+    were cut through, what was cut off counts as not judged.
+    """
+    matter = np.zeros(len(graded), dtype=np.bool_)
+    if graded.ties is None or not len(graded.ties):
+        return matter
+    begins = graded.group_starts(graded.ties[:, 0])
+    first, last = graded.ties[begins].T.astype(np.int64)
+    judged = np.diff(np.append(begins, len(graded.ties)))
+    unlike = np.minimum.reduceat(graded.grades, begins) != np.maximum.reduceat(graded.grades, begins)
+    matter[graded.rows[begins][unlike | (judged < last - first + 1)]] = True
+    return matter
+
+
+def _worth(metric: Metric, graded: GradedRankings, preference: Preference) -> Scores:
+    """How much each judged hit is preferred, shape (hits,), where a hit that nobody judged has 0.
+
+    Some metrics of relevance divide by the judged hits, or count those above a relevant one: to them a judged hit
+    that is not relevant is worse than an unjudged one. To the others both are the same.
+    """
+    if preference == "gain":
+        return metric.gain(graded.grades)
+    judged = graded.is_judged.astype(np.float64)
+    if preference == "relevant":
+        return np.where(graded.at_threshold(metric.threshold(graded.threshold)).relevant, 1.0, -judged)
+    return judged if preference == "judged" else -judged
+
+
+def _best_first(graded: GradedRankings, worth: Scores) -> GradedRankings:
+    """The same with each group of equal scores in the order of preference; hits that nobody judged have 0."""
+    ties = graded.ties
+    if ties is None or (ties[:, 0] == ties[:, 1]).all():
+        return graded
+    order = np.lexsort((-worth, ties[:, 0], graded.rows))
+    # Sorting moves hits only within their groups, so the n-th hit still belongs to the group of the n-th.
+    begins = graded.group_starts(ties[:, 0])
+    sizes = np.diff(np.append(begins, len(ties)))
+    place = np.arange(len(ties)) - np.repeat(begins, sizes)
+    above = worth[order] > 0
+    # Those that are better than unjudged hits stand from the top of the group on, the others up to its end.
+    ranks = np.where(above, ties[:, 0] + place, ties[:, 1] - (np.repeat(sizes, sizes) - 1 - place))
+    return replace(graded, ranks=ranks.astype(np.int32), indices=graded.indices[order])
