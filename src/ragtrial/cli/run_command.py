@@ -83,8 +83,7 @@ def command(
 
 def _compared(report: Report) -> Comparison | None:
     """All settings by the primary metric; None where there are not several that can be compared, or very many."""
-    from ragtrial.comparison.comparing import MOST_SETTINGS
-    from ragtrial.comparison.request import compare
+    from ragtrial.comparison.comparing import MOST_SETTINGS, compare
 
     if not 1 < len(report.settings) <= MOST_SETTINGS:
         return None

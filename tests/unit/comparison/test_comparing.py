@@ -202,7 +202,7 @@ def test_the_sentence_of_the_procedure_says_what_was_drawn_and_how_sure_it_is() 
     ("name", "said"),
     [
         ("bootstrap", " without p. 999 resamples, seed 3. Level 0.1. It is "),
-        ("wilcoxon", " without intervals. Level 0.1. It tests "),
+        ("t-holm", " with Bonferroni's. Level 0.1. It is blind "),
     ],
 )
 def test_procedures_that_flip_nothing_say_what_they_drew_and_at_which_level(name: str, said: str) -> None:

@@ -377,10 +377,10 @@ def test_one_query_is_compared_without_a_test() -> None:
         ({"margin": -0.1}, "margin is -0.1; it must be a number from 0 on."),
         ({"margin": math.nan}, "margin is nan; it must be a number from 0 on."),
         ({"confidence": 95}, "confidence is 95; it must be from 0.5 to 0.9999."),
-        ({"flips": 0}, "flips is 0; it must be at least 100."),
+        ({"flips": 0}, "flips is 0; it must be at least 100, so that a difference can be shown."),
         (
             {"flips": 9998, "confidence": 0.9999},
-            "9,998 flips never show a difference with confidence 0.9999; take 9,999 or more.",
+            "flips is 9998; it must be at least 9,999, so that a difference can be shown.",
         ),
     ],
 )

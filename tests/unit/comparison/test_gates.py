@@ -232,7 +232,7 @@ def test_a_line_says_what_was_asked_and_what_was_found() -> None:
     )
 
 
-@pytest.mark.parametrize(("name", "note"), [("max-t", "simultaneous for 2 settings"), ("bootstrap", ""), ("bh", "")])
+@pytest.mark.parametrize(("name", "note"), [("max-t", "simultaneous for 2 settings"), ("bootstrap", "")])
 def test_settings_are_said_to_be_tested_together_where_they_are(name: str, note: str) -> None:
     made = comparison(part("a", 0.1, (0.0, 0.2)), part("b", 0.1, (0.0, 0.2)))
     named = made.model_copy(update={"procedure": made.procedure.model_copy(update={"name": name})})
