@@ -70,7 +70,6 @@ def command(
         jobs=jobs,
         fail_fast=fail_fast,
         on_failure=lambda name, why: terminal.note(f"error: setting {name!r} failed: {why}"),
-        before=checks.before if checks else lambda _evaluator: None,
     )
     findings = checks.findings(report) if checks else None
     comparison = _compared(report)
