@@ -95,7 +95,7 @@ def test_a_run_and_its_markdown_say_of_a_verdict_what_compare_says_of_it(place: 
         for file in ("gates.md", "gates.xml", "compared.md"):
             assert f"\n{line}" in html.unescape(Path(file).read_text(encoding="utf-8"))
     shown = ragtrial(capsys, "compare", "latest", "latest", "--query", "q1")
-    assert "it was given 2 times, and counts once." in shown.err
+    assert "was given 2 times, and counts once." in shown.err
 
 
 def test_what_is_wrong_is_told_at_once_and_nothing_is_run(place: Path, capsys: Capture) -> None:
@@ -162,7 +162,7 @@ def test_an_earlier_report_with_other_labels_is_refused_and_the_run_is_kept(plac
     made.write_queries(queries[:-1])
     done = run(capsys, "--baseline", "latest:dense")
     assert done.code == 3
-    assert "query 'q3': 'd3.txt' is judged in " in done.err
+    assert "query 'q3' has other labels of 'd3.txt'" in done.err
     assert "The report is written: " in done.err
     assert len(list((place / "results" / "kitchen").iterdir())) == 3  # with `latest`
 
