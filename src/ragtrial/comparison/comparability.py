@@ -120,6 +120,7 @@ def _metric(name: str) -> Metric | None:
 
 def _rule_differences(first: ComparedReport, other: ComparedReport, names: Sequence[str]) -> Iterator[str]:
     """How the rules by which two reports were scored differ, as far as ``names`` depend on them."""
+    names = names if first.report.unit == other.report.unit else ()
     theirs = _rules(other, names)
     unlike: dict[tuple[str, object, object], list[str]] = {}
     for (rule, metric), value in _rules(first, names).items():

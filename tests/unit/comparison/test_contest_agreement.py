@@ -252,8 +252,8 @@ def here(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("threshold",
          "other queries that are counted (precision@1, precision@3, recall@1, and 7 more): queries with at least one "
-         "relevant document (relevant: grade 1 and above) in main, queries with at least one relevant document (relevant: grade 2 and "
-         "above) in threshold."),
+         "relevant document (relevant: grade 1 and above) in main, queries with at least one relevant document "
+         "(relevant: grade 2 and above) in threshold."),
         ("zero",
          "other queries that are counted (ndcg@3, dcg@3, judged@3): queries with at least one document of a grade "
          "above 0 in main, all queries in zero."),

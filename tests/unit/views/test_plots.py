@@ -334,7 +334,7 @@ def test_of_two_reports_each_setting_stands_against_its_namesake(tmp_path: Path)
     ("name", "said"),
     [
         ("curves", "there is no plot of curves: no metric has two cutoffs; add values of k, and run again."),
-        ("effects", "there is no plot of effects: nothing was swept."),
+        ("effects", "there is no plot of effects: no two settings agree in all but one parameter of a sweep."),
         ("tradeoff", "there is no plot of the tradeoff: of no cost (latency, context, index) are two settings known."),
     ],
 )
