@@ -61,7 +61,7 @@ def test_the_text_of_a_small_comparison(small: Path, capsys: Capture, monkeypatc
             "new      0.7250     +0.2250  +0.2105 +0.2395  0.0005   12     0     0  12       0.021          14  "
             "better\n"
             "few      0.5417     +0.0417                -       -    1    11     0  12           -           -  "
-            "cannot tell: only 1 of 12 queries differs, fewer than 10; no interval is given\n"
+            "cannot tell: only 1 of 12 queries differ, fewer than 10; no interval is given\n"
             f"old      0.5000{'':84}(baseline)\n"
             "same     0.5000     +0.0000                -       -    0    12     0  12           -           -  "
             "identical for each of 12 queries\n"
@@ -168,7 +168,7 @@ def test_one_query_is_no_test_and_nothing_is_said_of_probabilities(small: Path, 
     write_folder(report_of({"a": [1.0], "b": [0.5]}), small / "one", {}, [], "")
     made = compare(capsys, "one")
     assert "2 settings, 1 query, ndcg@3" in made.out
-    assert "one query is no test: label more" in made.out
+    assert "too few differences: in fewer than 10 queries" in made.out
     assert "probability" not in made.out
     assert "detectable:" not in made.out
 
@@ -224,7 +224,7 @@ def test_a_narrow_terminal_gets_verdicts_for_sentences(
     lines = compare(capsys, "small", "--baseline", "old").out.splitlines()
     verdicts = [line.rpartition("  ")[2] for line in lines[2:7]]
     assert verdicts == ["verdict", "better", "too few differences", "(baseline)", "identical"]
-    told = "too few differences: cannot tell: only 1 of 12 queries differs, fewer than 10; no interval is given."
+    told = "too few differences: in fewer than 10 queries; no interval is given."
     assert told in lines
     monkeypatch.setenv("COLUMNS", "200")
     assert "too few differences: " not in compare(capsys, "small", "--baseline", "old").out
@@ -298,16 +298,12 @@ def test_metrics_that_were_asked_for_are_shown_however_wide_they_are(
         assert line.split()[2:] == shown
 
 
-def test_of_very_many_settings_as_good_as_the_best_the_number_is_given() -> None:
+def test_of_very_many_settings_as_good_as_the_best_the_first_are_named() -> None:
     made = package.compare(report_of({"good": [0.9] * 12, "bad": [n / 99 for n in range(12)]}))
     names = [f"s{place}" for place in range(60)]
     many = made.model_copy(update={"settings": names, "not_worse_than_best": {"ndcg@3": names[:25]}})
-    assert best_line(many) == (
-        "Shown to be worse than another by ndcg@3, all pairs compared: s25, s26, s27, s28, s29, s30, and 29 more. "
-        "The other 25 cannot be told from the best."
-    )
-    fewer = many.model_copy(update={"not_worse_than_best": {"ndcg@3": names[:3]}})
-    assert best_line(fewer) == "Cannot be told from the best by ndcg@3, all pairs compared: s0, s1, s2."
+    assert best_line(many).startswith("Cannot be told from the best by ndcg@3, all pairs compared: s0, s1, ")
+    assert best_line(many).endswith("s19, and 5 more.")
 
 
 @pytest.mark.parametrize(("count", "last"), [(4, "1 more verdict hangs"), (9, "6 more verdicts hang")])

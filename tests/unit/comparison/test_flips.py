@@ -59,7 +59,6 @@ def test_all_flips_give_the_p_of_scipys_permutation_test(seed: int) -> None:
         vectorized=True,
     )
     found = one(Family(np.array([right, left]), against_first(1)), Procedure())
-    assert found.is_exact
     assert found.p[0] == pytest.approx(theirs.pvalue, abs=1e-12)
 
 
@@ -75,7 +74,6 @@ def test_random_flips_give_nearly_the_p_of_scipys_permutation_test() -> None:
         rng=np.random.default_rng(2),
     )
     found = one(of(differences), Procedure())
-    assert not found.is_exact
     assert found.p[0] == pytest.approx(theirs.pvalue, abs=4 * np.sqrt(2 * theirs.pvalue / 10_000))
 
 

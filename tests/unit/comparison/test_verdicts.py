@@ -64,7 +64,11 @@ def test_the_verdict_is_the_first_that_holds(
     ("found", "verdict", "sentence"),
     [
         (Evidence(0, 0, None, None, None, None), "too few differences", "no query counts for both: nothing to compare"),
-        (Evidence(1, 1, None, None, None, None), "too few differences", "one query is no test: label more"),
+        (
+            Evidence(1, 1, None, None, None, None),
+            "too few differences",
+            "cannot tell: only 1 of 1 queries differ, fewer than 10; no interval is given",
+        ),
         (Evidence(1, 0, None, None, None, None), "identical", "identical for each of 1 query"),
         (Evidence(1234, 0, None, None, None, None), "identical", "identical for each of 1,234 queries"),
         (
@@ -75,7 +79,7 @@ def test_the_verdict_is_the_first_that_holds(
         (
             Evidence(60, 1, None, None, None, None),
             "too few differences",
-            "cannot tell: only 1 of 60 queries differs, fewer than 10; no interval is given",
+            "cannot tell: only 1 of 60 queries differ, fewer than 10; no interval is given",
         ),
         (Evidence(60, 10, None, None, None, None), "cannot tell", "cannot tell"),
         (

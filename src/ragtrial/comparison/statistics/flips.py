@@ -147,10 +147,10 @@ class _Flips:
         limits = [_unbounded(critical_of(one, level, exact=exact) + _TOLERANCE) for one in highest]
         if len(p) == 1:
             criticals = _eased(sample.studentised[sample.tested], *limits)
-            return sample.inference(level, p, p, criticals, is_exact=exact)
+            return sample.inference(level, p, p, criticals)
         above = [flips - np.searchsorted(one, self.observed - _TOLERANCE) for one in highest]
         corrected = np.maximum(*(shares(one, flips, exact=exact) for one in above))
-        return sample.inference(level, p, corrected, np.full(len(p), max(limits)), is_exact=exact)
+        return sample.inference(level, p, corrected, np.full(len(p), max(limits)))
 
 
 def _bounded(ratios: Scores, n: npt.NDArray[np.int64] | np.int64) -> Scores:

@@ -82,7 +82,6 @@ def _bootstrap(sample: Sample, procedure: Procedure) -> Inference:
 class ProcedureCard:
     """What a reader must know of a procedure; ``infers`` is the procedure itself.
 
-    ``is_simultaneous``: its level is that of any wrong claim among all comparisons of a metric, not of each.
     ``draws``: what it draws at random as often as flips are asked for, where that is no flips; nothing where it draws
     none.
     """
@@ -92,7 +91,6 @@ class ProcedureCard:
     caveat: str
     source: str
     infers: Callable[[Sequence[Family], Procedure], list[Inference]]
-    is_simultaneous: bool = True
     draws: str = ""
 
 
@@ -124,7 +122,6 @@ PROCEDURES = {
             "often than they say.",
             "Efron 1987; Sakai 2006",
             infer_bootstrap,
-            is_simultaneous=False,
             draws="resamples",
         ),
     )

@@ -74,7 +74,7 @@ class Inference:
     [0, 1], and above 0 where they are shares of flips. They, ``low`` and ``high`` are NaN for a comparison with fewer
     than LEAST_DIFFERENCES differences that are not 0, and where a procedure has no such number. ``claims`` is 1 where
     the difference is shown to be above 0, -1 where below, else 0. ``criticals`` is what a studentised difference must
-    exceed to be shown, by which power is reckoned. ``is_exact`` says that all flips were taken.
+    exceed to be shown, by which power is reckoned.
     """
 
     n: npt.NDArray[np.int64]
@@ -88,7 +88,6 @@ class Inference:
     high: Scores
     claims: npt.NDArray[np.int8]
     criticals: Scores
-    is_exact: bool
 
 
 class Sample:
@@ -133,8 +132,6 @@ class Sample:
         p: Scores | None = None,
         p_corrected: Scores | None = None,
         criticals: Scores | None = None,
-        *,
-        is_exact: bool = False,
     ) -> Inference:
         """What the numbers of the comparisons that are tested allow to say; None where a procedure has no such number.
 
@@ -155,7 +152,7 @@ class Sample:
             low, high = np.where(hidden, np.minimum(low, 0.0), low), np.where(hidden, np.maximum(high, 0.0), high)
         claims = (low > 0).astype(np.int8) - (high < 0).astype(np.int8)
         found = (mean, deviation, self.skewness, p, corrected, low, high, claims, criticals)
-        return Inference(self.n, self.differing, *found, is_exact and bool(self.tested.any()))
+        return Inference(self.n, self.differing, *found)
 
     def spread(self, given: Scores | None) -> Scores:
         """What is given of the comparisons that are tested, and NaN for the others."""
