@@ -212,7 +212,7 @@ def true_differences(cell: Cell) -> Scores:
 def true_shape(cell: Cell) -> tuple[Scores, Scores]:
     """Deviation and skewness of the first comparison's differences, nearly; both of shape (1,)."""
     sample = Sample(family_of(np.random.default_rng(10**6), replace(cell, queries=10_000)))
-    return sample.deviation[:1], sample.skewness[:1]
+    return (sample.scaled_deviation * sample.scale)[:1], sample.skewness[:1]
 
 
 def batches(cell: Cell) -> Iterator[list[Inference]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ragtrial.comparison.request import compare
+    from ragtrial.comparison.comparing import compare
     from ragtrial.config.load import load_config
     from ragtrial.config.models import ExperimentConfig as ExperimentConfig  # retired, see below
     from ragtrial.dataset.labels import load_prompt_queries
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "ragtrial.comparison.request": ("compare",),
+    "ragtrial.comparison.comparing": ("compare",),
     "ragtrial.config.load": ("load_config",),
     "ragtrial.dataset.labels": ("load_prompt_queries",),
     "ragtrial.errors": ("RagtrialError",),

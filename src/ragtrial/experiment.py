@@ -43,7 +43,6 @@ def run_experiment(
     jobs: int = 1,
     fail_fast: bool = False,
     on_failure: Callable[[str, str], None] = lambda _name, _why: None,
-    before: Callable[[RetrievalEvaluator], None] = lambda _evaluator: None,
 ) -> Report:
     """Run every setting of ``config``, score it, and write the report.
 
@@ -51,13 +50,11 @@ def run_experiment(
     index with exact search, also those of 100,000 vectors and more. Up to ``jobs`` stages are made side by side.
 
     A setting that fails is told to ``on_failure`` at once (its name, and why), noted in the report, and the others go
-    on; with ``fail_fast`` the first one ends the run, and no stage beside it is begun any more. ``before`` is called
-    once all that the config names is found, and nothing is run yet. Raises InputError before anything is run, and what
-    ``before`` raises, RunError if all settings fail.
+    on; with ``fail_fast`` the first one ends the run, and no stage beside it is begun any more. Raises InputError
+    before anything is run, RunError if all settings fail.
     """
     evaluator = RetrievalEvaluator(config, progress=progress, limit=limit, strict=strict, audit=audit)
     evaluator.prepare()
-    before(evaluator)
     failing = _Failing(on_failure, fail_fast)
     if jobs > 1:
         ends = {setting: evaluator.graph.run_of(setting).ranking for setting in evaluator.settings}

@@ -69,7 +69,7 @@ def findings(**changes: Any) -> Findings:
     """Of ``base`` and ``new``, which is compared with it."""
     settings = {"new": setting("new", ndcg_10=0.65), "base": setting("base", ndcg_10=0.6)}
     fields: dict[str, Any] = {
-        "subject": "kitchen", "run_id": "20260131T235958Z-0a1b2c", "primary_metric": "ndcg@10", "settings": settings,
+        "subject": "kitchen", "primary_metric": "ndcg@10", "settings": settings,
         "comparison": comparison(part("new", 0.05, (0.01, 0.09), sentence="better")),
     }  # fmt: skip
     return Findings(**{**fields, **changes})

@@ -33,7 +33,7 @@ class _WithViews(click.Command):
 @click.option("--setting", "settings", multiple=True, metavar="NAME", help="Only this setting; may be repeated.")
 @click.option("--metrics", metavar="NAMES", help="Others to show, commas between; `all` takes every one.")
 @click.option("--procedure", default="max-t", show_default=True, metavar="NAME",
-              help="max-t, step-down, t-holm, bootstrap, wilcoxon or bh.")  # fmt: skip
+              help="max-t, t-holm or bootstrap.")  # fmt: skip
 @click.option("--flips", type=click.IntRange(min=100), default=10_000, show_default=True, help="Random flips of signs.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the flips.")
 @click.option("--full", is_flag=True, help="Show all pairs, effects and queries, however many.")
@@ -78,7 +78,7 @@ def command(
     checks = gating.checks_of_contest(asked, contest, terminal)
     if metrics is None:
         contest = contest.limited_to(usual_metrics(contest.contenders[0].report))
-    aim = compared.aim(contest, name=procedure, flips=flips, seed=seed)
+    aim = compared.aim(contest, procedure=procedure, flips=flips, seed=seed)
     made = analyse(contest, aim, **options)
     findings = gating.judged_contest(checks, gating.Compared(contest, aim, made))
     if not alone:

@@ -51,18 +51,11 @@ class ComparisonInputs:
             directory=self.results,
         )
 
-    def aim(
-        self, contest: ComparisonSet, *, name: str | None = None, flips: int | None = None, seed: int = 0
-    ) -> ComparisonOptions:
-        """How ``contest`` is compared, by default as always. Raises ComparisonError for a number out of range."""
-        from ragtrial.comparison.comparing import ComparisonOptions
-        from ragtrial.comparison.request import check_margin, checked_procedure
-        from ragtrial.comparison.statistics.procedures import DEFAULT
-        from ragtrial.comparison.statistics.samples import Procedure
+    def aim(self, contest: ComparisonSet, **options: Any) -> ComparisonOptions:
+        """How ``contest`` is compared; ``options`` and errors are those of ``options_of``."""
+        from ragtrial.comparison.comparing import options_of
 
-        procedure = checked_procedure(self.margin, self.confidence, flips or Procedure().flips, seed)
-        check_margin(self.margin, contest.primary)
-        return ComparisonOptions(contest.baseline, self.margin, procedure, name or DEFAULT)
+        return options_of(contest, margin=self.margin, confidence=self.confidence, **options)
 
 
 def contest_options(function: F) -> F:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
@@ -38,10 +36,6 @@ class GateOptions:
     junit: str | None = None
     markdown: str | None = None
     csv: str | None = None
-
-    @property
-    def is_gated(self) -> bool:
-        return bool(self.fail_if or self.expected)
 
     @property
     def targets(self) -> Mapping[str, str]:
@@ -94,17 +88,14 @@ def check(asked: GateOptions, subject: Subject, terminal: Terminal) -> Checks:
     from ragtrial.comparison.gates.gate_texts import parse_gates
     from ragtrial.runs.formats.output import check_folder
 
-    to_stdout = [
-        *(option for option, target in asked.targets.items() if target == "-"),
-        *(["--json"] if terminal.as_json else []),
-    ]
+    to_stdout = [option for option, target in asked.targets.items() if target == "-"]
+    to_stdout += ["--json"] if terminal.as_json else []
     if len(to_stdout) > 1:
         raise click.UsageError(f"{' and '.join(to_stdout)} would both go to standard output; give all but one a file.")
     faults: list[Fault] = []
     gates = attempt(faults, lambda: parse_gates(asked.fail_if, subject))
     path = asked.expected
     expected = attempt(faults, lambda: read_expected(path, subject.settings, subject.metrics) if path else [])
-    faults += _target_faults(asked)
     for target in asked.targets.values():
         attempt(faults, functools.partial(check_folder, target))
     if faults:
@@ -124,18 +115,6 @@ def attempt(faults: list[Fault], step: Callable[[], T]) -> T | None:
         return None
 
 
-def _target_faults(asked: GateOptions) -> list[Fault]:
-    """Two files of one name, the one of expected scores among them: one would overwrite the other."""
-    faults: list[Fault] = []
-    first = {Path(asked.expected).resolve(): "--expected"} if asked.expected else {}
-    for option, target in asked.targets.items():
-        path = Path(target).resolve()
-        if target != "-" and path in first:
-            faults.append(Fault(target, message=f"is named by {first[path]} and {option}; name two files."))
-        first.setdefault(path, option)
-    return faults
-
-
 def checks_of_contest(asked: GateOptions, contest: ComparisonSet, terminal: Terminal) -> Checks:
     """Before anything is compared. Of reports those metrics are compared that ``contest`` has. Raises as ``check``."""
     from ragtrial.comparison.gates.gate_texts import Subject
@@ -143,7 +122,7 @@ def checks_of_contest(asked: GateOptions, contest: ComparisonSet, terminal: Term
     settings = [contender.setting for contender in contest.contenders]
     metrics = tuple(name for name in settings[0].scores if all(name in one.scores for one in settings))
     pairs = () if contest.baseline is None else contest.pairs(contest.baseline)
-    compared = tuple(dict.fromkeys(contest.names[pair.setting] for pair in pairs))
+    compared = tuple(contest.names[pair.setting] for pair in pairs)
     comparable = contest.metrics if len(contest.report_names) > 1 else None
     subject = Subject(contest.names, metrics, contest.baseline, compared=compared, comparable=comparable)
     return check(asked, subject, terminal)
@@ -180,24 +159,22 @@ def judged(
     from ragtrial.comparison.gates.gate import Findings, GateEvidence, compared_metrics, judge_expected, judge_gates
 
     primary = compared.comparison.primary_metric if compared else newest.primary_metric
-    comparisons = {primary: compared.comparison} if compared and compared.aim.baseline is not None else {}
-    if compared and comparisons:
-        for metric in compared_metrics(checks.gates):
-            if metric != primary:
-                alone = replace(compared.contest, metrics=(metric,))
-                comparisons[metric] = compare_settings(alone, compared.aim)
-
-    def loss(name: str) -> float:
-        mean = settings[name].scores[primary].mean
-        return math.inf if mean is None else -mean
-
+    comparisons = {}
+    if compared and compared.aim.baseline is not None:
+        comparisons = {
+            metric: compare_settings(replace(compared.contest, metrics=(metric,)), compared.aim)
+            for metric in compared_metrics(checks.gates)
+            if metric != primary
+        }
+        comparisons[primary] = compared.comparison
+    means = {name: setting.scores[primary].mean for name, setting in settings.items()}
+    ranked = sorted(means, key=lambda name: (means[name] is None, -(means[name] or 0.0), name))
     failed = [failure.name for failure in failures]
     evidence = GateEvidence(settings, primary, failed, checks.subject.baseline, comparisons)
     return Findings(
         subject=newest.experiment,
-        run_id=newest.run_id,
         primary_metric=primary,
-        settings={name: settings[name] for name in sorted(sorted(settings), key=loss)},
+        settings={name: settings[name] for name in ranked},
         comparison=compared.comparison if compared else None,
         gates=tuple(judge_gates(checks.gates, evidence)),
         expected=tuple(judge_expected(checks.expected, settings, failed)),

@@ -70,7 +70,6 @@ def command(
         jobs=jobs,
         fail_fast=fail_fast,
         on_failure=lambda name, why: terminal.note(f"error: setting {name!r} failed: {why}"),
-        before=checks.before if checks else lambda _evaluator: None,
     )
     findings = checks.findings(report) if checks else None
     comparison = _compared(report)
@@ -83,8 +82,7 @@ def command(
 
 def _compared(report: Report) -> Comparison | None:
     """All settings by the primary metric; None where there are not several that can be compared, or very many."""
-    from ragtrial.comparison.comparing import MOST_SETTINGS
-    from ragtrial.comparison.request import compare
+    from ragtrial.comparison.comparing import MOST_SETTINGS, compare
 
     if not 1 < len(report.settings) <= MOST_SETTINGS:
         return None

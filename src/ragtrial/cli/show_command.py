@@ -120,9 +120,8 @@ def _write_expected(
     terminal: Terminal, target: str, report: Report, settings: Sequence[SettingPart], metrics: Sequence[str]
 ) -> int:
     """Tolerances that the file has for a score are kept."""
-    from ragtrial.comparison.gates.expected_file import read_expected
+    from ragtrial.comparison.gates.expected_file import expected_text, read_expected
     from ragtrial.runs.formats.output import opened
-    from ragtrial.views.expected_scores import expected_text
 
     kept = read_expected(target) if target != "-" and Path(target).is_file() else []
     text = expected_text(report.run_id, settings, metrics, kept)

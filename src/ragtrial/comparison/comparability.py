@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ragtrial.comparison.queries.label_differences import Sides, label_difference
 from ragtrial.comparison.report_inputs import ComparedReport
-from ragtrial.errors import ComparisonError, MetricError, did_you_mean, listed
+from ragtrial.errors import ComparisonError, MetricError, listed
 from ragtrial.evaluation.metrics import Metric, parse_metric
-from ragtrial.records import ReportWarning, WarningCode
-from ragtrial.report.model import Report
-from ragtrial.report.schema import MetricPart, QueryPart
+from ragtrial.records import ReportWarning, WarningCode, highest_grades
+from ragtrial.report.schema import QueryPart
 
-_THRESHOLD = re.compile(r"\(relevant: (grade -?\d+ and above)\)")
 _MOST_NAMED = 3
 _GEOMETRIC = "a geometric mean over queries; differences of such are no means of differences by query"
 
@@ -40,196 +37,71 @@ def agreement_of(
     """
     names, warnings = _metrics(entries, primary, metrics)
     first = entries[0]
-    differences = [
-        fault for other in entries[1:] for fault in _rule_differences(first, other, names, given=metrics is not None)
-    ]
+    differences = [fault for other in entries[1:] for fault in _rule_differences(first, other, names)]
     if differences:
-        raise ComparisonError(*differences)
-    queries, told = _queries(entries, names, common=common)
-    return Comparability(queries, names, (*warnings, *told, *_document_warnings(entries)))
+        raise ComparisonError(*differences, "Run or score one again by the rules of the other.")
+    orders = any((metric := _metric(name)) and metric.definition.needs == "order" for name in names)
+    shared = {query.id for query in first.report.queries}
+    faults: list[str] = []
+    for other in entries[1:]:
+        same, found = _query_differences(first, other, orders=orders)
+        shared &= same
+        faults += found
+    if faults and not (common and shared):
+        raise ComparisonError(*faults, _remedy(len(shared)))
+    if faults:
+        said = f"compared over the {len(shared):,} queries that are the same everywhere. Left out: {' '.join(faults)}"
+        warnings.append(ReportWarning(WarningCode.COMMON_QUERIES, said))
+    queries = tuple(query for query in _fullest(entries) if query.id in shared)
+    return Comparability(queries, names, (*warnings, *_document_warnings(entries)))
 
 
 def _metrics(
     entries: Sequence[ComparedReport], primary: str | None, metrics: Sequence[str] | None
 ) -> tuple[tuple[str, ...], list[ReportWarning]]:
     """The names of the metrics to compare by, the primary one first, and which are left out."""
-    reports = [entry.report for entry in entries]
-    everywhere = [name for name in reports[0].metrics if all(name in report.metrics for report in reports)]
+    reports = {entry.name: entry.report for entry in entries}
+    usual = entries[0].report.primary_metric
+    everywhere = [name for name in entries[0].report.metrics if all(name in one.metrics for one in reports.values())]
     comparable = [name for name in everywhere if not _is_geometric(name)]
-    others = comparable if metrics is None else [_known(name, reports) for name in metrics]
-    decisive = others[0] if metrics else reports[0].primary_metric
-    decisive = decisive if primary is None else _known(primary, reports)
+    others = comparable if metrics is None else [_known(name, entries) for name in metrics]
+    decisive = _known(primary, entries) if primary is not None else others[0] if metrics else usual
     names = tuple(dict.fromkeys([decisive, *others]))
-    missing = [
-        _missing(name, entry, everywhere, decisive) for name in names for entry in entries
-        if name not in entry.report.metrics
-    ]  # fmt: skip
-    missing += [
+    faults = [
+        f"{report} has no {name}{', the metric that decides' if name == decisive else ''}. "
+        f"All have: {listed(everywhere, 40) or 'no metric'}."
+        for name in names
+        for report in reports
+        if name not in reports[report].metrics
+    ]
+    faults += [
         f"{name} is {_GEOMETRIC}. Compare by another metric: {listed(comparable, 40)}."
-        for name in names if _is_geometric(name)
-    ]  # fmt: skip
-    if missing:
-        raise ComparisonError(*missing)
+        for name in names
+        if _is_geometric(name)
+    ]
+    if faults:
+        raise ComparisonError(*faults)
     warnings = []
-    if (
-        primary is None
-        and metrics is None
-        and (unlike := [entry for entry in entries if entry.report.primary_metric != decisive])
-    ):
-        told = listed(f"{entry.report.primary_metric} in {entry.name}" for entry in unlike)
-        message = f"{decisive} decides, the primary metric of {entries[0].name}; it is {told}."
+    unlike = [f"{one.primary_metric} in {name}" for name, one in reports.items() if one.primary_metric != decisive]
+    if unlike and primary is None and metrics is None:
+        message = f"{decisive} decides, the primary metric of {entries[0].name}; it is {listed(unlike)}."
         warnings.append(ReportWarning(WarningCode.OTHER_PRIMARY_METRIC, message))
     if metrics is None:
-        if apart := [name for name in everywhere if name not in comparable]:
-            warnings.append(
-                ReportWarning(WarningCode.METRICS_LEFT_OUT, f"left out, being {_GEOMETRIC}: {listed(apart)}.")
-            )
-        for entry in entries:
-            alone = [name for name in entry.report.metrics if name not in everywhere]
-            if alone:
-                message = f"left out, since not every report has it: {listed(alone)} ({entry.name})."
-                warnings.append(ReportWarning(WarningCode.METRICS_LEFT_OUT, message))
+        left_out = {f"being {_GEOMETRIC}: ": [name for name in everywhere if name not in comparable]}
+        for name, report in reports.items():
+            alone = [metric for metric in report.metrics if metric not in everywhere]
+            left_out[f"since not every report has it (as {name} does): "] = alone
+        warnings += [
+            ReportWarning(WarningCode.METRICS_LEFT_OUT, f"left out, {why}{listed(apart)}.")
+            for why, apart in left_out.items()
+            if apart
+        ]
     return names, warnings
 
 
-def _known(name: str, reports: Sequence[Report]) -> str:
+def _known(name: str, entries: Sequence[ComparedReport]) -> str:
     """The metric that ``name`` means, as reports spell it. Raises MetricError if it is none."""
-    if any(name in report.metrics for report in reports):
-        return name
-    try:
-        return str(parse_metric(name))
-    except MetricError as error:
-        there = dict.fromkeys(metric for report in reports for metric in report.metrics)
-        near = did_you_mean(name, there)
-        if near and "Did you mean" not in str(error):
-            raise MetricError(f"{error}{near}") from error
-        raise
-
-
-def _missing(name: str, entry: ComparedReport, everywhere: Sequence[str], primary: str) -> str:
-    what = f"{name}, the metric that decides" if name == primary else name
-    kin = [other for other in entry.report.metrics if _kin(other, name)]
-    near = f"; it has {listed(kin)}, which is another number" if kin else ""
-    there = f"All have: {listed(everywhere, 40)}." if everywhere else "The reports have no metric in common."
-    return f"{entry.name} has no {what}{near}. {there}"
-
-
-def _kin(one: str, other: str) -> bool:
-    """Whether they are one metric at one cutoff with other parameters: another gain, another threshold."""
-    return _split(one) == _split(other)
-
-
-def _split(name: str) -> tuple[str, str]:
-    return name.partition("(")[0].partition("@")[0], name.rpartition("@")[2] if "@" in name else ""
-
-
-def _rule_differences(
-    first: ComparedReport, other: ComparedReport, names: Sequence[str], *, given: bool
-) -> Iterator[str]:
-    """How the rules by which two reports were scored differ, as far as ``names`` depend on them."""
-    if first.report.unit != other.report.unit:
-        words = {"document": "ranks documents", "span": "looks for passages in chunks"}
-        yield (
-            f"other units: {first.name} {words[first.report.unit]}, {other.name} {words[other.report.unit]}. "
-            "Run one again with the other's evaluators.unit."
-        )
-        return
-    for title, remedy, rule in _RULES:
-        texts = {name: (rule(first.report.metrics[name]), rule(other.report.metrics[name])) for name in names}
-        unlike = [name for name, (one, two) in texts.items() if one != two]
-        if unlike:
-            one, two = texts[unlike[0]]
-            same = [name for name in names if name not in unlike]
-            instead = f", or compare by metrics that do not depend on it: {listed(same)}" if same and not given else ""
-            yield (
-                f"{title}: {one or 'none'} in {first.name}, {two or 'none'} in {other.name} "
-                f"({listed(unlike, _MOST_NAMED)}). {remedy}{instead}."
-            )
-    yield from _coverage_difference(first, other)
-    yield from _scoring_differences(first, other, names)
-
-
-def _threshold(metric: MetricPart) -> str:
-    found = _THRESHOLD.search(metric.counted)
-    return f"{found[1]} is relevant" if found else ""
-
-
-_RULES: tuple[tuple[str, str, Callable[[MetricPart], str]], ...] = (
-    ("other relevance thresholds", "Run one again with the other's evaluators.relevance_threshold", _threshold),
-    (
-        "other queries are counted",
-        "Run one again with the other's evaluators.no_relevant",
-        lambda metric: _THRESHOLD.sub("", metric.counted).strip(),
-    ),
-    ("other formulas", "Run both again with the same ragtrial", lambda metric: metric.formula),
-)
-"""What a metric means in a report: how a difference is called, what helps, and what the report says."""
-
-
-def _coverage_difference(first: ComparedReport, other: ComparedReport) -> Iterator[str]:
-    one, two = coverage_of(first.report), coverage_of(other.report)
-    if first.report.unit == "span" and one != two:
-        yield (
-            f"other span_coverage: a passage is found with the share {one} of its characters in {first.name}, {two} in "
-            f"{other.name}. Run one again with the other's evaluators.span_coverage."
-        )
-
-
-def coverage_of(report: Report) -> object:
-    """The share of a passage that must be found; as the config has it, where it is of before reports had it."""
-    if report.span_coverage is not None:
-        return report.span_coverage
-    written = report.config.get("evaluators")
-    return written.get("span_coverage", 0.5) if isinstance(written, Mapping) else 0.5
-
-
-def _scoring_differences(first: ComparedReport, other: ComparedReport, names: Sequence[str]) -> Iterator[str]:
-    """Rules of ``ragtrial score``; a run has none of them, and scores rankings as they are."""
-    one, two = _scoring(first.report), _scoring(other.report)
-    for rule in ("judged_only", "trec_compat"):
-        if bool(one.get(rule)) != bool(two.get(rule)):
-            with_it, without = (first, other) if one.get(rule) else (other, first)
-            yield (
-                f"other rules: {with_it.name} was scored with {rule}, {without.name} was not. "
-                "Score one again by the other's rules."
-            )
-    deep = [name for name in names if (metric := _metric(name)) and metric.k is None]
-    if one.get("depth") != two.get("depth") and deep:
-        depths = " and ".join(f"{side.get('depth') or 'all'} hits in {entry.name}" for side, entry in
-                              ((one, first), (two, other)))  # fmt: skip
-        yield f"other depths: {depths} are scored, and {listed(deep, _MOST_NAMED)} has no cutoff of its own."
-
-
-def _scoring(report: Report) -> Mapping[str, Any]:
-    rules = report.config.get("score")
-    return rules if isinstance(rules, Mapping) else {}
-
-
-def _queries(
-    entries: Sequence[ComparedReport], names: Sequence[str], *, common: bool
-) -> tuple[tuple[QueryPart, ...], list[ReportWarning]]:
-    """The queries of the first report that every other has with equal labels. Without ``common`` all must be."""
-    orders = any((metric := _metric(name)) and metric.definition.needs == "order" for name in names)
-    first = entries[0]
-    shared = {query.id for query in first.report.queries}
-    faults: list[str] = []
-    for other in entries[1:]:
-        sides = Sides.of(first, other, orders=orders)
-        theirs = {query.id: query for query in other.report.queries}
-        differing = {
-            query.id: difference
-            for query in first.report.queries
-            if query.id in theirs and (difference := label_difference(sides, query, theirs[query.id]))
-        }
-        shared &= theirs.keys() - differing.keys()
-        faults += _query_faults(first, other, differing)
-    if faults and not (common and shared):
-        raise ComparisonError(*faults, _remedy(entries, len(shared)))
-    fullest = _fullest(entries)
-    queries = tuple(fullest[query.id] for query in first.report.queries if query.id in shared)
-    return queries, [
-        ReportWarning(WarningCode.COMMON_QUERIES, _common_text(entries, len(shared), faults))
-    ] if faults else []
+    return name if any(name in entry.report.metrics for entry in entries) else str(parse_metric(name))
 
 
 def _is_geometric(name: str) -> bool:
@@ -246,61 +118,114 @@ def _metric(name: str) -> Metric | None:
         return None
 
 
-def _query_faults(first: ComparedReport, other: ComparedReport, differing: Mapping[str, str]) -> Iterator[str]:
-    ours = dict.fromkeys(query.id for query in first.report.queries)
-    theirs = dict.fromkeys(query.id for query in other.report.queries)
-    only_ours, only_theirs = [one for one in ours if one not in theirs], [one for one in theirs if one not in ours]
-    if only_ours or only_theirs:
-        told = [
-            f"{len(names):,} of {len(all_names):,} are in {entry.name} alone ({listed(map(repr, names), _MOST_NAMED)})"
-            for entry, names, all_names in ((first, only_ours, ours), (other, only_theirs, theirs))
-            if names
-        ]
-        yield f"other queries: {', '.join(told)}."
-    if differing:
-        told = list(differing.values())[:_MOST_NAMED]
-        more = f"; and {len(differing) - len(told):,} more" if len(differing) > len(told) else ""
-        count = f"{len(differing):,} of {len(theirs.keys() & ours.keys()):,} queries"
-        yield f"other labels in {first.name} and {other.name} ({count}): {'; '.join(told)}{more}."
+def _rule_differences(first: ComparedReport, other: ComparedReport, names: Sequence[str]) -> Iterator[str]:
+    """How the rules by which two reports were scored differ, as far as ``names`` depend on them."""
+    names = names if first.report.unit == other.report.unit else ()
+    theirs = _rules(other, names)
+    unlike: dict[tuple[str, object, object], list[str]] = {}
+    for (rule, metric), value in _rules(first, names).items():
+        if value != theirs[rule, metric]:
+            unlike.setdefault((rule, value, theirs[rule, metric]), []).append(metric)
+    for (rule, one, two), metrics in unlike.items():
+        about = f" ({listed(metrics, _MOST_NAMED)})" if any(metrics) else ""
+        yield f"other {rule}{about}: {one} in {first.name}, {two} in {other.name}."
 
 
-def _remedy(entries: Sequence[ComparedReport], shared: int) -> str:
+def _rules(entry: ComparedReport, names: Sequence[str]) -> dict[tuple[str, str], object]:
+    """By which rules a report was scored: each rule, with the metric that it is about, and what it was."""
+    report, score = entry.report, entry.report.config.get("score")
+    scoring: Mapping[str, Any] = score if isinstance(score, Mapping) else {}
+    rules: dict[tuple[str, str], object] = {("unit", ""): report.unit}
+    if report.unit == "span":
+        written = report.config.get("evaluators")
+        before = written.get("span_coverage", 0.5) if isinstance(written, Mapping) else 0.5
+        rules["span_coverage", ""] = before if report.span_coverage is None else report.span_coverage
+    for rule in ("judged_only", "trec_compat"):
+        rules[rule, ""] = bool(scoring.get(rule))
+    for name in names:
+        rules["queries that are counted", name] = report.metrics[name].counted
+        rules["formula", name] = report.metrics[name].formula
+        if (metric := _metric(name)) and metric.k is None:
+            rules["depth", name] = scoring.get("depth") or "all hits"
+    return rules
+
+
+def _query_differences(first: ComparedReport, other: ComparedReport, *, orders: bool) -> tuple[set[str], list[str]]:
+    """The queries that two reports have with equal labels, and how the others differ.
+
+    Of documents the highest grade counts; of passages each, with its place, or, in other documents, its length: there
+    the same passage may stand elsewhere. The ``orders`` of labels matter to metrics of orders.
+    """
+    spans = first.report.unit == "span"
+    places = first.report.dataset.documents_fingerprint == other.report.dataset.documents_fingerprint
+    ours = {query.id: query for query in first.report.queries}
+    theirs = {query.id: query for query in other.report.queries}
+    told: dict[str, str] = {}
+    for name in ours.keys() & theirs.keys():
+        one, two = ours[name], theirs[name]
+        if one.text and two.text and one.text != two.text:
+            told[name] = "another text"
+        elif doc := _other_document(_labels(one, spans=spans, places=places), _labels(two, spans=spans, places=places)):
+            told[name] = f"other labels of {doc!r}"
+        elif orders and _order(one) != _order(two):
+            told[name] = "another order of its labels"
+    faults = []
+    for entry, own, others in ((first, ours, theirs), (other, theirs, ours)):
+        if alone := [repr(name) for name in own if name not in others]:
+            counts = f"{len(alone):,} of {len(own):,}"
+            faults.append(f"other queries: {counts} are in {entry.name} alone ({listed(alone, _MOST_NAMED)}).")
+    if told:
+        shown = listed([f"query {name!r} has {told[name]}" for name in ours if name in told], _MOST_NAMED)
+        faults.append(f"other labels in {first.name} and {other.name}: {len(told):,} queries ({shown}).")
+    return (ours.keys() & theirs.keys()) - told.keys(), faults
+
+
+def _labels(query: QueryPart, *, spans: bool, places: bool) -> dict[str, object]:
+    """For each document its highest grade, and how often each grade and set of passages is there."""
+    labels: dict[str, object] = dict(highest_grades((one.doc, one.relevance) for one in query.relevant_docs))
+    if spans:
+        for doc, grade in labels.items():
+            own = [one for one in query.relevant_docs if one.doc == doc]
+            shown = [tuple(sorted((one.start * places, one.end - one.start) for one in label.spans)) for label in own]
+            passages = zip((label.relevance for label in own), shown, strict=True)
+            labels[doc] = (grade, Counter(passages))
+    return labels
+
+
+def _other_document(ones: Mapping[str, object], others: Mapping[str, object]) -> str | None:
+    return next((doc for doc in {**ones, **others} if ones.get(doc) != others.get(doc)), None)
+
+
+def _order(query: QueryPart) -> list[str] | None:
+    return list(dict.fromkeys(one.doc for one in query.relevant_docs)) if query.ordered else None
+
+
+def _remedy(shared: int) -> str:
     again = "Score their rankings by the same labels (`ragtrial rescore REPORT --labels FILE` searches nothing again)"
     if not shared:
         return f"No query is the same in all of them. {again}."
-    fewest = min(len(entry.report.queries) for entry in entries)
-    return f"{again}, or compare over the {shared:,} of {fewest:,} queries that are the same: --common."
+    return f"{again}, or compare over the {shared:,} queries that are the same: --common."
 
 
-def _common_text(entries: Sequence[ComparedReport], shared: int, faults: Sequence[str]) -> str:
-    of = ", ".join(f"{len(entry.report.queries):,} of {entry.name}" for entry in entries)
-    return f"compared over the {shared:,} queries that are the same everywhere, of {of}. Left out: {' '.join(faults)}"
-
-
-def _fullest(entries: Sequence[ComparedReport]) -> Mapping[str, QueryPart]:
-    """Each query as the first report has it that knows its text: where runs were scored alone, it is not known."""
-    known: dict[str, QueryPart] = {}
+def _fullest(entries: Sequence[ComparedReport]) -> Iterator[QueryPart]:
+    """The queries of the first report, each as the first one has it that knows its text: `score` does not know it."""
+    with_text: dict[str, QueryPart] = {}
     for entry in entries:
         for query in entry.report.queries:
-            if query.id not in known or (query.text and not known[query.id].text):
-                known[query.id] = query
-    return known
+            if query.text:
+                with_text.setdefault(query.id, query)
+    for query in entries[0].report.queries:
+        yield with_text.get(query.id, query)
 
 
 def _document_warnings(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]:
     first = entries[0]
     for other in entries[1:]:
-        one, two = first.report.dataset, other.report.dataset
-        if one.documents_fingerprint is None or two.documents_fingerprint is None:
-            unknown = first if one.documents_fingerprint is None else other
-            message = (
-                f"what {unknown.name} searched is not known; if it is not what "
-                f"{(other if unknown is first else first).name} searched, differences may come from the documents."
-            )
+        searched = [entry.report.dataset.documents_fingerprint for entry in (first, other)]
+        if None in searched:
+            unknown = first.name if searched[0] is None else other.name
+            message = f"the documents of {unknown} are not known; differences may come from the documents."
             yield ReportWarning(WarningCode.DOCUMENTS_UNKNOWN, message)
-        elif one.documents_fingerprint != two.documents_fingerprint:
-            message = (
-                f"{first.name} searched {one.documents:,} documents, {other.name} {two.documents:,}, and not the same: "
-                "differences may come from the documents, not from the settings."
-            )
+        elif searched[0] != searched[1]:
+            message = f"{first.name} and {other.name} searched other documents: differences may come from these."
             yield ReportWarning(WarningCode.OTHER_DOCUMENTS, message)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, FamilyKind, ProcedurePart
-from ragtrial.comparison.contest import ComparedSetting, ComparisonSet, Pair, PairedScores
+from ragtrial.comparison.contest import ComparedSetting, ComparisonSet, Pair, PairedScores, contest_of
+from ragtrial.comparison.report_inputs import Reference
 from ragtrial.comparison.statistics.flips import takes_all
-from ragtrial.comparison.statistics.procedures import DEFAULT, FLIPPED, PROCEDURES, infer_by
+from ragtrial.comparison.statistics.procedures import DEFAULT, PROCEDURES, infer_by
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
-from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, verdict_of
-from ragtrial.errors import listed
+from ragtrial.comparison.verdicts import evidence_of, percent, sentence_of, too_wide, verdict_of
+from ragtrial.errors import ComparisonError, listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.records import ReportWarning, WarningCode
@@ -45,18 +47,82 @@ class ComparisonOptions:
     """One of PROCEDURES."""
 
 
+def options_of(
+    contest: ComparisonSet,
+    *,
+    margin: float = 0.02,
+    confidence: float = 0.95,
+    procedure: str = DEFAULT,
+    flips: int = 10_000,
+    seed: int = 0,
+) -> ComparisonOptions:
+    """How ``contest`` is compared. Raises ComparisonError for a number out of range, or a margin that says nothing."""
+    level = round(1 - confidence, 12)  # 1 - 0.9 falls short of 0.1
+    least = max(100, math.ceil(1 / level - 1)) if 0 < level < 1 else 100
+    for name, value, fits, expected in (
+        ("margin", margin, 0 <= margin < math.inf, "a number from 0 on"),
+        ("confidence", confidence, 0.5 <= confidence <= 0.9999, "from 0.5 to 0.9999"),
+        ("flips", flips, flips >= least, f"at least {least:,}, so that a difference can be shown"),
+        ("seed", seed, seed >= 0, "at least 0"),
+    ):
+        if not fits:
+            raise ComparisonError(f"{name} is {value!r}; it must be {expected}.")
+    if told := too_wide(margin, contest.primary):
+        raise ComparisonError(told)
+    return ComparisonOptions(contest.baseline, margin, Procedure(level, flips, seed), procedure)
+
+
+def compare(
+    *reports: Reference,
+    baseline: Reference | None = None,
+    settings: Sequence[str] | None = None,
+    metric: str | None = None,
+    metrics: Sequence[str] | None = None,
+    margin: float = 0.02,
+    confidence: float = 0.95,
+    all_pairs: bool = False,
+    common: bool = False,
+    procedure: str = DEFAULT,
+    flips: int = 10_000,
+    seed: int = 0,
+    directory: str | Path = "results",
+) -> Comparison:
+    """Which settings of one or more reports are better, by how much, and how sure one can be.
+
+    A report is a ``Report``, its folder, its id or ``latest`` (looked for in ``directory``), or one of its settings,
+    ``REPORT:SETTING``. Settings of several reports are called so, too. All others are compared with ``baseline``, a
+    setting or a report (then those of equal names); without one all pairs are, and of several reports the first is it,
+    unless ``all_pairs`` are asked for. ``metric`` decides, or the first of ``metrics``, or the primary metric of the
+    first report; the others are shown beside it. A difference below ``margin`` would not matter. ``procedure`` is one
+    of docs/statistics.md; by that which is usual all intervals of a metric hold together with the probability
+    ``confidence``. With ``common`` only those queries are compared that have the same labels in all reports.
+
+    Raises InputError for reports that cannot be read or may not be compared, and for numbers out of range.
+    """
+    contest = contest_of(
+        reports,
+        metrics,
+        primary=metric,
+        settings=settings,
+        baseline=baseline,
+        all_pairs=all_pairs,
+        common=common,
+        directory=directory,
+    )
+    options = options_of(contest, margin=margin, confidence=confidence, procedure=procedure, flips=flips, seed=seed)
+    return compare_settings(contest, options)
+
+
 def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparison:
     """All comparisons of a contest. Raises ReportError if its baseline is not there."""
     scored = [contest.scores(metric) for metric in contest.metrics]
     all_pairs = _best_first(contest.pairs(), scored[0])
     pairs = all_pairs if aim.baseline is None else contest.pairs(aim.baseline)
-    inferred = infer_by(aim.procedure_name, [_family(scores, pairs) for scores in scored], aim.procedure)
-    best_by = scored if pairs is all_pairs or len(contest.names) <= MOST_SETTINGS else scored[:1]
-    of_all = (
-        inferred
-        if pairs is all_pairs
-        else infer_by(aim.procedure_name, [_family(one, all_pairs) for one in best_by], aim.procedure)
-    )
+    inferred = of_all = _inferred(scored, pairs, aim)
+    best_by = scored
+    if aim.baseline is not None:
+        best_by = scored if len(contest.names) <= MOST_SETTINGS else scored[:1]
+        of_all = _inferred(best_by, all_pairs, aim)
     parts = [
         part
         for scores, inference in zip(scored, inferred, strict=True)
@@ -76,9 +142,6 @@ def compare_settings(contest: ComparisonSet, aim: ComparisonOptions) -> Comparis
         queries=len(contest.queries),
         warnings=[WarningPart(code=warning.code, message=warning.message) for warning in [*contest.warnings, *skewed]],
     )
-
-
-_NOTHING_TESTED = f"Nothing was tested: in no comparison do {LEAST_DIFFERENCES} queries differ."
 
 
 def close_comparisons(comparison: Comparison, *, everything: bool = False) -> Sequence[ComparisonPart]:
@@ -106,16 +169,18 @@ def _best_first(pairs: Sequence[Pair], scores: PairedScores) -> tuple[Pair, ...]
     counted = ~np.isnan(scores.values)
     sums = np.where(counted, scores.values, 0.0).sum(axis=1)
     means = sums / np.maximum(counted.sum(axis=1), 1)
-    return tuple(
-        Pair(pair.setting, pair.baseline) if means[pair.setting] > means[pair.baseline] else pair for pair in pairs
-    )
+    turned = [means[pair.setting] > means[pair.baseline] for pair in pairs]
+    return tuple(Pair(one.setting, one.baseline) if turn else one for one, turn in zip(pairs, turned, strict=True))
 
 
-def _family(scores: PairedScores, pairs: Sequence[Pair]) -> Family:
-    weights = np.zeros((len(pairs), len(scores.values)))
-    for row, pair in enumerate(pairs):
-        weights[row, pair.baseline], weights[row, pair.setting] = -1.0, 1.0
-    return Family(scores.values, weights)
+def _inferred(scored: Sequence[PairedScores], pairs: Sequence[Pair], aim: ComparisonOptions) -> list[Inference]:
+    families = []
+    for scores in scored:
+        weights = np.zeros((len(pairs), len(scores.values)))
+        for row, pair in enumerate(pairs):
+            weights[row, pair.baseline], weights[row, pair.setting] = -1.0, 1.0
+        families.append(Family(scores.values, weights))
+    return infer_by(aim.procedure_name, families, aim.procedure)
 
 
 def _parts(
@@ -126,8 +191,9 @@ def _parts(
     wins, losses = (differences > 0).sum(axis=1), (differences < 0).sum(axis=1)
     judged = [judged_share(contender, scores.metric) for contender in contest.contenders]
     evidences = evidence_of(inference, aim.margin)
-    for row, (pair, means, evidence) in enumerate(zip(pairs, _means(scores, pairs), evidences, strict=True)):
+    for row, (pair, evidence) in enumerate(zip(pairs, evidences, strict=True)):
         verdict = verdict_of(evidence, aim.margin)
+        both = ~np.isnan(differences[row])
         deviation = float(inference.deviation[row])
         difference = _number(inference.mean[row])
         yield ComparisonPart(
@@ -135,8 +201,8 @@ def _parts(
             family=kind,
             baseline=contest.contenders[pair.baseline].name,
             setting=contest.contenders[pair.setting].name,
-            mean_baseline=means[0],
-            mean=means[1],
+            mean_baseline=_mean(scores.values[pair.baseline][both]),
+            mean=_mean(scores.values[pair.setting][both]),
             difference=difference,
             ci=None if evidence.low is None or evidence.high is None else (evidence.low, evidence.high),
             p=_number(inference.p[row]),
@@ -155,24 +221,9 @@ def _parts(
         )
 
 
-def _means(scores: PairedScores, pairs: Sequence[Pair]) -> Iterator[tuple[float | None, float | None]]:
-    """The means of the baseline and of the setting of each pair, over the queries that count for both."""
-    counts = ~np.isnan(scores.values)
-    alone = [_mean(values[known]) for values, known in zip(scores.values, counts, strict=True)]
-    kinds = [known.tobytes() for known in counts]
-    for pair in pairs:
-        if kinds[pair.baseline] == kinds[pair.setting]:
-            yield alone[pair.baseline], alone[pair.setting]
-        else:
-            both = counts[pair.baseline] & counts[pair.setting]
-            yield _mean(scores.values[pair.baseline][both]), _mean(scores.values[pair.setting][both])
-
-
 def _not_worse_than_best(contest: ComparisonSet, pairs: Sequence[Pair], inference: Inference) -> list[str]:
-    beaten = set()
-    for row, pair in enumerate(pairs):
-        if inference.claims[row]:
-            beaten.add(pair.baseline if inference.claims[row] > 0 else pair.setting)
+    claims = zip(pairs, inference.claims.tolist(), strict=True)
+    beaten = {pair.baseline if claim > 0 else pair.setting for pair, claim in claims if claim}
     return [name for place, name in enumerate(contest.names) if place not in beaten]
 
 
@@ -202,31 +253,31 @@ def judged_share(contender: ComparedSetting, metric: str) -> float | None:
 
 
 def _procedure_part(contest: ComparisonSet, aim: ComparisonOptions, parts: Sequence[ComparisonPart]) -> ProcedurePart:
-    procedure = aim.procedure
     comparisons = sum(part.family == "primary" for part in parts)
-    tested = any(part.wins + part.losses >= LEAST_DIFFERENCES for part in parts)
+    sentence = f"Nothing was tested: in no comparison do {LEAST_DIFFERENCES} queries differ."
+    if any(part.wins + part.losses >= LEAST_DIFFERENCES for part in parts):
+        sentence = _procedure_sentence(aim, comparisons, len(contest.queries))
     return ProcedurePart(
         name=aim.procedure_name,
-        confidence=1 - procedure.level,
+        confidence=1 - aim.procedure.level,
         margin=aim.margin,
-        flips=procedure.flips,
-        seed=procedure.seed,
+        flips=aim.procedure.flips,
+        seed=aim.procedure.seed,
         baseline=aim.baseline,
         comparisons=comparisons,
-        sentence=_procedure_sentence(aim, comparisons, len(contest.queries)) if tested else _NOTHING_TESTED,
+        sentence=sentence,
     )
 
 
 def _procedure_sentence(aim: ComparisonOptions, comparisons: int, queries: int) -> str:
     card, procedure = PROCEDURES[aim.procedure_name], aim.procedure
-    if aim.procedure_name not in FLIPPED:
+    if card.name != DEFAULT:
         drawn = f" {procedure.flips:,} {card.draws}, seed {procedure.seed}." if card.draws else ""
-        return f"{aim.procedure_name}: {card.sentence}{drawn} Level {procedure.level:g}. {card.caveat}"
+        return f"{card.name}: {card.sentence}{drawn} Level {procedure.level:g}. {card.caveat}"
     exact = takes_all(queries, procedure)
     drawn = f"All {2**queries:,} flips" if exact else f"{procedure.flips:,} random flips, seed {procedure.seed}"
     together = "the interval holds" if comparisons == 1 else f"all {comparisons:,} intervals of a metric hold together"
-    said = f"{aim.procedure_name}: {card.sentence} {drawn}; with probability {percent(1 - procedure.level)} {together}."
-    return said if aim.procedure_name == DEFAULT else f"{said} {card.caveat}"
+    return f"{card.name}: {card.sentence} {drawn}; with probability {percent(1 - procedure.level)} {together}."
 
 
 def _mean(values: Scores) -> float | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.comparison.comparability import Comparability, agreement_of
+from ragtrial.comparison.comparability import agreement_of
 from ragtrial.comparison.report_inputs import Baseline, ComparedReport, Reference, read_entries
 from ragtrial.comparison.statistics.samples import unrounded
 from ragtrial.errors import ComparisonError, did_you_mean, listed
@@ -197,11 +197,24 @@ def contest_of(
     agreement = agreement_of(entries, primary, metrics, common=common)
     contenders = tuple(_contenders(entries, {query.id for query in agreement.queries}))
     if len(contenders) < 2 and not may_be_one:
-        raise ComparisonError(_nothing_to_compare(entries[0]))
-    contest = ComparisonSet(contenders, agreement.queries, agreement.metrics, agreement.warnings)
+        (entry,) = entries
+        why = f" It was given {entry.times} times, and counts once." if entry.times > 1 else ""
+        raise ComparisonError(
+            f"there is nothing to compare {contenders[0].name!r} with, the only setting of {entry.name} that is "
+            f"chosen.{why} Name another setting ({listed(entry.names)}) or report; `ragtrial list runs` shows them."
+        )
+    contest = ComparisonSet(contenders, agreement.queries, agreement.metrics)
     if not all_pairs:
         contest = replace(contest, baseline=_baseline_name(contest, entries, meant))
-    return _counted(contest, agreement, entries, keep_all=metrics is not None)
+    known = {metric: ~np.isnan(contest.scores(metric).values) for metric in contest.metrics}
+    if not known[contest.primary].any():
+        counted = contenders[0].report.metrics[contest.primary].counted
+        raise ComparisonError(
+            f"{contest.primary} has no value for any query: it counts {counted}. Compare by another metric."
+        )
+    kept = [name for name in contest.metrics if metrics is not None or name == contest.primary or known[name].any()]
+    warnings = [*_about_reports(entries), *agreement.warnings, *_left_out(contest, known[contest.primary])]
+    return replace(contest, metrics=tuple(kept), warnings=(*warnings, *_without_partner(contest)))
 
 
 def _contenders(entries: Sequence[ComparedReport], queries: Collection[str]) -> Iterator[ComparedSetting]:
@@ -211,20 +224,6 @@ def _contenders(entries: Sequence[ComparedReport], queries: Collection[str]) -> 
             yield ComparedSetting(
                 name, entry.report, over_queries(setting, queries), entry.name, tuple(entry.spellings)
             )
-
-
-def _nothing_to_compare(entry: ComparedReport) -> str:
-    only = entry.settings[0]
-    others = [setting.name for setting in entry.report.settings if setting.name != only.name]
-    failed = [failure.name for failure in entry.report.failures]
-    instead = f"another of its settings ({listed(others)}), or another report" if others else "another report as well"
-    why = f" It was given {entry.times} times, and counts once." if entry.times > 1 else ""
-    why += f" These failed: {listed(failed)}." if failed else ""
-    what = "only setting" if not others else "only setting that was chosen"
-    return (
-        f"there is nothing to compare {only.name!r} with, the {what} of {entry.name}.{why} "
-        f"Name {instead}; `ragtrial list runs` shows them."
-    )
 
 
 def _baseline_name(contest: ComparisonSet, entries: Sequence[ComparedReport], baseline: Baseline | None) -> str | None:
@@ -242,58 +241,30 @@ def _baseline_name(contest: ComparisonSet, entries: Sequence[ComparedReport], ba
     return contest.names[contest.place(baseline.setting if name is None else f"{name}:{baseline.setting}")]
 
 
-def _counted(
-    contest: ComparisonSet, agreement: Comparability, entries: Sequence[ComparedReport], *, keep_all: bool
-) -> ComparisonSet:
-    """The contest without metrics that count for no query; with what is left out of it. Raises ComparisonError."""
-    known = {metric: ~np.isnan(contest.scores(metric).values) for metric in contest.metrics}
-    primary = contest.primary
-    if not known[primary].any():
-        counted = contest.contenders[0].report.metrics[primary].counted
-        raise ComparisonError(f"{primary} has no value for any query: it counts {counted}. Compare by another metric.")
-    warnings = (
-        *_about_reports(entries),
-        *agreement.warnings,
-        *_left_out(contest, known[primary]),
-        *_without_partner(contest),
-    )
-    kept = [name for name in contest.metrics if keep_all or name == primary or known[name].any()]
-    return replace(contest, metrics=tuple(kept), warnings=warnings)
-
-
 def _about_reports(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]:
     """What is said of reports that were given twice, and of settings that were to be run and are in no comparison."""
     for entry in entries:
         if entry.times > 1:
-            message = (
-                f"{entry.name} is one report, {entry.report.run_id}; it was given {entry.times} times, and counts once."
-            )
+            message = f"{entry.name} was given {entry.times} times, and counts once."
             yield ReportWarning(WarningCode.GIVEN_TWICE, message)
-    for entry in entries:
         for failure in entry.report.failures:
-            name = f"{entry.name}:{failure.name}" if len(entries) > 1 else failure.name
-            message = f"{name} failed when it was run, and is not compared; `ragtrial show` tells why."
+            message = f"{entry.name}: {failure.name} failed when it was run, and is not compared."
             yield ReportWarning(WarningCode.SETTING_FAILED, message)
 
 
 def _left_out(contest: ComparisonSet, known: npt.NDArray[np.bool_]) -> Iterator[ReportWarning]:
     """What is said of queries that count for others and not for a contender; ``known`` is of the primary metric."""
     anywhere = known.any(axis=0)
-    for row, contender in enumerate(contest.contenders):
-        lacking = anywhere & ~known[row]
-        if not lacking.any():
-            continue
-        skipped = {query.id for query in contender.setting.queries if query.skipped}
-        names = [query.id for query, lacks in zip(contest.queries, lacking, strict=True) if lacks]
-        have, are, harder = "have", "are", "they may be the harder ones"
-        if len(names) == 1:
-            have, are, harder = "has", "is", "it may be a harder one"
-        why = "could not be answered" if skipped.issuperset(names) else f"{have} no {contest.primary}"
-        yield ReportWarning(
-            WarningCode.QUERIES_LEFT_OUT,
-            f"{contender.name}: {len(names):,} of {int(anywhere.sum()):,} queries {why} and {are} left out of every "
-            f"comparison with it ({listed(map(repr, names), 3)}); {harder}.",
-        )
+    for contender, own in zip(contest.contenders, known, strict=True):
+        names = [query.id for query, lacks in zip(contest.queries, anywhere & ~own, strict=True) if lacks]
+        if names:
+            skipped = {query.id for query in contender.setting.queries if query.skipped}
+            why = "could not be answered" if skipped.issuperset(names) else f"without {contest.primary}"
+            yield ReportWarning(
+                WarningCode.QUERIES_LEFT_OUT,
+                f"{contender.name}: queries {why}, left out of every comparison with it: {len(names):,} of "
+                f"{int(anywhere.sum()):,} ({listed(map(repr, names), 3)}). They may be the harder ones.",
+            )
 
 
 def _without_partner(contest: ComparisonSet) -> Iterator[ReportWarning]:

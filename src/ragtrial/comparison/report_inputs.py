@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,6 +38,11 @@ class ComparedReport:
     def settings(self) -> list[SettingPart]:
         return [one for one in self.report.settings if self.chosen is None or one.name in self.chosen]
 
+    @property
+    def names(self) -> list[str]:
+        """Those of all settings of the report."""
+        return [setting.name for setting in self.report.settings]
+
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
@@ -60,8 +65,7 @@ class _Reading:
             given = self.entries.setdefault(id(reference), ComparedReport(reference, None, is_added))
             given.times += not is_added
             return given
-        written = str(reference)
-        folder, name, setting = self.found(written)
+        folder, name, setting = self.found(str(reference))
         key = folder.resolve()
         if key not in self.entries:
             report = load_report(folder, hits=False)
@@ -80,8 +84,8 @@ class _Reading:
         try:
             return find_report(written, self.directory), written, None
         except ReportError as error:
-            report, colon, setting = written.rpartition(":")
-            if not colon or not report or not setting or "/" in setting or "\\" in setting:
+            report, _, setting = written.rpartition(":")
+            if not report or not setting or "/" in setting or "\\" in setting:
                 raise
             try:
                 return find_report(report, self.directory), report, setting
@@ -115,7 +119,7 @@ def read_entries(
         raise ReportError(*dict.fromkeys(faults))
     meant = None if baseline is None else _read_baseline(reading, baseline)
     entries = list(reading.entries.values())
-    faults = [fault for entry in entries for fault in _contradictions(entry.report)]
+    faults = [Fault(_place(entry.report), message=told) for entry in entries for told in _contradictions(entry.report)]
     if faults:
         raise ComparisonError(*faults)
     _name(entries)
@@ -129,10 +133,10 @@ def _read_baseline(reading: _Reading, baseline: Reference) -> Baseline:
         return Baseline(None, reading.add(baseline, is_added=True).report)
     written = str(baseline)
     entries = list(reading.entries.values())
-    if any(written in _names_of(entry.report) for entry in entries):
+    if any(written in entry.names for entry in entries):
         return Baseline(written, entries[0].report if len(entries) == 1 else None)
     first, _, last = written.rpartition(":")
-    for report, setting in ((written, ""), (first, last)):
+    for report, setting in ((written, None), (first, last)):
         known = [entry for entry in entries if report in _spellings(entry)]
         if len(known) > 1:
             ids = listed(entry.report.run_id for entry in known)
@@ -140,51 +144,32 @@ def _read_baseline(reading: _Reading, baseline: Reference) -> Baseline:
         if known:
             return Baseline(known[0].report.setting(setting).name if setting else None, known[0].report)
     try:
-        reading.found(written)
+        added = reading.add(written, is_added=True)
     except ReportError as error:
-        names = dict.fromkeys(name for entry in entries for name in _names_of(entry.report))
-        near = did_you_mean(last, names)
+        names = dict.fromkeys(name for entry in entries for name in entry.names)
         raise ComparisonError(
-            f"the baseline {written!r} is neither a setting that is compared nor a report.{near} "
-            f"The settings are: {listed(names)}."
+            f"the baseline {written!r} is neither a setting that is compared nor a report."
+            f"{did_you_mean(last, names)} The settings are: {listed(names)}."
         ) from error
-    added = reading.add(written, is_added=True)
     return Baseline(added.chosen[-1] if added.chosen else None, added.report)
 
 
-def _names_of(report: Report) -> list[str]:
-    return [setting.name for setting in report.settings]
-
-
-def _contradictions(report: Report) -> Iterator[Fault]:
+def _contradictions(report: Report) -> Iterator[str]:
     """What no report may be, whoever made it."""
-    folder = folder_of(report)
-    place = f"report {report.run_id}" if folder is None else str(folder / "report.json")
-    for name in _twice(setting.name for setting in report.settings):
-        yield Fault(place, message=f"has two settings of the name {name!r}; rename one, and run it again.")
-    known = {query.id for query in report.queries}
-    for name in _twice(query.id for query in report.queries):
-        yield Fault(place, message=f"has two queries of the id {name!r}; give one another id, and run it again.")
-    for setting in report.settings:
-        for name in _twice(query.id for query in setting.queries):
-            yield Fault(place, message=f"has two results of {setting.name!r} for query {name!r}; run it again.")
-        strange = [query.id for query in setting.queries if query.id not in known]
-        if strange:
-            message = f"has results of {setting.name!r} for queries that it does not list: {listed(strange, 3)}."
-            yield Fault(place, message=f"{message} It was changed by hand; run it again.")
-    if not report.queries:
-        yield Fault(place, message="has no queries; there is nothing to compare.")
-    if not report.settings:
-        failed = [failure.name for failure in report.failures]
-        why = f": these failed: {listed(failed)}" if failed else ""
-        yield Fault(place, message=f"has no settings{why}; there is nothing to compare.")
+    known = [query.id for query in report.queries]
+    results = [f"{setting.name}: {query.id}" for setting in report.settings for query in setting.queries]
+    all_names = {"setting": [one.name for one in report.settings], "query": known, "result": results}
+    for what, names in all_names.items():
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            yield f"has two of the {what} {listed(map(repr, twice), 3)}. It was changed by hand; run it again."
+    strange = {query.id for setting in report.settings for query in setting.queries} - set(known)
+    if strange:
+        yield f"has results for queries that it does not list: {listed(sorted(strange), 3)}. Run it again."
+    if not report.queries or not report.settings:
+        yield f"has no {'settings' if report.queries else 'queries'}; there is nothing to compare."
 
 
-def _twice(names: Iterable[str]) -> list[str]:
-    return [name for name, count in Counter(names).items() if count > 1]
-
-
-def folder_of(report: Report) -> Path | None:
+def _folder(report: Report) -> Path | None:
     """Where a report stands; None where it was never written."""
     try:
         return report.folder
@@ -192,16 +177,18 @@ def folder_of(report: Report) -> Path | None:
         return None
 
 
+def _place(report: Report) -> str:
+    folder = _folder(report)
+    return f"report {report.run_id}" if folder is None else str(folder / "report.json")
+
+
 def _spellings(entry: ComparedReport) -> list[str]:
-    """Names for a report: the best first, and each later one tells it from more of the others."""
-    report, folder = entry.report, folder_of(entry.report)
-    names = []
-    for written in entry.spellings:
-        plain = written.rstrip("/\\").removesuffix("report.json").rstrip("/\\")
-        if re.fullmatch(r"[^/\\:]+", plain) and plain.strip(".") and not _RUN_ID.fullmatch(plain):
-            names.append(plain)
-    if folder is not None and folder.name and not _RUN_ID.fullmatch(folder.name):
-        names += [folder.name, f"{folder.parent.name}/{folder.name}"]
+    """Names for a report, the shortest first."""
+    report, folder = entry.report, _folder(entry.report)
+    written = [name.removesuffix("report.json").rstrip("/\\") for name in entry.spellings]
+    names = [name for name in written if re.fullmatch(r"[^/\\:]+", name) and name.strip(".")]
+    names += [] if folder is None else [folder.name, f"{folder.parent.name}/{folder.name}"]
+    names = [name for name in names if not _RUN_ID.search(name)]
     names += [report.experiment, report.run_id.partition("-")[0], report.run_id]
     names += [] if folder is None else [str(folder)]
     return list(dict.fromkeys(name for name in (*names, *entry.spellings) if name))
@@ -209,19 +196,11 @@ def _spellings(entry: ComparedReport) -> list[str]:
 
 def _name(entries: Sequence[ComparedReport]) -> None:
     """Give each entry the first of its names that no other has, a number where it has none, and all its spellings."""
-    places = [0] * len(entries)
     for number, entry in enumerate(entries, 1):
         entry.spellings = [*_spellings(entry), f"report-{number}"]
-    while clashing := _clashes([entry.spellings[at] for entry, at in zip(entries, places, strict=True)]):
-        for place in clashing:
-            places[place] = min(places[place] + 1, len(entries[place].spellings) - 1)
-    for entry, at in zip(entries, places, strict=True):
-        entry.name = entry.spellings[at]
-
-
-def _clashes(names: Sequence[str]) -> list[int]:
-    counts = Counter(names)
-    return [place for place, name in enumerate(names) if counts[name] > 1]
+    counts = Counter(name for entry in entries for name in entry.spellings)
+    for entry in entries:
+        entry.name = next(name for name in entry.spellings if counts[name] == 1)
 
 
 def _choose(entries: Sequence[ComparedReport], settings: Sequence[str] | None, baseline: Baseline | None) -> None:
@@ -230,22 +209,15 @@ def _choose(entries: Sequence[ComparedReport], settings: Sequence[str] | None, b
     if settings is not None:
         wanted = _wanted(entries, settings)
     for entry in entries:
-        if baseline is not None and baseline.setting is not None and baseline.report in (None, entry.report):
-            wanted[entry.name] |= {baseline.setting} & set(_names_of(entry.report))
-    for entry in entries:
         names = wanted[entry.name]
-        if entry.is_added and baseline is not None and baseline.setting is None:
+        if baseline is not None and baseline.setting is not None and baseline.report in (None, entry.report):
+            names |= {baseline.setting} & set(entry.names)
+        if baseline is not None and baseline.setting is None and entry.is_added:
             names &= set().union(*(wanted[other.name] for other in entries if other is not entry))
-        entry.chosen = [name for name in _names_of(entry.report) if name in names]
+        entry.chosen = [name for name in entry.names if name in names]
         if not entry.chosen:
-            raise ComparisonError(_none_of(entry, settings))
-
-
-def _none_of(entry: ComparedReport, settings: Sequence[str] | None) -> str:
-    there = f"it has: {listed(_names_of(entry.report))}."
-    if entry.is_added:
-        return f"the baseline {entry.name} has no setting of the same name as any that is compared; {there}"
-    return f"{entry.name} has none of the settings {listed(settings or ())}; {there}"
+            which = "the settings that are compared" if entry.is_added else f"the settings {listed(settings or ())}"
+            raise ComparisonError(f"{entry.name} has none of {which}; it has: {listed(entry.names)}.")
 
 
 def _wanted(entries: Sequence[ComparedReport], settings: Sequence[str]) -> dict[str, set[str]]:
@@ -254,12 +226,12 @@ def _wanted(entries: Sequence[ComparedReport], settings: Sequence[str]) -> dict[
     faults = []
     for written in settings:
         report, _, setting = written.rpartition(":")
-        asked = [entry for entry in entries if not report or report in entry.spellings]
-        found = [entry for entry in asked if setting in _names_of(entry.report) and not entry.is_added]
+        asked = [entry for entry in entries if not entry.is_added and (not report or report in entry.spellings)]
+        found = [entry for entry in asked if setting in entry.names]
         for entry in found:
             wanted[entry.name].add(setting)
         if not found:
-            names = dict.fromkeys(name for entry in asked or entries for name in _names_of(entry.report))
+            names = dict.fromkeys(name for entry in asked or entries for name in entry.names)
             faults.append(f"no setting {written!r}.{did_you_mean(setting, names)} There are: {listed(names)}.")
     if faults:
         raise ComparisonError(*faults)

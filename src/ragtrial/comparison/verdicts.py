@@ -82,23 +82,17 @@ def sentence_of(verdict: Verdict, evidence: Evidence, margin: float) -> str:
     """The verdict for a reader, with what would settle it where it is open."""
     if evidence.n == 0:
         return "no query counts for both: nothing to compare"
-    if verdict == "identical":
-        return f"identical for each of {counted(evidence.n, 'query', 'queries')}"
-    if verdict == "too few differences":
-        if evidence.n == 1:
-            return "one query is no test: label more"
-        differ = "queries differs" if evidence.differing == 1 else "queries differ"
-        return (
-            f"cannot tell: only {evidence.differing} of {evidence.n:,} {differ}, fewer than {LEAST_DIFFERENCES}; "
-            "no interval is given"
-        )
     said = {
+        "identical": f"identical for each of {counted(evidence.n, 'query', 'queries')}",
+        "too few differences": f"cannot tell: only {evidence.differing} of {evidence.n:,} queries differ, fewer than "
+        f"{LEAST_DIFFERENCES}; no interval is given",
         "better": "better",
         "worse": "worse",
         "worse within the margin": f"worse, but within the margin of {margin:g}",
         "no worse": f"no worse than the margin of {margin:g}",
+        "cannot tell": f"cannot tell{_advice(evidence, margin)}",
     }
-    return said[verdict] if verdict in said else f"cannot tell{_advice(evidence, margin)}"
+    return said[verdict]
 
 
 def _advice(evidence: Evidence, margin: float) -> str:

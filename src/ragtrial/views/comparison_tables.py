@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
@@ -16,23 +15,18 @@ from ragtrial.views.plain_text import visible
 from ragtrial.views.sections import all_views
 from ragtrial.views.table import Column, Table, number
 
-MOST_NAMED = 6
 MOST_EQUAL = 20
-"""Of more settings that cannot be told from the best only the number is given."""
+"""So many settings that cannot be told from the best are named."""
 
 
 def heading(comparison: Comparison) -> str:
     """One line that says what was compared."""
     against = f"against {comparison.procedure.baseline}" if comparison.procedure.baseline else "all pairs"
-    reports = {_parted(name)[0] for name in comparison.settings}
-    if len(reports) == 2 and comparison.procedure.baseline in reports:
-        (other,) = reports - {comparison.procedure.baseline}
-        against = f"{other} {against}"
-    settings, queries = len(comparison.settings), comparison.queries
     counts = {part.n for part in comparison.comparisons if part.metric == comparison.primary_metric}
-    count = f" ({next(iter(counts)):,} of them count)" if len(counts) == 1 and counts != {queries} else ""
-    compared = f"{counted(settings, 'setting')}, {counted(queries, 'query', 'queries')}{count}"
-    return f"{compared}, {comparison.primary_metric}, {against}"
+    queries = counted(comparison.queries, "query", "queries")
+    if len(counts) == 1 and counts != {comparison.queries}:
+        queries += f" ({counts.pop():,} of them count)"
+    return f"{counted(len(comparison.settings), 'setting')}, {queries}, {comparison.primary_metric}, {against}"
 
 
 def comparison_blocks(
@@ -72,60 +66,52 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
     table = _verdicts(comparison, rows)
     if width is None or table.width <= width:
         return replace(table, notes=_advice(comparison))
-    few = {part.sentence for part in rows if part.verdict == "too few differences"}
-    of_many = f"in fewer than {LEAST_DIFFERENCES} queries; no interval is given"
-    margin = comparison.procedure.margin
-    bounded = any(part.verdict in ("no worse", "worse within the margin") for part in rows)
-    notes = [f"no worse, or within the margin: that is {margin:g}."] if bounded else []
-    notes += [f"too few differences: {few.pop() if len(few) == 1 else of_many}."] if few else []
+    verdicts, notes = {part.verdict for part in rows}, []
+    if verdicts & {"no worse", "worse within the margin"}:
+        notes.append(f"no worse, or within the margin: that is {comparison.procedure.margin:g}.")
+    if "too few differences" in verdicts:
+        notes.append(f"too few differences: in fewer than {LEAST_DIFFERENCES} queries; no interval is given.")
     brief = replace(_verdicts(comparison, rows, in_brief=True), notes=notes)
     fitted = brief.fitted(width, "--json has all")
     return replace(brief, notes=[*notes, *_advice(comparison)]) if fitted is brief else fitted
 
 
 def _verdicts(comparison: Comparison, rows: Sequence[ComparisonPart], *, in_brief: bool = False) -> Table:
-    layout = _layout(rows)
-    first = {"one": ["setting"], "names": ["setting", "baseline"], "pairs": ["setting", "against", "baseline"]}[layout]
-    columns = [Column(title, is_text=title == "setting") for title in [*first, "mean", "difference"]]
+    shared, margin = _have_one_baseline(rows), comparison.procedure.margin
+    names = ["setting"] if shared else ["setting", "against", "baseline"]
+    columns = [Column(title, is_text=title == "setting") for title in [*names, "mean", "difference"]]
     columns += [Column(f"{percent(comparison.procedure.confidence)} interval"), Column("p", importance=4)]
     columns += [Column(title, importance=2) for title in ("won", "tied", "lost")] + [Column("n", importance=3)]
-    columns += [Column(title, importance=1) for title in _advised(comparison)]
+    # No number of queries finds a margin of 0.
+    columns += [Column(title, importance=1) for title in ["detectable", *([f"n for {margin:g}"] if margin else [])]]
     table = []
     for part in rows:
-        before = [] if layout == "one" else [number(part.mean_baseline)]
-        cells = [*_named(part, layout), *before, *_cells(part)][: len(columns)]
-        table.append([*cells, _verdict(part, in_brief=in_brief)])
-    if layout == "one":
+        named = [part.setting] if shared else [part.setting, part.baseline, number(part.mean_baseline)]
+        is_named = in_brief or part.verdict == "cannot tell"
+        cells = [*named, *_cells(part)][: len(columns)]
+        table.append([*cells, str(part.verdict) if is_named else part.sentence])
+    if shared:
         mean = number(rows[0].mean_baseline) if len({part.mean_baseline for part in rows}) == 1 else ""
         place = sum((part.difference or 0.0) > 0 for part in rows)
         table.insert(place, [rows[0].baseline, mean, *[""] * (len(columns) - 2), "(baseline)"])
     return Table([*columns, Column("verdict", is_text=True)], table)
 
 
-def _advised(comparison: Comparison) -> list[str]:
-    """The columns that say what queries can show. No number of them finds a margin of 0."""
-    margin = comparison.procedure.margin
-    return ["detectable", f"n for {margin:g}"] if margin else ["detectable"]
+def _have_one_baseline(rows: Sequence[ComparisonPart]) -> bool:
+    return len({part.baseline for part in rows}) == 1
 
 
-def _layout(rows: Sequence[ComparisonPart]) -> Literal["one", "names", "pairs"]:
-    """Whether all rows have one baseline, are of settings of the same name in two reports, or of any pairs."""
-    if len({part.baseline for part in rows}) == 1:
-        return "one"
-    reports = {(_parted(part.setting)[0], _parted(part.baseline)[0]) for part in rows}
-    same = all(_parted(part.setting)[1] == _parted(part.baseline)[1] for part in rows)
-    return "names" if same and len(reports) == 1 else "pairs"
-
-
-def _named(part: ComparisonPart, layout: str) -> list[str]:
-    if layout == "names":
-        return [_parted(part.setting)[1]]
-    return [part.setting] if layout == "one" else [part.setting, part.baseline]
-
-
-def _parted(name: str) -> tuple[str, str]:
-    report, _, setting = name.rpartition(":")
-    return report, setting
+def _cells(part: ComparisonPart) -> list[str]:
+    needed, enough = part.queries_needed, part.queries_needed is not None and part.queries_needed <= part.n
+    return [
+        number(part.mean),
+        signed(part.difference),
+        "-" if part.ci is None else f"{signed(part.ci[0])} {signed(part.ci[1])}",
+        "-" if part.p_corrected is None else probability(part.p_corrected),
+        *(f"{count:,}" for count in (part.wins, part.ties, part.losses, part.n)),
+        "-" if part.detectable is None else rounded(part.detectable),
+        "-" if needed is None else "enough" if enough else f"{needed:,}",
+    ]
 
 
 def left_out_line(comparison: Comparison, shown: Sequence[ComparisonPart]) -> str:
@@ -143,12 +129,11 @@ def _advice(comparison: Comparison) -> list[str]:
     if all(part.detectable is None and part.queries_needed is None for part in rows):
         return []
     margin = comparison.procedure.margin
+    needed = (
+        f"; n for {margin:g}: how many queries would find one of {margin:g}, the margin, as often (enough: n would)"
+    )
     said = "detectable: a true difference of this size would be found 4 times of 5 with these n queries"
-    if margin:
-        said += (
-            f"; n for {margin:g}: how many queries would find one of {margin:g}, the margin, as often (enough: n would)"
-        )
-    return [f"{said}."]
+    return [f"{said}{needed if margin else ''}."]
 
 
 def looked_into_lines(comparison: Comparison) -> list[str]:
@@ -158,20 +143,14 @@ def looked_into_lines(comparison: Comparison) -> list[str]:
 
 
 def best_line(comparison: Comparison) -> str:
-    """Which settings cannot be told from the best; of many, which are shown to be worse than another."""
+    """Which settings cannot be told from the best."""
     names = comparison.not_worse_than_best[comparison.primary_metric]
-    worse = [name for name in comparison.settings if name not in names]
     by = f"by {comparison.primary_metric}, all pairs compared"
-    if not worse:
+    if len(names) == len(comparison.settings):
         return f"No setting is shown to be worse than another {by}."
     if len(names) == 1:
         return f"The best {by}: {names[0]}."
-    if len(names) > max(MOST_NAMED, min(len(worse), MOST_EQUAL)):
-        return (
-            f"Shown to be worse than another {by}: {listed(worse, MOST_NAMED)}. "
-            f"The other {len(names):,} cannot be told from the best."
-        )
-    return f"Cannot be told from the best {by}: {', '.join(names)}."
+    return f"Cannot be told from the best {by}: {listed(names, MOST_EQUAL)}."
 
 
 def descriptive_table(
@@ -182,35 +161,14 @@ def descriptive_table(
     Behind one over another number of queries than the row's is that number.
     """
     known = {(part.setting, part.baseline, part.metric): part for part in comparison.comparisons}
-    layout = _layout(rows)
+    shared = _have_one_baseline(rows)
     table = []
     for part in rows if metrics else ():
         others = [known[part.setting, part.baseline, metric] for metric in metrics]
         counts = [f" ({one.n:,})" if one.n != part.n and one.difference is not None else "" for one in others]
         cells = [signed(one.difference) + count for one, count in zip(others, counts, strict=True)]
-        table.append([*_named(part, layout), *cells])
-    names = [Column("differences, descriptive", is_text=True), *([Column("against")] if layout == "pairs" else [])]
+        table.append([part.setting, *([] if shared else [part.baseline]), *cells])
+    names = [Column("differences, descriptive", is_text=True), *([] if shared else [Column("against")])]
     columns = [Column(metric, importance=-place if place else None) for place, metric in enumerate(metrics)]
     made = Table([*names, *columns], table)
     return made if width is None else made.fitted(width, "--metrics all")
-
-
-def _cells(part: ComparisonPart) -> list[str]:
-    interval = "-" if part.ci is None else f"{signed(part.ci[0])} {signed(part.ci[1])}"
-    needed, enough = part.queries_needed, part.queries_needed is not None and part.queries_needed <= part.n
-    return [
-        number(part.mean),
-        signed(part.difference),
-        interval,
-        "-" if part.p_corrected is None else probability(part.p_corrected),
-        f"{part.wins:,}",
-        f"{part.ties:,}",
-        f"{part.losses:,}",
-        f"{part.n:,}",
-        "-" if part.detectable is None else rounded(part.detectable),
-        "-" if needed is None else "enough" if enough else f"{needed:,}",
-    ]
-
-
-def _verdict(part: ComparisonPart, *, in_brief: bool) -> str:
-    return str(part.verdict) if in_brief or part.verdict == "cannot tell" else part.sentence

@@ -57,7 +57,7 @@ def test_what_only_rounding_keeps_apart_is_a_tie_everywhere() -> None:
     contest = contest_between({"old": [0.3] * 12, "new": [sum_of_parts] * 11 + [0.6]}, queries)
     part = only(compare_settings(contest, ComparisonOptions("old", procedure=QUICK)))
     assert (part.wins, part.ties, part.losses) == (1, 11, 0)
-    assert part.sentence.startswith("cannot tell: only 1 of 12 queries differs")
+    assert part.sentence.startswith("cannot tell: only 1 of 12 queries differ")
     found = query_differences(contest, Pair(0, 1))
     assert (found.won, found.tied, found.lost) == (1, 11, 0)
     tagged, untagged = compare_slices(contest, [part], QUICK).comparisons
@@ -202,7 +202,7 @@ def test_the_sentence_of_the_procedure_says_what_was_drawn_and_how_sure_it_is() 
     ("name", "said"),
     [
         ("bootstrap", " without p. 999 resamples, seed 3. Level 0.1. It is "),
-        ("wilcoxon", " without intervals. Level 0.1. It tests "),
+        ("t-holm", " with Bonferroni's. Level 0.1. It is blind "),
     ],
 )
 def test_procedures_that_flip_nothing_say_what_they_drew_and_at_which_level(name: str, said: str) -> None:

@@ -60,10 +60,9 @@ def test_other_grades_are_refused_query_by_query_and_document_by_document() -> N
         q3=judged(),
     )
     assert refusal(called("main"), other) == [
-        "other labels in main and branch (3 of 4 queries): query 'q1': 'b.md' has grade 1 in main, 3 in branch; query "
-        "'q2': 'c.md' is judged in branch alone; query 'q3': 'a.md' is judged in main alone, 'b.md' is judged in main "
-        "alone.",
-        f"{AGAIN}, or compare over the 1 of 4 queries that are the same: --common.",
+        "other labels in main and branch: 3 queries (query 'q1' has other labels of 'b.md', query 'q2' has other "
+        "labels of 'c.md', query 'q3' has other labels of 'a.md').",
+        f"{AGAIN}, or compare over the 1 queries that are the same: --common.",
     ]
 
 
@@ -72,7 +71,7 @@ def test_what_is_named_has_an_end() -> None:
     changes = {query: judged(*many) for query in ("q1", "q2", "q3", "q4")}
     labels, remedy = refusal(called("main"), changed_queries(called("branch"), **changes))
     assert labels.count("query 'q") == 3
-    assert labels.endswith("'b.md' is judged in main alone, ...; and 1 more.")
+    assert labels.endswith("query 'q3' has other labels of 'a.md', and 1 more).")
     assert remedy == f"No query is the same in all of them. {AGAIN}."
 
 
@@ -84,10 +83,7 @@ def test_the_highest_grade_of_a_document_counts_in_whatever_order_its_labels_sta
 def test_another_question_under_an_id_is_refused() -> None:
     other = changed_queries(called("branch"), q2={"text": "x" * 70})
     labels, _ = refusal(called("main"), other)
-    assert labels == (
-        "other labels in main and branch (1 of 4 queries): query 'q2': it asks 'question 2' in main, "
-        f"'{'x' * 57}...' in branch."
-    )
+    assert labels == ("other labels in main and branch: 1 queries (query 'q2' has another text).")
 
 
 def test_other_queries_are_refused_with_their_ids() -> None:
@@ -97,8 +93,9 @@ def test_other_queries_are_refused_with_their_ids() -> None:
     queries = [query.model_copy(update={"id": query.id.replace("q2", "q9")}) for query in setting.queries]
     renamed = renamed.model_copy(update={"settings": [setting.model_copy(update={"queries": queries})]})
     assert refusal(called("main"), renamed) == [
-        "other queries: 3 of 4 are in main alone ('q2', 'q3', 'q4'), 1 of 2 are in branch alone ('q9').",
-        f"{AGAIN}, or compare over the 1 of 2 queries that are the same: --common.",
+        "other queries: 3 of 4 are in main alone ('q2', 'q3', 'q4').",
+        "other queries: 1 of 2 are in branch alone ('q9').",
+        f"{AGAIN}, or compare over the 1 queries that are the same: --common.",
     ]
 
 
@@ -108,9 +105,8 @@ def test_common_queries_are_compared_and_it_is_said_how_many_of_how_many() -> No
     assert [query.id for query in contest.queries] == ["q2", "q3"]
     assert contest.scores("ndcg@3").values.tolist() == [[0.25, 0.125], [0.25, 0.125]]
     assert warnings(contest) == {
-        "common-queries": "compared over the 2 queries that are the same everywhere, of 4 of main, 3 of branch. Left "
-        "out: other queries: 1 of 4 are in main alone ('q4'). other labels in main and branch (1 of 3 queries): query "
-        "'q1': 'a.md' has grade 2 in main, 1 in branch, 'b.md' is judged in main alone."
+        "common-queries": "compared over the 2 queries that are the same everywhere. Left out: other queries: 1 of 4 "
+        "are in main alone ('q4'). other labels in main and branch: 1 queries (query 'q1' has other labels of 'a.md')."
     }
 
 
@@ -182,7 +178,7 @@ def test_passages_must_stand_in_the_same_place_or_in_other_documents_be_as_long(
     main = changed_queries(main, q1=spanned((4, 9), (20, 30)))
     branch = changed_queries(branch.model_copy(update={"dataset": dataset}), q1=spanned((20, 30), place))
     if is_refused:
-        assert "query 'q1': 'a.md' has other passages." in refusal(main, branch)[0]
+        assert "query 'q1' has other labels of 'a.md'" in refusal(main, branch)[0]
     else:
         assert len(contest_of([main, branch]).queries) == 4
 
@@ -191,10 +187,10 @@ def test_the_order_of_labels_matters_to_metrics_of_orders_alone() -> None:
     plain = report_of(VALUES, "rbo(p=0.9)@3", experiment="main")
     ordered = changed_queries(plain, q1={"ordered": True})
     turned = changed_queries(plain, q1={"ordered": True, **judged(("b.md", 1), ("a.md", 2))})
-    assert "query 'q1': its labels have another order." in refusal(ordered, turned)[0]
+    assert "query 'q1' has another order of its labels" in refusal(ordered, turned)[0]
     graded = changed_queries(plain, q1={"ordered": True, **judged(("b.md", 1), ("a.md", 1))})
-    assert "query 'q1': 'a.md' has grade 2 in report-1, 1 in report-2.\n" in "\n".join(refusal(ordered, graded))
-    assert "query 'q1': its labels are an order in report-2 alone." in refusal(plain, ordered)[0]
+    assert "query 'q1' has other labels of 'a.md'" in "\n".join(refusal(ordered, graded))
+    assert "query 'q1' has another order of its labels" in refusal(plain, ordered)[0]
     assert contest_of([called("main"), changed_queries(called("branch"), q1={"ordered": True})]).warnings == ()
 
 
@@ -203,17 +199,17 @@ def test_the_order_of_labels_matters_to_metrics_of_orders_alone() -> None:
 
 def test_other_units_are_refused() -> None:
     assert refusal(called("main"), called("branch", unit="span")) == [
-        "other units: main ranks documents, branch looks for passages in chunks. Run one again with the other's "
-        "evaluators.unit."
+        "other unit: document in main, span in branch.",
+        "Run or score one again by the rules of the other.",
     ]
 
 
 @pytest.mark.parametrize(
     ("first", "second", "told"),
     [
-        ({"span_coverage": 0.5}, {"span_coverage": 0.8}, "0.5 of its characters in main, 0.8 in branch"),
-        ({}, {"span_coverage": 0.8}, "0.5 of its characters in main, 0.8 in branch"),
-        ({"config": {"evaluators": {"span_coverage": 0.9}}}, {}, "0.9 of its characters in main, 0.5 in branch"),
+        ({"span_coverage": 0.5}, {"span_coverage": 0.8}, "0.5 in main, 0.8 in branch"),
+        ({}, {"span_coverage": 0.8}, "0.5 in main, 0.8 in branch"),
+        ({"config": {"evaluators": {"span_coverage": 0.9}}}, {}, "0.9 in main, 0.5 in branch"),
         ({"config": {"evaluators": {"span_coverage": 0.9}}}, {"span_coverage": 0.9}, ""),
         ({}, {"span_coverage": 0.5}, ""),
     ],
@@ -223,10 +219,7 @@ def test_another_share_of_passages_is_refused_also_for_a_report_of_before_it_was
 ) -> None:
     main, branch = called("main", unit="span", **first), called("branch", unit="span", **second)
     if told:
-        assert refusal(main, branch) == [
-            f"other span_coverage: a passage is found with the share {told}. Run one again with the other's "
-            "evaluators.span_coverage."
-        ]
+        assert refusal(main, branch)[0] == f"other span_coverage: {told}."
     else:
         assert contest_of([main, branch]).warnings == ()
 
@@ -258,22 +251,20 @@ def here(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("other", "message"),
     [
         ("threshold",
-         "other relevance thresholds: grade 1 and above is relevant in main, grade 2 and above is relevant in "
-         "threshold (precision@1, precision@3, recall@1, and 8 more). Run one again with the other's "
-         "evaluators.relevance_threshold, or compare by metrics that do not depend on it: ndcg@3, dcg@3, judged@3."),
+         "other queries that are counted (precision@1, precision@3, recall@1, and 7 more): queries with at least one "
+         "relevant document (relevant: grade 1 and above) in main, queries with at least one relevant document "
+         "(relevant: grade 2 and above) in threshold."),
         ("zero",
-         "other queries are counted: queries with at least one document of a grade above 0 in main, all queries in "
-         "zero (ndcg@3, precision@1, precision@3, and 10 more). Run one again with the other's evaluators.no_relevant, "
-         "or compare by metrics that do not depend on it: rbo(p=0.9)@3."),
+         "other queries that are counted (ndcg@3, dcg@3, judged@3): queries with at least one document of a grade "
+         "above 0 in main, all queries in zero."),
         ("relabelled",
-         "other labels in main and relabelled (1 of 4 queries): query 'rye': 'bread/rolls.md' has grade 1 in main, 2 "
-         f"in relabelled.\n{AGAIN}, or compare over the 3 of 4 queries that are the same: --common."),
+         "other labels in main and relabelled: 1 queries (query 'rye' has other labels of 'bread/rolls.md')."),
     ],
 )  # fmt: skip
 def test_real_runs_by_other_rules_are_refused(other: str, message: str, here: Path) -> None:
     with pytest.raises(ComparisonError) as caught:
         contest_of(["main", other])
-    assert str(caught.value) == message
+    assert message in str(caught.value).splitlines()
 
 
 def test_metrics_that_do_not_depend_on_a_rule_are_compared(here: Path) -> None:
@@ -283,11 +274,11 @@ def test_metrics_that_do_not_depend_on_a_rule_are_compared(here: Path) -> None:
 def test_all_differences_of_rules_are_told_at_once() -> None:
     metrics = {"recall@3": metric_of("recall@3", 2), "ndcg@3": metric_of("ndcg@3").model_copy(update={"formula": "f"})}
     main = called("main", metrics={"recall@3": metric_of("recall@3"), "ndcg@3": metric_of("ndcg@3")})
-    threshold, formula = refusal(main, called("branch", metrics=metrics))
-    assert threshold.startswith("other relevance thresholds: grade 1 and above is relevant in main, grade 2 and above")
+    formula, counted, _ = refusal(main, called("branch", metrics=metrics))
+    assert counted.startswith("other queries that are counted (recall@3): ")
     assert formula == (
-        "other formulas: dcg@k / dcg@k of all judged documents in the order of their gains in main, f in branch "
-        "(ndcg@3). Run both again with the same ragtrial, or compare by metrics that do not depend on it: recall@3."
+        "other formula (ndcg@3): dcg@k / dcg@k of all judged documents in the order of their gains in main, "
+        "f in branch."
     )
 
 
@@ -296,19 +287,16 @@ def test_another_gain_is_another_metric(here: Path) -> None:
     assert (contest.primary, contest.names) == ("ndcg@3", ("main:dense", "gain:dense"))
     assert warnings(contest) == {
         "other-primary-metric": "ndcg@3 decides, the primary metric of main; it is ndcg(gain=exp)@3 in gain.",
-        "metrics-left-out": "left out, since not every report has it: ndcg(gain=exp)@3 (gain).",
+        "metrics-left-out": "left out, since not every report has it (as gain does): ndcg(gain=exp)@3.",
     }
     with pytest.raises(ComparisonError) as caught:
         contest_of(["gain", "main"])
-    assert str(caught.value).startswith(
-        "main has no ndcg(gain=exp)@3, the metric that decides; it has ndcg@3, which is another number. All have: "
-    )
+    assert str(caught.value).startswith("main has no ndcg(gain=exp)@3, the metric that decides. All have: ")
 
 
 def test_other_documents_under_equal_labels_are_a_warning(here: Path) -> None:
     assert warnings(contest_of(["main", "grown"])) == {
-        "other-documents": "main searched 6 documents, grown 7, and not the same: differences may come from the "
-        "documents, not from the settings."
+        "other-documents": "main and grown searched other documents: differences may come from these."
     }
 
 
@@ -349,11 +337,10 @@ def test_a_geometric_mean_over_queries_is_not_compared_as_if_it_were_another(
 
 def test_runs_that_were_scored_by_other_rules_are_refused(scored: Path) -> None:
     assert refusal(load_report("plain"), load_report("condensed")) == [
-        "other rules: condensed was scored with judged_only, plain was not. Score one again by the other's rules."
+        "other judged_only: False in plain, True in condensed.",
+        "Run or score one again by the rules of the other.",
     ]
-    assert refusal(load_report("plain"), load_report("cut")) == [
-        "other depths: all hits in plain and 1 hits in cut are scored, and ap has no cutoff of its own."
-    ]
+    assert refusal(load_report("plain"), load_report("cut"))[0] == "other depth (ap): all hits in plain, 1 in cut."
     assert contest_of(["plain", "cut"], ["ndcg@2"]).baseline == "plain"
 
 
@@ -369,6 +356,5 @@ def test_a_run_and_what_was_scored_by_its_labels_are_compared_over_documents_tha
         contest = contest_of(reports, ["ndcg@2"])
         assert [query.text for query in contest.queries] == ["first", "second"]
         assert warnings(contest) == {
-            "documents-unknown": "what plain searched is not known; if it is not what kitchen searched, differences "
-            "may come from the documents."
+            "documents-unknown": "the documents of plain are not known; differences may come from the documents."
         }

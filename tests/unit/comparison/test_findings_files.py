@@ -27,11 +27,13 @@ RENDERER = MarkdownIt("commonmark").enable("table")
 
 def everything(name: str = "new") -> Findings:
     two = part(name, -0.05, (-0.09, -0.01), sentence="worse"), part("other", 0.1, None, sentence="cannot tell")
-    more = part(name, 0.01, (0.0, 0.02), metric="recall@10", family="descriptive")
+    more = [
+        part(one, 0.01, (0.0, 0.02), metric="recall@10", family="descriptive") for one in dict.fromkeys((name, "other"))
+    ]
     known = {one: setting(one, ndcg_10=0.5, recall_10=0.7) for one in ("other", "base", name)}
     expected = judge_expected([ExpectedScore(name, "ndcg@10", value) for value in (0.5, 0.505, 0.7)], known)
     return findings(
-        settings=known, comparison=comparison(*two, more), gates=(judged("ndcg@10 worse than baseline", *two),),
+        settings=known, comparison=comparison(*two, *more), gates=(judged("ndcg@10 worse than baseline", *two),),
         expected=tuple(expected), failures=(FailurePart(name="gone", error="no | key"),),
     )  # fmt: skip
 
@@ -56,15 +58,15 @@ def test_the_page_begins_with_the_outcome_and_a_short_table() -> None:
     assert text.splitlines()[0] == ("### kitchen: failed (1 gate: 1 failed; 3 expected scores: 1 OK, 1 nearly, 1 FAIL)")
     short, other = cells(text)
     assert short == [
-        ["setting", "ndcg@10", "difference", "95% interval", "verdict", "gates"],
-        ["base", "0.6000", "", "", "(baseline)", ""],
-        ["other", "0.7000", "+0.1000", "", "cannot tell", "passed"],
-        ["new", "0.5500", "-0.0500", "-0.0900 to -0.0100", "worse", "1 failed"],
+        ["setting", "mean", "difference", "95% interval", "verdict"],
+        ["other", "0.7000", "+0.1000", "-", "cannot tell"],
+        ["base", "0.6000", "", "", "(baseline)"],
+        ["new", "0.5500", "-0.0500", "-0.0900 -0.0100", "worse"],
     ]
-    assert other[1] == ["recall@10", "new", "base", "0.6100", "+0.0100", "+0.0000 to +0.0200"]
+    assert other == [["differences, descriptive", "recall@10"], ["other", "+0.0100"], ["new", "+0.0100"]]
     shown = html.unescape(RENDERER.render(text))
     assert "<strong>failed</strong>: <code>ndcg@10 worse than baseline</code>: new -0.0500 against base, 95%" in shown
-    assert "<strong>FAIL</strong>: <code>new</code> <code>ndcg@10</code> is 0.5000, expected 0.7000" in shown
+    assert "<strong>FAIL</strong>: new ndcg@10 is 0.5000, expected 0.7000" in shown
     assert "<strong>could not be run</strong>: <code>gone</code>: no | key" in shown
     assert shown.count("<details>") == shown.count("</details>") == 2
 
@@ -72,7 +74,7 @@ def test_the_page_begins_with_the_outcome_and_a_short_table() -> None:
 def test_pairs_over_no_query_stand_last() -> None:
     parts = part("none", None, None, n=0), part("worse", -0.1, (-0.2, -0.05)), part("better", 0.1, (0.05, 0.2))
     short, *_ = cells(markdown_text(findings(comparison=comparison(*parts))))
-    assert [row[0] for row in short[2:]] == ["better", "worse", "none"]
+    assert [row[0] for row in short[1:]] == ["better", "base", "worse", "none"]
 
 
 def test_warnings_of_the_comparison_are_told() -> None:
@@ -80,7 +82,7 @@ def test_warnings_of_the_comparison_are_told() -> None:
     assert made.comparison is not None
     warning = WarningPart(code="other-documents", message="they searched <other> documents.")
     text = markdown_text(replace(made, comparison=made.comparison.model_copy(update={"warnings": [warning]})))
-    assert "warning: they searched &lt;other&gt; documents.</p>" in RENDERER.render(text)
+    assert "warning: they searched &lt;other&gt; documents.</li>" in RENDERER.render(text)
     assert "warning" not in markdown_text(made)
 
 
@@ -88,7 +90,7 @@ def test_a_baseline_has_a_mean_where_it_is_one_for_all_rows() -> None:
     parts = part("new", 0.1, None), part("skipping", 0.2, None, mean_baseline=0.5, n=50)
     for rows, mean in ((parts, ""), (parts[:1], "0.6000")):
         short, *_ = cells(markdown_text(findings(comparison=comparison(*rows))))
-        assert short[1] == ["base", mean, "", "", "(baseline)"]
+        assert ["base", mean, "", "", "(baseline)"] in short
 
 
 @pytest.mark.parametrize(
@@ -106,7 +108,7 @@ def test_the_heading_says_what_it_came_to(changes: dict[str, object], outcome: s
 
 def test_without_a_comparison_the_scores_are_shown_and_nothing_is_claimed() -> None:
     short, whole = cells(markdown_text(replace(everything(), comparison=None)))
-    assert short[:2] == [["setting", "ndcg@10", "n", "gates"], ["other", "0.5000", "59", "passed"]]
+    assert short[:2] == [["setting", "ndcg@10", "n"], ["other", "0.5000", "59"]]
     assert whole[0] == ["setting", "ndcg@10", "recall@10", "n"]
 
 
@@ -116,20 +118,15 @@ def test_any_name_stands_in_its_cell_and_does_nothing(name: str) -> None:
     text = markdown_text(everything(name))
     visible = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in name)
     short, other = cells(text)
-    assert [len(row) for row in short] == [6] * 4
+    assert [len(row) for row in short] == [5] * 4
     assert [row[0].split() for row in short[1:]].count(visible.split()) >= 1
-    assert other[1][1].split() == visible.split()
+    assert visible.split() in [row[0].split() for row in other]
     assert "<script" not in RENDERER.render(text).replace("&lt;script", "")
     assert not re.search(r"<(?:a|em|img|h[1-6])\b", RENDERER.render(text).replace("<h3>", "", 1))
 
 
-def test_code_is_plain_where_it_can_be() -> None:
-    assert [code(name) for name in ("dense-c200", "ndcg@10 < 0.7", "a|b", "a`")] == [
-        "`dense-c200`",
-        "`ndcg@10 < 0.7`",
-        "<code>a&#124;b</code>",
-        "<code>a&#96;</code>",
-    ]
+def test_what_could_be_markup_is_a_character_reference() -> None:
+    assert code("a|b`") == "<code>a&#124;b&#96;</code>"
 
 
 def test_the_csv_has_a_row_for_each_comparison_with_all_fields(tmp_path: Path) -> None:

@@ -10,19 +10,20 @@ settings:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Discriminator, Field, Tag
 
 from ragtrial.comparison.gates.gate import NEARLY, TOLERANCE, ExpectedScore
 from ragtrial.comparison.gates.gate_texts import known_metric
-from ragtrial.config.strict_yaml import KeyPath, YamlText, parse_yaml
+from ragtrial.config.strict_yaml import parse_yaml
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import Fault, GateError, MetricError, did_you_mean, listed
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.options import Options, validate
+from ragtrial.report.schema import SettingPart
 
 Off = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Value = Annotated[float, Field(allow_inf_nan=False)]
@@ -53,7 +54,7 @@ class ExpectedFile(Options):
     """Within it a score is OK."""
 
     nearly: Off = NEARLY
-    """Within it a score is nearly what is expected, which is told and does not fail."""
+    """Within it a score is nearly what is expected, which is told and does not fail; at least the tolerance."""
 
     settings: dict[str, Annotated[dict[str, Expected], Field(min_length=1)]] = Field(min_length=1)
     """By setting, and by metric in any spelling."""
@@ -68,64 +69,49 @@ def read_expected(
     GateError for all else that is wrong, each with line and column.
     """
     content = parse_yaml(read_text(Path(path), GateError), str(path), Path(path).resolve().parent)
+    file = validate(ExpectedFile, content.value, GateError, content.fault_at)
     faults: list[Fault] = []
-    scores: list[ExpectedScore] = []
-    try:
-        scores = list(_scores(validate(ExpectedFile, content.value, GateError, content.fault_at)))
-    except GateError as error:
-        faults += error.faults
-    faults += _name_faults(content, settings, metrics)
-    faults += _order_faults(content, scores)
-    if faults:
-        raise GateError(*sorted(dict.fromkeys(faults)))
-    return scores
-
-
-def _scores(file: ExpectedFile) -> Iterator[ExpectedScore]:
+    scores: dict[tuple[str, str], ExpectedScore] = {}
     for setting, values in file.settings.items():
-        for metric, given in values.items():
-            one = given if isinstance(given, ExpectedValue) else ExpectedValue(value=given)
-            tolerance = file.tolerance if one.tolerance is None else one.tolerance
-            nearly = one.nearly
-            if nearly is None:  # a wide tolerance of its own must not fall behind the file's
-                nearly = file.nearly if one.tolerance is None else max(file.nearly, tolerance)
-            yield ExpectedScore(setting, _spelled(metric), float(one.value), tolerance, nearly)
-
-
-def _spelled(metric: str) -> str:
-    try:
-        return str(parse_metric(metric))
-    except MetricError:
-        return metric
-
-
-def _name_faults(content: YamlText, settings: Sequence[str] | None, metrics: Sequence[str] | None) -> Iterator[Fault]:
-    """Settings and metrics that there are not, and metrics that stand twice in two spellings."""
-    named: Any = content.value.get("settings") if isinstance(content.value, Mapping) else None
-    for setting, values in (named if isinstance(named, Mapping) else {}).items():
-        where: KeyPath = ("settings", setting)
         if settings is not None and setting not in settings:
             near = did_you_mean(setting, settings)
-            yield content.fault_at(where, f"there is no setting {setting!r}.{near} There are: {listed(settings)}.")
-        first: dict[str, str] = {}
-        for metric in values if isinstance(values, Mapping) else ():
+            message = f"there is no setting {setting!r}.{near} There are: {listed(settings)}."
+            faults.append(content.fault_at(("settings", setting), message))
+        for metric, given in values.items():
+            one = given if isinstance(given, ExpectedValue) else ExpectedValue(value=given)
             try:
                 name = str(parse_metric(metric)) if metrics is None else known_metric(metric, metrics)
+                if (setting, name) in scores:
+                    raise MetricError(f"{metric!r} is {name}, which has a score already; keep one of them.")
             except MetricError as error:
-                yield content.fault_at((*where, metric), str(error))
+                faults.append(content.fault_at(("settings", setting, metric), str(error)))
                 continue
-            if name in first:
-                message = f"{metric!r} is {name}, which stands here as {first[name]!r}; keep one of them."
-                yield content.fault_at((*where, metric), message)
-            first.setdefault(name, metric)
+            tolerance = file.tolerance if one.tolerance is None else one.tolerance
+            nearly = max(tolerance, file.nearly if one.nearly is None else one.nearly)
+            scores[setting, name] = ExpectedScore(setting, name, one.value, tolerance, nearly)
+    if faults:
+        raise GateError(*faults)
+    return list(scores.values())
 
 
-def _order_faults(content: YamlText, scores: Sequence[ExpectedScore]) -> Iterator[Fault]:
-    """Where ``nearly`` is nearer than ``tolerance``: at the score that says so, else at the file's own."""
-    for one in scores:
-        if one.nearly < one.tolerance:
-            values = content.value["settings"][one.setting]
-            key = next(metric for metric in values if _spelled(metric) == one.metric)
-            own: KeyPath = ("settings", one.setting, key) if isinstance(values[key], Mapping) else ("nearly",)
-            message = f"nearly is {one.nearly:g}, below the tolerance of {one.tolerance:g}; it must be at least that."
-            yield content.fault_at((*own, "nearly") if len(own) > 1 else own, message)
+def expected_text(
+    run_id: str, settings: Sequence[SettingPart], metrics: Sequence[str], kept: Sequence[ExpectedScore] = ()
+) -> str:
+    """The scores of ``settings`` by ``metrics`` as YAML, in six digits; those over no queries are left out.
+
+    Scores in ``kept`` keep their tolerances, where these are not the usual ones.
+    """
+    import yaml
+
+    own = {(one.setting, one.metric): one for one in kept if (one.tolerance, one.nearly) != (TOLERANCE, NEARLY)}
+    written: dict[str, dict[str, object]] = {}
+    for setting in settings:
+        for metric in metrics:
+            mean = setting.scores[metric].mean if metric in setting.scores else None
+            if mean is not None:
+                value: float | Mapping[str, float] = round(mean, 6)
+                if one := own.get((setting.name, metric)):
+                    value = {"value": round(mean, 6), "tolerance": one.tolerance, "nearly": one.nearly}
+                written.setdefault(setting.name, {})[metric] = value
+    file = {"report": run_id, "tolerance": TOLERANCE, "nearly": NEARLY, "settings": written}
+    return str(yaml.safe_dump(file, sort_keys=False, allow_unicode=True, width=10_000))

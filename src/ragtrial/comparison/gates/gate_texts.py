@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
-from ragtrial.comparison.gates.gate import COSTS, AgainstBaseline, Bound, Gate, Relation
+from ragtrial.comparison.gates.gate import COSTS, Gate, Relation
 from ragtrial.comparison.verdicts import too_wide
 from ragtrial.errors import Fault, GateError, MetricError, did_you_mean, listed
 from ragtrial.evaluation.metrics import parse_metric
 
-_QUANTITY = r"^(?P<quantity>(?:\([^()]*\)|[^<>=≤≥!()])+?)\s*"
-_BOUND = re.compile(rf"{_QUANTITY}(?P<relation>[<>=≤≥!]+)\s*(?P<number>.*)$")
-_AGAINST = re.compile(
-    rf"{_QUANTITY}\b(?:worse\s+than|not\s+within\s+(?P<margin>\S+)\s+of)\s+(?P<than>.+)$", re.IGNORECASE
+_GATE = re.compile(
+    r"(?:(?P<setting>.*):)?\s*(?P<quantity>[^:<>]+?)\s*"
+    r"(?:(?P<bound><=?|>=?)\s*(?P<limit>[^\s<>=]+)|\b(?:worse than|not within (?P<margin>\S+) of) baseline)",
+    re.IGNORECASE,
 )
-_OF_SETTING = re.compile(r"^(?P<setting>[^(){}<>=]*):(?P<rest>.*)$", re.DOTALL)
-_RELATIONS: dict[str, Relation] = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "≤": "<=", "≥": ">="}
-_PHRASES = ("worse than baseline", "not within 0.02 of baseline")
-_FORMS = '"ndcg@10 < 0.70", "ndcg@10 worse than baseline" or "ndcg@10 not within 0.02 of baseline"'
+_FORMS = '"ndcg@10 < 0.70" (also <=, >, >=), "ndcg@10 worse than baseline" or "ndcg@10 not within 0.02 of baseline"'
 
 
 @dataclass(frozen=True)
@@ -45,11 +43,13 @@ def parse_gates(texts: Iterable[str], subject: Subject) -> list[Gate]:
     gates: list[Gate] = []
     faults: list[Fault] = []
     for number, text in enumerate(texts, 1):
-        reader = _GateReader(text, subject)
-        gate = reader.gate()
-        if gate is not None and not reader.messages:
-            gates.append(gate)
-        faults += (Fault(f"--fail-if #{number}", message=message) for message in reader.messages)
+        written, messages = " ".join(text.split()), list[str]()
+        try:
+            gates.append(_gate(written, subject))
+            messages += _faults(gates[-1], subject)
+        except GateError as error:
+            messages.append(str(error))
+        faults += (Fault(f"--fail-if #{number}", message=f"{written!r}: {message}") for message in messages)
     if faults:
         raise GateError(*faults)
     return gates
@@ -64,126 +64,60 @@ def known_metric(text: str, metrics: Sequence[str]) -> str:
     return name
 
 
-class _GateReader:
-    """One gate, and what is wrong with it."""
-
-    def __init__(self, text: str, subject: Subject) -> None:
-        self.messages: list[str] = []
-        self._text = " ".join(text.split())
-        self._subject = subject
-
-    def gate(self) -> Gate | None:
-        """The gate, None if it is of no form that there is."""
-        setting, rest = self._split()
-        if match := _AGAINST.match(rest):
-            margin = None if match["margin"] is None else self._number(match["margin"])
-            if margin is not None and margin < 0:
-                self._say(f"the margin is {match['margin']}; it must be at least 0.")
-            condition: Bound | AgainstBaseline | None = AgainstBaseline(margin)
-            phrase = "worse than" if match["margin"] is None else f"not within {match['margin']} of"
-            self._check_baseline(setting, match["than"], f"{phrase} baseline")
-        elif match := _BOUND.match(rest):
-            condition = self._bound(match["relation"], match["number"])
-        else:
-            self._say(f"is no gate.{self._meant(rest)} Write one like {_FORMS}, for one setting with its name and a "
-                      "colon before it.")  # fmt: skip
-            return None
-        self._check_setting(setting)
-        quantity = self._quantity(match["quantity"].strip(), condition)
-        return None if condition is None else Gate(self._text, setting, quantity, condition)
-
-    def _say(self, message: str) -> None:
-        join = " " if message.startswith("is ") else ": "
-        self.messages.append(f"{self._text!r}{join}{message}")
-
-    def _split(self) -> tuple[str | None, str]:
-        """The setting and what is behind its colon. Names that there are may hold colons and brackets."""
-        for name in sorted([*self._subject.settings, self._subject.baseline or ""], key=len, reverse=True):
-            shown = " ".join(name.split())
-            if shown and self._text.startswith(shown) and self._text[len(shown) :].lstrip().startswith(":"):
-                return name, self._text[len(shown) :].lstrip()[1:].strip()
-        match = _OF_SETTING.match(self._text)
-        return (match["setting"].strip(), match["rest"].strip()) if match else (None, self._text)
-
-    def _check_setting(self, setting: str | None) -> None:
-        known = self._subject.settings
-        if setting is None or setting in known:
-            return
-        if setting == self._subject.baseline:
-            self._say(f"{setting!r} is the baseline, of an earlier report; a gate is about the settings of this run.")
-        else:
-            self._say(f"there is no setting {setting!r}.{did_you_mean(setting, known)} There are: {listed(known)}.")
-
-    def _check_baseline(self, setting: str | None, than: str, phrase: str) -> None:
-        baseline = self._subject.baseline
-        if than.lower() != "baseline":
-            near = f"name the other setting with --baseline {than}, and " if than in self._subject.settings else ""
-            self._say(f"a gate compares with 'baseline', found {than!r}; {near}write '{phrase}'.")
-        elif baseline is None:
-            self._say("there is no baseline; name the setting to compare with: --baseline SETTING or REPORT:SETTING.")
-        elif setting == baseline:
-            self._say(f"{setting!r} is the baseline itself; name another setting, or none for all others.")
-        elif set(self._subject.settings) <= {baseline}:
-            self._say(f"there is no setting besides the baseline {baseline!r} to compare with it.")
-        elif (compared := self._subject.compared) is not None and setting in set(self._subject.settings) - {*compared}:
-            self._say(f"{setting!r} is not compared with the baseline {baseline!r}; these are: {listed(compared)}.")
-
-    def _bound(self, relation: str, number: str) -> Bound | None:
-        limit = self._number(number)
-        if relation not in _RELATIONS:
-            self._say(f"{relation!r} is no relation; it must be <, <=, > or >=.")
-            return None
-        return None if limit is None else Bound(_RELATIONS[relation], limit)
-
-    def _number(self, text: str) -> float | None:
+def _gate(text: str, subject: Subject) -> Gate:
+    """Raises GateError for what is no gate, or of no metric that there is."""
+    match = _GATE.fullmatch(text)
+    if match is None:
+        raise GateError(f"this is no gate. Write one like {_FORMS}, for one setting with its name and a colon before.")
+    number = match["limit"] or match["margin"] or "0"
+    try:
+        limit = float(number)
+    except ValueError:
+        limit = math.nan
+    if not math.isfinite(limit):
+        raise GateError(f"{number!r} is not a number.")
+    quantity = match["quantity"].lower()
+    if quantity not in COSTS:
         try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            share = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text)
-            near = f" Did you mean {float(share[1]) / 100:g}?" if share else ""
-            self._say(f"{text!r} is not a number.{near}" if text else "there is no number behind the relation.")
-            return None
-        return value
-
-    def _quantity(self, text: str, condition: Bound | AgainstBaseline | None) -> str:
-        name = text.lower()
-        if name not in COSTS:
-            return self._metric(text, condition)
-        if isinstance(condition, AgainstBaseline):
-            self._say(f"{name} has one value for a setting, none for each query; give a limit, as in {name} > 0.2.")
-        elif name in self._subject.unmeasured:
-            self._say(f"{name} is not measured in this run; leave out --no-latency and `latency: false`.")
-        return name
-
-    def _metric(self, text: str, condition: Bound | AgainstBaseline | None) -> str:
-        try:
-            name = known_metric(text, self._subject.metrics)
+            quantity = known_metric(match["quantity"], subject.metrics)
         except MetricError as error:
-            near = did_you_mean(text, COSTS)
-            self._say(f"there is no {text!r}.{near}" if near else str(error).removeprefix(f"{text!r}: "))
-            return text
-        definition, comparable = parse_metric(name).definition, self._subject.comparable
-        if isinstance(condition, AgainstBaseline):
-            if comparable is not None and name not in comparable:
-                self._say(f"{name} is not among the metrics that are compared: {listed(comparable, 40)}.")
-            if definition.aggregate == "geometric":
-                self._say(f"{name} is a geometric mean over queries, which is not compared query by query; "
-                          "give a limit.")  # fmt: skip
-            if told := too_wide(condition.margin or 0.0, name):
-                self._say(told)
-            return name
-        highest = definition.highest if definition.aggregate != "sum" else None
-        if condition is not None and not 0 <= condition.limit <= (math.inf if highest is None else highest):
-            allowed = "is at least 0" if highest is None else f"lies between 0 and {highest:g}"
-            likely = condition.limit / 100
-            near = f" Did you mean {likely:g}?" if highest == 1 and 0 < likely <= 1 else ""
-            self._say(f"{name} {allowed}; a limit of {condition.limit:g} says nothing.{near}")
-        return name
+            near = did_you_mean(quantity, COSTS)
+            raise GateError(f"there is no {quantity!r}.{near}" if near else str(error)) from error
+    relation = match["bound"] or ("not within" if match["margin"] else "worse than")
+    setting = match["setting"] and match["setting"].strip()
+    return Gate(text, setting, quantity, cast("Relation", relation), limit)
 
-    def _meant(self, rest: str) -> str:
-        """``Did you mean ...?`` for words that nearly say something."""
-        first, _, words = rest.partition(" ")
-        near = did_you_mean(words, _PHRASES)
-        return near.replace("Did you mean '", f"Did you mean '{first} ") if near else ""
+
+def _faults(gate: Gate, subject: Subject) -> Iterator[str]:
+    """Why a gate could say nothing."""
+    if gate.setting is not None and gate.setting not in subject.settings:
+        near = did_you_mean(gate.setting, subject.settings)
+        yield f"there is no setting {gate.setting!r}.{near} There are: {listed(subject.settings)}."
+    if gate.is_on_baseline:
+        yield from _baseline_faults(gate, subject)
+    elif gate.quantity in subject.unmeasured:
+        yield f"{gate.quantity} is not measured in this run; leave out --no-latency and `latency: false`."
+    elif gate.quantity not in COSTS:
+        definition = parse_metric(gate.quantity).definition
+        highest = math.inf if definition.highest is None or definition.aggregate == "sum" else definition.highest
+        if not 0 <= gate.limit <= highest:
+            yield f"{gate.quantity} lies between 0 and {highest:g}; a limit of {gate.limit:g} says nothing."
+
+
+def _baseline_faults(gate: Gate, subject: Subject) -> Iterator[str]:
+    metric, baseline = gate.quantity, subject.baseline
+    if baseline is None:
+        yield "there is no baseline; name the setting to compare with: --baseline SETTING or REPORT:SETTING."
+    elif gate.setting == baseline or set(subject.settings) <= {baseline}:
+        yield f"there is nothing to compare with the baseline {baseline!r}; name another setting."
+    elif subject.compared is not None and gate.setting and gate.setting not in subject.compared:
+        compared = listed(subject.compared)
+        yield f"{gate.setting!r} is not compared with the baseline {baseline!r}; these are: {compared}."
+    if metric in COSTS or parse_metric(metric).definition.aggregate == "geometric":
+        yield f"{metric} is not compared query by query; give a limit, as in {metric} > 0.2."
+    elif subject.comparable is not None and metric not in subject.comparable:
+        yield f"{metric} is not among the metrics that are compared: {listed(subject.comparable, 40)}."
+    elif gate.limit < 0:
+        yield f"the margin is {gate.limit:g}; it must be at least 0."
+    elif told := too_wide(gate.limit, metric):
+        yield told

@@ -7,11 +7,7 @@ from typing import Literal
 import numpy as np
 
 from ragtrial.comparison.contest import ComparisonSet, Pair
-from ragtrial.comparison.judged_rankings import JudgedRankings, threshold_of
 from ragtrial.comparison.statistics.samples import unrounded
-from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.rankings import Bools
-from ragtrial.report.model import HITS_SHOWN
 from ragtrial.report.schema import Part
 
 Outcome = Literal["won", "tied", "lost"]
@@ -67,8 +63,7 @@ class SharedQueries(Part):
     """How many count for at least one setting."""
 
     failed: list[SharedQuery]
-    """No setting has a value above 0, or none has a relevant document among the first hits: documents, labels or
-    questions are at fault, or all settings alike."""
+    """No setting has a value above 0: documents, labels or questions are at fault, or all settings alike."""
 
     failed_count: int
     equal: list[SharedQuery]
@@ -77,14 +72,13 @@ class SharedQueries(Part):
     equal_count: int
 
 
-def query_differences(contest: ComparisonSet, pair: Pair, metric: str | None = None) -> QueryDifferences:
-    """Every query of two contenders by ``metric``, or else the primary one."""
-    metric = contest.primary if metric is None else metric
-    scores = contest.scores(metric)
+def query_differences(contest: ComparisonSet, pair: Pair) -> QueryDifferences:
+    """Every query of two contenders by the primary metric."""
+    scores = contest.scores(contest.primary)
     baseline, setting = scores.values[pair.baseline], scores.values[pair.setting]
     differences = scores.differences([pair])[0]
     counted = np.flatnonzero(~np.isnan(differences))
-    order = counted[np.argsort(differences[counted], kind="stable")]
+    signs: dict[float, Outcome] = {1.0: "won", 0.0: "tied", -1.0: "lost"}
     queries = [
         QueryDifference(
             id=contest.queries[place].id,
@@ -92,13 +86,13 @@ def query_differences(contest: ComparisonSet, pair: Pair, metric: str | None = N
             baseline=float(baseline[place]),
             setting=float(setting[place]),
             difference=float(differences[place]),
-            outcome=_outcome(float(differences[place])),
+            outcome=signs[float(np.sign(differences[place]))],
         )
-        for place in order.tolist()
+        for place in counted[np.argsort(differences[counted], kind="stable")].tolist()
     ]
     outcomes = [query.outcome for query in queries]
     return QueryDifferences(
-        metric=metric,
+        metric=contest.primary,
         baseline=contest.names[pair.baseline],
         setting=contest.names[pair.setting],
         won=outcomes.count("won"),
@@ -109,59 +103,31 @@ def query_differences(contest: ComparisonSet, pair: Pair, metric: str | None = N
     )
 
 
-def shared_queries(contest: ComparisonSet, metric: str | None = None) -> SharedQueries:
-    """The queries that all settings fail, and those that none separates, by ``metric`` or else the primary one.
+def shared_queries(contest: ComparisonSet) -> SharedQueries:
+    """The queries that all settings fail, and those that none separates, by the primary metric.
 
-    A setting for which a query does not count has no say in it. Raises ReportError if rankings are needed, because the
-    metric looks deeper than report.json does, and cannot be read.
+    A setting for which a query does not count has no say in it.
     """
-    metric = contest.primary if metric is None else metric
-    values = contest.scores(metric).values
+    values = contest.scores(contest.primary).values
     says = ~np.isnan(values)
-    counted = np.flatnonzero(says.any(axis=0))
+    counted = says.any(axis=0)
     lowest = np.where(says, values, np.inf).min(axis=0, initial=np.inf)
     highest = np.where(says, values, -np.inf).max(axis=0, initial=-np.inf)
-    fails = (highest <= 0) | ~(_finds_relevant(contest, metric) & says).any(axis=0)
+    fails = counted & (highest <= 0)
     apart = unrounded(highest - lowest, np.abs(highest) + np.abs(lowest))
-    is_equal = ~fails & (says.sum(axis=0) > 1) & (apart == 0)
     failed, equal = (
         [
             SharedQuery(id=contest.queries[place].id, text=contest.queries[place].text, value=float(lowest[place]))
-            for place in counted[chosen[counted]].tolist()
+            for place in np.flatnonzero(chosen).tolist()
         ]
-        for chosen in (fails, is_equal)
+        for chosen in (fails, counted & ~fails & (says.sum(axis=0) > 1) & (apart == 0))
     )
     return SharedQueries(
-        metric=metric,
+        metric=contest.primary,
         settings=len(contest.contenders),
-        queries=len(counted),
+        queries=int(counted.sum()),
         failed=failed,
         failed_count=len(failed),
         equal=equal,
         equal_count=len(equal),
     )
-
-
-def _finds_relevant(contest: ComparisonSet, metric: str) -> Bools:
-    """Whether each setting has a relevant document at or above the metric's cutoff, (contenders, queries)."""
-    parsed = parse_metric(metric)
-    found = np.zeros((len(contest.contenders), len(contest.queries)), dtype=np.bool_)
-    rankings = JudgedRankings(contest)
-    for row, contender in enumerate(contest.contenders):
-        least = int(dict(parsed.parameters).get("rel", threshold_of(contender.report, metric)))
-        has_hits = any(one.hits for one in contender.setting.queries)  # not where it was read for a comparison
-        if parsed.k is not None and parsed.k <= HITS_SHOWN and has_hits:
-            known = {
-                one.id: any(hit.rank <= parsed.k and hit.grade is not None and hit.grade >= least for hit in one.hits)
-                for one in contender.setting.queries
-            }
-            found[row] = [known.get(query.id, False) for query in contest.queries]
-        else:
-            found[row] = rankings.finds(row, parsed.k, least)
-    return found
-
-
-def _outcome(difference: float) -> Outcome:
-    if difference == 0:
-        return "tied"
-    return "won" if difference > 0 else "lost"

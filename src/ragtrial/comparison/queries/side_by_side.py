@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, cast
 
-from ragtrial.comparison.contest import ComparedSetting, ComparisonSet, Pair
+from ragtrial.comparison.contest import ComparisonSet, Pair
 from ragtrial.comparison.queries.part_ranks import KeptPartRankings, Key, PartRank, kept_parts, ranks_in
 from ragtrial.comparison.queries.shares import shares_of
 from ragtrial.errors import ReportError, did_you_mean, listed
@@ -101,17 +101,21 @@ class SideBySide(Part):
     """What can be said of how the settings came to their rankings, and what the reports have not kept of it."""
 
 
-def side_by_side(contest: ComparisonSet, pair: Pair, query: str, metric: str | None = None) -> SideBySide:
-    """One query of two contenders by ``metric``, or else the primary one.
+def side_by_side(contest: ComparisonSet, pair: Pair, query: str) -> SideBySide:
+    """One query of two contenders by the primary metric.
 
     Raises ReportError for a query that is not compared, and where a report's rankings cannot be read.
     """
-    asked = _query(contest, query)
-    metric = contest.primary if metric is None else metric
+    asked = next((one for one in contest.queries if one.id == query), None)
+    if asked is None:
+        names = [one.id for one in contest.queries]
+        near = did_you_mean(query, names)
+        raise ReportError(f"no query {query!r} is compared.{near} There are {len(names):,}: {listed(names)}.")
+    metric = contest.primary
     contenders = contest.contenders[pair.baseline], contest.contenders[pair.setting]
-    rankings = _loaded(contenders, query)
+    rankings = [load_query(one.report, [one.setting], query)[0] for one in contenders]
     kept = [kept_parts(contender, [query]) for contender in contenders]
-    values = [ranking.evaluations.get(metric) for ranking in rankings]
+    before, after = (ranking.evaluations.get(metric) for ranking in rankings)
     shares = shares_of(metric, asked, rankings, contenders[0].report)
     passages = _passage_moves(asked, rankings)
     return SideBySide(
@@ -120,9 +124,9 @@ def side_by_side(contest: ComparisonSet, pair: Pair, query: str, metric: str | N
         metric=metric,
         baseline=contenders[0].name,
         setting=contenders[1].name,
-        value_baseline=values[0],
-        value=values[1],
-        difference=None if values[0] is None or values[1] is None else values[1] - values[0],
+        value_baseline=before,
+        value=after,
+        difference=None if before is None or after is None else after - before,
         hits_baseline=[_ranked_hit(hit) for hit in rankings[0].hits],
         hits=[_ranked_hit(hit) for hit in rankings[1].hits],
         moves=_moves(rankings, kept, shares, of_chunks=contenders[0].report.unit == "span"),
@@ -131,24 +135,6 @@ def side_by_side(contest: ComparisonSet, pair: Pair, query: str, metric: str | N
         why_no_shares=shares if isinstance(shares, str) else None,
         notes=list(dict.fromkeys(note for one in kept for note in one.notes)),
     )
-
-
-def _query(contest: ComparisonSet, name: str) -> QueryPart:
-    for query in contest.queries:
-        if query.id == name:
-            return query
-    names = [query.id for query in contest.queries]
-    raise ReportError(
-        f"no query {name!r} is compared.{did_you_mean(name, names)} There are {len(names):,}: {listed(names)}."
-    )
-
-
-def _loaded(contenders: Sequence[ComparedSetting], query: str) -> list[QueryRanking]:
-    """The rankings of two contenders; those of one report are read together."""
-    first, second = contenders
-    if first.report is second.report:
-        return load_query(first.report, [first.setting, second.setting], query)
-    return [load_query(one.report, [one.setting], query)[0] for one in contenders]
 
 
 def _ranked_hit(hit: FoundText) -> RankedHit:
@@ -174,16 +160,16 @@ def _moves(
     for place in {**sides[0], **sides[1]}:
         before, after = (side.get(place) for side in sides)
         known = cast("FoundText", after or before)
-        ranks = [None if hit is None else hit.rank for hit in (before, after)]
+        first, second = (None if hit is None else hit.rank for hit in (before, after))
         moves.append(
             Move(
                 doc=place[0],
                 start=place[1],
                 end=place[2],
                 grade=known.grade,
-                movement=_movement(*ranks),
-                rank_baseline=ranks[0],
-                rank=ranks[1],
+                movement=_movement(first, second),
+                rank_baseline=first,
+                rank=second,
                 share=None if isinstance(shares, str) else shares.get(known.doc, 0.0),
                 parts_baseline=ranks_in(kept[0], query, place),
                 parts=ranks_in(kept[1], query, place),

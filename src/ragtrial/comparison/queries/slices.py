@@ -1,23 +1,44 @@
-"""Whether a difference holds for each kind of queries."""
+"""Whether a difference holds for each kind of queries: by tag, relevant documents, length, and words in common."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.contest import ComparisonSet, Pair
 from ragtrial.comparison.figures import signed
-from ragtrial.comparison.queries.slicing import QuerySlice, SlicingName, slices_of
 from ragtrial.comparison.statistics.flips import infer
-from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Procedure
+from ragtrial.components.terms.analyzer import Analyzer
+from ragtrial.components.terms.stop_words import NO_STOP_WORDS, STOP_WORD_LANGUAGES, stop_words_of
+from ragtrial.errors import ReportError
 from ragtrial.evaluation.grading import Scores
+from ragtrial.rankings import Bools
 from ragtrial.records import WarningCode
-from ragtrial.report.schema import Part, WarningPart
+from ragtrial.report.model import Report, read_lines
+from ragtrial.report.schema import JudgmentPart, Part, QueryPart, WarningPart
 
-_COLUMNS_AT_ONCE = 1000
-"""Differences are held for so many columns: over 5,000 queries 40 MB."""
+SlicingName = Literal["tag", "relevant documents", "relevant passages", "query length", "word overlap"]
+
+UNKNOWN = "unknown"
+NO_TAG = "no tag"
+COVERED = 0.9
+"""Of a labelled passage so much must have been retrieved, by any setting, for its words to be known."""
+
+_ENGLISH = "english_plus"
+
+
+@dataclass(frozen=True, eq=False)
+class QuerySlice:
+    """Some of the queries; ``members`` has the shape (queries,)."""
+
+    slicing: SlicingName
+    name: str
+    members: Bools
 
 
 class SlicePart(Part):
@@ -77,83 +98,61 @@ def compare_slices(contest: ComparisonSet, comparisons: Sequence[ComparisonPart]
     for a slice in which fewer than ``LEAST_DIFFERENCES`` queries differ there is none. Raises ReportError if
     the texts of a report are damaged.
     """
-    wholes = _chosen([part for part in comparisons if part.metric == contest.primary])
+    wholes = [part for part in comparisons if part.metric == contest.primary]
+    if len({part.setting for part in wholes}) < len(wholes):
+        best = max(wholes, key=lambda part: part.mean_baseline or 0.0)
+        wholes = [part for part in wholes if part.baseline == best.baseline]
     scores = contest.scores(contest.primary)
     slices = slices_of(contest, np.asarray(~np.isnan(scores.values).all(axis=0)))
-    pairs = [Pair(contest.place(whole.baseline), contest.place(whole.setting)) for whole in wholes]
-    differences = scores.differences(pairs)
-    inferred = _inferred(differences, slices, procedure)
-    parts = [
-        _part(whole, scores.values[[pair.baseline, pair.setting]], row, one, ci)
-        for whole, pair, row, intervals in zip(wholes, pairs, differences, inferred, strict=True)
-        for one, ci in zip(slices, intervals, strict=True)
-    ]
-    of_pair = {(whole.baseline, whole.setting): whole for whole in wholes}
+    parts: list[SlicePart] = []
+    warnings: list[WarningPart] = []
+    for whole in wholes if slices else ():
+        pair = Pair(contest.place(whole.baseline), contest.place(whole.setting))
+        differences = scores.differences([pair])[0]
+        rows = np.where([one.members for one in slices], differences, np.nan)
+        (inference,) = infer([Family(rows, np.eye(len(slices)))], procedure)
+        for one, low, high in zip(slices, inference.low.tolist(), inference.high.tolist(), strict=True):
+            ci = (low, high) if np.isfinite(low) and np.isfinite(high) else None
+            part = _part(whole, scores.values[[pair.baseline, pair.setting]], differences, one, ci)
+            parts.append(part)
+            warnings += [_warning(whole, part)] if part.contradicts else []
     return SlicesPart(
         metric=contest.primary,
         least_differences=LEAST_DIFFERENCES,
         slicings=list(dict.fromkeys(one.slicing for one in slices)),
         comparisons=parts,
-        warnings=[_warning(of_pair[part.baseline, part.setting], part) for part in parts if part.contradicts],
+        warnings=warnings,
     )
 
 
-def _chosen(wholes: Sequence[ComparisonPart]) -> list[ComparisonPart]:
-    """All, where each setting is compared once; else those with the best baseline."""
-    if len({part.setting for part in wholes}) == len(wholes):
-        return list(wholes)
-    best = max(wholes, key=lambda part: part.mean_baseline or 0.0)
-    return [part for part in wholes if part.baseline == best.baseline]
-
-
-Interval = tuple[float, float]
-
-
-def _inferred(
-    differences: Scores, slices: Sequence[QuerySlice], procedure: Procedure
-) -> Iterator[list[Interval | None]]:
-    """For each pair the interval of each slice."""
-    members = np.array([one.members for one in slices], dtype=np.bool_).reshape(len(slices), differences.shape[1])
-    at_once = max(1, _COLUMNS_AT_ONCE // max(1, 2 * len(slices)))
-    for start in range(0, len(differences), at_once):
-        columns = [np.where(members, row, np.nan) for row in differences[start : start + at_once]]
-        for inference in infer([Family(one, np.eye(len(slices))) for one in columns], procedure):
-            yield list(_intervals(inference))
-
-
-def _intervals(inference: Inference) -> Iterator[Interval | None]:
-    for low, high in zip(inference.low.tolist(), inference.high.tolist(), strict=True):
-        yield (low, high) if np.isfinite(low) and np.isfinite(high) else None
-
-
-def _part(whole: ComparisonPart, values: Scores, row: Scores, one: QuerySlice, ci: Interval | None) -> SlicePart:
-    """``values`` are the baseline's and the setting's, ``row`` the differences."""
-    both = one.members & ~np.isnan(row)
-    before, after = values[:, both]
-    differences = row[both]
+def _part(
+    whole: ComparisonPart, values: Scores, differences: Scores, one: QuerySlice, ci: tuple[float, float] | None
+) -> SlicePart:
+    """``values`` are the baseline's and the setting's."""
+    both = one.members & ~np.isnan(differences)
+    own = differences[both]
+    before, after, difference = (float(row[both].mean()) if len(own) else None for row in (*values, differences))
     return SlicePart(
         slicing=one.slicing,
         name=one.name,
         baseline=whole.baseline,
         setting=whole.setting,
         queries=int(one.members.sum()),
-        n=len(differences),
-        mean_baseline=float(before.mean()) if len(before) else None,
-        mean=float(after.mean()) if len(after) else None,
-        difference=float(differences.mean()) if len(differences) else None,
+        n=len(own),
+        mean_baseline=before,
+        mean=after,
+        difference=difference,
         ci=ci,
-        wins=int(np.count_nonzero(differences > 0)),
-        ties=int(np.count_nonzero(differences == 0)),
-        losses=int(np.count_nonzero(differences < 0)),
+        wins=int(np.count_nonzero(own > 0)),
+        ties=int(np.count_nonzero(own == 0)),
+        losses=int(np.count_nonzero(own < 0)),
         contradicts=_side(ci) * _side(whole.ci) < 0,
     )
 
 
-def _side(ci: Interval | None) -> int:
+def _side(ci: tuple[float, float] | None) -> int:
     """1 for an interval above 0, -1 for one below, 0 for one with 0 in it, or none."""
-    if ci is None:
-        return 0
-    return int(ci[0] > 0) - int(ci[1] < 0)
+    return 0 if ci is None else int(ci[0] > 0) - int(ci[1] < 0)
 
 
 def _warning(whole: ComparisonPart, part: SlicePart) -> WarningPart:
@@ -164,3 +163,163 @@ def _warning(whole: ComparisonPart, part: SlicePart) -> WarningPart:
         message=f"{part.setting} is {of_all} than {part.baseline} over all queries, and {here} over the {part.n:,} of "
         f"{part.slicing} {part.name}: {signed(part.difference)}, {signed(low)} to {signed(high)}.",
     )
+
+
+def slices_of(contest: ComparisonSet, counted: Bools) -> list[QuerySlice]:
+    """The slices of the queries that are ``counted``, shape (queries,); others are in none.
+
+    By tag, of which a query may have several; by the number of relevant documents (of passages under unit: span); by
+    the number of words, in thirds; by the share of the query's distinct content words (stemmed, without stop words)
+    that its labelled passage has, in thirds: of several passages that which shares most. Passages are read from the
+    texts that were retrieved; where none of a query was, its slice is ``unknown``. A slice of no queries or of all is
+    left out. Raises ReportError if a report's texts are damaged.
+    """
+    queries, report = contest.queries, contest.contenders[0].report
+    spans = report.unit == "span"
+    relevant = [_relevant(query, _threshold(report)) for query in queries]
+    found = [len(labels if spans else {one.doc for one in labels}) for labels in relevant]
+    lengths = np.array([len(query.text.split()) or np.nan for query in queries], dtype=np.float64)
+    made = [
+        *_by_tag(queries),
+        *_by_bounds("relevant passages" if spans else "relevant documents", np.array(found), counted),
+        *_by_thirds("query length", lengths, counted, _words),
+        *_by_thirds("word overlap", _overlaps(contest, relevant), counted, _percent),
+    ]
+    within = [QuerySlice(one.slicing, one.name, one.members & counted) for one in made]
+    return [one for one in within if one.members.any() and (one.members != counted).any()]
+
+
+def _threshold(report: Report) -> int:
+    """The grade from which a document is relevant."""
+    sections = (report.config.get(name) for name in ("evaluators", "score"))
+    found = (section.get("relevance_threshold") for section in sections if isinstance(section, Mapping))
+    return next((threshold for threshold in found if isinstance(threshold, int)), 1)
+
+
+def _relevant(query: QueryPart, threshold: int) -> list[JudgmentPart]:
+    return [one for one in query.relevant_docs if one.relevance >= threshold]
+
+
+def _by_tag(queries: Sequence[QueryPart]) -> Iterator[QuerySlice]:
+    tags = dict.fromkeys(tag for query in queries for tag in query.tags)
+    for tag in tags:
+        yield QuerySlice("tag", tag, np.array([tag in query.tags for query in queries], dtype=np.bool_))
+    if tags:
+        yield QuerySlice("tag", NO_TAG, np.array([not query.tags for query in queries], dtype=np.bool_))
+
+
+def _by_bounds(slicing: SlicingName, relevant: Scores, counted: Bools) -> Iterator[QuerySlice]:
+    """None, 1, 2 or 3, and 4 or more; these in two at their median where they are more than half."""
+    bounds = [("0", 0, 0), ("1", 1, 1), ("2-3", 2, 3), ("4 and more", 4, np.inf)]
+    many = relevant[counted & (relevant >= 4)]
+    if 2 * len(many) > np.count_nonzero(counted) and many.min() < many.max():
+        middle = min(int(np.quantile(many, 0.5, method="inverted_cdf")), int(many.max()) - 1)
+        lower = (f"4-{middle}" if middle > 4 else "4", 4, middle)
+        bounds[3:] = [lower, (f"{middle + 1} and more", middle + 1, np.inf)]
+    for name, low, high in bounds:
+        yield QuerySlice(slicing, name, (relevant >= low) & (relevant <= high))
+
+
+def _by_thirds(
+    slicing: SlicingName, values: Scores, counted: Bools, shown: Callable[[float, float], str]
+) -> Iterator[QuerySlice]:
+    """Three slices about as large, equal values in one; fewer where values repeat. NaN is unknown."""
+    known = counted & ~np.isnan(values)
+    if known.any():
+        bounds = np.unique(np.quantile(values[known], [1 / 3, 2 / 3], method="inverted_cdf"))
+        thirds = np.searchsorted(bounds, values)
+        for third in range(len(bounds) + 1):
+            members = known & (thirds == third)
+            if members.any():
+                yield QuerySlice(slicing, shown(values[members].min(), values[members].max()), members)
+    yield QuerySlice(slicing, UNKNOWN, np.isnan(values))
+
+
+def _words(low: float, high: float) -> str:
+    bounds = f"{low:.0f}" if low == high else f"{low:.0f}-{high:.0f}"
+    return f"{bounds} {'word' if bounds == '1' else 'words'}"
+
+
+def _percent(low: float, high: float) -> str:
+    return f"{high:.0%}" if f"{low:.0%}" == f"{high:.0%}" else f"{low * 100:.0f}-{high:.0%}"
+
+
+Pieces = Mapping[str, Sequence[tuple[int, int, str]]]
+"""For each document the stretches of its text that are known: start, end, text; by start."""
+
+
+def _overlaps(contest: ComparisonSet, relevant: Sequence[Sequence[JudgmentPart]]) -> Scores:
+    """The share of each query's content words that its labelled passage has, shape (queries,), NaN where unknown."""
+    pieces = _pieces(contest, {one.doc for labels in relevant for one in labels})
+    shares = np.full(len(contest.queries), np.nan)
+    analyzer = _analyzer(contest) if pieces else None
+    for place, (query, labels) in enumerate(zip(contest.queries, relevant, strict=True)):
+        texts = _passages(labels, pieces)
+        words = set(analyzer.terms(query.text)) if analyzer and texts else set()
+        if analyzer and words:
+            shares[place] = max(len(words & set(analyzer.terms(text))) for text in texts) / len(words)
+    return shares
+
+
+def _pieces(contest: ComparisonSet, documents: set[str]) -> Pieces:
+    """What is known of the text of ``documents``, from reports over the same documents as the first one's."""
+    reports = {id(contender.report): contender.report for contender in contest.contenders}
+    searched = contest.contenders[0].report.dataset.documents_fingerprint
+    found: dict[str, set[tuple[int, int, str]]] = {}
+    for report in reports.values():
+        if report.dataset.documents_fingerprint == searched:
+            for row in _text_rows(report):
+                start, end, text = row["start"], row["end"], row["text"]
+                if row["doc"] in documents and start < end == start + len(text):
+                    found.setdefault(row["doc"], set()).add((start, end, text))
+    return {document: sorted(pieces) for document, pieces in found.items()}
+
+
+def _text_rows(report: Report) -> Iterator[dict[str, Any]]:
+    """The texts beside a report; none where it was never written, or is kept without them."""
+    try:
+        path = report.folder / "texts.jsonl.gz"
+    except ReportError:
+        return
+    if path.is_file():
+        yield from read_lines(path)
+
+
+def _passages(labels: Sequence[JudgmentPart], pieces: Pieces) -> list[str]:
+    """The texts of labelled passages that are known; where no label has one, what is known of the documents."""
+    if not any(one.spans for one in labels):
+        return [" ".join(text for _, _, text in pieces[one.doc]) for one in labels if one.doc in pieces]
+    texts = []
+    for one in labels:
+        for span in one.spans:
+            text, covered = _between(pieces.get(one.doc, ()), span.start, span.end)
+            if covered >= COVERED * (span.end - span.start):
+                texts.append(text)
+    return texts
+
+
+def _between(pieces: Sequence[tuple[int, int, str]], start: int, end: int) -> tuple[str, int]:
+    """What is known of a stretch of a document, gaps as spaces, and how many of its characters are."""
+    parts, covered, place = [], 0, start
+    for first, last, text in pieces:
+        after, before = max(first, place), min(last, end)
+        if after < before:
+            parts += [" "] * (after > place) + [text[after - first : before - first]]
+            covered, place = covered + before - after, before
+    return "".join(parts), covered
+
+
+def _analyzer(contest: ComparisonSet) -> Analyzer:
+    """As BM25 has it, if it is among the settings; English otherwise. Stop words are the longer list of English."""
+    retrievers = (one for contender in contest.contenders for one in _retrievers(contender.setting.parameters))
+    bm25 = next((one for one in retrievers if one.get("kind") == "bm25"), {})
+    language = str(bm25.get("stop_words"))
+    if language == "english" or language not in (NO_STOP_WORDS, *STOP_WORD_LANGUAGES):
+        language = _ENGLISH
+    return Analyzer(str(bm25.get("stemmer", "english")), stop_words_of(language))
+
+
+def _retrievers(parameters: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield parameters.get("retriever") or {}
+    for part in (parameters.get("parts") or {}).values():
+        yield from _retrievers(part)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.comparison.statistics.samples import Family, Inference, Procedure, Sample, TestNumbers, claimed
+from ragtrial.comparison.statistics.samples import Family, Inference, Procedure, Sample
 from ragtrial.evaluation.grading import Scores
 
 _BLOCK_VALUES = 2_000_000
@@ -47,17 +46,16 @@ def infer(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
     others to depend on: the former make its test, and its critical value goes from theirs at a difference that is
     just shown towards that of the latter as the difference grows.
     """
-    return [one.inference() for one in _flipped(families, procedure, steps_down=False)]
-
-
-def infer_stepping_down(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
-    """As ``infer``, but p_corrected and claims are those of step-down max-|t| (Westfall & Young 1993, section 2.6).
-
-    From the largest statistic down, each is compared with the largest of its own and all smaller ones in each flip of
-    the differences as they are. So p_corrected is never above that of ``infer``, and a difference may be shown whose
-    interval, which stays that of ``infer``, has 0 in it.
-    """
-    return [one.inference_stepping_down() for one in _flipped(families, procedure, steps_down=True)]
+    working = [_Flips(family, procedure) for family in families]
+    tested = [one for one in working if len(one.observed)]
+    if tested:
+        queries, comparisons = families[0].columns.shape[1], max(len(one.observed) for one in tested)
+        rows = min(_BLOCK_VALUES // queries, max(_LEAST_FLIPS, _CACHED_VALUES // comparisons))
+        columns, ends = np.vstack([one.columns for one in tested]), np.cumsum([len(one.columns) for one in tested])
+        for signs in _signs(queries, procedure, max(1, rows)):
+            for one, sums in zip(tested, np.split(columns @ signs.T, ends[:-1]), strict=True):
+                one.add(sums)
+    return [one.inference() for one in working]
 
 
 def takes_all(queries: int, procedure: Procedure) -> bool:
@@ -77,20 +75,6 @@ def critical_of(largest: Scores, level: float, *, exact: bool) -> float:
     return float(largest[-1 - allowed]) if 0 <= allowed < len(largest) else math.inf
 
 
-def _flipped(families: Sequence[Family], procedure: Procedure, *, steps_down: bool) -> list[_Flips]:
-    """The families, each with what all flips of its differences came to; the flips are drawn block by block."""
-    working = [_Flips(family, procedure, steps_down=steps_down) for family in families]
-    tested = [one for one in working if len(one.observed)]
-    if tested:
-        queries, comparisons = families[0].columns.shape[1], max(len(one.observed) for one in tested)
-        rows = min(_BLOCK_VALUES // queries, max(_LEAST_FLIPS, _CACHED_VALUES // comparisons))
-        columns, ends = np.vstack([one.columns for one in tested]), np.cumsum([len(one.columns) for one in tested])
-        for signs in _signs(queries, procedure, max(1, rows)):
-            for one, sums in zip(tested, np.split(columns @ signs.T, ends[:-1]), strict=True):
-                one.add(sums)
-    return working
-
-
 class _Flips:
     """One family: its differences, and how many of the flips that were added reach what was observed.
 
@@ -98,10 +82,10 @@ class _Flips:
     which by Cauchy's inequality is n times the sum of squares; sums are compared by this ratio, in [0, 1].
     """
 
-    def __init__(self, family: Family, procedure: Procedure, *, steps_down: bool) -> None:
+    def __init__(self, family: Family, procedure: Procedure) -> None:
         self.sample = sample = Sample(family)
         tested = sample.tested
-        self._procedure, self._steps_down = procedure, steps_down
+        self._level = procedure.level
         queries = family.columns.shape[1]
         self._exact = takes_all(queries, procedure)
         self._n, self._mean, values = sample.n[tested], sample.scaled_mean[tested, None], sample.values[tested]
@@ -112,10 +96,7 @@ class _Flips:
         self.observed = _bounded(np.square(self._n * self._mean[:, 0]) * self._about_0, self._n)
         """The statistics of the comparisons that are tested."""
         self._limits = _ratio(self.observed - _TOLERANCE, self._n)[:, None]
-        self._order = np.argsort(self.observed, kind="stable")
         self._reached = np.zeros(len(self.observed), dtype=np.int64)
-        self._reached_below = np.zeros_like(self._reached)
-        """As ``_reached``, by the largest of the comparison itself and of those with a smaller statistic."""
         self._highest: list[Scores] = []
         """The largest statistics in each flip of the differences, and of those less their means; shape (2, flips)."""
         known = sample.known[tested]
@@ -149,10 +130,6 @@ class _Flips:
             made *= factor
         self._reached += np.count_nonzero(sums >= self._limits, axis=1)
         self._highest.append(np.array([self._largest(sums), self._largest(centred)]))
-        if self._steps_down:
-            order = self._order
-            largest = np.maximum.accumulate(_bounded(sums[order], self._n[order, None]), axis=0)
-            self._reached_below[order] += np.count_nonzero(largest >= self.observed[order, None] - _TOLERANCE, axis=1)
 
     def _largest(self, ratios: Scores) -> Scores:
         """The largest statistic of each flip; over equally many queries it is that of the largest ratio."""
@@ -161,7 +138,7 @@ class _Flips:
         return np.asarray(_bounded(ratios, self._n[:, None]).max(axis=0))
 
     def inference(self) -> Inference:
-        level, exact, sample = self._procedure.level, self._exact, self.sample
+        level, exact, sample = self._level, self._exact, self.sample
         if not len(self.observed):
             return sample.inference(level)
         highest = np.sort(np.hstack(self._highest), axis=1)
@@ -170,20 +147,10 @@ class _Flips:
         limits = [_unbounded(critical_of(one, level, exact=exact) + _TOLERANCE) for one in highest]
         if len(p) == 1:
             criticals = _eased(sample.studentised[sample.tested], *limits)
-            return sample.inference(level, TestNumbers(p, p, criticals), is_exact=exact)
+            return sample.inference(level, p, p, criticals)
         above = [flips - np.searchsorted(one, self.observed - _TOLERANCE) for one in highest]
         corrected = np.maximum(*(shares(one, flips, exact=exact) for one in above))
-        return sample.inference(level, TestNumbers(p, corrected, np.full(len(p), max(limits))), is_exact=exact)
-
-    def inference_stepping_down(self) -> Inference:
-        single = self.inference()
-        if not len(self.observed):
-            return single
-        flips = sum(one.shape[1] for one in self._highest)
-        corrected = shares(self._reached_below, flips, exact=self._exact)
-        corrected[self._order] = np.maximum.accumulate(corrected[self._order][::-1])[::-1]
-        p_corrected = self.sample.spread(corrected)
-        return replace(single, p_corrected=p_corrected, claims=claimed(p_corrected, single.mean, self._procedure.level))
+        return sample.inference(level, p, corrected, np.full(len(p), max(limits)))
 
 
 def _bounded(ratios: Scores, n: npt.NDArray[np.int64] | np.int64) -> Scores:

@@ -3,26 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ragtrial.comparison.statistics.flips import infer, infer_stepping_down
-from ragtrial.comparison.statistics.paired import infer_bootstrap, infer_t_bh, infer_t_holm, infer_wilcoxon
+import numpy as np
+
+from ragtrial.comparison.statistics.flips import infer
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure, Sample
 from ragtrial.errors import ReportError, did_you_mean, listed
+from ragtrial.evaluation.grading import Scores
+
+_BLOCK_VALUES = 2_000_000
 
 
-def _each(
-    infers: Callable[[Sample, Procedure], Inference],
-) -> Callable[[Sequence[Family], Procedure], list[Inference]]:
-    """A procedure that looks at each family by itself."""
-    return lambda families, procedure: [infers(Sample(family), procedure) for family in families]
+def infer_t_holm(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
+    """Paired t tests with Holm's correction, and simultaneous t intervals with Bonferroni's.
+
+    Holm's test has no two-sided intervals that agree with it and tell anything; Bonferroni's are wider than its claims,
+    never narrower: where one leaves out 0, the difference is shown.
+    """
+    return [_t_holm(Sample(family), procedure.level) for family in families]
+
+
+def _t_holm(sample: Sample, level: float) -> Inference:
+    from scipy.special import stdtr
+
+    tested = sample.tested
+    p = np.asarray(2 * stdtr(sample.n[tested] - 1, -sample.studentised[tested]))
+    count = max(len(p), 1)
+    single = sample.inference(level, p, np.minimum(p * count, 1.0), _t_criticals(sample, level / count))
+    corrected = sample.spread(holm(p))
+    claims = np.where(corrected <= level, np.sign(single.mean), 0).astype(np.int8)
+    return replace(single, p_corrected=corrected, claims=claims)
+
+
+def holm(p: Scores) -> Scores:
+    """Holm's corrected p (1979): with it, the probability of any wrong claim is at most the level."""
+    order = np.argsort(p, kind="stable")
+    corrected = np.empty(len(p))
+    corrected[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    return np.minimum(corrected, 1.0)
+
+
+def _t_criticals(sample: Sample, level: float) -> Scores:
+    from scipy.special import stdtrit
+
+    return np.asarray(-stdtrit(sample.n[sample.tested] - 1, level / 2), dtype=np.float64)
+
+
+def infer_bootstrap(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
+    """BCa bootstrap intervals (Efron 1987), of each comparison by itself, from ``flips`` resamples; no p."""
+    return [_bootstrap(Sample(family), procedure) for family in families]
+
+
+def _bootstrap(sample: Sample, procedure: Procedure) -> Inference:
+    from scipy.stats import bootstrap
+
+    found = sample.inference(procedure.level, criticals=_t_criticals(sample, procedure.level))
+    ends = np.tile(np.where(sample.tested, found.mean, np.nan), (2, 1))
+    for row in np.flatnonzero(sample.tested & (sample.scaled_deviation > 0)):
+        values = sample.values[row][sample.known[row]]
+        ends[:, row] = sample.scale[row] * np.asarray(
+            bootstrap(
+                (values,),
+                np.mean,
+                n_resamples=procedure.flips,
+                batch=max(1, _BLOCK_VALUES // len(values)),
+                confidence_level=1 - procedure.level,
+                method="BCa",
+                rng=np.random.default_rng(procedure.seed),
+            ).confidence_interval
+        )
+    low, high = ends
+    claims = (low > 0).astype(np.int8) - (high < 0).astype(np.int8)
+    return replace(found, low=low, high=high, claims=claims)
 
 
 @dataclass(frozen=True)
 class ProcedureCard:
     """What a reader must know of a procedure; ``infers`` is the procedure itself.
 
-    ``is_simultaneous``: its level is that of any wrong claim among all comparisons of a metric, not of each.
     ``draws``: what it draws at random as often as flips are asked for, where that is no flips; nothing where it draws
     none.
     """
@@ -32,19 +91,16 @@ class ProcedureCard:
     caveat: str
     source: str
     infers: Callable[[Sequence[Family], Procedure], list[Inference]]
-    is_simultaneous: bool = True
     draws: str = ""
 
 
 DEFAULT = "max-t"
-FLIPPED = ("max-t", "step-down")
-"""Those that flip signs."""
 
 PROCEDURES = {
     card.name: card
     for card in (
         ProcedureCard(
-            "max-t",
+            DEFAULT,
             "Studentised sign flips, the same for all comparisons; p and simultaneous intervals from their maxima.",
             "It assumes that queries are independent, and that of settings that are equally good either might as well "
             "have won a query by as much as it lost it.",
@@ -52,19 +108,12 @@ PROCEDURES = {
             infer,
         ),
         ProcedureCard(
-            "step-down",
-            "As max-t, but after each claim the largest of those that are left: more claims at the same level.",
-            "A claim may stand beside an interval that has 0 in it: the intervals are those of max-t.",
-            "Westfall & Young 1993, section 2.6",
-            infer_stepping_down,
-        ),
-        ProcedureCard(
             "t-holm",
             "Paired t tests with Holm's correction, and t intervals with Bonferroni's.",
             "It is blind to what comparisons have in common, so near-clones cost it power; a claim may stand beside an "
             "interval that has 0 in it.",
             "Student 1908; Holm 1979; Smucker, Allan & Carterette 2007",
-            _each(infer_t_holm),
+            infer_t_holm,
         ),
         ProcedureCard(
             "bootstrap",
@@ -72,24 +121,8 @@ PROCEDURES = {
             "It is not corrected for the number of comparisons, and below some hundred queries the intervals hold less "
             "often than they say.",
             "Efron 1987; Sakai 2006",
-            _each(infer_bootstrap),
-            is_simultaneous=False,
+            infer_bootstrap,
             draws="resamples",
-        ),
-        ProcedureCard(
-            "wilcoxon",
-            "Wilcoxon's signed-rank tests (zeros as Pratt has them) with Holm's correction, without intervals.",
-            "It tests ranks, not the mean that the table shows; with skewed differences the two may disagree.",
-            "Wilcoxon 1945; Pratt 1959; Holm 1979",
-            _each(infer_wilcoxon),
-        ),
-        ProcedureCard(
-            "bh",
-            "Paired t tests with Benjamini and Hochberg's correction, and the intervals that go with it.",
-            "For exploration: of the differences it claims, one of twenty may be wrong at level 0.05.",
-            "Benjamini & Hochberg 1995; Benjamini & Yekutieli 2005",
-            _each(infer_t_bh),
-            is_simultaneous=False,
         ),
     )
 }

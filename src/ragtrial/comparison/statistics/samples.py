@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,20 +26,12 @@ def unrounded(differences: Scores, subtracted: Scores) -> Scores:
 class Procedure:
     """How sure one wants to be: ``level`` is the probability of any wrong claim in a family.
 
-    All flips are taken, once each, where the queries have no more than ``flips`` of them. Raises ValueError where the
-    level is not between 0 and 1, or so few flips could never show a difference at it.
+    All flips are taken, once each, where the queries have no more than ``flips`` of them.
     """
 
     level: float = 0.05
     flips: int = 10_000
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.level < 1:
-            raise ValueError(f"the level is {self.level}; it must be between 0 and 1, as 0.05 is.")
-        if (self.flips + 1) * self.level < 1:
-            least = math.ceil(1 / self.level - 1)
-            raise ValueError(f"{self.flips:,} flips never show a difference at level {self.level:g}; take {least:,}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +74,7 @@ class Inference:
     [0, 1], and above 0 where they are shares of flips. They, ``low`` and ``high`` are NaN for a comparison with fewer
     than LEAST_DIFFERENCES differences that are not 0, and where a procedure has no such number. ``claims`` is 1 where
     the difference is shown to be above 0, -1 where below, else 0. ``criticals`` is what a studentised difference must
-    exceed to be shown, by which power is reckoned. ``is_exact`` says that all flips were taken.
+    exceed to be shown, by which power is reckoned.
     """
 
     n: npt.NDArray[np.int64]
@@ -97,28 +88,6 @@ class Inference:
     high: Scores
     claims: npt.NDArray[np.int8]
     criticals: Scores
-    is_exact: bool
-
-    @property
-    def error(self) -> Scores:
-        """The standard error of ``mean``."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(self.deviation / np.sqrt(self.n))
-
-    @property
-    def critical(self) -> float:
-        """The largest of ``criticals``; infinite where nothing is tested."""
-        known = self.criticals[~np.isnan(self.criticals)]
-        return float(known.max()) if len(known) else math.inf
-
-
-@dataclass(frozen=True, eq=False)
-class TestNumbers:
-    """What a procedure found, of the comparisons that are tested; None where it has no such number."""
-
-    p: Scores | None = None
-    p_corrected: Scores | None = None
-    criticals: Scores | None = None
 
 
 class Sample:
@@ -152,43 +121,38 @@ class Sample:
         self.tested = self.differing >= LEAST_DIFFERENCES
 
     @property
-    def mean(self) -> Scores:
-        return np.asarray(self.scaled_mean * self.scale)
-
-    @property
-    def deviation(self) -> Scores:
-        return np.asarray(self.scaled_deviation * self.scale)
-
-    @property
-    def error(self) -> Scores:
-        """The standard error of ``mean``."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(self.deviation / np.sqrt(self.n))
-
-    @property
     def studentised(self) -> Scores:
         """The means over their standard errors, without signs; infinite where all differences are equal and not 0."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.abs(np.asarray(self.scaled_mean / (self.scaled_deviation / np.sqrt(self.n))))
 
-    def inference(self, level: float, numbers: TestNumbers | None = None, *, is_exact: bool = False) -> Inference:
-        """The interval is the mean, more or less so many standard errors as ``numbers`` requires.
+    def inference(
+        self,
+        level: float,
+        p: Scores | None = None,
+        p_corrected: Scores | None = None,
+        criticals: Scores | None = None,
+    ) -> Inference:
+        """What the numbers of the comparisons that are tested allow to say; None where a procedure has no such number.
 
-        Its end that was rounded to the other side of 0 than p_corrected says is put back, and makes the claim.
+        The interval is the mean, more or less ``criticals`` standard errors. Its end that was rounded to the other side
+        of 0 than p_corrected says is put back, and makes the claim.
         """
-        given = numbers or TestNumbers()
-        p, corrected, criticals = (self.spread(one) for one in (given.p, given.p_corrected, given.criticals))
-        width = np.where((self.scaled_deviation == 0) & ~np.isnan(criticals), 0.0, self.error * criticals)
-        low, high = self.mean - width, self.mean + width
-        if given.p_corrected is not None:
+        p, corrected, criticals = (self.spread(one) for one in (p, p_corrected, criticals))
+        mean, deviation = self.scaled_mean * self.scale, self.scaled_deviation * self.scale
+        with np.errstate(invalid="ignore", divide="ignore"):
+            error = deviation / np.sqrt(self.n)
+        width = np.where((self.scaled_deviation == 0) & ~np.isnan(criticals), 0.0, error * criticals)
+        low, high = mean - width, mean + width
+        if p_corrected is not None:
             shown = corrected <= level
-            low = np.where(shown & (self.mean > 0) & (low <= 0), np.nextafter(0.0, 1.0), low)
-            high = np.where(shown & (self.mean < 0) & (high >= 0), np.nextafter(0.0, -1.0), high)
+            low = np.where(shown & (mean > 0) & (low <= 0), np.nextafter(0.0, 1.0), low)
+            high = np.where(shown & (mean < 0) & (high >= 0), np.nextafter(0.0, -1.0), high)
             hidden = self.tested & ~shown
             low, high = np.where(hidden, np.minimum(low, 0.0), low), np.where(hidden, np.maximum(high, 0.0), high)
         claims = (low > 0).astype(np.int8) - (high < 0).astype(np.int8)
-        found = (self.mean, self.deviation, self.skewness, p, corrected, low, high, claims, criticals)
-        return Inference(self.n, self.differing, *found, is_exact and bool(self.tested.any()))
+        found = (mean, deviation, self.skewness, p, corrected, low, high, claims, criticals)
+        return Inference(self.n, self.differing, *found)
 
     def spread(self, given: Scores | None) -> Scores:
         """What is given of the comparisons that are tested, and NaN for the others."""
@@ -196,8 +160,3 @@ class Sample:
         if given is not None:
             spread[self.tested] = given
         return spread
-
-
-def claimed(p_corrected: Scores, mean: Scores, level: float) -> npt.NDArray[np.int8]:
-    """The sign of the mean where p_corrected is at most the level, else 0."""
-    return np.where(p_corrected <= level, np.sign(mean), 0).astype(np.int8)

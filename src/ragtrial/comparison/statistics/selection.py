@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -62,32 +63,28 @@ def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> 
     counted = int((~np.isnan(values).all(axis=0)).sum())
     values = values[:, ~np.isnan(values).any(axis=0)]
     settings, n = values.shape
-    nothing = "no query counts for all settings: nothing to choose by"
-    part = SelectionPart(
-        metric=contest.primary, setting=None, mean=None, corrected=None, optimism=None, chosen={}, n=n, draws=0,
-        seed=seed, sentence=nothing,
-    )  # fmt: skip
+    made: dict[str, Any] = {"metric": contest.primary, "setting": None, "mean": None, "corrected": None,
+                            "optimism": None, "chosen": {}, "n": n, "draws": 0, "seed": seed}  # fmt: skip
     if not settings or not n:
-        return part
+        return SelectionPart(**made, sentence="no query counts for all settings: nothing to choose by")
     winner = int(_best(values.mean(axis=1)[None])[0].argmax())
     name, mean = contest.names[winner], float(values[winner].mean())
-    part = part.model_copy(update={"setting": name, "mean": mean})
+    made |= {"setting": name, "mean": mean}
     if settings < 2:
-        return part.model_copy(update={"sentence": "one setting: nothing was chosen"})
+        return SelectionPart(**made, sentence="one setting: nothing was chosen")
     if n < LEAST_QUERIES:
-        few = f"{n} {'query' if n == 1 else 'queries'}, fewer than {LEAST_QUERIES}: how much is luck cannot be told"
-        return part.model_copy(update={"sentence": few})
+        few = f"fewer than {LEAST_QUERIES} queries ({n}): how much is luck cannot be told"
+        return SelectionPart(**made, sentence=few)
     gain, shares = _drawn(values, winner, draws, seed)
     order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place] > 0]
+    made |= {"corrected": mean + gain, "optimism": 0.0 - gain, "draws": draws}
+    made["chosen"] = {contest.names[place]: float(shares[place]) for place in order}
     here = "the queries" if n == counted else f"the {n:,} queries that count for all settings,"
     said = (
         f"{name} has {mean:.4f} on {here} that it was chosen by; the best setting, chosen on other queries, may "
         f"be expected to have {mean + gain:.4f} (it is {name} in {shares[winner]:.0%} of draws)"
     )
-    chosen = {contest.names[place]: float(shares[place]) for place in order}
-    return part.model_copy(
-        update={"corrected": mean + gain, "optimism": 0.0 - gain, "chosen": chosen, "draws": draws, "sentence": said}
-    )
+    return SelectionPart(**made, sentence=said)
 
 
 def _drawn(values: Scores, winner: int, draws: int, seed: int) -> tuple[float, Scores]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from pydantic import JsonValue
@@ -12,7 +14,7 @@ from pydantic import JsonValue
 from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.comparison.statistics.flips import infer
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure
-from ragtrial.comparison.sweeps.matched import MatchedPair, SweptParameter, design_of
+from ragtrial.comparison.sweeps.matched import RETRIEVER, Change, Match, design_of
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import Part
 
@@ -84,100 +86,92 @@ def sweep_effects(contest: ComparisonSet, procedure: Procedure) -> EffectsPart |
     simultaneous intervals, interactions (differences of differences) another.
     """
     design = design_of(contest.contenders)
-    parameters = design.parameters()
-    if not parameters:
+    changes = [
+        Change(parameter, level) for parameter in design.parameters() for level in range(1, len(parameter.levels))
+    ]
+    if not changes:
         return None
     values = contest.scores(contest.primary).values
-    mains = [(one, level) for one in parameters for level in range(1, len(one.levels))]
-    pairs = [design.pairs(*main) for main in mains]
-    twos = [(one, two) for one, two in combinations(mains, 2) if design.meet(one[0], *two)]
+    matches = [design.matches(change) for change in changes]
+    twos = [(one, two) for one, two in combinations(changes, 2) if design.meet(one, two)]
     fours = [design.fours(*two) for two in twos]
-    main_weights = _stacked([_of_pairs(one, len(values)) for one in pairs], len(values))
-    two_weights = _stacked([_of_fours(one, len(values)) for one in fours], len(values))
-    families = [_family(values, main_weights), _family(values, two_weights)]
-    of_mains, of_twos = infer(families, procedure)
+    effects = _contrasts([_weights(found, len(values)) for found in matches], values)
+    of_fours = [
+        _weights([two for _, two in found], len(values)) - _weights([one for one, _ in found], len(values))
+        for found in fours
+    ]
+    interactions = _contrasts(of_fours, values)
+    of_effects, of_interactions = infer([effects, interactions], procedure)
     return EffectsPart(
         metric=contest.primary,
         effects=[
             EffectPart(
-                **dict(_contrast(len(found), families[0], of_mains, row)),
-                levels=_levels(*main),
-                mean_reference=before,
-                mean=after,
+                **_contrast(len(found), effects, of_effects, row),
+                **_means(_weights(found, len(values)), values, effects.columns[row]),
+                levels=_levels(change),
                 by_retriever=_by_retriever(found, values),
             )
-            for row, (main, found) in enumerate(zip(mains, pairs, strict=True))
-            for before, after in [_means(values, main_weights[row], families[0].columns[row])]
+            for row, (change, found) in enumerate(zip(changes, matches, strict=True))
         ],
         interactions=[
             InteractionPart(
-                **dict(_contrast(len(found), families[1], of_twos, row)), first=_levels(*one), second=_levels(*two)
+                **_contrast(len(found), interactions, of_interactions, row), first=_levels(one), second=_levels(two)
             )
             for row, ((one, two), found) in enumerate(zip(twos, fours, strict=True))
         ],
     )
 
 
-def _of_pairs(pairs: Sequence[MatchedPair], settings: int) -> Scores:
-    """The mean over pairs of the setting less its reference, as weights of all settings."""
+def _weights(matches: Sequence[Match], settings: int) -> Scores:
+    """The mean over matches of the setting less its reference, as weights of all settings."""
     weights = np.zeros(settings)
-    for pair in pairs:
-        weights[pair.setting] += 1 / len(pairs)
-        weights[pair.reference] -= 1 / len(pairs)
+    for reference, setting in matches:
+        weights[setting.place] += 1 / len(matches)
+        weights[reference.place] -= 1 / len(matches)
     return weights
 
 
-def _of_fours(fours: Sequence[tuple[MatchedPair, MatchedPair]], settings: int) -> Scores:
-    return _of_pairs([pair for _, pair in fours], settings) - _of_pairs([pair for pair, _ in fours], settings)
-
-
-def _stacked(rows: Sequence[Scores], settings: int) -> Scores:
-    return np.array(rows).reshape(len(rows), settings)
-
-
-def _family(values: Scores, weights: Scores) -> Family:
+def _contrasts(weights: Sequence[Scores], values: Scores) -> Family:
     """The contrasts themselves as columns: what only rounding keeps from 0 is 0 in them."""
-    differences = Family(values, weights).differences
+    differences = Family(values, np.array(weights).reshape(len(weights), len(values))).differences
     differences[np.abs(differences) <= np.nanmax(np.abs(values), initial=0.0) * _ROUNDING] = 0.0
     return Family(differences, np.eye(len(weights)))
 
 
-def _contrast(matched: int, family: Family, inference: Inference, row: int) -> ContrastPart:
+def _contrast(matched: int, family: Family, inference: Inference, row: int) -> dict[str, Any]:
+    """The fields of a ContrastPart."""
     differences = family.columns[row]
     known, low, high = differences[~np.isnan(differences)], float(inference.low[row]), float(inference.high[row])
     is_tested = matched > 0 and math.isfinite(low) and math.isfinite(high)
-    return ContrastPart(
-        matched=matched,
-        difference=float(inference.mean[row]) if matched and len(known) else None,
-        ci=(low, high) if is_tested else None,
-        p_corrected=float(inference.p_corrected[row]) if is_tested else None,
-        n=len(known) if matched else 0,
-        differing=int(np.count_nonzero(known)),
-    )
+    return {
+        "matched": matched,
+        "difference": float(inference.mean[row]) if matched and len(known) else None,
+        "ci": (low, high) if is_tested else None,
+        "p_corrected": float(inference.p_corrected[row]) if is_tested else None,
+        "n": len(known) if matched else 0,
+        "differing": int(np.count_nonzero(known)),
+    }
 
 
-def _levels(parameter: SweptParameter, level: int) -> LevelsPart:
-    return LevelsPart(
-        parameter=parameter.name, reference=parameter.levels[0].value, level=parameter.levels[level].value
-    )
+def _levels(change: Change) -> LevelsPart:
+    reference, level = map(json.loads, change.ends)
+    return LevelsPart(parameter=change.name, reference=reference, level=level)
 
 
-def _means(values: Scores, weights: Scores, differences: Scores) -> tuple[float | None, float | None]:
+def _means(weights: Scores, values: Scores, differences: Scores) -> dict[str, float | None]:
     """The means of the references and of the settings, over the queries that count for all of them."""
     known = ~np.isnan(differences)
     if not weights.any() or not known.any():
-        return None, None
+        return {"mean_reference": None, "mean": None}
     means = np.nan_to_num(values[:, known]).mean(axis=1)
-    return float(np.maximum(-weights, 0) @ means), float(np.maximum(weights, 0) @ means)
+    return {"mean_reference": float(np.maximum(-weights, 0) @ means), "mean": float(np.maximum(weights, 0) @ means)}
 
 
-def _by_retriever(pairs: Sequence[MatchedPair], values: Scores) -> dict[str, float]:
-    """For each retriever the mean difference of its pairs."""
-    found: dict[str, list[MatchedPair]] = {}
-    for pair in pairs:
-        found.setdefault(pair.retriever, []).append(pair)
-    differences = Family(
-        values, _stacked([_of_pairs(its, len(values)) for its in found.values()], len(values))
-    ).differences
-    known = {name: row[~np.isnan(row)] for name, row in zip(found, differences, strict=True)}
-    return {name: float(row.mean()) for name, row in known.items() if len(row)}
+def _by_retriever(matches: Sequence[Match], values: Scores) -> dict[str, float]:
+    """For each retriever the mean difference of its matches."""
+    found: dict[str, list[Match]] = {}
+    for match in matches:
+        found.setdefault(json.loads(match[1].levels[RETRIEVER]), []).append(match)
+    weights = np.array([_weights(own, len(values)) for own in found.values()]).reshape(len(found), len(values))
+    rows = [row[~np.isnan(row)] for row in Family(values, weights).differences]
+    return {name: float(row.mean()) for name, row in zip(found, rows, strict=True) if len(row)}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import JsonValue
 
@@ -16,49 +15,16 @@ from ragtrial.comparison.contest import ComparedSetting
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SettingPart
 
+T = TypeVar("T")
+
 RETRIEVER = "retriever"
 """The parameter that says which entry of ``retrievers`` a setting is of."""
 
+_REPORT = ""
+"""The level by this name says which report a setting is of."""
 
-@dataclass(frozen=True)
-class Level:
-    """A value; equal for equal ones, 1 and 1.0 among them. ``key`` is its canonical JSON."""
-
-    key: str
-
-    @classmethod
-    def of(cls, value: Any) -> Level:
-        return cls(json.dumps(_plain(value), sort_keys=True, default=str))
-
-    @property
-    def value(self) -> JsonValue:
-        made: JsonValue = json.loads(self.key)
-        return made
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-Levels = frozenset[tuple[str, Level]]
-"""Some parameters, by name, with their levels."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A setting: its place among the contenders, the report that it is of, its retriever and its levels."""
-
-    place: int
-    report: int
-    retriever: str
-    levels: Mapping[str, Level]
-
-    def without(self, *names: str) -> Levels:
-        return frozenset((name, level) for name, level in self.levels.items() if name not in names)
+Level = str
+"""A value as canonical JSON, the same for 1 and 1.0."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +36,38 @@ class SweptParameter:
 
 
 @dataclass(frozen=True)
-class MatchedPair:
-    """Settings, by their places, that differ in one parameter alone; ``rest`` is what they have in common."""
+class Change:
+    """From the reference of a parameter to another of its levels."""
 
-    reference: int
-    setting: int
-    retriever: str
-    rest: tuple[int, Levels]
+    parameter: SweptParameter
+    level: int
+
+    @property
+    def name(self) -> str:
+        return self.parameter.name
+
+    @property
+    def ends(self) -> tuple[Level, Level]:
+        return self.parameter.levels[0], self.parameter.levels[self.level]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A setting: its place among the contenders, and its levels, RETRIEVER and the report among them."""
+
+    place: int
+    levels: Mapping[str, Level]
+
+    def within(self, names: Collection[str]) -> frozenset[tuple[str, Level]]:
+        """Its levels of these parameters."""
+        return frozenset((name, level) for name, level in self.levels.items() if name in names)
+
+
+Match = tuple[Cell, Cell]
+"""Settings at the reference and at another level of a parameter, which agree in all else."""
+
+
+@dataclass(frozen=True, eq=False)
 class Design:
     """The settings of a sweep."""
 
@@ -91,101 +79,72 @@ class Design:
         for cell in self.cells:
             for name, level in cell.levels.items():
                 found.setdefault(name, {})[level] = None
-        made = [SweptParameter(name, tuple(_ordered(levels))) for name, levels in found.items()]
-        made.append(SweptParameter(RETRIEVER, tuple(dict.fromkeys(Level.of(cell.retriever) for cell in self.cells))))
+        names = [name for name in found if name not in (_REPORT, RETRIEVER)]
+        made = [SweptParameter(name, tuple(_ordered(found[name]))) for name in names]
+        made.append(SweptParameter(RETRIEVER, tuple(found.get(RETRIEVER, ()))))
         return [one for one in made if len(one.levels) > 1]
 
-    def pairs(self, parameter: SweptParameter, level: int, ignored: str | None = None) -> list[MatchedPair]:
-        """The pairs of settings at the reference and at ``level`` of a parameter, which agree in all else.
+    def matches(self, change: Change) -> list[Match]:
+        """The pairs of settings of one report at both ends of a change, which agree in all other parameters.
 
-        They are of one report and, but for RETRIEVER, of one retriever; ``ignored`` is left out of ``rest``.
+        Of two retrievers they agree in all parameters that reach both.
         """
-        reference, other = parameter.levels[0], parameter.levels[level]
-        if parameter.name == RETRIEVER:
-            return list(self._pairs_of_retrievers(str(reference.value), str(other.value)))
-        left: dict[tuple[int, str, Levels], Cell] = {}
-        for cell in self.cells:
-            if cell.levels.get(parameter.name) == reference:
-                left[cell.report, cell.retriever, cell.without(parameter.name)] = cell
-        return [
-            MatchedPair(
-                found.place, cell.place, cell.retriever, (cell.report, cell.without(parameter.name, ignored or ""))
-            )
-            for cell in self.cells
-            if cell.levels.get(parameter.name) == other
-            and (found := left.get((cell.report, cell.retriever, cell.without(parameter.name))))
-        ]
+        names = self._others(change)
+        at = [[cell for cell in self.cells if cell.levels.get(change.name) == end] for end in change.ends]
+        return _joined(at[0], at[1], lambda cell: cell.within(names))
 
-    def _pairs_of_retrievers(self, reference: str, other: str) -> Iterator[MatchedPair]:
-        """Settings of two retrievers that agree in all parameters that reach both."""
-        common = self._reaching(reference) & self._reaching(other)
-        left = [cell for cell in self.cells if cell.retriever == reference]
-        right = [cell for cell in self.cells if cell.retriever == other]
-        for one, two in product(left, right):
-            rest = _common(two, common)
-            if one.report == two.report and _common(one, common) == rest:
-                yield MatchedPair(one.place, two.place, other, (two.report, rest))
-
-    def meet(self, one: SweptParameter, two: SweptParameter, level: int) -> bool:
+    def meet(self, one: Change, two: Change) -> bool:
         """Whether two parameters reach a setting together; if the second is RETRIEVER, whether ``one`` reaches both."""
-        if one == two:
-            return False
         if two.name == RETRIEVER:
-            return all(one.name in self._reaching(str(two.levels[place].value)) for place in (0, level))
-        return any(one.name in cell.levels and two.name in cell.levels for cell in self.cells)
+            return one.name in self._others(two)
+        return one.name != two.name and any({one.name, two.name} <= cell.levels.keys() for cell in self.cells)
 
-    def fours(
-        self, first: tuple[SweptParameter, int], second: tuple[SweptParameter, int]
-    ) -> list[tuple[MatchedPair, MatchedPair]]:
-        """Pairs of ``first`` at the reference of ``second``, each with one at its level: all four agree in all else.
+    def fours(self, first: Change, second: Change) -> list[tuple[Match, Match]]:
+        """Matches of ``first`` at the reference of ``second``, each with one at its level: all four agree in all else.
 
         ``first`` is not RETRIEVER, and must reach both where ``second`` is.
         """
-        (one, level), (two, other) = first, second
-        if two.name == RETRIEVER:
-            names = [str(two.levels[place].value) for place in (0, other)]
-            common = self._reaching(names[0]) & self._reaching(names[1])
-            pairs = self.pairs(one, level)
-            left, right = ([pair for pair in pairs if pair.retriever == name] for name in names)
-            return [(a, b) for a, b in product(left, right) if _within(a.rest, common) == _within(b.rest, common)]
-        at = {cell.place: cell.levels.get(two.name) for cell in self.cells}
-        pairs = self.pairs(one, level, ignored=two.name)
-        found = {(pair.retriever, pair.rest): pair for pair in pairs if at[pair.setting] == two.levels[0]}
-        return [
-            (found[pair.retriever, pair.rest], pair)
-            for pair in pairs
-            if at[pair.setting] == two.levels[other] and (pair.retriever, pair.rest) in found
+        names = self._others(second) - {first.name}
+        at: list[list[Match]] = [[], []]
+        for match in self.matches(first):
+            for end, found in zip(second.ends, at, strict=True):
+                found += [match] if match[1].levels.get(second.name) == end else []
+        return _joined(at[0], at[1], lambda match: match[1].within(names))
+
+    def _others(self, change: Change) -> set[str]:
+        """The parameters besides that of a change which must agree."""
+        reaching = [
+            {name for cell in self.cells if cell.levels[RETRIEVER] == end for name in cell.levels}
+            for end in change.ends
         ]
-
-    def _reaching(self, retriever: str) -> set[str]:
-        return {name for cell in self.cells if cell.retriever == retriever for name in cell.levels}
-
-
-def _common(cell: Cell, names: set[str]) -> Levels:
-    return frozenset((name, level) for name, level in cell.levels.items() if name in names)
+        every = {name for cell in self.cells for name in cell.levels}
+        return (reaching[0] & reaching[1] if change.name == RETRIEVER else every) - {change.name}
 
 
-def _within(rest: tuple[int, Levels], names: set[str]) -> tuple[int, Levels]:
-    return rest[0], frozenset((name, level) for name, level in rest[1] if name in names)
+def _joined(ones: Sequence[T], others: Sequence[T], key: Callable[[T], Hashable]) -> list[tuple[T, T]]:
+    """Each of ``others`` with each of ``ones`` that has the same key."""
+    found: dict[Hashable, list[T]] = {}
+    for one in ones:
+        found.setdefault(key(one), []).append(one)
+    return [(one, other) for other in others for one in found.get(key(other), ())]
 
 
 def _ordered(levels: Mapping[Level, None]) -> list[Level]:
     """By size where all are numbers, or lists of as many numbers; a share counts as a number."""
-    sizes = {level: _size(level.value) for level in levels}
-    if any(size is None for size in sizes.values()) or len({len(size or ()) for size in sizes.values()}) > 1:
+    sizes = {level: list(_sizes(json.loads(level))) for level in levels}
+    if len({len(size) for size in sizes.values()}) > 1 or any(None in size for size in sizes.values()):
         return list(levels)
-    return sorted(levels, key=lambda level: sizes[level] or ())
+    return sorted(levels, key=lambda level: [size or 0.0 for size in sizes[level]])
 
 
-def _size(value: JsonValue) -> tuple[float, ...] | None:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return (value,)
+def _sizes(value: JsonValue) -> Iterator[float | None]:
     if isinstance(value, list):
-        sizes = [_size(one) for one in value]
-        return None if None in sizes else tuple(number for size in sizes for number in size or ())
-    if isinstance(value, dict) and value.keys() == {"share", "of"}:
-        return _size(value["share"])
-    return None
+        for one in value:
+            yield from _sizes(one)
+    elif isinstance(value, dict) and value.keys() == {"share", "of"}:
+        yield from _sizes(value["share"])
+    else:
+        yield value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def design_of(contenders: Sequence[ComparedSetting]) -> Design:
@@ -193,20 +152,26 @@ def design_of(contenders: Sequence[ComparedSetting]) -> Design:
 
     A value that a combination does not name, as those of ``include`` may not, is what the config has.
     """
-    reports = {id(contender.report): contender.report for contender in contenders}
-    cells: list[Cell] = []
-    for number, (known, report) in enumerate(reports.items()):
-        places = [place for place, contender in enumerate(contenders) if id(contender.report) == known]
-        sweep, reaching = _Sweep.of(report), dict[str, dict[str, None]]()
-        for place in places:
-            setting = contenders[place].setting
-            reaching.setdefault(_entry(setting, report), {}).update(dict.fromkeys(_values(setting)))
-        for place in places:
-            setting = contenders[place].setting
-            entry = _entry(setting, report)
-            if reaching[entry]:
-                cells.append(Cell(place, number, entry, sweep.levels(setting, entry, list(reaching[entry]))))
+    entries = [(id(one.report), _entry(one.setting, one.report)) for one in contenders]
+    reaching: dict[tuple[int, str], dict[str, None]] = {}
+    for entry, contender in zip(entries, contenders, strict=True):
+        reaching.setdefault(entry, {}).update(dict.fromkeys(_values(contender.setting)))
+    cells = []
+    for place, (entry, contender) in enumerate(zip(entries, contenders, strict=True)):
+        if keys := list(reaching[entry]):
+            levels = {RETRIEVER: _level(entry[1]), _REPORT: str(entry[0])}
+            cells.append(Cell(place, {**_Values(contender, entry[1]).levels(keys), **levels}))
     return Design(tuple(cells))
+
+
+def _level(value: Any) -> Level:
+    whole = json.loads(json.dumps(value, default=str), parse_float=_number)
+    return json.dumps(whole, sort_keys=True)
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def _values(setting: SettingPart) -> Mapping[str, Any]:
@@ -216,59 +181,48 @@ def _values(setting: SettingPart) -> Mapping[str, Any]:
 
 def _entry(setting: SettingPart, report: Report) -> str:
     """The entry of ``retrievers`` that a setting is of; by its name, where its parameters do not tell."""
-    if "entry" in setting.parameters:
-        return str(setting.parameters["entry"])
     entries = [entry for entry in report.config.get("retrievers") or {} if setting.name.startswith(entry)]
-    kind = (setting.parameters.get("retriever") or {}).get("kind")
-    return str(max(entries, key=len, default=kind or setting.name))
+    return str(setting.parameters.get("entry") or max(entries, key=len, default=setting.name))
 
 
 @dataclass(frozen=True)
-class _Sweep:
-    """A config, and what its sweep says: what moves together, and what is a share of what; by dotted keys."""
+class _Values:
+    """What the dotted keys of a sweep are for a setting of an entry of ``retrievers``."""
 
-    config: Mapping[str, Any]
-    together: Sequence[tuple[str, ...]]
-    shares: Mapping[str, Mapping[str, Any]]
+    contender: ComparedSetting
+    entry: str
 
-    @classmethod
-    def of(cls, report: Report) -> _Sweep:
-        sweep = report.config.get("sweep")
-        matrix = sweep.get("matrix") if isinstance(sweep, Mapping) else None
-        axes: Mapping[str, Any] = matrix if isinstance(matrix, Mapping) else {}
-        shares = {key: one for key, one in axes.items() if isinstance(one, Mapping) and {"share", "of"} <= one.keys()}
-        return cls(report.config, [tuple(key.strip() for key in entry.split(",")) for entry in axes], shares)
-
-    def levels(self, setting: SettingPart, entry: str, keys: Sequence[str]) -> dict[str, Level]:
-        """The level of each parameter of a setting, those whose values are known; ``keys`` reach its retriever."""
-        values = {key: self._value(setting, entry, key) for key in keys}
+    def levels(self, keys: Sequence[str]) -> dict[str, Level]:
+        """The level of each parameter whose values are known; keys of the sweep that move together are one."""
+        sweep = self.contender.report.config.get("sweep")
+        axes: Any = sweep.get("matrix") or {} if isinstance(sweep, Mapping) else {}
+        groups = [[key.strip() for key in axis.split(",")] for axis in axes]
+        groups += [[key] for key in keys if not any(key in group for group in groups)]
         made: dict[str, Level] = {}
-        for key in keys:
-            group = next((group for group in self.together if key in group), (key,))
-            moved = [one for one in group if one in keys]
-            if moved[0] == key and not any(values[one] is _UNKNOWN for one in moved):
-                taken = [self._as_share(setting, entry, one, values[one]) for one in moved]
-                made[", ".join(moved)] = Level.of(taken if len(taken) > 1 else taken[0])
+        for group in groups:
+            moved = [key for key in group if key in keys]
+            taken = [self._as_share(axes.get(key), self._value(key)) for key in moved]
+            if moved and _UNKNOWN not in taken:
+                made[", ".join(moved)] = _level(taken if len(taken) > 1 else taken[0])
         return made
 
-    def _value(self, setting: SettingPart, entry: str, key: str) -> Any:
-        """What a dotted key of the config is for a setting, by its combination, as written, or by default."""
-        values = _values(setting)
+    def _value(self, key: str) -> Any:
+        """By its combination, as written, or by default."""
+        values, path = _values(self.contender.setting), key.split(".")
         if key in values:
             return values[key]
-        path = key.split(".")
-        written = _at(self.config, path)
-        if written is not _UNKNOWN or path[0] != "retrievers":
-            return _at(setting.parameters, path) if written is _UNKNOWN else written
-        inside = ["retriever"] if path[1] == entry else ["parts", path[1], "retriever"]
-        return _at(setting.parameters, [*inside, *path[2:]])
+        written = _at(self.contender.report.config, path)
+        if written is _UNKNOWN and path[0] == "retrievers":
+            inside = ["retriever"] if path[1] == self.entry else ["parts", path[1], "retriever"]
+            path = [*inside, *path[2:]]
+        return _at(self.contender.setting.parameters, path) if written is _UNKNOWN else written
 
-    def _as_share(self, setting: SettingPart, entry: str, key: str, value: Any) -> Any:
+    def _as_share(self, axis: Any, value: Any) -> Any:
         """The share that a value was computed from, as the sweep computes it; else the value."""
-        if key not in self.shares:
+        if not isinstance(axis, Mapping) or not {"share", "of"} <= axis.keys():
             return value
-        share, of = self.shares[key]["share"], str(self.shares[key]["of"])
-        whole = self._value(setting, entry, of)
+        share, of = axis["share"], str(axis["of"])
+        whole = self._value(of)
         for one in share if isinstance(share, list | tuple) else (share,):
             if isinstance(whole, int) and math.floor(Fraction(repr(one)) * whole + Fraction(1, 2)) == value:
                 return {"share": one, "of": of}

@@ -83,21 +83,12 @@ def _difference_row(query: QueryDifference) -> list[str]:
 
 def shared_lines(shared: SharedQueries, most: int = 5) -> list[str]:
     """The queries that all settings fail, and those that none separates, up to ``most`` of each by name."""
-    if not shared.queries:
-        return []
-    count = "the setting" if shared.settings == 1 else f"all {shared.settings:,} settings"
-    lines = [f"{shared.failed_count:,} of {shared.queries:,} queries fail with {count} ({shared.metric})"]
+    lines = [f"Queries that fail with all settings ({shared.metric}): {shared.failed_count:,} of {shared.queries:,}"]
     lines += [f"  {_named(query)}" for query in shared.failed[:most]]
-    lines += _more(shared.failed_count, most)
     if shared.settings > 1:
-        lines.append(f"{shared.equal_count:,} more have one value with all of them, and separate none")
+        lines.append(f"Queries with one value for all settings, which separate none: {shared.equal_count:,} more")
         lines += [f"  {number(query.value)}  {_named(query)}" for query in shared.equal[:most]]
-        lines += _more(shared.equal_count, most)
     return lines
-
-
-def _more(count: int, most: int) -> list[str]:
-    return [f"  and {count - most:,} more"] if count > most else []
 
 
 def _named(query: SharedQuery) -> str:
@@ -134,15 +125,16 @@ def distribution(found: QueryDifferences) -> Figure:
     figure = new_figure(2.4)
     axes = figure.subplots()
     # Sides are counted apart, so that no bar holds both; a value on an edge belongs to the bin nearer to 0.
-    for outcome, sign, ink, hatch in (("won", 1, BETTER, ""), ("lost", -1, WORSE, "////")):
+    looks: dict[tuple[str, int], dict[str, Any]] = {
+        ("won", 1): {"color": BETTER, "edgecolor": "white"},
+        ("lost", -1): {"color": "white", "edgecolor": WORSE, "hatch": "////"},
+    }
+    for (outcome, sign), look in looks.items():
         sizes = sign * differences[sign * differences > 0]
         counts = np.bincount(np.clip(np.searchsorted(edges, sizes) - 1, 0, _BINS - 1), minlength=_BINS)
-        for place, count in enumerate(counts.tolist()):
-            if count:
-                left = edges[place] if sign > 0 else -edges[place + 1]
-                axes.bar(left, count, width=reach / _BINS, align="edge", color=ink if sign > 0 else "white",
-                         edgecolor="white" if sign > 0 else ink, linewidth=0.5, hatch=hatch,
-                         gid=f"{outcome}-{place}")  # fmt: skip
+        for place in np.flatnonzero(counts).tolist():
+            axes.bar(sign * edges[place], counts[place], width=sign * reach / _BINS, align="edge", linewidth=0.5,
+                     gid=f"{outcome}-{place}", **look)  # fmt: skip
     axes.axvline(0, color="black", linewidth=0.7)
     axes.set_xlim(-1.04 * reach, 1.04 * reach)
     axes.yaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
@@ -175,27 +167,16 @@ def _plot_of(name: str, shape: Callable[[QueryDifferences], Figure]) -> Plot:
 
 
 def _pair(contest: ComparisonSet, analysis: Comparison, setting: str | None) -> Pair:
-    """The setting, or else the best one, and the baseline, or else the best of the others that differs from it."""
+    """The setting, or else the best one, and the baseline, or else the best of the others."""
     from ragtrial.comparison.contest import Pair
 
     order = [contest.place(name) for name in best_first(contest)]
     chosen = None if setting is None else contest.place(setting)
-    base = analysis.procedure.baseline
-    if base in contest.names:
-        place = contest.place(str(base))
-        return Pair(place, _other(contest, order, place) if chosen is None else chosen)
-    place = order[0] if chosen is None else chosen
-    return Pair(_other(contest, order, place), place)
-
-
-def _other(contest: ComparisonSet, order: Sequence[int], place: int) -> int:
-    """The first that is not the same on every query, or else the first."""
-    import numpy as np
-
-    values = contest.scores(contest.primary).values
-    others = [one for one in order if one != place]
-    differing = (one for one in others if not np.array_equal(values[one], values[place], equal_nan=True))
-    return next(differing, others[0])
+    if analysis.procedure.baseline in contest.names:
+        base = contest.place(str(analysis.procedure.baseline))
+        return Pair(base, next(one for one in order if one != base) if chosen is None else chosen)
+    chosen = order[0] if chosen is None else chosen
+    return Pair(next(one for one in order if one != chosen), chosen)
 
 
 def best_first(contest: ComparisonSet) -> Sequence[str]:

@@ -10,7 +10,7 @@ from ragtrial.errors import PlotError, listed
 from ragtrial.views.plots.forests import ForestRow, claimed, forest, side
 from ragtrial.views.plots.style import shortened
 from ragtrial.views.sections.base import AnalysisInput, PageSection, Plot, View, ViewInput, registered
-from ragtrial.views.table import Column, Table, number
+from ragtrial.views.table import Column, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,42 +65,27 @@ def slice_overview(slices: SlicesPart, width: int) -> Table:
     """One row per slice, with the differences of as many settings as ``width`` allows, as they come.
 
     Behind them is half of the interval, if there is room for that of all, a * where it leaves out 0, and a ! where
-    it contradicts the whole. Of one setting there are means and counts as well, if ``width`` allows.
+    it contradicts the whole.
     """
+    whole = _differences(slices, intervals=True)
+    return whole if whole.width <= width else _differences(slices, intervals=False).fitted(width, "--json has all")
+
+
+def _differences(slices: SlicesPart, *, intervals: bool) -> Table:
     settings = list(dict.fromkeys(part.setting for part in slices.comparisons))
-    whole = slice_table(slices, settings[0]) if len(settings) == 1 else _differences(slices, settings, intervals=True)
-    if whole.width <= width:
-        return whole
-    return _differences(slices, settings).fitted(width, "--json has all")
-
-
-def _differences(slices: SlicesPart, settings: Sequence[str], *, intervals: bool = False) -> Table:
-    known = {(part.slicing, part.name, part.setting): part for part in slices.comparisons}
-    sizes = {(part.slicing, part.name): part.queries for part in slices.comparisons}
+    cells: dict[tuple[str, str, str], list[str]] = {}
+    for part in slices.comparisons:
+        row = cells.setdefault((part.slicing, part.name, f"{part.queries:,}"), [])
+        row.append(_marked(part, interval=intervals))
     rows, before = [], ""
-    for (slicing, name), queries in sizes.items():
-        cells = [_marked(known[slicing, name, setting], interval=intervals) for setting in settings]
-        rows.append(["" if slicing == before else slicing, name, f"{queries:,}", *cells])
+    for (slicing, name, queries), marked in cells.items():
+        rows.append(["" if slicing == before else slicing, name, queries, *marked])
         before = slicing
     columns = [Column(name, importance=-place if place else None) for place, name in enumerate(settings)]
     return Table([Column("queries by", is_text=True), Column("slice", is_text=True), Column("queries"), *columns], rows)
 
 
-def slice_table(slices: SlicesPart, setting: str) -> Table:
-    """One row per slice of one pair: means, difference, interval, won queries."""
-    rows, before, baseline = [], "", ""
-    for part in slices.comparisons:
-        if part.setting == setting:
-            interval = "-" if part.ci is None else f"{signed(part.ci[0])} {signed(part.ci[1])}"
-            named = ["" if part.slicing == before else part.slicing, part.name, f"{part.n:,}"]
-            counts = [f"{count:,}" for count in (part.wins, part.ties, part.losses)]
-            rows.append([*named, number(part.mean_baseline), number(part.mean), _marked(part), interval, *counts])
-            before, baseline = part.slicing, part.baseline
-    titles = ["queries by", "slice", "n", baseline, setting, "difference", "interval", "won", "tied", "lost"]
-    return Table.of(titles, rows, texts=(0, 1))
-
-
-def _marked(part: SlicePart, *, interval: bool = False) -> str:
+def _marked(part: SlicePart, *, interval: bool) -> str:
     if part.difference is None:
         return "-"
     if part.ci is None:
@@ -118,18 +103,17 @@ def slice_plot(given: ViewInput) -> Figure:
     if not found or not parts:
         raise PlotError("there is no plot of slices: these queries are not parted by tags, length or labels.")
     names = list(dict.fromkeys(part.setting for part in parts))
-    differing = (part.setting for part in parts if part.difference)
-    chosen = (
-        next(differing, names[0]) if given.setting is None else given.contest.names[given.contest.place(given.setting)]
-    )
-    if chosen not in names:
-        raise PlotError(f"slices do not compare {chosen!r}; they compare {parts[0].baseline} with {listed(names)}.")
+    chosen = next((part.setting for part in parts if part.difference), names[0])
+    if given.setting is not None:
+        chosen = given.contest.names[given.contest.place(given.setting)]
     own = [part for part in parts if part.setting == chosen]
-    rows: list[ForestRow] = []
-    for slicing in found.slicings:
-        here = [part for part in own if part.slicing == slicing]
-        rows += [ForestRow(f"by {slicing}")] if here else []
-        rows += [ForestRow(f"{part.name} ({part.n:,})", part.difference, part.ci, side(part.ci)) for part in here]
+    if not own:
+        raise PlotError(f"slices do not compare {chosen!r}; they compare {parts[0].baseline} with {listed(names)}.")
+    rows, before = list[ForestRow](), ""
+    for part in own:
+        rows += [ForestRow(f"by {part.slicing}")] if part.slicing != before else []
+        rows.append(ForestRow(f"{part.name} ({part.n:,})", part.difference, part.ci, side(part.ci)))
+        before = part.slicing
     for whole in close_comparisons(given.analysis):
         if (whole.setting, whole.baseline) == (chosen, own[0].baseline):
             rows += [ForestRow(""), ForestRow(f"all ({whole.n:,})", whole.difference, whole.ci, claimed(whole))]
