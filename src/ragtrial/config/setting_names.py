@@ -53,8 +53,8 @@ class SettingNames:
         return made[: LONGEST_NAME - 9].rstrip(_SEPARATORS) + "-" + fingerprint(made)[:8]
 
     def clashes(self, settings: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[PlacedFault]:
-        """A fault for the first of ``settings`` (retriever and values) whose name another has; letters' case does not tell
-        names apart, since it does not tell files apart everywhere. Equal settings are one.
+        """A fault for the first of ``settings`` (retriever and values) whose name another has, case apart: it does not
+        tell files apart everywhere. Equal settings are one.
         """
         first: dict[str, tuple[str, Mapping[str, Any]]] = {}
         for retriever, values in settings:
