@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import indent
 from typing import Any
 
 from hypothesis import strategies as st
 
-from ragtrial.config.axes import axis_faults
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.strict_yaml import YamlText, parse_yaml
-from ragtrial.config.sweep import SweepOptions
-from ragtrial.errors import ConfigError
+from ragtrial.config.sweep import Combination, SweepOptions, combinations
+from ragtrial.config.variants import variants_of
+from ragtrial.errors import ConfigError, Fault
 from ragtrial.options import Options, validate
 
 BASE = """\
@@ -51,16 +52,23 @@ def sweep_of(**options: Any) -> SweepOptions:
     return SweepOptions.model_validate(options)
 
 
+def combined(sweep: SweepOptions, seed: int = 0, config: Mapping[str, Any] | None = None) -> list[Combination]:
+    """The combinations of a sweep that is right."""
+    found, faults = combinations(sweep, seed, config or {})
+    assert faults == []
+    return found
+
+
 def faults_of(sweep: str, base: str = BASE, **environment: str) -> list[str]:
     """What is wrong with the text of a sweep: line (1 is that below ``sweep:``), column and message."""
     content = written(sweep, base, **environment)
+    faults: list[Fault] = []
     try:
-        options = read(content)
+        config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
+        config.remember(content, "config.yaml", None)
+        variants_of(config)
     except ConfigError as error:
-        faults = list(error.faults)
-    else:
-        placed = axis_faults(options, content.value, ExperimentConfig)
-        faults = [content.fault_at(where, message) for where, message in placed]
+        faults += error.faults
     assert all(fault.file == "config.yaml" for fault in faults)
     return [f"{fault.line - base.count(chr(10))}:{fault.column}: {fault.message}" for fault in faults]
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
+from ragtrial.components.retrievers import RETRIEVERS
 from ragtrial.config.extends import merged
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
-from ragtrial.config.renamed_keys import with_new_names
 from ragtrial.config.strict_yaml import KeyPath, YamlText, parse_yaml
-from ragtrial.config.sweep import keys_in
+from ragtrial.config.sweep import PlacedFault, keys_in
 from ragtrial.config.variants import all_configs, check_variants
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
 from ragtrial.options import dotted, expand_user, shown, validate
-from ragtrial.records import ReportWarning
+from ragtrial.records import ReportWarning, WarningCode
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentConfig:
@@ -47,7 +47,7 @@ def config_as_written(
     Paths are relative to ``folder``, where its file is taken to stand. Raises ConfigError as ``load_config`` does;
     ``place`` says for messages where the config was found.
     """
-    content, _ = with_new_names(parse_yaml(json.dumps(written, ensure_ascii=False), place, folder))
+    content = _renamed(parse_yaml(json.dumps(written, ensure_ascii=False), place, folder), [])
     content = _with_overrides(content, overrides, [])
     _refuse_swept(overrides, content.value)
     config = validate(ExperimentConfig, content.value, ConfigError, content.fault_at)
@@ -57,32 +57,29 @@ def config_as_written(
 
 def check(config: ExperimentConfig) -> None:
     """Raise ConfigError for what is wrong between the parts of ``config``, and of every config its sweep makes."""
-    faults = check_config(config)
-    if config.sweep is None:
-        faults += _unused_parts(config, [config])
-    if faults:
-        raise ConfigError(*(config.fault_at(where, message) for where, message in faults))
+    _raise_any(config, check_config(config))
     check_variants(config, check_config)
-    if config.sweep is not None:  # which may name other parts
-        faults = list(_unused_parts(config, all_configs(config)))
-        if faults:
-            raise ConfigError(*(config.fault_at(where, message) for where, message in faults))
+    _raise_any(config, _unused_parts(config, all_configs(config)))
 
 
-def check_config(config: ExperimentConfig) -> list[tuple[KeyPath, str]]:
+def _raise_any(config: ExperimentConfig, faults: Iterable[PlacedFault]) -> None:
+    placed = [config.fault_at(*fault) for fault in faults]
+    if placed:
+        raise ConfigError(*placed)
+
+
+def check_config(config: ExperimentConfig) -> list[PlacedFault]:
     """What is wrong between the parts of a config that are each right, with the place of each fault."""
-    faults: list[tuple[KeyPath, str]] = []
+    faults = [*_name_faults(config), *_part_faults(config)]
     options = config.evaluators
     if options.unit == "document" and "span_coverage" in options.model_fields_set:
-        message = "evaluators.span_coverage plays a part only under unit: span; set that, or leave it out."
+        message = "evaluators.span_coverage has no effect without unit: span; set that, or leave it out."
         faults.append((("evaluators", "span_coverage"), message))
     if options.budget is not None and not config.embedder.has_tokenizer:
         message = (
-            "evaluators.budget is counted in tokens of the config's embedder, and a custom embedder has no tokenizer; "
-            "give it a tokenizer_model."
+            "evaluators.budget counts tokens of the custom embedder, which has no tokenizer; give it a tokenizer_model."
         )
         faults.append((("evaluators", "budget"), message))
-    faults += [*_name_faults(config), *_part_faults(config)]
     faults += choose_metrics(config, ordered=False)[1] if scored(config) else []
     for name, retriever in config.retrievers.items():
         chunker, embedder = effective(config, retriever, "chunker"), effective(config, retriever, "embedder")
@@ -97,70 +94,51 @@ def check_config(config: ExperimentConfig) -> list[tuple[KeyPath, str]]:
     return list(dict.fromkeys(faults))
 
 
-def _name_faults(config: ExperimentConfig) -> Iterator[tuple[KeyPath, str]]:
+def _name_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
     """Settings whose names would be one file where the case of letters does not tell files apart."""
     first: dict[str, str] = {}
     for name in scored(config):
         other = first.setdefault(name.casefold(), name)
         if other != name:
-            where: KeyPath = ("retrievers", name)
-            yield (
-                where,
-                f"{dotted(where)} differs from {other!r} only in the case of letters, and rankings are kept in files "
-                "of these names, which are one file on some systems; rename one of them.",
-            )
+            where = ("retrievers", name)
+            yield where, f"{dotted(where)} differs from {other!r} only in case, as file names must not; rename one."
 
 
-def _part_faults(config: ExperimentConfig) -> Iterator[tuple[KeyPath, str]]:
+def _part_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
     """What is wrong with the parts that refiners name: unknown ones, and those that lead back to the refiner."""
     if not scored(config):
         yield ("retrievers",), "every retriever has `score: false`; at least one must be a setting of its own."
     for name, ranker in config.retrievers.items():
+        where = ("retrievers", name, "inputs")
         for part in ranker.parts:
-            where: KeyPath = ("retrievers", name, "inputs")
             if part not in config.retrievers:
                 others = [one for one in config.retrievers if one != name]
-                known = f"{did_you_mean(part, others)} Known: {listed(others)}." if others else ""
-                yield where, f"{dotted(where)} names {part!r}, which is no retriever.{known}"
-            elif ring := _ring(config, name, part):
-                yield (
-                    where,
-                    f"{dotted(where)} leads back to {name!r}: {' -> '.join(ring)}; a refiner cannot refine itself.",
-                )
+                near = did_you_mean(part, others)
+                yield where, f"{dotted(where)} names {part!r}, which is no retriever.{near} Known: {listed(others)}."
+    try:
+        TopologicalSorter({name: ranker.parts for name, ranker in config.retrievers.items()}).prepare()
+    except CycleError as error:
+        ring = error.args[1][::-1]
+        where = ("retrievers", ring[0], "inputs")
+        yield where, f"{dotted(where)} leads back to itself: {' -> '.join(ring)}; a refiner cannot refine itself."
 
 
-def _unused_parts(config: ExperimentConfig, variants: Iterable[ExperimentConfig]) -> Iterator[tuple[KeyPath, str]]:
+def _unused_parts(config: ExperimentConfig, variants: Iterable[ExperimentConfig]) -> Iterator[PlacedFault]:
     """The retrievers that are no settings, and in none of ``variants`` a part of one."""
     used = {part for one in variants for ranker in one.retrievers.values() for part in ranker.parts}
     for name, ranker in config.retrievers.items():
         if not ranker.score and name not in used:
-            where: KeyPath = ("retrievers", name, "score")
-            message = f"{dotted(where)} is false and no refiner has {name!r} among its inputs: it would do nothing."
-            yield where, message
-
-
-def _ring(config: ExperimentConfig, name: str, part: str) -> list[str]:
-    """The way from ``name`` over ``part`` back to ``name``; empty if there is none."""
-    ways = [[name, part]]
-    seen: set[str] = set()
-    while ways:
-        way = ways.pop()
-        if way[-1] == name:
-            return way
-        if way[-1] not in seen and way[-1] in config.retrievers:
-            seen.add(way[-1])
-            ways += [[*way, following] for following in config.retrievers[way[-1]].parts]
-    return []
+            where = ("retrievers", name, "score")
+            yield where, f"{dotted(where)} is false and no refiner has {name!r} among its inputs: it would do nothing."
 
 
 def _read(file: Path, chain: tuple[Path, ...], renamed: list[ReportWarning]) -> YamlText:
     """The content of ``file`` on that of its bases; warnings of keys with a former name go to ``renamed``."""
     resolved = file.resolve()
-    content, warnings = with_new_names(parse_yaml(read_text(file, ConfigError), str(file), resolved.parent))
-    renamed += warnings
+    content = parse_yaml(read_text(file, ConfigError), str(file), resolved.parent)
     if not isinstance(content.value, dict):
         raise ConfigError(content.fault_at((), "must be a mapping of keys to values, like `experiment: first`."))
-    laid = YamlText({}, {})
+    content, laid = _renamed(content, renamed), YamlText({}, {})
     for where, base in _bases(content, resolved.parent):
         if base.resolve() == resolved or base.resolve() in chain:
             ring = " -> ".join(map(str, (*chain, resolved, base.resolve())))
@@ -169,18 +147,32 @@ def _read(file: Path, chain: tuple[Path, ...], renamed: list[ReportWarning]) -> 
     return merged(laid, content)
 
 
+def _renamed(content: YamlText, warnings: list[ReportWarning]) -> YamlText:
+    """``content`` with the former key ``of`` of refiners as ``inputs``, and a warning for each."""
+    retrievers = content.value.get("retrievers")
+    for name, entry in retrievers.items() if isinstance(retrievers, dict) else ():
+        if isinstance(entry, dict) and "of" in entry and entry.get("kind") not in RETRIEVERS:
+            where = ("retrievers", name, "of")
+            if "inputs" in entry:
+                raise ConfigError(content.fault_at(where, f"{dotted(where)} is now called inputs; take one out."))
+            fault = content.fault_at(where, f"{dotted(where)} is now called inputs; rename it.")
+            warnings.append(ReportWarning(WarningCode.RENAMED_KEY, str(fault)))
+            for section in (entry, content.written["retrievers"][name]):
+                section["inputs"] = section.pop("of")
+            below = {path[3:]: place for path, place in content.places.items() if path[:3] == where}
+            content.places.update({("retrievers", name, "inputs", *path): place for path, place in below.items()})
+    return content
+
+
 def _bases(content: YamlText, folder: Path) -> Iterator[tuple[KeyPath, Path]]:
     """The configs that ``content`` is laid upon, each with the place where it is named."""
-    named = content.value.get("extends")
-    for index, name in enumerate(named if isinstance(named, list) else [] if named is None else [named]):
+    named = content.value.get("extends", [])
+    for index, name in enumerate(named if isinstance(named, list) else [named]):
         where: KeyPath = ("extends", index) if isinstance(named, list) else ("extends",)
-        if not isinstance(name, str):
-            raise ConfigError(
-                content.fault_at(where, f"extends is {shown(name)}; it must be a path, or a list of paths.")
-            )
-        base = folder / expand_user(name)
-        if not base.is_file():
-            raise ConfigError(content.fault_at(where, f"extends {str(name)!r}, but there is no file {base}."))
+        base = folder / expand_user(name) if isinstance(name, str) else None
+        if base is None or not base.is_file():
+            found = f"there is no file {base}" if base else "it must be a path, or a list of paths"
+            raise ConfigError(content.fault_at(where, f"extends is {shown(name)}; {found}."))
         yield where, base
 
 
@@ -189,52 +181,43 @@ def _refuse_swept(overrides: Sequence[str], config: Mapping[str, Any]) -> None:
     sweep = config.get("sweep")
     matrix = sweep.get("matrix") if isinstance(sweep, Mapping) else None
     swept = {key: entry for entry in (matrix if isinstance(matrix, Mapping) else ()) for key in keys_in(str(entry))}
-    faults = []
-    for number, override in enumerate(overrides, 1):
-        key, _, value = override.partition("=")
-        if key.strip() in swept:
-            entry = swept[key.strip()]
-            like = quote(f"sweep.matrix.{entry}=" + (f"[{value.strip()}]" if entry == key.strip() else "..."))
-            message = f"{key.strip()} is an axis of the sweep, which sets it; for other values write --set {like}."
-            faults.append(Fault(f"--set #{number}", message=message))
+    set_keys = [override.partition("=")[0].strip() for override in overrides]
+    faults = [
+        Fault(f"--set #{number}", message=f"{key} is an axis of the sweep; set sweep.matrix.{swept[key]} instead.")
+        for number, key in enumerate(set_keys, 1)
+        if key in swept
+    ]
     if faults:
         raise ConfigError(*faults)
 
 
-def _parts_of(key: str) -> list[str]:
-    """The parts of a dotted key; what follows ``sweep.matrix`` is one, the name of an axis."""
-    section = "sweep.matrix."
-    return ["sweep", "matrix", key.removeprefix(section)] if key.startswith(section) else key.split(".")
-
-
 def _with_overrides(content: YamlText, overrides: Sequence[str], renamed: list[ReportWarning]) -> YamlText:
     for number, override in enumerate(overrides, 1):
-        laid, warnings = with_new_names(_override(override, f"--set #{number}", content.value))
-        renamed += warnings
-        content = merged(content, laid)
+        content = merged(content, _renamed(_override(override, f"--set #{number}", content.value), renamed))
     return content
 
 
 def _override(text: str, place: str, config: Mapping[str, Any]) -> YamlText:
-    key, equals, value = text.partition("=")
-    parts = _parts_of(key.strip())
-    if not equals or not all(parts):
-        raise ConfigError(Fault(place, message=f"{text!r} must be written KEY=VALUE, like retrievers.dense.top_k=20."))
-    if value.lstrip().startswith("#"):
-        raise ConfigError(Fault(place, message=f"{text!r}: a value that begins with # must stand in quotes."))
-    if parts[0] == "extends":
-        raise ConfigError(Fault(place, message="extends can only be written in a file; set the keys themselves."))
+    key, equals, value = (part.strip() for part in text.partition("="))
+    axis = key.removeprefix("sweep.matrix.")  # one part of the key, dots and all
+    parts = key.split(".") if axis == key else ["sweep", "matrix", axis]
     retrievers = config.get("retrievers")
-    if parts[0] == "retrievers" and len(parts) > 2 and isinstance(retrievers, Mapping) and parts[1] not in retrievers:
-        message = (
-            f"there is no retriever {parts[1]!r}.{did_you_mean(parts[1], retrievers)} Known: {listed(retrievers)}."
-        )
+    message = ""
+    if not equals or not all(parts):
+        message = f"{text!r} must be written KEY=VALUE, like retrievers.dense.top_k=20."
+    elif value.startswith("#"):
+        message = f"{text!r}: a value that begins with # must be in quotes."
+    elif parts[0] == "extends":
+        message = "extends can only be written in a file; set the keys themselves."
+    elif parts[0] == "retrievers" and len(parts) > 2 and parts[1] not in (retrievers or ()):
+        known = retrievers or {}
+        message = f"there is no retriever {parts[1]!r}.{did_you_mean(parts[1], known)} Known: {listed(known)}."
+    if message:
         raise ConfigError(Fault(place, message=message))
-    content = parse_yaml(value if value.strip() else "''", place, Path.cwd())
+    content = parse_yaml(value or "''", place, Path.cwd())
     nested, written = content.value, content.written
     for part in reversed(parts):
         nested, written = {part: nested}, {part: written}
-    here = Fault(place)
-    places: dict[KeyPath, Fault] = {tuple(parts[:length]): here for length in range(1, len(parts) + 1)}
-    places.update({(*parts, *path): here for path in content.places})
-    return YamlText(nested, written, places)
+    paths: list[KeyPath] = [tuple(parts[:length]) for length in range(1, len(parts) + 1)]
+    paths += [(*parts, *path) for path in content.places]
+    return YamlText(nested, written, dict.fromkeys(paths, Fault(place)))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.config.combinations import described, identity_of
-from ragtrial.config.strict_yaml import KeyPath
-from ragtrial.config.sweep import RangeAxis, ShareAxis, SweepOptions
+from ragtrial.config.sweep import Combination, PlacedFault, SweepOptions, identity_of
 from ragtrial.errors import did_you_mean, listed
 from ragtrial.options import shown
 
@@ -48,49 +46,36 @@ class SettingNames:
         template the retriever, then its own options, then the others, each with the last part of its key, or as much of
         the key as no other axis ends with. What is longer is cut and ends with a hash of the whole.
         """
-        made = self._by_default(retriever, values) if self.template is None else self._filled(retriever, values)
+        made = self._filled(self.template, retriever, values) if self.template else self._by_default(retriever, values)
         made = _MINUS.sub("minus", _UNSAFE.sub("-", made)).strip(_SEPARATORS) or retriever
         if len(made) <= LONGEST_NAME:
             return made
         return made[: LONGEST_NAME - 9].rstrip(_SEPARATORS) + "-" + fingerprint(made)[:8]
 
-    def clashes(self, settings: Iterable[tuple[str, Mapping[str, Any]]]) -> list[tuple[KeyPath, str]]:
-        """A fault for the first two of ``settings`` (retriever and values) that come out with one name; letters' case
-        does not tell names apart, since it does not tell files apart everywhere. Equal settings are one.
+    def clashes(self, settings: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[PlacedFault]:
+        """A fault for the first of ``settings`` (retriever and values) whose name another has, case apart: it does not
+        tell files apart everywhere. Equal settings are one.
         """
         first: dict[str, tuple[str, Mapping[str, Any]]] = {}
         for retriever, values in settings:
             name = self.name(retriever, values)
             other, others = first.setdefault(name.casefold(), (retriever, values))
-            if (retriever, identity_of(values)) == (other, identity_of(others)):
-                continue
-            both = f"{other} with {described(others)}, and {retriever} with {described(values)}"
-            missing = self._that_differs((other, others), (retriever, values))
-            if self.template is None:
-                field = missing or "{retriever}"
-                says = f"two settings come out as {name!r}: {both}. Write sweep.name, a template with {field} in it."
-                return [(("sweep",), says)]
-            step = f"put {missing} into it" if missing else "put - or _ between its fields"
-            return [(("sweep", "name"), f"sweep.name {self.template!r} gives the name {name!r} to {both}; {step}.")]
-        return []
+            if (retriever, identity_of(values)) != (other, identity_of(others)):
+                both = f"{other} with {Combination(others, {})}, and {retriever} with {Combination(values, {})}"
+                message = (
+                    f"two settings come out as {name!r}: {both}. Write sweep.name with a field for what differs, and "
+                    "- or _ between fields, like {retriever}-{chunker.size}."
+                )
+                yield ("sweep", "name"), message
+                return
 
-    def _that_differs(self, one: tuple[str, Mapping[str, Any]], other: tuple[str, Mapping[str, Any]]) -> str | None:
-        """The first field that the template lacks and that tells two settings apart."""
-        used = set(_FIELD.findall(self.template or ""))
-        fields = ["retriever"] if one[0] != other[0] else []
-        fields += [key for key in self.keys if identity_of(_value(one[1], key)) != identity_of(_value(other[1], key))]
-        return next((f"{{{field}}}" for field in fields if field not in used), None)
-
-    def _filled(self, retriever: str, values: Mapping[str, Any]) -> str:
-        text, end = "", 0
-        for match in _FIELD.finditer(self.template or ""):
-            lead, field = (self.template or "")[end : match.start()], match[1]
-            if field == "retriever":
-                text += lead + retriever
-            elif field in values:
-                text += lead + self._label(field, values[field])
-            end = match.end()
-        return text + (self.template or "")[end:]
+    def _filled(self, template: str, retriever: str, values: Mapping[str, Any]) -> str:
+        *leads, rest = re.split(r"\{[^{}]*\}", template)
+        text = ""
+        for lead, field in zip(leads, _FIELD.findall(template), strict=True):
+            if field == "retriever" or field in values:
+                text += lead + (retriever if field == "retriever" else self._label(field, values[field]))
+        return text + rest
 
     def _by_default(self, retriever: str, values: Mapping[str, Any]) -> str:
         own = f"retrievers.{retriever}."
@@ -98,11 +83,8 @@ class SettingNames:
         return "-".join([retriever, *(self._part(retriever, key, values[key]) for key in in_order)])
 
     def _part(self, retriever: str, key: str, value: Any) -> str:
-        label = self._label(key, value)
-        short = self._short_key(retriever, key)
-        if short in _SPEAKS_FOR_ITSELF and isinstance(value, str):
-            return label
-        if isinstance(value, Mapping) and "kind" in value:
+        label, short = self._label(key, value), self._short_key(retriever, key)
+        if (short in _SPEAKS_FOR_ITSELF and isinstance(value, str)) or (isinstance(value, Mapping) and "kind" in value):
             return label
         glued = _glued(label, value)
         return f"{short}_{glued}" if short[-1].isdigit() and glued[0].isdigit() else short + glued
@@ -114,72 +96,34 @@ class SettingNames:
         """The end of ``key`` that no other axis has, for names of ``retriever``, whose own options come without it."""
         own = f"retrievers.{retriever}."
         others = [other for other in self.keys if other != key]
-        whole = key
-        if key.startswith(own):
-            others = [
-                other.removeprefix(own) for other in others if other.startswith(own) or not _of_a_retriever(other)
-            ]
-            whole = key.removeprefix(own)
-        parts = whole.split(".")
-        for length in range(1, len(parts) + 1):
-            end = ".".join(parts[-length:])
-            if not any(f".{other}".endswith(f".{end}") for other in others):
-                return end
-        return key
+        if key.startswith(own):  # options of other retrievers are not among its own
+            there = [one for one in others if one.startswith(own) or not one.startswith("retrievers.")]
+            others = [one.removeprefix(own) for one in there]
+        parts = key.removeprefix(own).split(".")
+        ends = (".".join(parts[-length:]) for length in range(1, len(parts) + 1))
+        return next((end for end in ends if not any(f".{other}".endswith(f".{end}") for other in others)), key)
 
 
-def template_faults(sweep: SweepOptions) -> list[tuple[KeyPath, str]]:
+def template_faults(sweep: SweepOptions) -> Iterator[PlacedFault]:
     """What is wrong with the template of names: fields that are no keys of the sweep, characters unfit for files."""
-    where: KeyPath = ("sweep", "name")
-    template = sweep.name
-    if template is None:
-        return []
-    faults: list[tuple[KeyPath, str]] = []
-    known = ["retriever", *sweep.named_keys()]
-    for field in dict.fromkeys(_FIELD.findall(template)):
-        if field not in known:
-            fields = listed((f"{{{name}}}" for name in known), 40)
-            message = (
-                f"sweep.name has the field {{{field}}}, which is unknown.{did_you_mean(field, known)} Known: {fields}."
-            )
-            faults.append((where, message))
-    rest = _FIELD.sub("", template)
-    wrong = sorted(set("".join(_UNSAFE.findall(rest))))
-    if {"{", "}"} & set(wrong):
-        faults.append(
-            (where, f"sweep.name is {shown(template)}; a field stands between {{ and }}, like {{retriever}}.")
-        )
-    elif wrong:
-        found = " ".join(map(repr, wrong))
-        message = (
-            f"sweep.name has {found}; names are made of letters, digits, '.', '_', '-' and fields like {{retriever}}."
-        )
-        faults.append((where, message))
-    if not _FIELD.search(template) and not faults:
-        message = f"sweep.name is {shown(template)}, without any field; write it with fields, like {{retriever}}."
-        faults.append((where, message))
-    return faults
-
-
-def _of_a_retriever(key: str) -> bool:
-    return key.startswith("retrievers.")
-
-
-def _value(values: Mapping[str, Any], key: str) -> Any:
-    return [values[key]] if key in values else None
+    if sweep.name is None:
+        return
+    known, fields = ["retriever", *sweep.named_keys()], _FIELD.findall(sweep.name)
+    unknown = [field for field in fields if field not in known]
+    if unknown or not fields or _UNSAFE.search(_FIELD.sub("", sweep.name)):
+        names = listed((f"{{{name}}}" for name in known), 40)
+        near = did_you_mean(unknown[0], known) if unknown else ""
+        message = f"it must be made of letters, digits, '.', '_', '-' and at least one of the fields {names}.{near}"
+        yield ("sweep", "name"), f"sweep.name is {shown(sweep.name)}; {message}"
 
 
 def _listed_values(sweep: SweepOptions) -> dict[str, list[Any]]:
     """The values that a sweep lists for each key; numbers that are computed need no label."""
     found: dict[str, dict[Hashable, Any]] = {key: {} for key in sweep.named_keys()}
-    for axis in sweep.axes():
-        if not isinstance(axis.values, RangeAxis | ShareAxis):
-            for position in range(axis.count):
-                for key, value, _ in axis.at(position):
-                    found[key].setdefault(identity_of(value), value)
-    for entry in sweep.include:
-        for key, value in entry.items():
-            found[key].setdefault(identity_of(value), value)
+    listed_axes = [axis for axis in sweep.axes() if isinstance(axis.values, list)]
+    pairs = [(key, value) for axis in listed_axes for at in range(axis.count) for key, value, _ in axis.at(at)]
+    for key, value in [*pairs, *(pair for entry in sweep.include for pair in entry.items())]:
+        found[key].setdefault(identity_of(value), value)
     return {key: list(values.values()) for key, values in found.items()}
 
 
@@ -218,7 +162,7 @@ def _mapping_shown(value: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
     alike = [other for other in others if other.get("kind") == value.get("kind")]
     parts = [_shown(value["kind"])] if "kind" in value else []
     for key, one in value.items():
-        differs = any(identity_of(_value(other, key)) != identity_of([one]) for other in alike)
+        differs = any(identity_of([other[key]] if key in other else None) != identity_of([one]) for other in alike)
         if key != "kind" and (is_whole or differs):
             label = _shown(one, is_whole=is_whole or isinstance(one, Mapping))
             parts.append(label if key in _SPEAKS_FOR_ITSELF else key + _glued(label, one))

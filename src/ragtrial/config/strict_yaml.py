@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from ragtrial.errors import ConfigError, Fault, counted
+from ragtrial.errors import ConfigError, Fault
 from ragtrial.options import LocatedText
 
 KeyPath = tuple[str | int, ...]
@@ -79,38 +79,27 @@ def parse_yaml(text: str, file: str, folder: Path, environment: Mapping[str, str
     return YamlText(value, written, walker.places)
 
 
+_ADVICE = {
+    "expected <block end>": "this fits nothing above: do the keys of the mapping begin in one column? Is a text "
+    "with quotes in it quoted as a whole?",
+    "mapping values are not": "a second ':' cannot be here: put a text that holds ': ' in quotes, or indent the line "
+    "less.",
+    "found character '\\t'": "indent with spaces, YAML allows no tabs.",
+    "expected a single document": "a second document begins here ('---'); one file is one config.",
+}
+"""What helps, by what PyYAML says."""
+
+
 def _syntax_fault(error: yaml.MarkedYAMLError, file: str, text: str) -> Fault:
-    mark = error.problem_mark or error.context_mark
-    problem = (error.problem or error.context or "is not YAML").rstrip(".")
-    problem = problem.replace("'<stream end>'", "the end of the file").replace("end of stream", "end of the file")
-    if mark and "expected <block end>" in problem:
-        return Fault(file, mark.line + 1, mark.column + 1, _misplaced(text[: mark.index].rpartition("\n")[2]))
-    if mark and problem == "mapping values are not allowed here":
-        return Fault(file, mark.line + 1, mark.column + 1, _COLON)
-    if mark and error.context_mark and error.context_mark.line < mark.line:
-        problem += f"; what is wrong may have begun in line {error.context_mark.line + 1}"
-    if "\\t" in problem:
-        problem += "; indent with spaces, YAML allows no tabs"
-    elif "expected a single document" in str(error):
-        problem = "a second document begins here ('---'); one file is one config"
-    elif mark and text[: mark.index + 1].endswith("${"):
-        problem = 'a variable inside {...} or [...] must stand in quotes, like "${NAME}"'
-    line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-    return Fault(file, line, column, f"{problem}.")
-
-
-_COLON = (
-    "a second ':' cannot stand here: put a text that holds ': ' in quotes; or is the line indented more than the keys "
-    "that it stands beside?"
-)
-
-
-def _misplaced(before: str) -> str:
-    """What is wrong where a block ends unexpectedly, ``before`` being what stands before that place in its line."""
-    if before.strip():
-        return "what stands here belongs to nothing; the value before it has ended. Put the whole in quotes?"
-    indented = f"this line is indented by {counted(len(before), 'space')}"
-    return f"{indented}, unlike the lines it follows; keys that stand beside each other begin in one column."
+    mark, found = error.problem_mark or error.context_mark, str(error)
+    message = next((advice for said, advice in _ADVICE.items() if said in found), None)
+    if mark and text[: mark.index + 1].endswith("${"):
+        message = 'a variable inside {...} or [...] must be in quotes, like "${NAME}".'
+    if message is None:
+        begun = error.context_mark.line + 1 if error.context_mark else 0
+        may_have = f"; what is wrong may have begun in line {begun}" if begun else ""
+        message = f"{error.problem or 'is not YAML'}{may_have}.".replace("<stream end>", "end of file")
+    return Fault(file, mark.line + 1 if mark else 0, mark.column + 1 if mark else 0, message)
 
 
 class _Walker:
@@ -175,32 +164,27 @@ class _Walker:
         return own
 
     def _scalar(self, node: yaml.Node) -> tuple[Any, Any]:
-        text, plain = node.value, getattr(node, "style", None) is None
+        text, is_plain = node.value, getattr(node, "style", None) is None
         resolved = _VARIABLE.sub(lambda match: self._variable(match, node), text) if "${" in text else text
-        if plain and _NUMBER.fullmatch(resolved) and math.isinf(float(resolved)):
+        if is_plain and _NUMBER.fullmatch(resolved) and math.isinf(float(resolved)):
             self.faults.append(self._fault(node, "is too large for a number; put it in quotes if it is a text."))
             return None, None
-        return self._meaning(resolved, plain), text if resolved != text else self._meaning(text, plain)
+        value = self._meaning(resolved, is_plain=is_plain)
+        return value, value if resolved == text else text
 
     def _variable(self, match: re.Match[str], node: yaml.Node) -> str:
-        name = match[1]
-        default: str | None = match[2]
+        name, default = match.groups()
         value = self._environment.get(name)
-        if default is not None:
-            return value or default  # as in a shell, an empty variable is no better than none
-        if value is None:
+        if value is None and default is None:
             message = f"the environment variable {name} is not set; set it, or write ${{{name}:-a default}}."
             self.faults.append(self._fault(node, message))
-            return ""
-        return value
+        return value or default or ""  # as in a shell, an empty variable is no better than none
 
-    def _meaning(self, text: str, plain: bool) -> Any:  # noqa: FBT001 - a private pair of arguments
-        if plain and text in _WORDS:
+    def _meaning(self, text: str, *, is_plain: bool) -> Any:
+        if is_plain and text in _WORDS:
             return _WORDS[text]
-        if plain and _INTEGER.fullmatch(text):
-            return int(text)
-        if plain and _NUMBER.fullmatch(text):
-            return float(text)
+        if is_plain and _NUMBER.fullmatch(text):
+            return int(text) if _INTEGER.fullmatch(text) else float(text)
         return LocatedText(text, self._folder)
 
     def _bound(self, node: yaml.Node, depth: int) -> None:

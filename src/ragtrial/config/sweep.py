@@ -1,4 +1,4 @@
-"""What a sweep may say: axes by dotted keys, in the shape that CI files have for a matrix of jobs.
+"""A sweep: axes by dotted keys, in the shape that CI files have for a matrix of jobs; and what they combine to.
 
 sweep:
   matrix:
@@ -16,36 +16,32 @@ sweep:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import random
+import sys
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from ragtrial.config.strict_yaml import KeyPath
-from ragtrial.errors import listed
-from ragtrial.options import Options, shown
+from ragtrial.options import Options, dotted, shown
 
-_SHAPES = "an axis is a list of values, {range: [start, stop, step]}, or {share: 0.2, of: chunker.size}"
+MOST_COMBINATIONS = 100_000
+"""A matrix with more is never built; without ``exclude`` and lists of shares it can be sampled from."""
+
+PlacedFault = tuple[KeyPath, str]
 
 
 def _a_range(numbers: list[float]) -> list[float]:
-    if len(numbers) != 3:
-        raise ValueError(f"must have three numbers, start, stop (inclusive) and step; found {len(numbers)}.")
-    if not all(map(math.isfinite, numbers)):
-        raise ValueError("must be finite numbers.")
+    if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
+        raise ValueError("must be three finite numbers: start, stop (inclusive) and step.")
     start, stop, step = numbers
-    if step == 0:
-        raise ValueError("the step is 0; it must lead from start to stop.")
-    if (stop - start) * step < 0:
-        raise ValueError(f"is empty: a step of {_plain(step)} does not lead from {_plain(start)} to {_plain(stop)}.")
+    if step == 0 or (stop - start) * step < 0:
+        raise ValueError(f"is empty: a step of {step:g} does not lead from {start:g} to {stop:g}.")
     return numbers
-
-
-def _plain(number: float) -> float | int:
-    return int(number) if number.is_integer() else number
 
 
 class RangeAxis(Options):
@@ -99,28 +95,25 @@ def _exact(number: float) -> Fraction:
     return Fraction(repr(number))
 
 
-def _has_a_shape(value: object) -> object:
-    if isinstance(value, list | RangeAxis | ShareAxis):
-        return value
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{_SHAPES}; found {shown(value)}.")  # noqa: TRY004 - pydantic takes ValueErrors
-    if not value or (set(value) != {"range"} and not set(value) <= {"share", "of"}):
-        raise ValueError(f"{_SHAPES}; found a mapping of {listed(value) or 'nothing'}.")
-    return value
-
-
-def _shape_of(value: object) -> str:
+def _shape_of(value: object) -> str | None:
     if isinstance(value, list):
         return "a list"
-    return "a range" if isinstance(value, RangeAxis) or (isinstance(value, Mapping) and "range" in value) else "a share"
+    keys = set(value) if isinstance(value, Mapping) else set()
+    if isinstance(value, RangeAxis) or keys == {"range"}:
+        return "a range"
+    return "a share" if isinstance(value, ShareAxis) or (keys and keys <= {"share", "of"}) else None
 
 
 AxisValues = Annotated[
     Annotated[list[Any], Field(min_length=1), Tag("a list")]
     | Annotated[RangeAxis, Tag("a range")]
     | Annotated[ShareAxis, Tag("a share")],
-    Discriminator(_shape_of),
-    BeforeValidator(_has_a_shape),
+    Discriminator(
+        _shape_of,
+        custom_error_type="axis",
+        custom_error_message="an axis is a list of values, {range: [start, stop, step]}, or "
+        "{share: 0.2, of: chunker.size}",
+    ),
 ]
 
 
@@ -205,3 +198,132 @@ class Axis:
             else:
                 for column, (key, value) in enumerate(zip(self.keys, row, strict=True)):
                     yield key, value, (*where, column)
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A value for each dotted key that it names, and the place of each in the config, in the order of the sweep."""
+
+    values: Mapping[str, Any]
+    where: Mapping[str, KeyPath]
+
+    @cached_property
+    def identity(self) -> Hashable:
+        """Equal for combinations with the same keys and values, whatever the order of keys."""
+        return identity_of(self.values)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{key} {shown(one)}" for key, one in self.values.items()) or "the config as it stands"
+
+
+def identity_of(value: Any) -> Hashable:
+    """What is equal for equal values: 1 and 1.0 are equal, 1 and true are not."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return tuple(map(identity_of, value))
+    if isinstance(value, Mapping):
+        return frozenset((key, identity_of(one)) for key, one in value.items())
+    return (bool, value) if isinstance(value, bool) else (value, None)
+
+
+def combinations(
+    sweep: SweepOptions, seed: int, config: Mapping[str, Any]
+) -> tuple[list[Combination], list[PlacedFault]]:
+    """The combinations of the matrix, the last axis fastest, then those of ``include``, each once; and what is wrong.
+
+    ``sample`` draws from those of the matrix that ``exclude`` leaves, with ``seed``, and keeps their order. ``config``
+    is the content of the config: shares of what is no axis are shares of what it has.
+    """
+    axes, size = sweep.axes(), sweep.size()
+    all_differ = not any(isinstance(axis.values, ShareAxis) and axis.count > 1 for axis in axes)
+    draws_first = sweep.sample is not None and not sweep.exclude and all_differ
+    if size > sys.maxsize or (min(size, sweep.sample or size) if draws_first else size) > MOST_COMBINATIONS:
+        counts = " x ".join(f"{axis.count:,}" for axis in axes if axis.count > 1)
+        message = (
+            f"sweep has {size:,} combinations ({counts}); at most {MOST_COMBINATIONS:,} are built: take axes or values "
+            "out, join keys that move together in one entry, or set sample, without exclude and lists of shares."
+        )
+        return [], [(("sweep", "matrix"), message)]
+    faults: dict[PlacedFault, None] = {}
+    where: KeyPath
+    drawn = _drawn(size, sweep.sample if draws_first else None, seed)
+    kept = unique(_resolved(_of_matrix(axes, index), config, faults) for index in drawn)
+    for number, entry in enumerate(sweep.exclude):
+        if not any(_agrees(one, entry) for one in kept):
+            where = ("sweep", "exclude", number)
+            message = f"{dotted(where)} drops nothing: no combination of the matrix has all of its values."
+            faults[where, message] = None
+    kept = [one for one in kept if not any(_agrees(one, entry) for entry in sweep.exclude)]
+    if not draws_first:
+        kept = [kept[index] for index in _drawn(len(kept), sweep.sample, seed)]
+    found = unique([*kept, *(_resolved(one, config, faults) for one in _included(sweep))])
+    if not found:
+        faults[
+            ("sweep", "exclude"), "sweep.exclude drops every combination of the matrix; there is nothing to run."
+        ] = None
+    return found, list(faults)
+
+
+def unique(combinations: Iterable[Combination]) -> list[Combination]:
+    """The combinations, each once: the first of equal ones."""
+    first: dict[Hashable, Combination] = {}
+    for one in combinations:
+        first.setdefault(one.identity, one)
+    return list(first.values())
+
+
+def _drawn(size: int, sample: int | None, seed: int) -> Sequence[int]:
+    """The positions of ``sample`` of so many, ascending; all of them without a sample."""
+    if sample is None or sample >= size:
+        return range(size)
+    return sorted(random.Random(seed).sample(range(size), sample))  # noqa: S311 - not a secret
+
+
+def _of_matrix(axes: Sequence[Axis], index: int) -> Combination:
+    """Combination number ``index`` of the matrix, its shares still to be taken."""
+    chosen: list[tuple[str, Any, KeyPath]] = []
+    for axis in reversed(axes):
+        index, position = divmod(index, axis.count)
+        chosen = [*axis.at(position), *chosen]
+    return Combination({key: value for key, value, _ in chosen}, {key: where for key, _, where in chosen})
+
+
+def _included(sweep: SweepOptions) -> Iterator[Combination]:
+    """The combinations of ``include``, each with the single shares of the keys that it names."""
+    for number, entry in enumerate(sweep.include):
+        values = dict(entry)
+        where: dict[str, KeyPath] = {key: ("sweep", "include", number, key) for key in entry}
+        for axis in sweep.axes():
+            if isinstance(axis.values, ShareAxis) and axis.count == 1 and axis.values.of in entry:
+                ((key, share, place),) = axis.at(0)
+                values.setdefault(key, share)
+                where.setdefault(key, place)
+        yield Combination(values, where)
+
+
+def _resolved(one: Combination, config: Mapping[str, Any], faults: dict[PlacedFault, None]) -> Combination:
+    """The combination with its shares taken; a share of what is no whole number is added to ``faults``."""
+    values = dict(one.values)
+    for key, share in one.values.items():
+        if isinstance(share, ShareOfKey):
+            whole = one.values[share.of] if share.of in one.values else _written_at(config, share.of)
+            if isinstance(whole, int) and not isinstance(whole, bool):
+                values[key] = share.taken_of(whole)
+            else:
+                found = "a share itself" if isinstance(whole, ShareOfKey) else shown(whole)
+                message = f"{key} is a share of {share.of}, which is {found}; it must be a whole number."
+                faults[one.where.get(share.of, one.where[key]), message] = None
+    return Combination(values, one.where)
+
+
+def _written_at(content: Any, dotted_key: str) -> Any:
+    """What a config's content has under a dotted key; None if it has nothing there."""
+    for part in dotted_key.split("."):
+        content = content.get(part) if isinstance(content, Mapping) else None
+    return content
+
+
+def _agrees(one: Combination, entry: Mapping[str, Any]) -> bool:
+    """Whether ``one`` has every value that ``entry`` names."""
+    return all(key in one.values and identity_of(one.values[key]) == identity_of(entry[key]) for key in entry)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
-from ragtrial.config.axes import axis_faults
-from ragtrial.config.combinations import combinations, with_values
+from ragtrial.config.extends import merged, merged_values
 from ragtrial.config.models import ExperimentConfig
+from ragtrial.config.setting_names import template_faults
 from ragtrial.config.strict_yaml import KeyPath, YamlText
-from ragtrial.errors import ConfigError, Fault
-from ragtrial.options import validate
+from ragtrial.config.sweep import Combination, PlacedFault, SweepOptions, combinations, identity_of
+from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
+from ragtrial.options import dotted, validate
 
-PlacedFault = tuple[KeyPath, str]
+SWEPT = ("chunker", "context", "embedder", "store", "retrievers")
+"""The sections of a config that settings are made of."""
 
 
 @dataclass(frozen=True)
@@ -30,29 +33,33 @@ def variants_of(config: ExperimentConfig) -> tuple[Variant, ...]:
         return (Variant({}, config),)
     made: tuple[Variant, ...] | None = config._variants  # noqa: SLF001 - a part of it that takes other parts to make
     if made is None:
-        made = _made(config, config._content or YamlText(config.as_written, config.as_written))  # noqa: SLF001
-        config._variants = made  # noqa: SLF001
+        content = config._content or YamlText(config.as_written, config.as_written)  # noqa: SLF001
+        made = config._variants = _made(config, config.sweep, content)  # noqa: SLF001
     return made
+
+
+def all_configs(config: ExperimentConfig) -> Iterator[ExperimentConfig]:
+    """The config of every variant."""
+    return (variant.config for variant in variants_of(config))
 
 
 def check_variants(config: ExperimentConfig, check: Callable[[ExperimentConfig], list[PlacedFault]]) -> None:
     """Raise ConfigError for all that ``check`` finds wrong with the configs that a sweep makes, each once."""
     found: dict[Fault, None] = {}
-    for variant in variants_of(config) if config.sweep else ():
-        found |= dict.fromkeys(variant.config.fault_at(*fault) for fault in check(variant.config))
+    for one in all_configs(config) if config.sweep else ():
+        found |= dict.fromkeys(one.fault_at(*fault) for fault in check(one))
     if found:
         raise ConfigError(*found)
 
 
-def _made(config: ExperimentConfig, content: YamlText) -> tuple[Variant, ...]:
-    sweep = config.sweep
-    if sweep is None:
-        return ()
-    faults = [content.fault_at(*fault) for fault in axis_faults(sweep, content.value, ExperimentConfig)]
-    if faults:
-        raise ConfigError(*faults)
-    made, wrong = [], dict[Fault, None]()
-    for combination in combinations(sweep, config.seed, content.value):
+def _made(config: ExperimentConfig, sweep: SweepOptions, content: YamlText) -> tuple[Variant, ...]:
+    combined: list[Combination] = []
+    faults = [*sweep_faults(sweep, content.value)]
+    if not faults:
+        combined, faults = combinations(sweep, config.seed, content.value)
+    wrong = dict.fromkeys(content.fault_at(*fault) for fault in faults)
+    made = []
+    for combination in combined if not wrong else ():
         laid = with_values(content, combination)
         try:
             one = validate(ExperimentConfig, laid.value, ConfigError, laid.fault_at)
@@ -60,12 +67,82 @@ def _made(config: ExperimentConfig, content: YamlText) -> tuple[Variant, ...]:
             wrong |= dict.fromkeys(error.faults)
             continue
         one.remember(laid, config.file, None)
-        made.append(Variant(combination, one))
+        made.append(Variant(combination.values, one))
     if wrong:
         raise ConfigError(*wrong)
     return tuple(made)
 
 
-def all_configs(config: ExperimentConfig) -> Iterator[ExperimentConfig]:
-    """The config of every variant."""
-    return (variant.config for variant in variants_of(config))
+def sweep_faults(sweep: SweepOptions, config: Mapping[str, Any]) -> Iterator[PlacedFault]:
+    """What is wrong with the keys, the rows and the template of a sweep; ``config`` is the content that it is in.
+
+    Options that are not there, or have another value than they may, are found when a combination is laid over it.
+    """
+    together = [[(axis.where, key) for axis in sweep.axes() for key in axis.keys]]
+    together += [[(("sweep", "include", number, key), key) for key in one] for number, one in enumerate(sweep.include)]
+    for named in together:
+        for where, key in named:
+            if refusal := _refusal(key, config):
+                yield where, f"{dotted(where)}: {refusal}"
+        for number, (where, key) in enumerate(named):
+            for _, other in named[:number]:
+                if any(f"{one}.".startswith(f"{two}.") for one, two in permutations((key, other))):
+                    yield where, f"{dotted(where)}: {key} and {other} set the same option; leave one of them out."
+    for axis in sweep.axes():
+        rows = axis.values if isinstance(axis.values, list) else [None]
+        for position, row in enumerate(rows if len(axis.keys) > 1 else ()):
+            if not isinstance(row, list) or len(row) != len(axis.keys):
+                place: KeyPath = (*axis.where, position)
+                yield place, f"{dotted(place)} must be a list of {len(axis.keys)} values: [{', '.join(axis.keys)}]."
+    yield from template_faults(sweep)
+
+
+def _refusal(key: str, config: Mapping[str, Any]) -> str | None:
+    """Why ``key`` cannot be varied, as far as its section says; None if it can."""
+    section, *rest = key.split(".")
+    if section not in SWEPT:
+        near = did_you_mean(section, SWEPT)
+        return f"{key} is no option of a setting.{near} An axis reaches into {', '.join(SWEPT[:-1])} or {SWEPT[-1]}."
+    known = config.get("retrievers")
+    if section == "retrievers" and isinstance(known, Mapping) and (not rest or rest[0] not in known):
+        name = rest[0] if rest else ""
+        return f"there is no retriever {name!r}.{did_you_mean(name, known)} Known: {listed(known)}."
+    return None
+
+
+def with_values(content: YamlText, values: Combination) -> YamlText:
+    """The config with ``values`` laid over it, and without its sweep.
+
+    Mappings are merged, those of another ``kind`` replaced, as --set does. The places of values, and of the sections
+    that they reach into, are their places in the sweep: a fault of validation is reported where the value stands.
+    """
+    value: dict[str, Any] = {}
+    written: dict[str, Any] = {}
+    places: dict[KeyPath, Fault] = {}
+    for key, new in values.values.items():
+        path, origin = tuple(key.split(".")), values.where[key]
+        is_literal = identity_of(_follow(content.value, origin)) == identity_of(new)
+        value = merged_values(value, _nested(path, new))
+        written = merged_values(written, _nested(path, _follow(content.written, origin) if is_literal else new))
+        sections = (path[:length] for length in range(1, len(path) + 1) if path[:length] != ("retrievers",))
+        places.update(dict.fromkeys(sections, content.fault_at(origin, "")))
+        if isinstance(new, dict | list):
+            below = {place: fault for place, fault in content.places.items() if place[: len(origin)] == origin}
+            places.update({(*path, *place[len(origin) :]): fault for place, fault in below.items()})
+    base = [{key: one for key, one in whole.items() if key != "sweep"} for whole in (content.value, content.written)]
+    return merged(YamlText(base[0], base[1], content.places), YamlText(value, written, places))
+
+
+def _nested(path: tuple[str, ...], value: Any) -> Any:
+    for part in reversed(path):
+        value = {part: value}
+    return value
+
+
+def _follow(content: Any, path: KeyPath) -> Any:
+    for part in path:
+        try:
+            content = content[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return content

@@ -16,7 +16,7 @@ from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.dataset.markup import page_text
 from ragtrial.dataset.pdf import pdf_reader, read_pdf
 from ragtrial.dataset.texts import decoded, is_unicode, near_names, normalised, read_text
-from ragtrial.errors import CorpusError, Fault
+from ragtrial.errors import CorpusError, Fault, counted
 from ragtrial.records import Document, ReportWarning, WarningCode
 
 READER_VERSION = 2
@@ -126,7 +126,8 @@ def read_documents(corpus: Path, skipped: list[Fault] | None = None) -> Iterator
     # A corpus file that breaks off is not known to lack this or that row: who knows how much of it is gone?
     may_be_skipped = corpus.is_dir() or all(fault.line for fault in faults)
     if faults and (skipped is None or not may_be_skipped or not count):
-        raise CorpusError(*_told(corpus, faults, may_be_skipped=may_be_skipped and skipped is None))
+        advice = Fault(str(corpus), message="`dataset.on_error: skip` leaves out what cannot be read, and names it.")
+        raise CorpusError(*truncated(faults, str(corpus)), *([advice] if may_be_skipped and skipped is None else []))
     if not count:
         raise CorpusError(Fault(str(corpus), message="has no documents; each line must be one JSON object."))
     if skipped is not None:
@@ -135,26 +136,17 @@ def read_documents(corpus: Path, skipped: list[Fault] | None = None) -> Iterator
 
 def left_out(corpus: Path, skipped: Sequence[Fault]) -> Iterator[ReportWarning]:
     """A warning that counts and names what was skipped; names are those below the corpus, wherever it stands."""
-    if not skipped:
-        return
-    root, what = (corpus, "file") if corpus.is_dir() else (corpus.parent, "row")
-    named = [str(replace(fault, file=Path(fault.file).relative_to(root).as_posix())) for fault in skipped]
-    rest = f" And {len(named) - _MOST_FAULTS:,} more." if len(named) > _MOST_FAULTS else ""
-    count = f"{len(named):,} {what}{'s' if len(named) > 1 else ''} of the corpus could not be read"
-    yield ReportWarning(
-        WarningCode.SKIPPED_FILES,
-        normalised(f"{count} and {'are' if len(named) > 1 else 'is'} left out (dataset.on_error: skip). ")
-        + normalised(" ".join(named[:_MOST_FAULTS]) + rest),
-    )
+    if skipped:
+        root, what = (corpus, "file") if corpus.is_dir() else (corpus.parent, "row")
+        named = [replace(fault, file=Path(fault.file).relative_to(root).as_posix()) for fault in skipped]
+        message = f"{counted(len(named), what)} of the corpus left out, unreadable (dataset.on_error: skip). "
+        yield ReportWarning(WarningCode.SKIPPED_FILES, normalised(message + " ".join(map(str, truncated(named, "")))))
 
 
-def _told(corpus: Path, faults: Sequence[Fault], *, may_be_skipped: bool) -> Iterator[Fault]:
-    """The faults that somebody reads, the count of the others, and the way on where there is one."""
-    yield from faults[:_MOST_FAULTS]
-    if len(faults) > _MOST_FAULTS:
-        yield Fault(str(corpus), message=f"and {len(faults) - _MOST_FAULTS} more like these.")
-    if may_be_skipped:
-        yield Fault(str(corpus), message="`dataset.on_error: skip` leaves out what cannot be read, and names it.")
+def truncated(faults: Sequence[Fault], file: str) -> list[Fault]:
+    """The faults that somebody reads, and the count of the others."""
+    rest = len(faults) - _MOST_FAULTS
+    return [*faults[:_MOST_FAULTS], *([Fault(file, message=f"and {rest:,} more like these.")] if rest > 0 else [])]
 
 
 def _is_pdf(path: Path) -> bool:

@@ -1,18 +1,14 @@
 """Finding passages in the documents: exactly, else with other white space, else in other case, else what is like them.
 
-One walk over the documents counts words, which tells each passage's rarest; a second looks the passage up, word for
-word, in the documents that have this one.
+One walk over the documents: a passage is looked up in those that have all its words but the first and the last.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import Literal
 
 from ragtrial.dataset.library import Library
@@ -72,86 +68,86 @@ def locate_all(sought: Sequence[PassageQuery], library: Library, *, fuzzy: float
     is lost. ``fuzzy`` is the least score, in (0, 1], at which a passage that is nowhere is found by likeness; without
     it that is never done.
     """
-    searches = {one: _Search(one.text) for one in dict.fromkeys(sought)}
-    within: dict[int, list[_Search]] = {}
-    for one, search in searches.items():
+    words = {one: one.text.casefold().split() for one in dict.fromkeys(sought)}
+    within: dict[int, list[PassageQuery]] = {}
+    anywhere: dict[str, list[PassageQuery]] = {}  # by a word that a document must have, "" where there is none
+    for one in filter(words.get, words):
         if one.among is not None:
-            within.setdefault(one.among, []).append(search)
-    anywhere = _by_rarest_word([search for one, search in searches.items() if one.among is None], library)
+            within.setdefault(one.among, []).append(one)
+        else:
+            anywhere.setdefault(max(words[one][1:-1], key=len, default=""), []).append(one)
+    kinds: dict[PassageQuery, MatchKind] = dict.fromkeys(words, "lost")
+    places: dict[PassageQuery, list[Place]] = {one: [] for one in words}
     for position in range(len(library)) if anywhere else sorted(within):
-        document = _DocumentWords(library.text(position))
-        candidates = within.get(position, [])
-        if anywhere:
-            candidates = [*candidates, *anywhere.get("", ())]
-            candidates += (search for word in anywhere.keys() & document.distinct for search in anywhere[word])
-        for search in candidates:
-            search.look_in(position, document)
-    located = [searches[one].result() for one in sought]
-    if fuzzy is not None:
-        lost = [number for number, one in enumerate(located) if one.how == "lost"]
-        like = most_like([(sought[number].text, sought[number].among) for number in lost], library, fuzzy)
-        for number, match in zip(lost, like, strict=True):
-            if match is not None:
-                located[number] = PassageMatch("fuzzy", (Place(match.document, match.span),), match.score)
-    return located
+        document = _Document(library.text(position))
+        candidates = [one for word in anywhere.keys() & {"", *document.words} for one in anywhere[word]]
+        for one in [*within.get(position, ()), *candidates]:
+            if not document.words.issuperset(words[one][1:-1]):
+                continue
+            kind, spans = document.find(one.text.strip(), " ".join(words[one]), verbatim=kinds[one] == "exact")
+            if MATCH_KINDS.index(kind) < MATCH_KINDS.index(kinds[one]):
+                kinds[one], places[one] = kind, []
+            if kind == kinds[one]:
+                places[one] += (Place(position, span) for span in spans)
+    located = [LOST if kinds[one] == "lost" else PassageMatch(kinds[one], tuple(places[one]), 1.0) for one in sought]
+    return located if fuzzy is None else _with_alike(located, sought, library, fuzzy)
 
 
-def _by_rarest_word(searches: Sequence[_Search], library: Library) -> dict[str, list[_Search]]:
-    """The searches by the rarest word that a document must have as a whole; by "" those that name no such word."""
-    needed = set[str]().union(*(search.inner for search in searches))
-    documents_with: Counter[str] = Counter()
-    for position in range(len(library)) if needed else ():
-        documents_with.update(needed.intersection(library.text(position).casefold().split()))
-    found: dict[str, list[_Search]] = {}
-    for search in searches:
-        if search.words and search.inner <= documents_with.keys():
-            found.setdefault(min(search.inner, key=lambda word: (documents_with[word], word), default=""), []).append(
-                search
-            )
-    return found
+def _with_alike(
+    located: list[PassageMatch], sought: Sequence[PassageQuery], library: Library, least: float
+) -> list[PassageMatch]:
+    """What was located, and for what is lost the place that is most like it, if that reaches ``least``."""
+    lost = [one for one, match in zip(sought, located, strict=True) if match.how == "lost"]
+    like = iter(most_like([(one.text, one.among) for one in lost], library, least))
+    found = (next(like) if match.how == "lost" else None for match in located)
+    return [
+        match if near is None else PassageMatch("fuzzy", (Place(near.document, near.span),), near.score)
+        for match, near in zip(located, found, strict=True)
+    ]
 
 
-class _DocumentWords:
-    """A text as its case-folded words, one space between them, and where each character of these comes from."""
+class _Document:
+    """A text in which passages are looked up."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.words = text.casefold().split()
+        self._text = text
+        self.words = frozenset(text.casefold().split())
 
     @cached_property
-    def distinct(self) -> frozenset[str]:
-        return frozenset(self.words)
+    def _folded(self) -> tuple[str, list[int], list[int]]:
+        """The case-folded words, a space behind each, and where the character of the text begins and ends that begins
+        and ends at each place; -1 inside of one, such as between the two s of a sharp s.
+        """
+        pieces, begins, ends = list[str](), list[int](), list[int]()
+        for word in re.finditer(r"\S+", self._text):
+            for place in range(*word.span()):
+                pieces.append(self._text[place].casefold())
+                inside = [-1] * (len(pieces[-1]) - 1)
+                begins += [place, *inside]
+                ends += [*inside, place + 1]
+            pieces.append(" ")
+            begins.append(-1)
+            ends.append(-1)
+        return "".join(pieces), begins, ends
 
-    @cached_property
-    def joined(self) -> str:
-        return " ".join(self.words)
+    def find(self, passage: str, words: str, *, verbatim: bool) -> tuple[MatchKind, list[Span]]:
+        """How a passage is found here, and its places of that kind; ``words`` are its case-folded words, joined.
 
-    @cached_property
-    def _starts(self) -> list[int]:
-        """Where each word begins in ``joined``."""
-        return [0, *accumulate(len(word) + 1 for word in self.words)]
-
-    @cached_property
-    def _spans(self) -> list[tuple[int, int]]:
-        """Where each word is in the text."""
-        return [found.span() for found in re.finditer(r"\S+", self.text)]
-
-    def occurrences(self, words: str) -> Iterator[Span]:
-        """Where the joined words ``words`` are in the text, overlapping places too; never half a character."""
-        for at in _all_starts(words, self.joined):
-            start, end = self._origin(at), self._origin(at + len(words) - 1, is_last=True)
-            if start is not None and end is not None:
-                yield Span(start, end + 1)
-
-    def _origin(self, at: int, *, is_last: bool = False) -> int | None:
-        """The character of the text that begins, or ends if ``is_last``, at one of ``joined``; None inside of one."""
-        number = bisect_right(self._starts, at) - 1
-        (start, end), rest = self._spans[number], at - self._starts[number]
-        if len(self.words[number]) == end - start:
-            return start + rest
-        edges = [0, *accumulate(len(character.casefold()) for character in self.text[start:end])]
-        edge = rest + is_last
-        return start + edges.index(edge) - is_last if edge in edges else None
+        ``verbatim`` says that no other kind is of interest.
+        """
+        spans = [Span(at, at + len(passage)) for at in _all_starts(passage, self._text)]
+        if spans or verbatim:
+            return "exact", spans
+        folded, begins, ends = self._folded
+        found = [Span(begins[at], ends[at + len(words) - 1]) for at in _all_starts(words, folded)]
+        alike = [
+            (how_alike(passage, self._text[span.start : span.end]), span)
+            for span in found
+            if span.start >= 0 <= span.end
+        ]
+        kinds: list[MatchKind] = [how for how, _ in alike if how is not None]
+        best: MatchKind = min(kinds, key=MATCH_KINDS.index, default="lost")
+        return best, [span for how, span in alike if how == best]
 
 
 def _all_starts(piece: str, text: str) -> Iterator[int]:
@@ -159,43 +155,6 @@ def _all_starts(piece: str, text: str) -> Iterator[int]:
     while start >= 0:
         yield start
         start = text.find(piece, start + 1)
-
-
-class _Search:
-    """A passage that is looked for, and the places of the best kind so far."""
-
-    def __init__(self, passage: str) -> None:
-        self._passage = passage.strip()
-        self._kind: MatchKind = "lost"
-        self._places: list[Place] = []
-        self.words = passage.casefold().split()
-        self._joined = " ".join(self.words)
-        self.inner = frozenset(self.words[1:-1])
-        """The words that a document must have as a whole; the first and the last may be parts of its words."""
-
-    def look_in(self, position: int, document: _DocumentWords) -> None:
-        """Note where the passage is in a document, unless it was found in a better way before."""
-        if not self.words or not self.inner <= document.distinct:
-            return
-        spans = [Span(at, at + len(self._passage)) for at in _all_starts(self._passage, document.text)]
-        if spans:
-            self._note("exact", position, spans)
-        elif self._kind != "exact":
-            found = list(document.occurrences(self._joined))
-            kinds: list[MatchKind] = [
-                how_alike(self._passage, document.text[span.start : span.end]) or "lost" for span in found
-            ]
-            best: MatchKind = min(kinds, key=MATCH_KINDS.index, default="lost")
-            self._note(best, position, [span for span, kind in zip(found, kinds, strict=True) if kind == best])
-
-    def _note(self, kind: MatchKind, position: int, spans: Sequence[Span]) -> None:
-        if MATCH_KINDS.index(kind) < MATCH_KINDS.index(self._kind):
-            self._kind, self._places = kind, []
-        if kind == self._kind != "lost":
-            self._places += (Place(position, span) for span in spans)
-
-    def result(self) -> PassageMatch:
-        return LOST if self._kind == "lost" else PassageMatch(self._kind, tuple(self._places), 1.0)
 
 
 def how_alike(passage: str, piece: str) -> Literal["exact", "spacing", "case"] | None:

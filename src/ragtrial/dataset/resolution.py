@@ -11,7 +11,6 @@ from ragtrial.dataset.passages import (
     MATCH_KINDS,
     Locate,
     MatchKind,
-    PassageMatch,
     PassageQuery,
     how_alike,
     locate_all,
@@ -20,10 +19,9 @@ from ragtrial.dataset.passages import (
 )
 from ragtrial.dataset.texts import normalised, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean
-from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning, Span, WarningCode
+from ragtrial.records import Judgment, PromptQueries, ReportWarning, Span, WarningCode
 
 Match = Literal["id", "content"]
-_FEW = 2  # one label that does not fit is a slip, not the labels of another data set
 _MOST_FAULTS = 20
 _MOST_NEAREST = 5  # nobody reads a hundred
 _MOST_PLACES = 3
@@ -83,198 +81,202 @@ def resolve(
     Raises LabelsError with every unknown document, passage or quote not found, span outside its document or of a text
     that has changed, and conflicting grade.
     """
-    if match == "content":
-        _refuse_ids_for_passages(labels, library, file)
-    noticed = _Noticed(library)
-    looked_up = _ById(labels, library, noticed) if match == "id" else _ByContent(labels, library, noticed, located)
+    resolver = (_ById if match == "id" else _ByContent)(labels, library, file, located)
     queries = []
     for query in labels.queries:
-        judgments = [found for judgment in query.relevant_docs for found in looked_up.resolved(query.id, judgment)]
-        queries.append(replace(query, relevant_docs=_merged(query, judgments, noticed)))
+        judgments = [found for judgment in query.relevant_docs for found in resolver.resolved(query.id, judgment)]
+        queries.append(replace(query, relevant_docs=resolver.merged(query.id, judgments)))
         if all(judgment.relevance < threshold for judgment in query.relevant_docs):
-            noticed.warning(WarningCode.NO_RELEVANT, f"query {query.id!r} has no relevant documents.")
-    faults = noticed.faults()
-    if isinstance(looked_up, _ById) and not looked_up.knows_any:
-        _refuse_labels_of_another_data_set(labels, library, faults)
-    if faults:
-        rest = len(faults) - _MOST_FAULTS
-        more = [f"and {rest} more faults like these."] if rest > 0 else []
-        raise LabelsError(*(Fault(file, message=fault) for fault in [*faults[:_MOST_FAULTS], *more]))
-    return ResolvedLabels(replace(labels, queries=tuple(queries)), tuple(noticed.warnings), tuple(noticed.resolutions))
+            resolver.warn(WarningCode.NO_RELEVANT, f"query {query.id!r} has no relevant documents.")
+    resolver.raise_faults()
+    return ResolvedLabels(
+        replace(labels, queries=tuple(queries)), tuple(resolver.warnings), tuple(resolver.resolutions)
+    )
 
 
-class _Noticed:
-    """What is told of the labels, in their order."""
+class _Resolver:
+    """Labels that are looked up one by one, and what was noticed, in their order; ``docs`` are what they name."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, labels: PromptQueries, library: Library, file: str, located: Locate) -> None:
         self._library = library
+        self._file = file
         self._faults: list[tuple[str, PassageQuery | None]] = []
         self.warnings: list[ReportWarning] = []
         self.resolutions: list[Resolution] = []
+        judgments = [judgment for query in labels.queries for judgment in query.relevant_docs]
+        self._docs = {judgment.doc for judgment in judgments}
+        sought = list(dict.fromkeys(one for judgment in judgments if (one := self._sought(judgment)) is not None))
+        self._located = dict(zip(sought, located(sought, library), strict=True))
 
-    def fault(self, message: str, lost: PassageQuery | None = None) -> None:
-        """A fault; of a passage that is lost, what is nearest to it will be told."""
-        self._faults.append((message, lost))
+    def _sought(self, judgment: Judgment) -> PassageQuery | None:
+        """The passage of a judgment, None if it has none or its document is unknown."""
+        raise NotImplementedError
 
-    def warning(self, code: WarningCode, message: str) -> None:
+    def resolved(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
+        """The judgment with its places, for each document that it is of."""
+        raise NotImplementedError
+
+    def warn(self, code: WarningCode, message: str) -> None:
         self.warnings.append(ReportWarning(code, message))
 
-    def faults(self) -> list[str]:
-        """The faults, the first of lost passages with what is nearest to them: found in one walk over the documents."""
-        lost = [number for number, (_, one) in enumerate(self._faults[:_MOST_NEAREST]) if one is not None]
-        near = nearest([one for _, one in self._faults[:_MOST_NEAREST] if one is not None], self._library)
-        shown = dict(zip(lost, near, strict=True))
-        return [message + shown.get(number, "") for number, (message, _) in enumerate(self._faults)]
+    def _refuse(self, message: str, lost: PassageQuery | None = None) -> Sequence[Judgment]:
+        """Note a fault; of a passage that is lost, what is nearest to it will be shown."""
+        self._faults.append((message, lost))
+        return []
 
-    @property
-    def is_early(self) -> bool:
-        """Whether what comes next is among the first faults, which are told with suggestions."""
-        return len(self._faults) < _MOST_NEAREST
+    def raise_faults(self) -> None:
+        """Raise LabelsError if there are faults, with what is nearest to the first lost passages."""
+        told, rest = self._faults[:_MOST_FAULTS], len(self._faults) - _MOST_FAULTS
+        lost = [one for _, one in told[:_MOST_NEAREST] if one is not None]
+        near = dict(zip(lost, nearest(lost, self._library), strict=True))
+        messages = [message + (near.get(one, "") if one is not None else "") for message, one in told]
+        if rest > 0:
+            messages.append(f"and {rest} more faults like these.")
+        if messages:
+            raise LabelsError(*(Fault(self._file, message=message) for message in messages))
+
+    def merged(self, query: str, judgments: list[Judgment]) -> tuple[Judgment, ...]:
+        """The judgments without repetitions; two grades for one document and passage are a fault."""
+        kept: dict[str, dict[tuple[Span, ...], Judgment]] = {}
+        for judgment in judgments:
+            doc = judgment.doc
+            of_document = kept.setdefault(doc, {})
+            # A label without a passage speaks of the whole document, and so of every passage of it.
+            rivals = [one for spans, one in of_document.items() if not judgment.spans or spans in (judgment.spans, ())]
+            grades = sorted({one.relevance for one in [*rivals, judgment]})
+            if len(grades) > 1:
+                found = f"query {query!r} gives {doc!r} the grades {' and '.join(map(str, grades))}"
+                self._refuse(f"{found}; one document (or one passage of it) has one grade.")
+            elif judgment.spans in of_document:
+                self.warn(WarningCode.SAME_LABEL, f"query {query!r} judges {doc!r} twice, with one grade.")
+            of_document.setdefault(judgment.spans, judgment)
+        return tuple(judgment for of_document in kept.values() for judgment in of_document.values())
 
 
-class _ById:
-    """Judgments that name documents, their quotes located together."""
+class _ById(_Resolver):
+    """Judgments that name documents, each quote in its own."""
 
-    def __init__(self, labels: PromptQueries, library: Library, noticed: _Noticed) -> None:
-        self._library = library
-        self._noticed = noticed
-        self._hashes: dict[int, str] = {}
-        self.knows_any = False
-        sought = list(
-            dict.fromkeys(
-                PassageQuery(normalised(judgment.quote), position)
-                for query in labels.queries
-                for judgment in query.relevant_docs
-                if judgment.quote is not None and (position := self._library.position(judgment.doc)) is not None
+    def __init__(self, labels: PromptQueries, library: Library, file: str, _located: Locate) -> None:
+        super().__init__(labels, library, file, locate_all)
+        self._knows_any = any(library.position(doc) is not None for doc in self._docs)
+
+    def raise_faults(self) -> None:
+        if len(self._docs) > 1 and not self._knows_any:  # one sentence instead of a thousand: the files do not match
+            passages = sum(len(doc.split()) > 8 for doc in self._docs)
+            hint = (
+                "The labels hold passages: did you mean `match: content`?"
+                if passages > len(self._docs) / 2
+                else "Are these the labels of another data set, or is `dataset.corpus` another folder?"
             )
-        )
-        self._located = dict(zip(sought, locate_all(sought, library), strict=True))
+            message = (
+                f"none of the {len(self._docs):,} judged documents is in the corpus ({len(self._library):,} "
+                f"documents). Labels have ids like {_examples(self._docs)}; the corpus has ids like "
+                f"{_examples(self._library.ids)}. {hint}"
+            )
+            raise LabelsError(Fault(self._file, message=message))
+        super().raise_faults()
+
+    def _sought(self, judgment: Judgment) -> PassageQuery | None:
+        position = self._library.position(judgment.doc)
+        known = judgment.quote is not None and position is not None
+        return PassageQuery(normalised(judgment.quote or ""), position) if known else None
 
     def resolved(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
         position = self._library.position(judgment.doc)
         if position is None:
-            near = did_you_mean(judgment.doc, self._library.positions) if self._noticed.is_early else ""
-            self._noticed.fault(
-                f"query {query!r} judges {_named(judgment.doc)}, which is not in the corpus "
-                f"({len(self._library):,} documents).{near}"
-            )
-            return []
-        self.knows_any = True
-        judgment = replace(judgment, doc=self._library.ids[position])
-        changed = judgment.text_hash is not None and judgment.text_hash != self._hash(position)
-        if judgment.quote is None:
-            return self._without_quote(query, judgment, position, changed=changed)
-        sought = PassageQuery(normalised(judgment.quote), position)
-        located = self._located[sought]
-        if located.how == "lost":
-            since = ", which was changed since this label was made" if changed else ""
-            self._noticed.fault(
-                f"query {query!r} quotes {short(judgment.quote)!r}, which is not in {judgment.doc!r}{since}.", sought
-            )
-            return []
-        spans = tuple(place.span for place in located.places)
-        how: MatchKind = located.how
-        moved = False
-        if judgment.spans:
-            stands = _how_at(judgment.spans, sought.text, self._library.text(position))
-            moved = stands is None
-            how, spans = (how, spans) if stands is None else (stands, judgment.spans)
-        self._tell(query, judgment, spans, moved=moved, changed=changed)
-        self._noticed.resolutions.append(
-            Resolution(query, (judgment.doc,), judgment.quote, how, len(spans), moved, changed)
-        )
-        return [replace(judgment, spans=spans)]
-
-    def _hash(self, position: int) -> str:
-        if position not in self._hashes:
-            self._hashes[position] = text_hash(self._library.text(position))
-        return self._hashes[position]
-
-    def _without_quote(self, query: str, judgment: Judgment, position: int, *, changed: bool) -> Sequence[Judgment]:
+            near = did_you_mean(judgment.doc, self._library.ids) if len(self._faults) < _MOST_NEAREST else ""
+            named = repr(judgment.doc if len(judgment.doc) <= _LONGEST_ID else short(judgment.doc))
+            count = f"{len(self._library):,} documents"
+            return self._refuse(f"query {query!r} judges {named}, which is not in the corpus ({count}).{near}")
+        doc, text = self._library.ids[position], self._library.text(position) if _needs_text(judgment) else ""
+        judgment = replace(judgment, doc=doc)
+        changed = judgment.text_hash is not None and judgment.text_hash != text_hash(text)
+        sought = self._sought(judgment)
+        if sought is not None:
+            return self._with_quote(query, judgment, sought, text, changed=changed)
         if not judgment.spans:
             if changed:
-                self._noticed.warning(WarningCode.TEXT_CHANGED, _changed(query, judgment.doc) + "it still counts.")
+                self.warn(WarningCode.TEXT_CHANGED, _changed(query, doc) + "it still counts.")
             return [judgment]
-        length = len(self._library.text(position))
+        places = f"query {query!r} judges {_shown(judgment.spans)} of {doc!r}"
         if changed:
-            self._noticed.fault(
-                f"query {query!r} judges {_shown(judgment.spans)} of {judgment.doc!r}, which was changed since this "
-                "label was made; add the quote, or make the label again."
-            )
-        elif not all(0 <= span.start < span.end <= length for span in judgment.spans):
-            self._noticed.fault(
-                f"query {query!r} judges {_shown(judgment.spans)} of {judgment.doc!r}, which has {length:,} "
-                "characters; offsets count the characters of its normalised text from 0."
-            )
-        else:
-            self._noticed.resolutions.append(Resolution(query, (judgment.doc,), None, "offsets", len(judgment.spans)))
-            return [judgment]
-        return []
+            step = "add the quote, or make the label again"
+            return self._refuse(f"{places}, which was changed since this label was made; {step}.")
+        if not all(0 <= span.start < span.end <= len(text) for span in judgment.spans):
+            step = "offsets count the characters of its normalised text from 0"
+            return self._refuse(f"{places}, which has {len(text):,} characters; {step}.")
+        self.resolutions.append(Resolution(query, (doc,), None, "offsets", len(judgment.spans)))
+        return [judgment]
 
-    def _tell(self, query: str, judgment: Judgment, spans: tuple[Span, ...], *, moved: bool, changed: bool) -> None:
-        quoted = f"the quote {short(judgment.quote or '', 60)!r} of query {query!r}"
+    def _with_quote(
+        self, query: str, judgment: Judgment, sought: PassageQuery, text: str, *, changed: bool
+    ) -> Sequence[Judgment]:
+        doc, quote, located = judgment.doc, judgment.quote or "", self._located[sought]
+        if located.how == "lost":
+            since = ", which was changed since this label was made" if changed else ""
+            return self._refuse(f"query {query!r} quotes {short(quote)!r}, which is not in {doc!r}{since}.", sought)
+        how: MatchKind = located.how
+        spans = tuple(place.span for place in located.places)
+        stands = _how_at(judgment.spans, sought.text, text) if judgment.spans else None
+        moved = bool(judgment.spans) and stands is None
+        if stands is not None:
+            how, spans = stands, judgment.spans
+        quoted = f"the quote {short(quote, 60)!r} of query {query!r}"
         if moved:
-            self._noticed.warning(
-                WarningCode.LABEL_MOVED,
-                f"{quoted} is not at {_shown(judgment.spans)} of {judgment.doc!r}, where its label says; "
-                f"it was found at {_shown(spans)}, and that counts.",
+            message = (
+                f"{quoted} is not at {_shown(judgment.spans)} of {doc!r}, where its label says; it was found at "
+                f"{_shown(spans)}, and that counts."
             )
+            self.warn(WarningCode.LABEL_MOVED, message)
         if changed:
-            self._noticed.warning(WarningCode.TEXT_CHANGED, _changed(query, judgment.doc) + "its quote is still there.")
+            self.warn(WarningCode.TEXT_CHANGED, _changed(query, doc) + "its quote is still there.")
         if len(spans) > 1:
-            self._noticed.warning(
-                WarningCode.QUOTE_TWICE,
-                f"{quoted} stands {len(spans)} times in {judgment.doc!r}; each place counts as the answer.",
+            message = f"{quoted} stands {len(spans)} times in {doc!r}; each place counts as the answer."
+            self.warn(WarningCode.QUOTE_TWICE, message)
+        self.resolutions.append(Resolution(query, (doc,), quote, how, len(spans), moved, changed))
+        return [replace(judgment, spans=spans)]
+
+
+class _ByContent(_Resolver):
+    """Judgments that name passages, each in all documents."""
+
+    def __init__(self, labels: PromptQueries, library: Library, file: str, located: Locate) -> None:
+        super().__init__(labels, library, file, located)
+        if self._docs and self._docs.issubset(library.ids):
+            message = (
+                "`match: content` says that `doc` holds a passage, and each label has the id of a document there, like "
+                f"{_examples(self._docs)}. Did you mean `match: id`?"
             )
+            raise LabelsError(Fault(file, message=message))
 
-
-class _ByContent:
-    """Judgments that name passages, located together in all documents."""
-
-    def __init__(self, labels: PromptQueries, library: Library, noticed: _Noticed, located: Locate) -> None:
-        self._library = library
-        self._noticed = noticed
-        passages = dict.fromkeys(judgment.doc for query in labels.queries for judgment in query.relevant_docs)
-        found = located([PassageQuery(normalised(passage)) for passage in passages], library)
-        self._located: dict[str, PassageMatch] = dict(zip(passages, found, strict=True))
+    def _sought(self, judgment: Judgment) -> PassageQuery:
+        return PassageQuery(normalised(judgment.doc))
 
     def resolved(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
-        named = f"the passage {short(judgment.doc)!r} of query {query!r}"
+        named, sought = f"the passage {short(judgment.doc)!r} of query {query!r}", self._sought(judgment)
         if judgment.spans or judgment.text_hash is not None:
             given = "start and end" if judgment.spans else "text_hash"
-            self._noticed.fault(
-                f"{named} has {given}, which speaks of one document; under `match: content` the passage itself says "
-                f"where it is: leave {given} out, or write `match: id`, the document's id in doc and the passage in "
-                "quote."
-            )
-            return []
-        located = self._located[judgment.doc]
+            step = f"leave {given} out, or write `match: id`, the document's id in doc and the passage in quote"
+            return self._refuse(f"{named} has {given}, which belongs to `match: id`; {step}.")
+        located = self._located[sought]
         if located.how == "lost":
-            self._noticed.fault(
-                f"{named} is in none of {len(self._library):,} documents.", PassageQuery(normalised(judgment.doc))
-            )
-            return []
-        found: dict[int, list[Span]] = {}
+            return self._refuse(f"{named} is in none of {len(self._library):,} documents.", sought)
+        found: dict[str, list[Span]] = {}
         for place in located.places:
-            found.setdefault(place.document, []).append(place.span)
+            found.setdefault(self._library.ids[place.document], []).append(place.span)
         if len(located.places) > 1:
-            self._noticed.warning(
-                WarningCode.PASSAGE_TWICE,
+            message = (
                 f"the passage {short(judgment.doc, 60)!r} of query {query!r} stands in {len(located.places)} places of "
-                f"{len(found)} documents; each counts as the answer.",
+                f"{len(found)} documents; each counts as the answer."
             )
-        docs = tuple(self._library.ids[position] for position in found)
-        self._noticed.resolutions.append(Resolution(query, docs, judgment.doc, located.how, len(located.places)))
+            self.warn(WarningCode.PASSAGE_TWICE, message)
+        self.resolutions.append(Resolution(query, tuple(found), judgment.doc, located.how, len(located.places)))
         quote = judgment.quote or judgment.doc
-        return [
-            Judgment(doc, judgment.relevance, quote, tuple(spans))
-            for doc, spans in zip(docs, found.values(), strict=True)
-        ]
+        return [Judgment(doc, judgment.relevance, quote, tuple(spans)) for doc, spans in found.items()]
 
 
-def _named(doc: str) -> str:
-    """An id as it is written, white space at its ends and all; a long one, a passage perhaps, in short."""
-    return repr(doc if len(doc) <= _LONGEST_ID else short(doc))
+def _needs_text(judgment: Judgment) -> bool:
+    return judgment.text_hash is not None or bool(judgment.spans)
 
 
 def _how_at(spans: Iterable[Span], quote: str, text: str) -> MatchKind | None:
@@ -292,57 +294,6 @@ def _shown(spans: Sequence[Span]) -> str:
 
 def _changed(query: str, doc: str) -> str:
     return f"{doc!r} was changed since the label of query {query!r} was made; "
-
-
-def _merged(query: Query, judgments: list[Judgment], noticed: _Noticed) -> tuple[Judgment, ...]:
-    """The judgments without repetitions; two grades for one document and passage are a fault."""
-    kept: dict[str, dict[tuple[Span, ...], Judgment]] = {}
-    for judgment in judgments:
-        of_document = kept.setdefault(judgment.doc, {})
-        # A label without a passage speaks of the whole document, and so of every passage of it.
-        rivals = [of_document[spans] for spans in {judgment.spans, ()} if spans in of_document]
-        if not judgment.spans:
-            rivals = list(of_document.values())
-        grades = sorted({one.relevance for one in rivals} | {judgment.relevance})
-        if len(grades) > 1:
-            noticed.fault(
-                f"query {query.id!r} gives {judgment.doc!r} the grades {' and '.join(map(str, grades))}; "
-                "one document (or one passage of it) has one grade."
-            )
-        elif judgment.spans in of_document:
-            noticed.warning(
-                WarningCode.SAME_LABEL, f"query {query.id!r} judges {judgment.doc!r} twice, with one grade."
-            )
-        of_document.setdefault(judgment.spans, judgment)
-    return tuple(judgment for of_document in kept.values() for judgment in of_document.values())
-
-
-def _refuse_labels_of_another_data_set(labels: PromptQueries, library: Library, faults: list[str]) -> None:
-    """One sentence in place of a thousand when not a single label fits: the files do not belong together."""
-    docs = {judgment.doc for query in labels.queries for judgment in query.relevant_docs}
-    if len(docs) < _FEW:
-        return
-    passages = sum(len(doc.split()) > 8 for doc in docs)
-    hint = (
-        " The labels hold passages: did you mean `match: content`?"
-        if passages > len(docs) / 2
-        else " Are these the labels of another data set, or is `dataset.corpus` another folder?"
-    )
-    faults[:] = [
-        f"none of the {len(docs):,} judged documents is in the corpus ({len(library):,} documents). "
-        f"Labels have ids like {_examples(docs)}; the corpus has ids like {_examples(library.ids)}.{hint}"
-    ]
-
-
-def _refuse_ids_for_passages(labels: PromptQueries, library: Library, file: str) -> None:
-    """One sentence in place of a fault for each label, where all of them name documents."""
-    docs = {judgment.doc for query in labels.queries for judgment in query.relevant_docs}
-    if docs and docs.issubset(library.ids):
-        message = (
-            "`match: content` says that `doc` holds a passage, and each label has the id of a document there, like "
-            f"{_examples(docs)}. Did you mean `match: id`?"
-        )
-        raise LabelsError(Fault(file, message=message))
 
 
 def _examples(names: Iterable[str]) -> str:

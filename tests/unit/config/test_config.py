@@ -281,7 +281,7 @@ WRONG = [
     ("a function by its file", with_("hashing:embed", "hashing.py:em-bed"),
      "4:26: embedder.function: 'hashing.py:em-bed' must be written package.module:function."),
     ("a coverage without spans", CONFIG + "evaluators: {span_coverage: 0.7}\n",
-     "9:14: evaluators.span_coverage plays a part only under unit: span; set that, or leave it out."),
+     "9:14: evaluators.span_coverage has no effect without unit: span; set that, or leave it out."),
     ("a coverage of nothing", CONFIG + "evaluators: {unit: span, span_coverage: 0}\n",
      "9:26: evaluators.span_coverage is 0; it must be above 0.0 (default 0.5)."),
     ("a metric of spans where documents are found", CONFIG + "evaluators: {primary_metric: span_iou@2}\n",
@@ -520,8 +520,8 @@ def test_a_config_that_extends_itself_is_refused_with_the_ring(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("line", "fault"),
-    [("extends: nowhere.yaml", "1:1: extends 'nowhere.yaml', but there is no file {}/nowhere.yaml."),
-     ("extends: [base.yaml, nowhere.yaml]", "1:22: extends 'nowhere.yaml', but there is no file {}/nowhere.yaml."),
+    [("extends: nowhere.yaml", "1:1: extends is 'nowhere.yaml'; there is no file {}/nowhere.yaml."),
+     ("extends: [base.yaml, nowhere.yaml]", "1:22: extends is 'nowhere.yaml'; there is no file {}/nowhere.yaml."),
      ("extends: 3", "1:1: extends is 3; it must be a path, or a list of paths."),
      ("extends: {a: b}", "1:1: extends is a mapping; it must be a path, or a list of paths."),
      ("extends: [base.yaml, [a]]", "1:22: extends is a list; it must be a path, or a list of paths.")],
@@ -588,7 +588,7 @@ def test_the_path_of_an_override_is_relative_to_the_current_folder(
     [("seed", "'seed' must be written KEY=VALUE, like retrievers.dense.top_k=20."),
      ("=3", "'=3' must be written KEY=VALUE, like retrievers.dense.top_k=20."),
      ("a..b=3", "'a..b=3' must be written KEY=VALUE, like retrievers.dense.top_k=20."),
-     ("seed=#x", "'seed=#x': a value that begins with # must stand in quotes."),
+     ("seed=#x", "'seed=#x': a value that begins with # must be in quotes."),
      ("seed=x", "seed is 'x'; it must be a whole number."),
      ("seed=", "seed is ''; it must be a whole number."),
      ("sead=1", f"unknown key 'sead'. Did you mean 'seed'? Allowed here: {TOP_LEVEL}."),
@@ -605,7 +605,7 @@ def test_a_wrong_override_is_refused_by_its_number(override: str, fault: str) ->
 
 def test_an_override_that_is_no_yaml_is_refused_with_the_column_in_its_value() -> None:
     assert faults_of(CONFIG, "evaluators.graded.k=[1") == [
-        "--set #1:1:3: expected ',' or ']', but got the end of the file."
+        "--set #1:1:3: expected ',' or ']', but got 'end of file'; what is wrong may have begun in line 1."
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -70,44 +69,11 @@ def test_a_config_lies_upon_a_base_with_the_former_name(tmp_path: Path) -> None:
     assert load_config(over).retrievers["hybrid"].parts == ("words", "dense")
 
 
-def test_a_sweep_may_say_the_former_name_in_its_keys_its_values_and_its_names(tmp_path: Path) -> None:
-    sweep: dict[str, Any] = {
-        "matrix": {
-            "retrievers.hybrid.of": [["dense", "words"], ["words", "dense"]],
-            "retrievers.more": [{"kind": "mmr", "of": "dense"}, {"kind": "mmr", "of": "words"}],
-            "retrievers.last, retrievers.words.k1": [[{"kind": "mmr", "of": "dense"}, 1.5]],
-        },
-        "exclude": [{"retrievers.hybrid.of": ["words", "dense"], "retrievers.more": {"kind": "mmr", "of": "dense"}}],
-        "include": [{"retrievers.hybrid.of": ["more", "dense"]}],
-        "name": "{retriever}-{retrievers.hybrid.of}-{retrievers.more}-{retrievers.last}-{retrievers.words.k1}",
-    }
-    file = written(tmp_path, "of", sweep=sweep)
-    content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    content["retrievers"] |= {"more": {"kind": "mmr", "of": "dense"}, "last": {"kind": "mmr", "of": "dense"}}
-    file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
-    config = load_config(file)
-    assert config.sweep is not None
-    assert list(config.sweep.matrix) == [
-        "retrievers.hybrid.inputs", "retrievers.more", "retrievers.last, retrievers.words.k1"
-    ]  # fmt: skip
-    assert config.sweep.matrix["retrievers.more"] == [
-        {"kind": "mmr", "inputs": "dense"}, {"kind": "mmr", "inputs": "words"}
-    ]  # fmt: skip
-    assert config.sweep.exclude == [
-        {"retrievers.hybrid.inputs": ["words", "dense"], "retrievers.more": {"kind": "mmr", "inputs": "dense"}}
-    ]
-    assert config.sweep.include == [{"retrievers.hybrid.inputs": ["more", "dense"]}]
-    assert config.sweep.name == sweep["name"].replace("hybrid.of", "hybrid.inputs")
-    assert "hybrid-more-dense" in {one.name for one in settings_of(config)[0]}
-    assert {one.code for one in config.warnings} == {"renamed-key"}
-    assert len(config.warnings) == 11
-
-
 def test_both_names_of_a_key_are_refused_together(tmp_path: Path) -> None:
     file = written(tmp_path, "of")
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace("    of:", "    inputs: [dense, words]\n    of:"), encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"hybrid\.of is now called inputs, which is there, too; take one out"):
+    with pytest.raises(ConfigError, match=r"hybrid\.of is now called inputs; take one out"):
         load_config(file)
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.config.combinations import combinations, identity_of
 from ragtrial.config.setting_names import LONGEST_NAME, SettingNames
-from sweeps import MODEL, OVERLAP, SIZE, TOP_K, sweep_of, values
+from ragtrial.config.sweep import identity_of
+from sweeps import MODEL, OVERLAP, SIZE, TOP_K, combined, sweep_of, values
 
 RANK = "retrievers.hybrid.rank_constant"
 
@@ -20,7 +20,7 @@ def names(matrix: dict[str, list[Any]], retriever: str = "dense", **more: Any) -
     """The names of ``retriever`` in every combination, all of whose values reach it."""
     sweep = sweep_of(matrix=matrix, **more)
     naming = SettingNames.of(sweep)
-    return [naming.name(retriever, one) for one in combinations(sweep, 0)]
+    return [naming.name(retriever, one.values) for one in combined(sweep)]
 
 
 # By default.
@@ -89,11 +89,11 @@ def test_keys_that_end_alike_are_told_apart_by_as_much_as_it_takes() -> None:
         "retrievers.bm25.chunker.size": [4], "retrievers.mix.rerank.top_k": [5],
     }  # fmt: skip
     sweep = sweep_of(matrix=matrix)
-    (one,) = combinations(sweep, 0)
+    (one,) = combined(sweep)
     naming = SettingNames.of(sweep)
-    assert naming.name("mix", one) == "mix-top_k5-chunker.size1-dense.top_k2-bm25.top_k3-bm25.chunker.size4"
-    assert naming.name("dense", one.only([TOP_K, SIZE])) == "dense-top_k2-chunker.size1"
-    assert naming.name("bm25", one.only(["retrievers.bm25.chunker.size"])) == "bm25-retrievers.bm25.chunker.size4"
+    assert naming.name("mix", one.values) == "mix-top_k5-chunker.size1-dense.top_k2-bm25.top_k3-bm25.chunker.size4"
+    assert naming.name("dense", {TOP_K: 2, SIZE: 1}) == "dense-top_k2-chunker.size1"
+    assert naming.name("bm25", {"retrievers.bm25.chunker.size": 4}) == "bm25-retrievers.bm25.chunker.size4"
 
 
 def test_a_long_name_is_cut_and_ends_with_a_hash_of_the_whole() -> None:
@@ -162,7 +162,7 @@ def test_a_field_for_a_value_that_does_not_reach_is_left_out_with_the_text_befor
 
 def clashes(template: str | None, *settings: tuple[str, dict[str, Any]], **matrix: list[Any]) -> list[Any]:
     sweep = sweep_of(matrix={SIZE: [1, 2, 28], OVERLAP: [8, 1], MODEL: ["a", "A"]} | matrix, name=template)
-    return SettingNames.of(sweep).clashes(settings)
+    return list(SettingNames.of(sweep).clashes(settings))
 
 
 def test_names_that_differ_and_settings_that_are_equal_do_not_clash() -> None:
@@ -171,39 +171,36 @@ def test_names_that_differ_and_settings_that_are_equal_do_not_clash() -> None:
     assert clashes(None, *settings) == []
 
 
-def test_a_clash_names_two_settings_and_the_field_that_tells_them_apart() -> None:
-    one, other, third = ("dense", {SIZE: 1, OVERLAP: 8}), ("dense", {SIZE: 1, OVERLAP: 1}), ("bm25", {SIZE: 1})
-    template = "{retriever}-{chunker.size}"
-    assert clashes(template, one, other, third) == [
+STEP = "Write sweep.name with a field for what differs, and - or _ between fields, like {retriever}-{chunker.size}."
+
+
+@pytest.mark.parametrize(
+    ("template", "one", "other", "both"),
+    [
         (
-            ("sweep", "name"),
-            "sweep.name '{retriever}-{chunker.size}' gives the name 'dense-1' to dense with chunker.size 1, "
-            "chunker.overlap 8, and dense with chunker.size 1, chunker.overlap 1; put {chunker.overlap} into it.",
-        )
-    ]
-    (fault,) = clashes("c{chunker.size}", one, third)
-    assert fault[1].endswith("; put {retriever} into it.")
-
-
-def test_a_clash_of_fields_that_stand_side_by_side_asks_for_something_between_them() -> None:
-    (fault,) = clashes(
-        "{chunker.size}{chunker.overlap}", ("dense", {SIZE: 2, OVERLAP: 81}), ("dense", {SIZE: 28, OVERLAP: 1})
-    )
-    assert fault == (
-        ("sweep", "name"),
-        "sweep.name '{chunker.size}{chunker.overlap}' gives the name '281' to dense with chunker.size 2, "
-        "chunker.overlap 81, and dense with chunker.size 28, chunker.overlap 1; put - or _ between its fields.",
-    )
-
-
-def test_a_clash_of_default_names_asks_for_a_template() -> None:
-    assert clashes(None, ("dense-size1", {}), ("dense", {SIZE: 1})) == [
+            "{retriever}-{chunker.size}",
+            ("dense", {SIZE: 1, OVERLAP: 8}),
+            ("dense", {SIZE: 1, OVERLAP: 1}),
+            "'dense-1': dense with chunker.size 1, chunker.overlap 8, and dense with chunker.size 1, chunker.overlap 1",
+        ),
         (
-            ("sweep",),
-            "two settings come out as 'dense-size1': dense-size1 with the config as it stands, and dense with "
-            "chunker.size 1. Write sweep.name, a template with {retriever} in it.",
-        )
-    ]
+            "{chunker.size}{chunker.overlap}",
+            ("dense", {SIZE: 2, OVERLAP: 81}),
+            ("dense", {SIZE: 28, OVERLAP: 1}),
+            "'281': dense with chunker.size 2, chunker.overlap 81, and dense with chunker.size 28, chunker.overlap 1",
+        ),
+        (
+            None,
+            ("dense-size1", {}),
+            ("dense", {SIZE: 1}),
+            "'dense-size1': dense-size1 with the config as it stands, and dense with chunker.size 1",
+        ),
+    ],
+)
+def test_a_clash_names_two_settings_and_the_way_out(
+    template: str | None, one: tuple[str, dict[str, Any]], other: tuple[str, dict[str, Any]], both: str
+) -> None:
+    assert clashes(template, one, other) == [(("sweep", "name"), f"two settings come out as {both}. {STEP}")]
 
 
 def test_names_that_differ_in_case_alone_clash_since_files_do() -> None:

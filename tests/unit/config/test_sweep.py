@@ -11,21 +11,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from ragtrial.config.combinations import MOST_COMBINATIONS, combinations, identity_of, with_values
 from ragtrial.config.extends import merged_values
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.setting_names import SettingNames
 from ragtrial.config.settings import setting_of
 from ragtrial.config.strict_yaml import parse_yaml
-from ragtrial.config.sweep import RangeAxis, ShareOfKey, SweepOptions
+from ragtrial.config.sweep import (
+    MOST_COMBINATIONS,
+    Combination,
+    RangeAxis,
+    ShareOfKey,
+    SweepOptions,
+    combinations,
+    identity_of,
+)
+from ragtrial.config.variants import with_values
 from ragtrial.errors import ConfigError
 from ragtrial.options import LocatedText, validate
-from sweeps import BASE, FOLDER, LINES, MODEL, OVERLAP, SIZE, TOP_K, read, sweep_of, values, written
+from sweeps import BASE, FOLDER, LINES, MODEL, OVERLAP, SIZE, TOP_K, combined, read, sweep_of, values, written
 
 
 def made(sweep: str, seed: int = 0) -> list[dict[str, Any]]:
     content = written(sweep)
-    return [dict(one) for one in combinations(read(content), seed, content.value)]
+    return [dict(one.values) for one in combined(read(content), seed, content.value)]
 
 
 # What is combined.
@@ -174,7 +182,7 @@ def test_there_are_as_many_as_the_product_without_the_excluded_and_with_the_incl
     more = [{"store.kind": name} for name in "abc"[: data.draw(st.integers(0, 3))]]
     sweep = sweep_of(matrix=matrix, include=more, exclude=[entry] if entry else [])
     dropped = prod(len(matrix[key]) for key in matrix if key not in entry) if entry else 0
-    found = combinations(sweep, 0)
+    found, _ = combinations(sweep, 0, {})
     assert len(found) == prod(map(len, matrix.values())) - dropped + len(more)
     assert len({one.identity for one in found}) == len(found)
     assert sweep.size() == prod(map(len, matrix.values()))
@@ -184,50 +192,55 @@ def test_there_are_as_many_as_the_product_without_the_excluded_and_with_the_incl
 def test_a_sample_is_a_part_of_the_whole_in_its_order_and_the_same_for_the_same_seed(
     matrix: dict[str, list[Any]], count: int, seed: int
 ) -> None:
-    whole = [one.identity for one in combinations(sweep_of(matrix=matrix), seed)]
+    whole = [one.identity for one in combined(sweep_of(matrix=matrix), seed)]
     sweep = sweep_of(matrix=matrix, sample=count, include=[{"store.kind": "a"}])
-    *drawn, last = (one.identity for one in combinations(sweep, seed))
+    *drawn, last = (one.identity for one in combined(sweep, seed))
     assert len(drawn) == min(count, len(whole))
     assert drawn == [one for one in whole if one in drawn]
     assert last == identity_of({"store.kind": "a"})
-    assert [one.identity for one in combinations(sweep, seed)] == [*drawn, last]
+    assert [one.identity for one in combined(sweep, seed)] == [*drawn, last]
 
 
 def test_another_seed_draws_another_sample_and_a_sample_leaves_out_what_is_excluded() -> None:
     sweep = sweep_of(matrix={SIZE: list(range(50)), TOP_K: [1, 2]}, exclude=[{TOP_K: 2}], sample=10)
-    samples = {tuple(one.identity for one in combinations(sweep, seed)) for seed in range(5)}
+    samples = {tuple(one.identity for one in combined(sweep, seed)) for seed in range(5)}
     assert len(samples) == 5
-    assert all(one[TOP_K] == 1 for one in combinations(sweep, 0))
+    assert all(one.values[TOP_K] == 1 for one in combined(sweep, 0))
 
 
 BILLION = {key: RangeAxis(range=[1, 1000, 1]) for key in (SIZE, OVERLAP, TOP_K)}
 
 
 def test_a_billion_combinations_are_refused_by_their_number_and_not_built() -> None:
-    with pytest.raises(ConfigError) as caught:
-        combinations(sweep_of(matrix=BILLION), 0)
-    assert str(caught.value) == (
-        "sweep has 1,000,000,000 combinations (1,000 x 1,000 x 1,000); max_settings is 200: take axes or values out, "
-        "join keys that move together in one entry, or draw some at random with sample: 200."
+    assert combinations(sweep_of(matrix=BILLION), 0, {}) == (
+        [],
+        [
+            (
+                ("sweep", "matrix"),
+                "sweep has 1,000,000,000 combinations (1,000 x 1,000 x 1,000); at most 100,000 are built: take axes or "
+                "values out, join keys that move together in one entry, or set sample, without exclude and lists of "
+                "shares.",
+            )
+        ],
     )
 
 
 def test_a_few_of_a_billion_are_drawn_without_building_the_rest() -> None:
-    sweep = sweep_of(matrix={**BILLION, MODEL: RangeAxis(range=[1, 1e15, 1])}, sample=20)
-    drawn = combinations(sweep, 0)
+    sweep = sweep_of(matrix={**BILLION, MODEL: RangeAxis(range=[1, 1e9, 1])}, sample=20)
+    drawn = combined(sweep, 0)
     assert len(drawn) == 20
     assert len({one.identity for one in drawn}) == 20
-    assert [one.identity for one in combinations(sweep, 0)] == [one.identity for one in drawn]
-    assert [one.identity for one in combinations(sweep, 1)] != [one.identity for one in drawn]
-    assert [tuple(one.values()) for one in drawn] == sorted(tuple(one.values()) for one in drawn)
+    assert [one.identity for one in combined(sweep, 0)] == [one.identity for one in drawn]
+    assert [one.identity for one in combined(sweep, 1)] != [one.identity for one in drawn]
+    assert [tuple(one.values.values()) for one in drawn] == sorted(tuple(one.values.values()) for one in drawn)
 
 
 @pytest.mark.parametrize(
     "more", [{"exclude": [{SIZE: 1}], "sample": 5}, {"sample": MOST_COMBINATIONS + 1}], ids=["exclude", "large sample"]
 )
 def test_a_sample_of_too_many_is_refused_where_it_would_build_them(more: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="exclude and lists of shares: take axes or values out"):
-        combinations(sweep_of(matrix=BILLION, **more), 0)
+    made, faults = combinations(sweep_of(matrix=BILLION, **more), 0, {})
+    assert (made, [where for where, _ in faults]) == ([], [("sweep", "matrix")])
 
 
 # What a combination makes of the config.
@@ -235,7 +248,7 @@ def test_a_sample_of_too_many_is_refused_where_it_would_build_them(more: dict[st
 
 def with_last(sweep: str, base: str = BASE, **environment: str) -> Any:
     content = written(sweep, base, **environment)
-    return with_values(content, combinations(read(content), 0, content.value)[-1])
+    return with_values(content, combined(read(content), 0, content.value)[-1])
 
 
 def place_of(content: Any, *path: str | int) -> str:
@@ -257,7 +270,7 @@ def test_values_are_laid_over_the_config_and_the_sweep_is_gone() -> None:
 def test_the_config_itself_stays_as_it_was() -> None:
     content = written("matrix: {chunker.size: [128], embedder: [{kind: custom, function: 'a:b'}]}")
     before = written("matrix: {chunker.size: [128], embedder: [{kind: custom, function: 'a:b'}]}")
-    with_values(content, combinations(read(content), 0)[0])
+    with_values(content, combined(read(content), 0)[0])
     assert content == before
 
 
@@ -317,7 +330,7 @@ def test_variables_stay_unresolved_in_what_is_written() -> None:
 
 def test_a_path_among_the_values_remembers_the_folder_of_its_file() -> None:
     content = written("matrix: {embedder.model: [./models/a]}")
-    (one,) = combinations(read(content), 0)
+    (one,) = combined(read(content), 0)
     model = with_values(content, one).value["embedder"]["model"]
     assert isinstance(model, LocatedText)
     assert model.folder == FOLDER
@@ -328,13 +341,11 @@ def test_computed_values_are_written_as_numbers() -> None:
     assert made.written["chunker"] == {"kind": "recursive", "size": 20, "overlap": 2}
 
 
-def test_a_part_of_a_combination_has_its_values_and_places_alone() -> None:
-    (one,) = combinations(sweep_of(matrix={SIZE: [1], TOP_K: [2]}), 0)
-    part = one.only([TOP_K, "elsewhere"])
-    assert dict(part) == {TOP_K: 2}
-    assert part.where == {TOP_K: ("sweep", "matrix", TOP_K, 0)}
+def test_a_combination_has_its_values_their_places_and_a_sentence() -> None:
+    (one,) = combined(sweep_of(matrix={SIZE: [1], TOP_K: [2]}), 0)
+    assert one.where[TOP_K] == ("sweep", "matrix", TOP_K, 0)
     assert str(one) == "chunker.size 1, retrievers.dense.top_k 2"
-    assert str(one.only([])) == "the config as it stands"
+    assert str(Combination({}, {})) == "the config as it stands"
 
 
 @given(values, values)
@@ -354,7 +365,7 @@ def as_decimals(value: Any) -> Any:
 
 
 def test_one_and_true_are_two_values() -> None:
-    assert len(combinations(sweep_of(matrix={SIZE: [1, True, "1", [1], None]}), 0)) == 5
+    assert len(combined(sweep_of(matrix={SIZE: [1, True, "1", [1], None]}), 0)) == 5
     assert identity_of(1) == identity_of(1.0)
 
 
@@ -373,7 +384,7 @@ def test_the_schema_describes_each_option() -> None:
 
 def variants(sweep: str, base: str = BASE) -> list[ExperimentConfig]:
     content = written(sweep, base)
-    made = [with_values(content, one) for one in combinations(read(content), 0, content.value)]
+    made = [with_values(content, one) for one in combined(read(content), 0, content.value)]
     return [validate(ExperimentConfig, one.value, ConfigError, one.fault_at) for one in made]
 
 
@@ -425,11 +436,11 @@ def test_the_example_of_the_page_comes_to_what_the_page_says(root: Path) -> None
     block = (root / "docs" / "sweeps.md").read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
     sweep = sweep_of(**parse_yaml(block, "sweeps.md", FOLDER).value["sweep"])
     naming = SettingNames.of(sweep)
-    found = combinations(sweep, 0)
-    assert list(dict.fromkeys(naming.name("dense", one.only([SIZE])) for one in found)) == [
+    found = combined(sweep, 0)
+    assert list(dict.fromkeys(naming.name("dense", {SIZE: one.values[SIZE]}) for one in found)) == [
         "dense-c128", "dense-c256", "dense-c512", "dense-c1024",
     ]  # fmt: skip
-    assert [naming.name("hybrid", one) for one in found] == [
+    assert [naming.name("hybrid", one.values) for one in found] == [
         "hybrid-c128-k60", "hybrid-c256-k10", "hybrid-c256-k60", "hybrid-c512-k10", "hybrid-c512-k60",
         "hybrid-c1024-k60",
     ]  # fmt: skip
@@ -440,6 +451,5 @@ def test_the_axes_of_the_page_are_axes(root: Path) -> None:
     axes = [line.split("`")[1] for line in lines if line.startswith("| `")]
     assert len(axes) == 6
     assert (
-        sum(len(combinations(read(written(f"matrix: {{{axis}}}")), 0, {"chunker": {"size": 200}})) for axis in axes)
-        == 12
+        sum(len(combined(read(written(f"matrix: {{{axis}}}")), 0, {"chunker": {"size": 200}})) for axis in axes) == 12
     )

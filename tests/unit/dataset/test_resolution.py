@@ -432,9 +432,8 @@ def test_what_speaks_of_one_document_is_refused_under_match_content(
     library: Library, judgment: Judgment, given: str
 ) -> None:
     assert faults_of(labels(judgment), library, "content") == [
-        f"the passage 'Returns take' of query 'q1' has {given}, which speaks of one document; under `match: content` "
-        f"the passage itself says where it is: leave {given} out, or write `match: id`, the document's id in doc and "
-        "the passage in quote."
+        f"the passage 'Returns take' of query 'q1' has {given}, which belongs to `match: id`; leave {given} "
+        "out, or write `match: id`, the document's id in doc and the passage in quote."
     ]
 
 

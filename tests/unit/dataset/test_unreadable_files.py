@@ -108,22 +108,20 @@ def test_what_was_left_out_is_counted_and_named_below_the_corpus(tmp_path: Path)
     assert list(left_out(tmp_path, skipped)) == [
         ReportWarning(
             "skipped-files",
-            "2 files of the corpus could not be read and are left out (dataset.on_error: skip). "
+            "2 files of the corpus left out, unreadable (dataset.on_error: skip). "
             "a/caf\ufffd.txt: has a name. b.md:3: x.",
         )
     ]
     assert list(left_out(tmp_path, [])) == []
     corpus = write_rows(tmp_path / "corpus.jsonl", [{}])
     (warning,) = left_out(corpus, [Fault(str(corpus), 1, 0, "y.")])
-    assert warning.message == (
-        "1 row of the corpus could not be read and is left out (dataset.on_error: skip). corpus.jsonl:1: y."
-    )
+    assert warning.message == ("1 row of the corpus left out, unreadable (dataset.on_error: skip). corpus.jsonl:1: y.")
 
 
 def test_of_many_files_left_out_twenty_are_named(tmp_path: Path) -> None:
     (warning,) = left_out(tmp_path, [Fault(str(tmp_path / f"{number:02}.md"), message="x.") for number in range(23)])
-    assert warning.message.startswith("23 files of the corpus could not be read and are left out ")
-    assert warning.message.endswith(" 18.md: x. 19.md: x. And 3 more.")
+    assert warning.message.startswith("23 files of the corpus left out, unreadable ")
+    assert warning.message.endswith(" 18.md: x. 19.md: x. and 3 more like these.")
 
 
 # The fingerprint.
@@ -178,7 +176,7 @@ MANUAL = pdf(
     ["The hub is set up in minutes.", "Press reset.\nThen wait for the lamp.", ""], title="Manual of the hub"
 )  # fmt: skip
 SKIPPED = (
-    "4 files of the corpus could not be read and are left out (dataset.on_error: skip). " + " ".join(REASONS)
+    "4 files of the corpus left out, unreadable (dataset.on_error: skip). " + " ".join(REASONS)
 )  # fmt: skip
 EMPTY_PAGE = "hub/manual.pdf: 1 of 3 pages have no text (3); they may be scans: run OCR on the file."
 QUERIES = [
