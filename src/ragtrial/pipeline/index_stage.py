@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ragtrial.cache.workspace import Workspace
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.stores import Index, Vectors
 from ragtrial.config.settings import Setting
@@ -18,7 +19,6 @@ from ragtrial.pipeline.context_stage import ContextStage
 from ragtrial.pipeline.embedding_stage import Embeddings, EmbeddingStage
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, NotBuiltError, Stage, dotted_options
-from ragtrial.progress import stage
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class IndexStage(Stage[BuiltIndex]):
         self._resources = resources
         self._texts = texts
         self._embeddings = embeddings
+        self.title = f"index ({setting.store.summary()})"
+        self.label = setting.store.summary()
 
     def inputs(self) -> Inputs:
         return dotted_options("store", self.store.identity())
@@ -60,16 +62,9 @@ class IndexStage(Stage[BuiltIndex]):
             raise NotBuiltError(self)
         return f"{key} {build}"
 
-    @property
-    def title(self) -> str:
-        return f"index ({self.store.summary()})"
-
     def build(self, folder: Path, embeddings: Embeddings, texts: IndexedTexts) -> None:
         if not self.store.is_exact:
-            with (
-                stage(self._resources.progress, "index", len(texts), "vectors") as progress,
-                self._resources.timed(self._rate, len(texts)),
-            ):
+            with self._resources.working("index", len(texts), "vectors", f"index {self.store.kind}") as progress:
                 self.store.build(vectors_of(texts, embeddings), folder, progress.advance)
 
     def load(self, folder: Path, texts: IndexedTexts) -> BuiltIndex:
@@ -95,41 +90,32 @@ class IndexStage(Stage[BuiltIndex]):
             workspace.drop_damaged(self.kind, folder.name, workspace.build_id(self.kind, folder.name), error)
             return self.store.open(vectors, artefacts.artefact(self, every_byte=True).folder)
 
-    @property
-    def _rate(self) -> str:
-        return f"index {self.store.kind}"
-
-    def label(self) -> str:
-        return self.store.summary()
-
     def amount(self, known: Known) -> Amount:
         chunks = self._texts.amount(known)
-        seconds = 0.0 if self.store.is_exact else self._resources.seconds(self._rate, chunks.count)
-        return Amount(chunks.count, "vectors", chunks.count, chunks.is_estimate, seconds)
+        seconds = self._resources.rates.seconds(f"index {self.store.kind}", chunks.count)
+        return replace(chunks, unit="vectors", seconds=0.0 if self.store.is_exact else seconds)
 
 
 OpenIndexes = Mapping[IndexStage, Index]
 
 
 @contextmanager
-def open_indexes(
-    artefacts: Artefacts, lock: Callable[[str, str], Any], stages: Sequence[IndexStage]
-) -> Iterator[OpenIndexes]:
-    """The indexes of ``stages``, open; no other process has an approximate one of them open meanwhile.
-
-    ``lock`` is ``Workspace.lock``.
-    """
-    by_name = {stage.key(): stage for stage in stages}
+def open_indexes(artefacts: Artefacts, workspace: Workspace, stages: Iterable[IndexStage]) -> Iterator[OpenIndexes]:
+    """The indexes of ``stages``, open; no other process has an approximate one of them open meanwhile."""
+    stages_by_key: dict[str, list[IndexStage]] = {}
+    for stage in stages:
+        stages_by_key.setdefault(stage.key(), []).append(stage)
+    found: dict[IndexStage, Index] = {}
     with ExitStack() as held:
-        for name in sorted(by_name):  # in one order for all processes: none waits for another that waits for it
-            store = by_name[name].store
-            if not store.is_exact:
-                held.enter_context(lock(f"open-{name}", f"the {store.kind} index of {by_name[name].setting_name}"))
-        found = {}
-        for name, one in by_name.items():
-            found[name] = index = one.open(artefacts)
+        for key, (one, *_) in sorted(stages_by_key.items()):  # in one order: no process waits for one that waits for it
+            if not one.store.is_exact:
+                what = f"the {one.store.kind} index of {one.setting_name}"
+                held.enter_context(workspace.lock(f"open-{key}", what))
+        for equal in stages_by_key.values():
+            index = equal[0].open(artefacts)
             held.callback(index.close)
-        yield {stage: found[stage.key()] for stage in stages}
+            found |= dict.fromkeys(equal, index)
+        yield found
 
 
 def vectors_of(texts: IndexedTexts, embeddings: Embeddings) -> Vectors:

@@ -9,7 +9,8 @@ from ragtrial.config import ExperimentConfig, load_config
 from ragtrial.config.load import config_as_written
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import CorpusError, Fault, InputError
-from ragtrial.pipeline.corpus import Corpus, fingerprint_of
+from ragtrial.pipeline.corpus import Corpus
+from ragtrial.pipeline.document_stage import fingerprint_of
 from ragtrial.pipeline.resources import workspace_folder
 from ragtrial.progress import Progress
 from ragtrial.report.model import Report

@@ -263,7 +263,7 @@ class _Rescoring:
         if self._corpus is None:
             return None
         for one in self._of_config[setting.part.name].tree():
-            chunks = self._corpus.chunks_without_model(one)
+            chunks = self._corpus.chunks(one, loads_models=False)
             if chunks is not None and setting.are_of(chunks):
                 return chunks
         return None

@@ -9,8 +9,7 @@ from typing import Any
 
 from ragtrial.cache.presence import only_writer
 from ragtrial.errors import Fault, InputError, RunError
-from ragtrial.pipeline.component_rankings import FOLDER
-from ragtrial.report.model import Report, read_lines, write_folder, write_report
+from ragtrial.report.model import PARTS, Report, read_lines, write_folder, write_report
 
 
 def check_new(target: str | Path) -> Path:
@@ -28,8 +27,8 @@ def write_rescored(parent: Report, made: Report, target: str | Path | None) -> R
     """
     names = [query.id for query in made.queries]
     rankings = {setting.name: _rows(parent, setting.name, names) for setting in made.settings}
-    for path in sorted((parent.folder / "rankings" / FOLDER).glob("*.jsonl.gz")):
-        name = f"{FOLDER}/{path.name.removesuffix('.jsonl.gz')}"
+    for path in sorted((parent.folder / "rankings" / PARTS).glob("*.jsonl.gz")):
+        name = f"{PARTS}/{path.name.removesuffix('.jsonl.gz')}"
         rankings[name] = _rows(parent, name, names)
     texts = read_lines(parent.folder / "texts.jsonl.gz")
     copy = parent.folder / "config.yaml"
