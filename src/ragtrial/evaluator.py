@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -79,14 +79,15 @@ class RetrievalEvaluator:
     @cached_property
     def dataset(self) -> Dataset:
         """Where the documents are, and the labels as written; of these the first, if there is a limit."""
-        queries = self._whole_dataset.labels.queries[: self._limit]
-        return replace(self._whole_dataset, labels=replace(self._whole_dataset.labels, queries=queries))
-
-    @cached_property
-    def _whole_dataset(self) -> Dataset:
         if self._given is None:
-            return load_dataset(self.config.dataset)
-        return Dataset(corpus_of(self.config.dataset), self._given, "the given labels")
+            whole = load_dataset(self.config.dataset)
+        else:
+            whole = Dataset(corpus_of(self.config.dataset), self._given, "the given labels")
+        every, kept = whole.labels.queries, whole.labels.queries[: self._limit]
+        if len(kept) == len(every):
+            return whole
+        limit = ReportWarning(WarningCode.LIMIT, f"only the first {len(kept)} of {len(every)} queries were run.")
+        return replace(whole, labels=replace(whole.labels, queries=kept), notes=(limit, *whole.notes))
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -130,11 +131,8 @@ class RetrievalEvaluator:
     @property
     def warnings(self) -> list[ReportWarning]:
         """What was noticed about the settings, the documents and the labels."""
-        run, labelled = len(self.dataset.labels.queries), len(self._whole_dataset.labels.queries)
-        limit = ReportWarning(WarningCode.LIMIT, f"only the first {run} of {labelled} queries were run.")
         repaired = map(without_secrets, self.corpus.resources.workspace.repaired)
         return [
-            *([limit] if run < labelled else []),
             *self.setting_warnings,
             *(ReportWarning(WarningCode.REPAIRED, message) for message in repaired),
             *self.files_left_out,
@@ -232,8 +230,8 @@ class RetrievalEvaluator:
 
     def write(self, results: Sequence[ExperimentResults], path: str | Path) -> None:
         """Write ``results`` as JSON: full precision, whole or not at all."""
-        rows = [_results_json(one) for one in results]
-        write_text(Path(path), json.dumps(rows, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+        text = json.dumps(list(results), default=_json_value, ensure_ascii=False, allow_nan=False, indent=1)
+        write_text(Path(path), text + "\n")
 
     def _unevaluated(self, found: SettingResult, queries: Sequence[Query]) -> ExperimentResults:
         chunks, results = found.chunks, []
@@ -316,18 +314,6 @@ def _take(steps: Iterable[Callable[[], object]]) -> None:
         raise InputError(*dict.fromkeys(fault for error in errors for fault in error.faults))
 
 
-def _results_json(results: ExperimentResults) -> dict[str, Any]:
-    return {
-        "name": results.name,
-        "parameters": dict(results.parameters),
-        "evaluations": {name: asdict(mean) for name, mean in results.evaluations.items()},
-        "results": [
-            {
-                "id": result.id,
-                "query": result.query,
-                "evaluations": dict(result.evaluations),
-                "hits": [asdict(hit) for hit in result.hits],
-            }
-            for result in results.results
-        ],
-    }
+def _json_value(value: Any) -> dict[str, Any]:
+    """What JSON has for a record, or for a mapping that is no dict."""
+    return dict(value) if isinstance(value, Mapping) else {one.name: getattr(value, one.name) for one in fields(value)}

@@ -77,7 +77,7 @@ def search_settings(
     corpus, found, unit = Corpus(config, progress or Silent()), {}, config.evaluators.unit
     for setting in settings:
         depth = Depth(units=setting.retriever.top_k)
-        with open_setting(corpus.resources, corpus.library, corpus.stages(setting), corpus.runner, unit) as opened:
+        with open_setting(corpus.resources, corpus.stages(setting), corpus.runner, unit) as opened:
             found[setting.name] = found_texts(opened.ranked([Question(text)], depth), corpus.library)
     return found
 

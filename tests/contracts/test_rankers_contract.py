@@ -214,7 +214,7 @@ def ranked(
     setting = setting_of_case(evaluator, name)
     corpus = evaluator.corpus
     stages = corpus.stages(setting)
-    with open_setting(corpus.resources, corpus.library, stages, corpus.runner, "document", is_fresh=is_fresh) as opened:
+    with open_setting(corpus.resources, stages, corpus.runner, "document", is_fresh=is_fresh) as opened:
         return opened.ranked(questions, depth)
 
 

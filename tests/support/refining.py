@@ -38,7 +38,7 @@ class Bench:
         config = self.experiment.config(*overrides)
         corpus, setting = Corpus(config, progress or Silent()), setting_of(config, "refined")
         stages = corpus.stages(setting)
-        return SettingContext(corpus.resources, corpus.library, stages, corpus.runner, is_fresh=is_fresh)
+        return SettingContext(corpus.resources, stages, corpus.runner, is_fresh=is_fresh)
 
     def refined(
         self,

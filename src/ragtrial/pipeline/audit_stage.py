@@ -47,29 +47,31 @@ class Audited:
     unreachable: int
 
 
+@dataclass(eq=False)
 class ReachStage(Stage[int]):
     """How many vectors no search can return from the index of a setting."""
 
     kind = "reach"
 
-    def __init__(self, resources: Resources, index: IndexStage) -> None:
-        self.needs = (index,)
-        self.rate = f"audit {index.store.kind}"
-        self.title = f"reach of {index.setting_name}"
-        self._resources = resources
-        self._index = index
+    resources: Resources
+    index: IndexStage
+
+    def __post_init__(self) -> None:
+        self.needs = (self.index,)
+        self.rate = f"audit {self.index.store.kind}"
+        self.title = f"reach of {self.index.setting_name}"
 
     def inputs(self) -> Inputs:
         return {}
 
     @contextmanager
     def opened(self, artefacts: Artefacts) -> Iterator[Sequence[Index]]:
-        with open_indexes(artefacts, self._resources.workspace, [self._index]) as indexes:
-            yield (indexes[self._index],)
+        with open_indexes(artefacts, self.resources.workspace, [self.index]) as indexes:
+            yield (indexes[self.index],)
 
     def build(self, folder: Path, index: Index, built: BuiltIndex) -> None:
-        name, count = f"reach ({self._index.setting_name})", built.description["vectors"]
-        with self._resources.working(name, count, "vectors", self.rate):
+        name, count = f"reach ({self.index.setting_name})", built.description["vectors"]
+        with self.resources.working(name, count, "vectors", self.rate):
             unreachable = index.unreachable()
         write_text(folder / "unreachable.json", json.dumps(unreachable))
 
@@ -77,6 +79,7 @@ class ReachStage(Stage[int]):
         return int(json.loads((folder / "unreachable.json").read_text()))
 
 
+@dataclass(eq=False)
 class AuditStage(Stage[Audited]):
     """An approximate index compared with exact search.
 
@@ -86,45 +89,44 @@ class AuditStage(Stage[Audited]):
 
     kind = "rescored"
     shown_as = "audit"
-    why_first = "not compared with exact search yet"
 
-    def __init__(
-        self, resources: Resources, setting: Setting, index: IndexStage, ranking: RankingStage, exact: RankingStage
-    ) -> None:
-        self._resources = resources
-        self._index = index
-        self._ranking = ranking  # which may be deeper, and of another setting, too
-        self._setting = setting
-        self._depth = Depth(units=setting.retriever.top_k)
-        self._reach = ReachStage(resources, index)
-        own_index = () if exact.stages.index is None else (exact.stages.index,)  # whose damage is to be noticed, too
-        self.reads = (self._reach, exact, *own_index)
-        self.needs = (ranking, *self.reads)
-        self.title = f"exact scores of {setting.name}"
-        self.label = setting.name
+    resources: Resources
+    setting: Setting
+    index: IndexStage
+    ranking: RankingStage
+    """Which may be deeper, and of another setting, too."""
+    exact: RankingStage
+
+    def __post_init__(self) -> None:
+        self._depth = Depth(units=self.setting.retriever.top_k)
+        self._reach = ReachStage(self.resources, self.index)
+        own_index = self.exact.stages.index  # whose damage is to be noticed, too
+        self.reads = (self._reach, self.exact, *((own_index,) if own_index else ()))
+        self.needs = (self.ranking, *self.reads)
+        self.title, self.label = f"exact scores of {self.setting.name}", self.setting.name
 
     def inputs(self) -> Inputs:
         return {"top_k": self._depth.units}
 
     def key(self) -> str:
-        return fingerprint([self.own, self._ranking.identity()])  # what is kept depends on nothing else
+        return fingerprint([self.own, self.ranking.identity()])  # what is kept depends on nothing else
 
     @contextmanager
     def opened(self, artefacts: Artefacts) -> Iterator[Sequence[Vectors]]:
-        yield (self._index.vectors(artefacts),)
+        yield (self.index.vectors(artefacts),)
 
     def build(self, folder: Path, vectors: Vectors, ranked: Ranked, *_read: object) -> None:
-        embedder = self._resources.embedder(self._setting.embedder)
-        queries = embedder.embed_queries([question.text for question in self._ranking.questions])
-        exact = ExactStore(space=self._setting.store.space).open(vectors, folder)
+        embedder = self.resources.embedder(self.setting.embedder)
+        queries = embedder.embed_queries([question.text for question in self.ranking.questions])
+        exact = ExactStore(space=self.setting.store.space).open(vectors, folder)
         write_array(folder / "scores.npy", exact.scores_of(queries, ranked.cut(self._depth).units))
 
     def load(self, folder: Path, unreachable: int, exact: Ranked, *_index: BuiltIndex) -> Audited:
         return Audited(exact.cut(self._depth), read_array(folder / "scores.npy"), unreachable)
 
     def amount(self, known: Known) -> Amount:
-        vectors = self._index.amount(known)
-        return replace(vectors, seconds=self._resources.rates.seconds(self._reach.rate, vectors.count))
+        vectors = self.index.amount(known)
+        return replace(vectors, seconds=self.resources.rates.seconds(self._reach.rate, vectors.count))
 
 
 def audit(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +26,20 @@ BYTES_PER_TOKEN = 4  # of English text, by the usual rule of thumb
 _BYTES_PER_CHUNK = 800  # of chunkers that are told no size
 
 
+@dataclass(eq=False)
 class ChunkStage(Stage[Chunks]):
     """The documents cut by the setting's chunker; vectors that a chunker asks for are made with its embedder."""
 
     kind = "chunks"
     shown_as = "chunks"
 
-    def __init__(self, resources: Resources, documents: DocumentStage, setting: Setting) -> None:
-        self.needs = self.reads = (documents,)
-        self._resources = resources
-        self._setting = setting
-        self._chunker = chunker = setting.chunker
+    resources: Resources
+    documents: DocumentStage
+    setting: Setting
+
+    def __post_init__(self) -> None:
+        self.needs = self.reads = (self.documents,)
+        self.chunker = chunker = self.setting.chunker
         self._rate = f"chunks {chunker.kind}"
         self.title = f"chunks ({chunker.summary()})"
         self.label = chunker.summary()
@@ -43,42 +47,42 @@ class ChunkStage(Stage[Chunks]):
             self.label = f"{chunker.kind} {chunker.size}/{chunker.overlap}"
 
     def inputs(self) -> Inputs:
-        chunker, tokenizer = self._chunker, self._resources.unit_tokenizer(self._setting)
-        parts = chunker.fingerprint_parts(self._resources.digest)
+        chunker, tokenizer = self.chunker, self.resources.unit_tokenizer(self.setting)
+        parts = chunker.fingerprint_parts(self.resources.digest)
         found = options_and_code("chunker", chunker, parts, "chunker code")
-        found["context.title"] = self._setting.context.title
+        found["context.title"] = self.setting.context.title
         if tokenizer is not None:
             owner = "embedder" if chunker.counted_by == "embedder" else "chunker"
             found[f"{owner} tokenizer"] = fingerprint([tokenizer.fingerprint, tokenizer.special_tokens])
         if chunker.needs_embedder:
-            found |= embedder_inputs(self._resources.embedder(self._setting.embedder))
+            found |= embedder_inputs(self.resources.embedder(self.setting.embedder))
         return found
 
     def names(self) -> Inputs:
-        has_embedder = self._chunker.counted_by == "embedder" or self._chunker.needs_embedder
-        return embedder_names(self._setting) if has_embedder else {}
+        has_embedder = self.chunker.counted_by == "embedder" or self.chunker.needs_embedder
+        return embedder_names(self.setting) if has_embedder else {}
 
     def build(self, folder: Path, library: Library) -> None:
-        chunker, tokenizer = self._chunker, self._resources.unit_tokenizer(self._setting)
+        chunker, tokenizer = self.chunker, self.resources.unit_tokenizer(self.setting)
         size = int(library.sizes.sum())
         total, unit = (size, "bytes") if chunker.needs_embedder else (len(library), "documents")
 
         def embed(texts: Sequence[str], advance: Callable[[int], None]) -> Floats:
-            return self._resources.embedder(self._setting.embedder).embed_documents(texts, advance)
+            return self.resources.embedder(self.setting.embedder).embed_documents(texts, advance)
 
-        with self._resources.working("chunks", total, unit, self._rate, size) as progress:
-            has_titles = self._setting.context.title
+        with self.resources.working("chunks", total, unit, self._rate, size) as progress:
+            has_titles = self.setting.context.title
             cut(library, chunker, tokenizer, progress.advance, embed, has_titles=has_titles).write(folder)
 
     def load(self, folder: Path, library: Library) -> Chunks:
-        if self._chunker.needs_embedder:
-            self._resources.mark_vectors(self._setting.embedder)
+        if self.chunker.needs_embedder:
+            self.resources.mark_vectors(self.setting.embedder)
         return Chunks(library, folder)
 
     def amount(self, known: Known) -> Amount:
         sizes, chunks = known.library.sizes, known(self)
-        count = estimated_chunks(self._setting, sizes) if chunks is None else len(chunks)
-        seconds = self._resources.rates.seconds(self._rate, int(sizes.sum()))
+        count = estimated_chunks(self.setting, sizes) if chunks is None else len(chunks)
+        seconds = self.resources.rates.seconds(self._rate, int(sizes.sum()))
         return Amount(count, "chunks", count, chunks is None, seconds)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragtrial.cache.fingerprints import file_digest
@@ -19,32 +19,34 @@ from ragtrial.pipeline.stage import Amount, Inputs, Known, NotBuiltError, Stage,
 from ragtrial.records import ReportWarning, WarningCode
 
 
+@dataclass(eq=False)
 class ContextStage(Stage[IndexedTexts]):
     """The indexed text of every chunk. Nothing is kept where the title alone is added. Raises PrefixesError."""
 
     kind = "surroundings"
     shown_as = "context"
 
-    def __init__(self, resources: Resources, chunks: ChunkStage, setting: Setting) -> None:
-        self.needs = self.reads = (chunks,)
-        self._resources = resources
-        self._setting = setting
-        self._context = setting.context
-        self._prefixes = setting.context.prefixes
+    resources: Resources
+    chunks: ChunkStage
+    setting: Setting
+
+    def __post_init__(self) -> None:
+        self.needs = self.reads = (self.chunks,)
+        self._context, self._prefixes = self.setting.context, self.setting.context.prefixes
         self._digest: str | None = None
-        self.is_kept = not setting.context.is_bare
-        self.title = f"context of chunks ({setting.context.summary()})"
-        self.label = setting.context.summary()
+        self.is_kept = not self._context.is_bare
+        self.title = f"context of chunks ({self._context.summary()})"
+        self.label = self._context.summary()
 
     def inputs(self) -> Inputs:
         found = dotted_options("context", self._context.identity())
-        content = self._resources.prefixes_digest(self._prefixes)
+        content = self.resources.prefixes_digest(self._prefixes)
         return found if content is None else found | {"context prefixes": content}
 
     def identity(self) -> str:
         """By its content: another file of prefixes may surround the chunks with the same texts."""
         if self.is_kept and self._digest is None:
-            workspace, key = self._resources.workspace, self.key()
+            workspace, key = self.resources.workspace, self.key()
             if not workspace.has(self.kind, key):
                 raise NotBuiltError(self)
             try:
@@ -57,10 +59,10 @@ class ContextStage(Stage[IndexedTexts]):
         prefixes = None
         if self._prefixes is not None:
             file = Path(self._prefixes)
-            prefixes = match_prefixes(chunks, read_prefixes(file), file, self._setting.name)
-            if file_digest(file) != self._resources.prefixes_digest(self._prefixes):
+            prefixes = match_prefixes(chunks, read_prefixes(file), file, self.setting.name)
+            if file_digest(file) != self.resources.prefixes_digest(self._prefixes):
                 raise RunError(f"{file} changed while it was read; run the same command again.")
-        with self._resources.working("context", len(chunks), "chunks", "context") as progress:
+        with self.resources.working("context", len(chunks), "chunks", "context") as progress:
             Surroundings.write(folder, chunks, self._context, prefixes, progress.advance)
 
     def load(self, folder: Path, chunks: Chunks) -> IndexedTexts:
@@ -69,7 +71,7 @@ class ContextStage(Stage[IndexedTexts]):
 
     def amount(self, known: Known) -> Amount:
         chunks = self.needs[0].amount(known)
-        return replace(chunks, seconds=self._resources.rates.seconds("context", chunks.count))
+        return replace(chunks, seconds=self.resources.rates.seconds("context", chunks.count))
 
 
 def prefix_warnings(setting: Setting, texts: IndexedTexts) -> Iterator[ReportWarning]:

@@ -49,17 +49,17 @@ class Corpus:
     def _made(self, setting: Setting) -> SettingStages:
         parts = tuple(self.stages(part) for part in setting.parts)
         if "chunker" not in setting.retriever.reached_by:
-            return SettingStages(setting, parts=parts)
+            return SettingStages(setting, self.documents, parts=parts)
         chunks = self.chunk_stage(setting)
         if not setting.has_chunks:
-            return SettingStages(setting, chunks, parts=parts)
+            return SettingStages(setting, self.documents, chunks, parts=parts)
         texts = self.text_stage(setting)
         if not setting.has_index:
-            return SettingStages(setting, chunks, texts, parts=parts)
+            return SettingStages(setting, self.documents, chunks, texts, parts=parts)
         lengths = self.once(LengthStage(self.resources, texts, setting))
         embeddings = self.once(EmbeddingStage(self.resources, texts, lengths, setting))
         index = self.once(IndexStage(self.resources, texts, embeddings, setting))
-        return SettingStages(setting, chunks, texts, lengths, embeddings, index, parts)
+        return SettingStages(setting, self.documents, chunks, texts, lengths, embeddings, index, parts)
 
     def chunk_stage(self, setting: Setting) -> ChunkStage:
         """The stage of the chunks that the chunker of ``setting`` makes, whether or not these reach it."""
@@ -107,5 +107,4 @@ class Corpus:
 
     def context(self, setting: Setting, *, loads_models: bool = True) -> SettingContext:
         """What the retriever of ``setting`` may look at before anything is searched: its index is not open."""
-        stages = self.stages(setting)
-        return SettingContext(self.resources, self.library, stages, self.runner, loads_models=loads_models)
+        return SettingContext(self.resources, self.stages(setting), self.runner, loads_models=loads_models)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar
 
 from ragtrial.cache.seals import Seal
 from ragtrial.cache.workspace import DAMAGE
@@ -20,9 +20,7 @@ from ragtrial.pipeline.stage import Amount, NotBuiltError, Stage, all_needs
 
 T = TypeVar("T")
 
-Kind = Literal["documents", "chunks", "context", "embeddings", "index", "rankings", "latency", "audit"]
-
-KINDS: tuple[Kind, ...] = ("documents", "chunks", "context", "embeddings", "index", "rankings", "latency", "audit")
+KINDS = ("documents", "chunks", "context", "embeddings", "index", "rankings", "latency", "audit")
 """The order of work."""
 
 
@@ -31,17 +29,15 @@ class PlannedStage:
     """A stage as a dry run shows it, made once for all ``settings`` that need it.
 
     ``why`` says why it is to do, and is empty where it is cached. ``missing`` are the stages that a run would make for
-    it, by the workspace's folder and name; None for a name that depends on a stage to do. ``after`` is the work that is
-    to do first, if that alone is why.
+    it, by the workspace's folder and name; None for a name that depends on a stage to do.
     """
 
-    kind: Kind
+    kind: str
     what: str
     settings: tuple[str, ...]
     why: str
     amount: Amount
     missing: tuple[tuple[str, str | None], ...] = ()
-    after: Kind | None = None
 
     @property
     def is_cached(self) -> bool:
@@ -125,19 +121,19 @@ class _Walk:
         yield stage
 
     def _planned(self, stage: Stage[Any], settings: tuple[str, ...]) -> PlannedStage:
-        kind, amount, lacking = cast("Kind", stage.shown_as), stage.amount(self), self._lacking(stage)
+        kind, amount, lacking = stage.shown_as, stage.amount(self), self._lacking(stage)
         if not lacking:
             return PlannedStage(kind, stage.label, settings, "", replace(amount, to_do=0))
         missing = tuple(name for one in lacking for name in self._own_missing(one))
         damage = [self._workspace.damage(folder, name) for folder, name in missing if name]
-        why, after = next((f"damaged: {one}" for one in damage if one), ""), None
+        why = next((f"damaged: {one}" for one in damage if one), "")
         if not why and isinstance(stage, RankingStage) and amount.to_do < amount.count:
             why = f"questions that were skipped will be asked again: {amount.to_do:,}"
         if not why:
             before = (one for one in all_needs(stage)[:-1] if one in self._settings and self._lacking(one))
-            after = next((cast("Kind", one.shown_as) for one in before), None)
-            why = f"after {after}" if after else stage.why_first or self._difference(lacking[0])
-        return PlannedStage(kind, stage.label, settings, why, amount, missing, after)
+            after = next((one.shown_as for one in before), None)
+            why = f"after {after}" if after else self._difference(lacking[0])
+        return PlannedStage(kind, stage.label, settings, why, amount, missing)
 
     def _own_missing(self, stage: Stage[Any]) -> list[tuple[str, str | None]]:
         """``stage`` by the workspace's folder and name, if a run would make it."""

@@ -27,6 +27,7 @@ class Embeddings:
     health: VectorHealth
 
 
+@dataclass(eq=False)
 class LengthStage(Stage[Counts]):
     """How long the text of each chunk is for the model, shape (chunks,); see ``CachedEmbedder.lengths``."""
 
@@ -34,10 +35,13 @@ class LengthStage(Stage[Counts]):
 
     title = "lengths of chunks"
 
-    def __init__(self, resources: Resources, texts: ContextStage, setting: Setting) -> None:
-        self.needs = (texts,)
-        self._setting = setting
-        self._embedder = resources.embedder(setting.embedder)
+    resources: Resources
+    texts: ContextStage
+    setting: Setting
+
+    def __post_init__(self) -> None:
+        self.needs = (self.texts,)
+        self._embedder = self.resources.embedder(self.setting.embedder)
 
     def inputs(self) -> Inputs:
         tokenizer = self._embedder.tokenizer
@@ -45,7 +49,7 @@ class LengthStage(Stage[Counts]):
         return {"embedder.document_prefix": self._embedder.document_prefix, "embedder tokenizer": counted_by}
 
     def names(self) -> Inputs:
-        return embedder_names(self._setting)
+        return embedder_names(self.setting)
 
     def build(self, folder: Path, texts: IndexedTexts) -> None:
         write_array(folder / "lengths.npy", self._embedder.lengths(texts, self._embedder.document_prefix))
@@ -54,42 +58,45 @@ class LengthStage(Stage[Counts]):
         return read_array(folder / "lengths.npy")
 
 
+@dataclass(eq=False)
 class EmbeddingStage(Stage[Embeddings]):
     """The vectors of all chunks; of these the cache of the model's vectors has some, perhaps, from other stages."""
 
     kind = "embeddings"
     shown_as = "embeddings"
 
-    def __init__(self, resources: Resources, texts: ContextStage, lengths: LengthStage, setting: Setting) -> None:
-        self.needs = (texts, lengths)
-        self._resources = resources
-        self._setting = setting
-        self._embedder = resources.embedder(setting.embedder)
+    resources: Resources
+    texts: ContextStage
+    lengths: LengthStage
+    setting: Setting
+
+    def __post_init__(self) -> None:
+        self.needs = (self.texts, self.lengths)
+        self._embedder = self.resources.embedder(self.setting.embedder)
         self.rate = f"embedding {self._embedder.fingerprint}"
         """The name of its work in the rates of the machine, by tokens (characters where there is no tokenizer)."""
-        self.title = f"embeddings ({setting.embedder.summary()})"
-        options = setting.embedder.model_dump(mode="json")
-        name = str(options.get("model") or options.get("function") or setting.embedder.summary())
-        self.label = name.rpartition("/")[2]
+        options, summary = self.setting.embedder.model_dump(mode="json"), self.setting.embedder.summary()
+        self.title = f"embeddings ({summary})"
+        self.label = str(options.get("model") or options.get("function") or summary).rpartition("/")[2]
 
     def inputs(self) -> Inputs:
         return embedder_inputs(self._embedder)
 
     def names(self) -> Inputs:
-        return embedder_names(self._setting)
+        return embedder_names(self.setting)
 
     def build(self, folder: Path, texts: IndexedTexts, lengths: Counts) -> None:
         embedder = self._embedder
-        with stage(self._resources.progress, "embeddings", len(texts), "chunks") as progress:
+        with stage(self.resources.progress, "embeddings", len(texts), "chunks") as progress:
             made = embedder.embed(texts, embedder.document_prefix, lengths, progress.advance)
             seen = NormStatistics()
             write_rows(folder / "vectors.npy", seen.watch(made.blocks()), (len(texts), made.dimension))
         health = seen.health(len(texts), made.distinct, made.dimension)
         write_text(folder / "health.json", json.dumps(asdict(health)))
-        self._resources.rates.note(self.rate, made.amount, made.seconds)
+        self.resources.rates.note(self.rate, made.amount, made.seconds)
 
     def load(self, folder: Path) -> Embeddings:
-        self._resources.mark_vectors(self._setting.embedder)
+        self.resources.mark_vectors(self.setting.embedder)
         health = VectorHealth(**json.loads((folder / "health.json").read_text()))
         return Embeddings(read_array(folder / "vectors.npy"), health)
 
@@ -98,5 +105,5 @@ class EmbeddingStage(Stage[Embeddings]):
         absent = None if texts is None else self._embedder.absent(texts, self._embedder.document_prefix)[0]
         to_do = chunks.count if absent is None else len(absent)
         units = int(known.library.sizes.sum()) // (BYTES_PER_TOKEN if self._embedder.tokenizer else 1)
-        seconds = self._resources.rates.seconds(self.rate, units * to_do / max(1, chunks.count))
+        seconds = self.resources.rates.seconds(self.rate, units * to_do / max(1, chunks.count))
         return Amount(chunks.count, "texts", to_do, is_estimate=absent is None, seconds=seconds)

@@ -83,7 +83,7 @@ class Graph:
             ranking = self.ranking(setting, self.questions, depth)
             latency = audit = None
             if self._latency and all(one.setting.retriever.has_latency for one in stages.tree()):
-                made = LatencyStage(corpus.resources, corpus.documents, stages, ranking, self.unit, self._seed)
+                made = LatencyStage(corpus.resources, stages, ranking, self.unit, self._seed)
                 latency = corpus.once(made)
             twin = exact_twin(setting)
             if stages.index is not None and twin is not None:
@@ -97,9 +97,9 @@ class Graph:
         """The rankings of a setting, or of a part, that serve ``depth``."""
         search = search_of(setting, depth)
         asked, looked_at = setting.wordings(questions), Depth(candidates=setting.depth_of_parts)
-        parts = [self.ranking(part, asked, looked_at) for part in setting.parts]
+        parts = tuple(self.ranking(part, asked, looked_at) for part in setting.parts)
         corpus, stages, deepest, width = self.corpus, self.corpus.stages(setting), self.depths[search], search[1]
-        made = RankingStage(corpus.resources, corpus.documents, stages, parts, questions, self.unit, deepest, width)
+        made = RankingStage(corpus.resources, stages, parts, questions, self.unit, deepest, width)
         return corpus.once(made)
 
 

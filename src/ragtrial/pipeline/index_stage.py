@@ -23,13 +23,13 @@ from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, NotBuiltEr
 
 @dataclass(frozen=True)
 class BuiltIndex:
-    """A built index. ``id`` is that of this build; empty where every build finds the same."""
+    """A built index."""
 
     folder: Path
-    id: str
     description: dict[str, Any]
 
 
+@dataclass(eq=False)
 class IndexStage(Stage[BuiltIndex]):
     """The index of a setting. An exact one has nothing to build: the vectors are all there is to it.
 
@@ -39,16 +39,16 @@ class IndexStage(Stage[BuiltIndex]):
     kind = "indexes"
     shown_as = "index"
 
-    def __init__(self, resources: Resources, texts: ContextStage, embeddings: EmbeddingStage, setting: Setting) -> None:
-        self.needs = (embeddings, texts)
-        self.reads = (texts,)
-        self.store = setting.store
-        self.setting_name = setting.name
-        self._resources = resources
-        self._texts = texts
-        self._embeddings = embeddings
-        self.title = f"index ({setting.store.summary()})"
-        self.label = setting.store.summary()
+    resources: Resources
+    texts: ContextStage
+    embeddings: EmbeddingStage
+    setting: Setting
+
+    def __post_init__(self) -> None:
+        self.needs, self.reads = (self.embeddings, self.texts), (self.texts,)
+        self.store, self.setting_name = self.setting.store, self.setting.name
+        self.label = self.store.summary()
+        self.title = f"index ({self.label})"
 
     def inputs(self) -> Inputs:
         return dotted_options("store", self.store.identity())
@@ -57,26 +57,26 @@ class IndexStage(Stage[BuiltIndex]):
         key = self.key()
         if self.store.is_exact:
             return key
-        build = self._resources.workspace.build_id(self.kind, key)
+        build = self.resources.workspace.build_id(self.kind, key)
         if not build:
             raise NotBuiltError(self)
         return f"{key} {build}"
 
     def build(self, folder: Path, embeddings: Embeddings, texts: IndexedTexts) -> None:
         if not self.store.is_exact:
-            with self._resources.working("index", len(texts), "vectors", f"index {self.store.kind}") as progress:
+            with self.resources.working("index", len(texts), "vectors", f"index {self.store.kind}") as progress:
                 self.store.build(vectors_of(texts, embeddings), folder, progress.advance)
 
     def load(self, folder: Path, texts: IndexedTexts) -> BuiltIndex:
-        sealed = self._resources.workspace.seal(self.kind, folder.name)
+        sealed = self.resources.workspace.seal(self.kind, folder.name)
         description = {**self.store.model_dump(mode="json"), "vectors": len(texts)}
         if self.store.is_exact:
-            return BuiltIndex(folder, "", description)
-        return BuiltIndex(folder, sealed.id, {**description, "id": sealed.id, "bytes": sealed.size})
+            return BuiltIndex(folder, description)
+        return BuiltIndex(folder, {**description, "id": sealed.id, "bytes": sealed.size})
 
     def vectors(self, artefacts: Artefacts) -> Vectors:
         """What is indexed, with the order that breaks ties; every byte of it is checked."""
-        return vectors_of(artefacts.artefact(self._texts), artefacts.artefact(self._embeddings, every_byte=True))
+        return vectors_of(artefacts.artefact(self.texts), artefacts.artefact(self.embeddings, every_byte=True))
 
     def open(self, artefacts: Artefacts) -> Index:
         """The index, open for search; one that turns out to be damaged is built again. Raises StoreError."""
@@ -86,13 +86,13 @@ class IndexStage(Stage[BuiltIndex]):
         try:
             return self.store.open(vectors, folder)
         except StoreError as error:
-            workspace = self._resources.workspace
+            workspace = self.resources.workspace
             workspace.drop_damaged(self.kind, folder.name, workspace.build_id(self.kind, folder.name), error)
             return self.store.open(vectors, artefacts.artefact(self, every_byte=True).folder)
 
     def amount(self, known: Known) -> Amount:
-        chunks = self._texts.amount(known)
-        seconds = self._resources.rates.seconds(f"index {self.store.kind}", chunks.count)
+        chunks = self.texts.amount(known)
+        seconds = self.resources.rates.seconds(f"index {self.store.kind}", chunks.count)
         return replace(chunks, unit="vectors", seconds=0.0 if self.store.is_exact else seconds)
 
 

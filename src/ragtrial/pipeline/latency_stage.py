@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +17,6 @@ import numpy as np
 
 from ragtrial.cache.atomic import write_text
 from ragtrial.components.refiners import Refiner
-from ragtrial.pipeline.document_stage import DocumentStage
 from ragtrial.pipeline.open_setting import OpenSetting, SettingStages, open_setting
 from ragtrial.pipeline.ranking_stage import RankingStage
 from ragtrial.pipeline.resources import Resources
@@ -30,52 +30,44 @@ SAMPLE = 50
 _WARM_UP = 3
 
 
+@dataclass(eq=False)
 class LatencyStage(Stage[dict[str, Any] | None]):
     """How long single queries of a setting take; None without queries. Measured with its indexes open and warm."""
 
     kind = "latency"
     shown_as = "latency"
-    why_first = "not measured yet"
 
-    def __init__(
-        self,
-        resources: Resources,
-        documents: DocumentStage,
-        stages: SettingStages,
-        ranking: RankingStage,
-        unit: Unit,
-        seed: int,
-    ) -> None:
-        self.needs = (ranking,)
-        self._resources = resources
-        self._documents = documents
-        self._stages = stages
-        self._questions = ranking.questions
-        self._unit: Unit = unit
-        self._seed = seed
-        self._rate = " ".join(["latency", *(one.setting.retriever.kind for one in stages.tree())])
-        self.title = f"latency of {stages.setting.name}"
-        self.label = stages.setting.name
+    resources: Resources
+    stages: SettingStages
+    ranking: RankingStage
+    unit: Unit
+    seed: int
+
+    def __post_init__(self) -> None:
+        self.needs = (self.ranking,)
+        self._questions = self.ranking.questions
+        self._rate = " ".join(["latency", *(one.setting.retriever.kind for one in self.stages.tree())])
+        self.label = self.stages.setting.name
+        self.title = f"latency of {self.label}"
 
     def inputs(self) -> Inputs:
-        tree = [one.setting for one in self._stages.tree()]
+        tree = [one.setting for one in self.stages.tree()]
         devices = [options.model_dump().get("device") for one in tree for options in (one.embedder, one.retriever)]
         # A retriever gets one question at a time, whatever its batches are; a refiner has many hits of that one.
         refiners = [one.retriever.model_dump() for one in tree if isinstance(one.retriever, Refiner)]
         batches = [options["batch_size"] for options in refiners if "batch_size" in options]
-        top_k = self._stages.setting.retriever.top_k
-        return {"top_k": top_k, "seed": self._seed, "devices": devices, "batches": batches}
+        top_k = self.stages.setting.retriever.top_k
+        return {"top_k": top_k, "seed": self.seed, "devices": devices, "batches": batches}
 
     @contextmanager
     def opened(self, artefacts: Artefacts) -> Iterator[Sequence[OpenSetting]]:
-        library, stages = artefacts.artefact(self._documents), self._stages
-        with open_setting(self._resources, library, stages, artefacts, self._unit, is_fresh=True) as setting:
+        with open_setting(self.resources, self.stages, artefacts, self.unit, is_fresh=True) as setting:
             yield (setting,)
 
     def build(self, folder: Path, setting: OpenSetting, _ranked: object) -> None:
-        depth, name = Depth(units=self._stages.setting.retriever.top_k), f"latency ({self.label})"
-        with self._resources.working(name, min(len(self._questions), SAMPLE), "queries", self._rate):
-            latency = measure_latency(lambda one: setting.ranked([one], depth), self._questions, self._seed)
+        depth, name = Depth(units=self.stages.setting.retriever.top_k), f"latency ({self.label})"
+        with self.resources.working(name, min(len(self._questions), SAMPLE), "queries", self._rate):
+            latency = measure_latency(lambda one: setting.ranked([one], depth), self._questions, self.seed)
         write_text(folder / "latency.json", json.dumps(latency))
 
     def load(self, folder: Path) -> dict[str, Any] | None:
@@ -84,7 +76,7 @@ class LatencyStage(Stage[dict[str, Any] | None]):
 
     def amount(self, known: Known) -> Amount:
         count = min(len(self._questions), SAMPLE)
-        return Amount(count, "questions", count, seconds=self._resources.rates.seconds(self._rate, count))
+        return Amount(count, "questions", count, seconds=self.resources.rates.seconds(self._rate, count))
 
 
 def measure_latency(search: Callable[[T], object], queries: Sequence[T], seed: int) -> dict[str, Any] | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,10 +16,10 @@ from ragtrial.components.retrievers import Candidates, Retriever
 from ragtrial.components.stores import Index
 from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.dataset.library import Library
 from ragtrial.errors import ModelNotFoundError, RunError
 from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.context_stage import ContextStage
+from ragtrial.pipeline.document_stage import DocumentStage
 from ragtrial.pipeline.embedding_stage import EmbeddingStage, LengthStage
 from ragtrial.pipeline.index_stage import IndexStage, open_indexes
 from ragtrial.pipeline.resources import Resources
@@ -36,6 +36,7 @@ class SettingStages:
     """The stages of the corpus that reach ``setting``, each None where it plays no part; and those of its parts."""
 
     setting: Setting
+    documents: DocumentStage
     chunks: ChunkStage | None = None
     texts: ContextStage | None = None
     lengths: LengthStage | None = None
@@ -50,6 +51,7 @@ class SettingStages:
         yield self
 
 
+@dataclass(eq=False)
 class SettingContext:
     """What the retriever or refiner of one setting is handed: each artefact is made when it is asked for.
 
@@ -57,57 +59,46 @@ class SettingContext:
     from the disk; without ``loads_models`` whoever asks for vectors gets ModelNotFoundError.
     """
 
-    def __init__(
-        self,
-        resources: Resources,
-        library: Library,
-        stages: SettingStages,
-        artefacts: Artefacts,
-        open_index: Index | None = None,
-        *,
-        is_fresh: bool = False,
-        loads_models: bool = True,
-    ) -> None:
-        self.setting, self.entry = stages.setting.name, stages.setting.entry
-        self.library = library
-        self.progress = resources.progress
-        self.digest = resources.digest
-        self.is_fresh = is_fresh
-        self.kept: dict[tuple[str, str], None] = {}
-        """Kind and name of all that was kept, stages and files that grow, in their order."""
-        self._stages = stages
-        self._workspace = resources.workspace
-        self._embedder = partial(resources.embedder, stages.setting.embedder)
-        self._artefacts = artefacts
-        self._open_index = open_index
-        self._loads_models = loads_models
+    resources: Resources
+    stages: SettingStages
+    artefacts: Artefacts
+    open_index: Index | None = None
+    is_fresh: bool = False
+    loads_models: bool = True
+    kept: dict[tuple[str, str], None] = field(default_factory=dict)
+    """Kind and name of all that was kept, stages and files that grow, in their order."""
+
+    def __post_init__(self) -> None:
+        self.setting, self.entry = self.stages.setting.name, self.stages.setting.entry
+        self.library = self.artefacts.artefact(self.stages.documents)
+        self.progress, self.digest = self.resources.progress, self.resources.digest
         self._vectors: dict[tuple[str, ...], Floats] = {}
 
     def chunks(self) -> Chunks:
-        if self._stages.chunks is None:
+        if self.stages.chunks is None:
             raise RunError(f"setting {self.setting!r} has no chunks of its own.")
-        return self._artefacts.artefact(self._stages.chunks)
+        return self.artefacts.artefact(self.stages.chunks)
 
     def texts(self, units: Chunks | None = None) -> IndexedTexts:
         units = self.chunks() if units is None else units
         if units.name in self._texts_by_chunks:
             return self._texts_by_chunks[units.name]
-        return IndexedTexts(units, title=self._stages.setting.context.title)
+        return IndexedTexts(units, title=self.stages.setting.context.title)
 
     @cached_property
     def _texts_by_chunks(self) -> dict[str, IndexedTexts]:
         """What is indexed for the chunks of all that the setting is made of, by the name of the chunks."""
-        texts = [self._artefacts.artefact(one.texts) for one in self._stages.tree() if one.texts is not None]
+        texts = [self.artefacts.artefact(one.texts) for one in self.stages.tree() if one.texts is not None]
         return {one.chunks.name: one for one in texts}
 
     def index(self) -> Index:
-        if self._open_index is None:
+        if self.open_index is None:
             raise RunError(f"setting {self.setting!r}: its index is open only while it is searched.")
-        return self._open_index
+        return self.open_index
 
     def embed_queries(self, texts: Sequence[str]) -> Floats:
-        embedder = self._embedder()
-        if not self._loads_models:
+        embedder = self.resources.embedder(self.stages.setting.embedder)
+        if not self.loads_models:
             raise ModelNotFoundError("that takes vectors, and no model is loaded to check it.", may_be_fetched=True)
         if not self.is_fresh:
             return embedder.embed_queries(texts)
@@ -118,17 +109,21 @@ class SettingContext:
         return self._vectors[key]
 
     def embed_texts(self, texts: Sequence[str]) -> Floats:
-        return self._embedder().embed_documents(texts) if self._loads_models else self.embed_queries(texts)
+        return (
+            self.resources.embedder(self.stages.setting.embedder).embed_documents(texts)
+            if self.loads_models
+            else self.embed_queries(texts)
+        )
 
     def keep(self, kind: str, parts: Any, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
         name = fingerprint([kind, parts])
         self.kept[kind, name] = None
-        return self._workspace.load(kind, name, what, build, read, every_byte=True)
+        return self.resources.workspace.load(kind, name, what, build, read, every_byte=True)
 
     def growing(self, kind: str, name: str) -> Path:
         self.kept[kind, name] = None
-        self._workspace.mark(kind, name)
-        path = self._workspace.path(kind, name)
+        self.resources.workspace.mark(kind, name)
+        path = self.resources.workspace.path(kind, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
@@ -172,7 +167,6 @@ class OpenSetting:
 @contextmanager
 def open_setting(
     resources: Resources,
-    library: Library,
     stages: SettingStages,
     artefacts: Artefacts,
     unit: Unit,
@@ -187,7 +181,7 @@ def open_setting(
     with open_indexes(artefacts, resources.workspace, stages_of_indexes) as indexes:
         for one in tree:  # parts come before what is made of them
             index = indexes[one.index] if one.index is not None else None
-            context = SettingContext(resources, library, one, artefacts, index, is_fresh=is_fresh)
+            context = SettingContext(resources, one, artefacts, index, is_fresh=is_fresh)
             parts = [opened[part] for part in one.parts] if with_parts else []
             opened[one] = OpenSetting(one.setting, context, parts, unit)
         yield opened[stages]

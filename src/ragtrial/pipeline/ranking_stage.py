@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from ragtrial.config.settings import failing_as
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.pipeline.chunk_stage import embedder_inputs, embedder_names
-from ragtrial.pipeline.document_stage import DocumentStage
 from ragtrial.pipeline.open_setting import OpenSetting, SettingStages, open_setting
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import RANKINGS_FORMAT, Depth, Ranked, skipped_in, stages_kept
@@ -23,6 +22,7 @@ from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, Stage, dot
 from ragtrial.records import Question, Unit
 
 
+@dataclass(eq=False)
 class RankingStage(Stage[Ranked]):
     """The rankings of ``questions``, as deep as all need them that are made of them.
 
@@ -34,54 +34,45 @@ class RankingStage(Stage[Ranked]):
     shown_as = "rankings"
     is_large = True
 
-    def __init__(
-        self,
-        resources: Resources,
-        documents: DocumentStage,
-        stages: SettingStages,
-        parts: Sequence[RankingStage],
-        questions: Sequence[Question],
-        unit: Unit,
-        depth: Depth,
-        width: int | None,
-    ) -> None:
-        self.stages = stages
+    resources: Resources
+    stages: SettingStages
+    parts: tuple[RankingStage, ...]
+    questions: Sequence[Question]
+    unit: Unit
+    depth: Depth
+    width: int | None
+
+    def __post_init__(self) -> None:
+        stages, parts = self.stages, self.parts
         self.setting = setting = stages.setting
-        self.parts = tuple(parts)
-        self.questions = questions
-        self.depth = depth
         self.title = f"rankings of {setting.name}"
         self.label = f"{setting.name} ({setting.retriever.kind})"
-        self._resources = resources
-        self._documents = documents
-        self._unit: Unit = unit
-        self._width = width
         self._has_embedder = "embedder" in setting.retriever.reached_by
         chunked = [one.chunks for one in stages.tree() if one.chunks and "chunker" in one.setting.retriever.reached_by]
         self._chunks = tuple(dict.fromkeys(chunked))
         searched = stages.index or stages.texts or stages.chunks
-        self.needs = (documents, *((searched,) if searched else ()), *self.parts)
-        self.reads = (documents, *self._chunks)
+        self.needs = (stages.documents, *((searched,) if searched else ()), *parts)
+        self.reads = (stages.documents, *self._chunks)
         options = setting.retriever.model_dump(mode="json")
         kinds = [setting.retriever.kind, setting.store.kind if setting.has_index else ""]
         named = [one for one in (*kinds, options.get("model") or options.get("function")) if one]
         self._rate = " ".join(["rankings", *named])
         # Refiners go at a rate by the hits that they look at.
-        hits = len(setting.wordings(questions)) * setting.depth_of_parts * len(parts)
-        self._work = hits if parts else len(questions)
+        hits = len(setting.wordings(self.questions)) * setting.depth_of_parts * len(parts)
+        self._work = hits if parts else len(self.questions)
 
     def inputs(self) -> Inputs:
         retriever, reached = self.setting.retriever, self.setting.retriever.reached_by
         found = options_and_code("retriever", retriever, retriever.identity(), "retriever code")
-        found[f"retriever {retriever.inputs_are}"] = fingerprint(retriever.inputs(self._resources.digest))
+        found[f"retriever {retriever.inputs_are}"] = fingerprint(retriever.inputs(self.resources.digest))
         asked = fingerprint([retriever.asked(question) for question in self.questions])
-        found |= {"questions": asked, "evaluators.unit": self._unit, "rankings format": RANKINGS_FORMAT}
+        found |= {"questions": asked, "evaluators.unit": self.unit, "rankings format": RANKINGS_FORMAT}
         if "context" in reached and "chunker" not in reached:
             found |= dotted_options("context", self.setting.context.identity())
         if self._has_embedder:
-            embedder = self._resources.embedder(self.setting.embedder)
+            embedder = self.resources.embedder(self.setting.embedder)
             found |= embedder_inputs(embedder) | {"embedder.query_prefix": embedder.query_prefix}
-        return found if self._width is None else found | {"search width": self._width}
+        return found if self.width is None else found | {"search width": self.width}
 
     @cached_property
     def whatever_is_asked(self) -> str:
@@ -115,16 +106,15 @@ class RankingStage(Stage[Ranked]):
 
     @contextmanager
     def opened(self, artefacts: Artefacts) -> Iterator[Sequence[Any]]:
-        library = artefacts.artefact(self._documents)
         chunks = [artefacts.artefact(one) for one in self._chunks]
-        with open_setting(self._resources, library, self.stages, artefacts, self._unit, with_parts=False) as setting:
+        with open_setting(self.resources, self.stages, artefacts, self.unit, with_parts=False) as setting:
             yield setting, {one.name: one for one in chunks}
 
     def build(self, folder: Path, setting: OpenSetting, known: Mapping[str, Chunks], *artefacts: Any) -> None:
         rankings: Sequence[Ranked] = artefacts[len(artefacts) - len(self.parts) :]
         found = [one.cut(Depth(candidates=self.setting.depth_of_parts)).candidates for one in rankings]
         name, count = f"retrieval ({self.setting.name})", len(self.questions)
-        with self._resources.working(name, count, "queries", self._rate, self._work) as progress:
+        with self.resources.working(name, count, "queries", self._rate, self._work) as progress:
             ranked = setting.ranked(self.questions, self.depth, progress.advance, found)
         replace(ranked, stages=frozenset(setting.kept)).save(folder, known)
 
@@ -139,9 +129,9 @@ class RankingStage(Stage[Ranked]):
 
     def mark_used(self) -> set[tuple[str, str]]:
         """Note as used all that its parts' retrievers and its own keep. Gives kind and name of these stages."""
-        workspace, used = self._resources.workspace, set[tuple[str, str]]()
+        workspace, used = self.resources.workspace, set[tuple[str, str]]()
         if self._has_embedder:
-            self._resources.mark_vectors(self.setting.embedder)
+            self.resources.mark_vectors(self.setting.embedder)
         name = self.kept_key(workspace)
         if name is not None:
             workspace.mark(self.kind, name)
@@ -152,8 +142,8 @@ class RankingStage(Stage[Ranked]):
         return used.union(*(part.mark_used() for part in self.parts))
 
     def amount(self, known: Known) -> Amount:
-        name = self.kept_key(self._resources.workspace) if known(self) is not None else None
+        name = self.kept_key(self.resources.workspace) if known(self) is not None else None
         count = len(self.questions)
-        to_do = (skipped_in(self._resources.workspace.path(self.kind, name)) if name else 0) or count
-        seconds = self._resources.rates.seconds(self._rate, self._work * to_do / max(1, count))
+        to_do = (skipped_in(self.resources.workspace.path(self.kind, name)) if name else 0) or count
+        seconds = self.resources.rates.seconds(self._rate, self._work * to_do / max(1, count))
         return Amount(count, "questions", to_do, seconds=seconds)

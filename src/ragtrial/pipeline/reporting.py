@@ -21,8 +21,8 @@ from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.pipeline.audit_stage import audit_warnings
 from ragtrial.pipeline.metric_descriptions import metric_parts
-from ragtrial.pipeline.results import ComponentRanking, Diagnostics, same_rankings
-from ragtrial.pipeline.scores import Scored, WithinBudget
+from ragtrial.pipeline.results import ComponentRanking, Diagnostics
+from ragtrial.pipeline.scores import Scored, means
 from ragtrial.rankings import PADDING, Bools, collapse
 from ragtrial.records import PromptQueries, ReportWarning, Unit, WarningCode
 from ragtrial.report import schema
@@ -44,7 +44,6 @@ def build_report(
     """The report of a run with at least one setting that was scored."""
     library, queries, options = scored[0].result.chunks.library, query_parts(labels), config.evaluators
     told = [*warnings, *(one for each in scored for one in setting_warnings(each, str(metrics.primary)))]
-    told += same_rankings([one.result for one in scored])
     return Report(
         schema_version=SCHEMA_VERSION,
         experiment=config.experiment,
@@ -133,14 +132,12 @@ def skipped_warnings(name: str, skipped: Bools) -> Iterator[ReportWarning]:
         )
 
 
-def budget_warnings(name: str, budget: WithinBudget | None) -> Iterator[ReportWarning]:
+def budget_warnings(name: str, budget: schema.BudgetPart | None) -> Iterator[ReportWarning]:
     """That some rankings of the setting ``name`` are shorter than what fits."""
-    if budget and budget.not_full.any():
-        yield ReportWarning(
-            WarningCode.BUDGET_NOT_FULL,
-            f"{name}: {int(budget.not_full.sum())} of {len(budget.hits):,} queries have no more hits "
-            f"before {budget.tokens:,} tokens are full; raise top_k for a fair comparison at equal context.",
-        )
+    if budget and budget.queries_not_full:
+        message = f"{budget.queries_not_full:,} queries have no more hits before {budget.tokens:,} tokens are full"
+        advice = "raise top_k for a fair comparison at equal context."
+        yield ReportWarning(WarningCode.BUDGET_NOT_FULL, f"{name}: {message}; {advice}")
 
 
 def setting_parameters(setting: Setting) -> dict[str, Any]:
@@ -240,7 +237,7 @@ def text_rows(scored: Sequence[Scored]) -> Iterator[dict[str, Any]]:
 
 
 def _setting_part(scored: Scored) -> schema.SettingPart:
-    result, lengths, budget = scored.result, scored.graded.lengths, scored.budget
+    result, lengths = scored.result, scored.graded.lengths
     ranked, setting, health = result.ranked, result.setting, result.diagnostics.health
     skipped, top_k = ranked.candidates.skipped, setting.retriever.top_k
     return schema.SettingPart(
@@ -266,21 +263,8 @@ def _setting_part(scored: Scored) -> schema.SettingPart:
         costs=result.costs,
         latency=schema.LatencyPart(**result.latency) if result.latency else None,
         context=list(context_parts(scored.evaluations, result.sizes, top_k, skipped)),
-        budget=budget_part(budget) if budget else None,
+        budget=scored.budget,
         queries=list(_query_scores(scored)),
-    )
-
-
-def means(evaluations: Mapping[str, Evaluation]) -> dict[str, schema.MeanPart]:
-    return {name: schema.MeanPart(mean=one.mean.mean, n=one.mean.n) for name, one in evaluations.items()}
-
-
-def budget_part(budget: WithinBudget) -> schema.BudgetPart:
-    return schema.BudgetPart(
-        tokens=budget.tokens,
-        hits=float(budget.hits.mean()) if len(budget.hits) else 0.0,
-        queries_not_full=int(budget.not_full.sum()),
-        scores=means(budget.evaluations),
     )
 
 

@@ -17,7 +17,6 @@ from ragtrial.components.retrievers import Candidates, Facts
 from ragtrial.components.vector_checks import VectorHealth
 from ragtrial.config.settings import Setting, failing_as
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.errors import listed
 from ragtrial.evaluation.context_sizes import ContextSizes, context_sizes, token_counts
 from ragtrial.pipeline.audit_stage import AUDITED_BELOW, Audited
 from ragtrial.pipeline.graph import Graph
@@ -27,7 +26,7 @@ from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.pipeline.stage import Stage
 from ragtrial.progress import timed
 from ragtrial.rankings import Counts
-from ragtrial.records import Question, ReportWarning, WarningCode
+from ragtrial.records import Question
 from ragtrial.report.schema import CostsPart
 
 
@@ -222,17 +221,6 @@ class Results:
                 cut = replace(found, rankings=found.rankings.cut(whole.depth_of_parts)) if is_same else None
                 yield ComponentRanking(setting, whole, cut, diagnostics)
             yield from self._components(setting, part, as_asked=is_same)
-
-
-def same_rankings(made: Sequence[SettingResult]) -> Iterator[ReportWarning]:
-    """That settings differ in nothing that changes a ranking: a sweep over ``batch_size``, say."""
-    alike: dict[str, list[str]] = {}
-    for one in made:
-        alike.setdefault(one.fingerprint, []).append(one.setting.name)
-    for names in alike.values():
-        if len(names) > 1:
-            message = f"{listed(names, 5)} find the same: what they differ in changes the time that it takes at most."
-            yield ReportWarning(WarningCode.SAME_RANKINGS, message)
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,23 +21,9 @@ from ragtrial.evaluation.span_overlap import Overlaps
 from ragtrial.pipeline.audit_stage import audit
 from ragtrial.pipeline.results import SettingResult
 from ragtrial.pipeline.retrieval import Ranked
-from ragtrial.rankings import PADDING, Bools, Counts, Rankings, collapse, from_rows
+from ragtrial.rankings import PADDING, Bools, Rankings, collapse, from_rows
 from ragtrial.records import Hit, Query
-from ragtrial.report.schema import AuditPart
-
-
-@dataclass(frozen=True, eq=False)
-class WithinBudget:
-    """The evaluations of the first hits that have at most ``tokens`` together, however many these are.
-
-    ``evaluations`` go by the metric without its cutoff. ``hits`` says how many these are, ``not_full`` whether they are
-    the whole ranking, both of the queries that were answered alone.
-    """
-
-    tokens: int
-    hits: Counts
-    evaluations: dict[str, Evaluation]
-    not_full: Bools
+from ragtrial.report.schema import AuditPart, BudgetPart, MeanPart
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +35,7 @@ class Scored:
     graded: GradedRankings
     evaluations: dict[str, Evaluation]
     audit: AuditPart | None
-    budget: WithinBudget | None
+    budget: BudgetPart | None
 
 
 class Scorer:
@@ -116,12 +102,23 @@ def within_budget(
     metrics: MetricChoice,
     options: EvaluatorOptions,
     skipped: Bools,
-) -> WithinBudget:
-    """The evaluations of the first hits that fit into ``budget`` tokens. Raises ValueError without known tokens."""
+) -> BudgetPart:
+    """The scores of the first hits that fit into ``budget`` tokens, of the queries that were answered.
+
+    They go by the metric without its cutoff, which the budget is. Raises ValueError without known tokens.
+    """
     hits = np.minimum(sizes.fitting(budget), graded.lengths)
     within = evaluated(graded.cut(hits), metrics.at_depth(graded.depth), options, skipped)
-    scores = {str(one.metric.at(None)): one for one in within.values()}  # the budget is the cutoff
-    return WithinBudget(budget, hits[~skipped], scores, (hits >= graded.lengths)[~skipped])
+    return BudgetPart(
+        tokens=budget,
+        hits=float(hits[~skipped].mean()) if not skipped.all() else 0.0,
+        queries_not_full=int((hits >= graded.lengths)[~skipped].sum()),
+        scores=means({str(one.metric.at(None)): one for one in within.values()}),
+    )
+
+
+def means(evaluations: Mapping[str, Evaluation]) -> dict[str, MeanPart]:
+    return {name: MeanPart(mean=one.mean.mean, n=one.mean.n) for name, one in evaluations.items()}
 
 
 def grade_given_chunks(

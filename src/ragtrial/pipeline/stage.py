@@ -73,9 +73,6 @@ class Stage(ABC, Generic[T]):
     shown_as: ClassVar[str] = ""
     """What a dry run calls it; empty for a stage that is a detail of those that need it."""
 
-    why_first: ClassVar[str] = ""
-    """Why it is to do where nothing that it needs is; empty where comparing inputs tells more."""
-
     is_large: ClassVar[bool] = False
     """Whether its artefact is read whole, so that every byte may be checked, and held only while somebody uses it."""
 

@@ -75,7 +75,6 @@ def _stage_json(stage: PlannedStage) -> dict[str, Any]:
         "settings": list(stage.settings),
         "status": "cached" if stage.is_cached else "to do",
         "why": stage.why or None,
-        "after": stage.after,
         **asdict(stage.amount),
         "seconds": stage.seconds,
     }

@@ -26,20 +26,18 @@ from ragtrial.evaluation.span_labels import SpanLabels, span_labels, whole_warni
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.metric_descriptions import metric_parts
 from ragtrial.pipeline.reporting import (
-    budget_part,
     budget_warnings,
     context_parts,
-    means,
     passage_parts,
     query_parts,
     skipped_warnings,
 )
-from ragtrial.pipeline.scores import WithinBudget, evaluated, grade_chunks, within_budget
+from ragtrial.pipeline.scores import evaluated, grade_chunks, means, within_budget
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import PromptQueries, ReportWarning, WarningCode
 from ragtrial.report.environment import environment
 from ragtrial.report.model import Report, new_run_id
-from ragtrial.report.schema import AuditPart, ContextPart, SettingPart, WarningPart
+from ragtrial.report.schema import AuditPart, BudgetPart, ContextPart, SettingPart, WarningPart
 from ragtrial.scoring.rescoring.new_labels import ChosenLabels, choose_labels
 from ragtrial.scoring.rescoring.report_documents import DocumentsNotFoundError, documents_of
 from ragtrial.scoring.rescoring.rules import chosen_metrics, config_of
@@ -101,7 +99,7 @@ class _Judged:
     graded: GradedRankings
     evaluations: dict[str, Evaluation]
     sizes: ContextSizes
-    budget: WithinBudget | None
+    budget: BudgetPart | None
 
 
 class _Rescoring:
@@ -315,7 +313,7 @@ class _Rescoring:
                 "counts": part.counts if stored.is_all else stored.counts(),
                 "audit": _audit(part.audit, one.evaluations) if stored.is_all else None,
                 "context": self._context(one),
-                "budget": budget_part(one.budget) if one.budget else None,
+                "budget": one.budget,
                 "queries": queries,
             }
         )
