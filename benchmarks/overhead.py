@@ -332,17 +332,17 @@ def one_round(folder: Path, profiler: cProfile.Profile | None = None) -> Round:
     evaluator.prepare()
     before, setting = evaluator.settings
     if setting.has_index:
-        index = evaluator.corpus.graph.stages(setting).index
+        index = evaluator.corpus.stages(setting).index
         assert index is not None
         evaluator.corpus.runner.artefact(index)
-    evaluator.score(evaluator.rankings(before))
+    evaluator.scorer.score(evaluator.results.of(before))
     own.spent = opening.spent = Seconds()
     Clock.profiler = profiler
     with profiler or nullcontext():
         start = Seconds.now()
-        ranked = evaluator.rankings(setting)
+        ranked = evaluator.results.of(setting)
         whole = Seconds.now() - start
-        evaluator.score(ranked)
+        evaluator.scorer.score(ranked)
         scoring = Seconds.now() - start - whole
     Clock.profiler = None
     return Round(whole, scoring, own.spent, opening.spent)

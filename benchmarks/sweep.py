@@ -145,7 +145,7 @@ def each_stage(beir: Path, folder: Path) -> dict[str, float]:
     return dict(seconds)
 
 
-def stages_of(evaluator: RetrievalEvaluator, setting: Setting) -> Iterator[Stage[Any]]:
+def stages_of(evaluator: RetrievalEvaluator, setting: Setting) -> list[Stage[Any]]:
     """The stages up to the rankings of a setting, each behind what it needs."""
     return all_needs(evaluator.graph.run_of(setting).ranking)
 
@@ -157,7 +157,7 @@ def name_of(stage: Stage[Any]) -> str:
 
 
 def audited(evaluator: RetrievalEvaluator, setting: Setting) -> float:
-    return evaluator.rankings(setting).timings.get("audit", 0.0)
+    return evaluator.results.of(setting).timings.get("audit", 0.0)
 
 
 def work(beir: Path, folder: Path) -> None:

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,17 @@ from ragtrial.config.load import check
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
 from ragtrial.config.settings import Setting, settings_of, too_long_warnings, uncovered_warnings, unheeded
 from ragtrial.dataset.datasets import Dataset, corpus_of, load_dataset
-from ragtrial.dataset.documents import LINKED_FOLDER, unsupported_files
+from ragtrial.dataset.documents import unsupported_files
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, listed
-from ragtrial.evaluation.grading import GradedRankings, grade
+from ragtrial.evaluation.grading import grade
 from ragtrial.evaluation.span_labels import whole_warnings
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.dry_run import DryRun, dry_run
 from ragtrial.pipeline.graph import Graph
 from ragtrial.pipeline.reporting import setting_parameters
 from ragtrial.pipeline.results import Results, SettingResult
-from ragtrial.pipeline.scores import Scored, Scorer, evaluated, grade_given_chunks
+from ragtrial.pipeline.scores import Scorer, evaluated, grade_given_chunks
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, collapse, from_rows
 from ragtrial.records import (
@@ -79,14 +79,15 @@ class RetrievalEvaluator:
     @cached_property
     def dataset(self) -> Dataset:
         """Where the documents are, and the labels as written; of these the first, if there is a limit."""
-        queries = self._whole_dataset.labels.queries[: self._limit]
-        return replace(self._whole_dataset, labels=replace(self._whole_dataset.labels, queries=queries))
-
-    @cached_property
-    def _whole_dataset(self) -> Dataset:
         if self._given is None:
-            return load_dataset(self.config.dataset)
-        return Dataset(corpus_of(self.config.dataset), self._given, "the given labels")
+            whole = load_dataset(self.config.dataset)
+        else:
+            whole = Dataset(corpus_of(self.config.dataset), self._given, "the given labels")
+        every, kept = whole.labels.queries, whole.labels.queries[: self._limit]
+        if len(kept) == len(every):
+            return whole
+        limit = ReportWarning(WarningCode.LIMIT, f"only the first {len(kept)} of {len(every)} queries were run.")
+        return replace(whole, labels=replace(whole.labels, queries=kept), notes=(limit, *whole.notes))
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -96,30 +97,25 @@ class RetrievalEvaluator:
     @cached_property
     def graph(self) -> Graph:
         """The stages of all settings, asked the questions of the labels."""
-        return self._graph(self.questions)
-
-    def _graph(self, questions: Sequence[Question]) -> Graph:
-        config = self.config
-        unit = config.evaluators.unit
-        return Graph(self.corpus.graph, self.settings, questions, unit, latency=config.latency, seed=config.seed)
+        config, unit = self.config, self.config.evaluators.unit
+        return Graph(self.corpus, self.settings, self.questions, unit, latency=config.latency, seed=config.seed)
 
     @cached_property
     def results(self) -> Results:
         """What makes the results of settings from their stages."""
-        return Results(self.corpus.resources, self.corpus.runner, self.config.embedder, self._audit)
+        return Results(self.graph, self.config.embedder, self._audit)
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """What scores the results of the settings by the labels."""
+        return Scorer(self.config.evaluators, self.metrics, self.resolved.labels.queries, self.corpus.library)
 
     @cached_property
     def resolved(self) -> ResolvedLabels:
         """The labels, looked up in the documents."""
-        dataset = self.dataset
-        return resolve(
-            dataset.labels,
-            self.corpus.library,
-            self.config.dataset.match,
-            dataset.labels_file,
-            self.config.evaluators.relevance_threshold,
-            self.corpus.located,
-        )
+        dataset, threshold = self.dataset, self.config.evaluators.relevance_threshold
+        corpus, match = self.corpus, self.config.dataset.match
+        return resolve(dataset.labels, corpus.library, match, dataset.labels_file, threshold, corpus.located)
 
     @cached_property
     def metrics(self) -> MetricChoice:
@@ -135,86 +131,61 @@ class RetrievalEvaluator:
     @property
     def warnings(self) -> list[ReportWarning]:
         """What was noticed about the settings, the documents and the labels."""
-        workspace = self.corpus.resources.workspace
-        repaired = [ReportWarning(WarningCode.REPAIRED, without_secrets(message)) for message in workspace.repaired]
+        repaired = map(without_secrets, self.corpus.resources.workspace.repaired)
         return [
-            *self._limit_warnings(),
             *self.setting_warnings,
-            *repaired,
+            *(ReportWarning(WarningCode.REPAIRED, message) for message in repaired),
             *self.files_left_out,
             *self.corpus.library.notes,
             *self.dataset.notes,
-            *self.resolved.warnings,
-            *self._span_warnings(),
+            *self._label_warnings(),
             *(warning for setting in self.settings for warning in self.corpus.prefix_warnings(setting)),
         ]
 
-    def _span_warnings(self) -> list[ReportWarning]:
-        return whole_warnings(self.scorer.span_labels) if self.config.evaluators.unit == "span" else []
-
-    def _limit_warnings(self) -> Iterator[ReportWarning]:
-        run, labelled = len(self.dataset.labels.queries), len(self._whole_dataset.labels.queries)
-        if run < labelled:
-            yield ReportWarning(WarningCode.LIMIT, f"only the first {run} of {labelled} queries were run.")
+    def _label_warnings(self) -> list[ReportWarning]:
+        by_span = self.config.evaluators.unit == "span"
+        return [*self.resolved.warnings, *(whole_warnings(self.scorer.span_labels) if by_span else [])]
 
     @property
     def files_left_out(self) -> list[ReportWarning]:
-        """What stands in the corpus and is not read: never an error, since nobody may have meant it to be."""
-        kinds = unsupported_files(self.dataset.corpus)
-        links, total, told = kinds.pop(LINKED_FOLDER, 0), kinds.total(), []
-        if links:
-            are = "folder of the corpus is a link and is" if links == 1 else "folders of the corpus are links and are"
-            told.append(f"{links} {are} not entered; put the documents themselves there.")
-        if kinds:
-            are = "file of the corpus is" if total == 1 else "files of the corpus are"
-            shown = listed(f"{count} {kind}" for kind, count in kinds.most_common())
-            told.append(f"{total} {are} of no kind that is read: {shown}.")
-        return [ReportWarning(WarningCode.PASSED_OVER, message) for message in told]
+        """What is in the corpus and is not read: never an error, since nobody may have meant it to be."""
+        shown = listed(f"{count} {kind}" for kind, count in unsupported_files(self.dataset.corpus).most_common())
+        return [ReportWarning(WarningCode.PASSED_OVER, f"not read in the corpus: {shown}.")] if shown else []
 
     def prepare(self) -> None:
         """Find everything that the config names, before any work is done: models, functions, documents, labels.
 
         Raises InputError for what cannot be found or does not fit; under ``strict`` for warnings, too.
         """
-        used = self.used
-        steps: list[Callable[[], object]] = [partial(self.corpus.prepare, setting) for setting in used]
-        _all_of([*steps, partial(getattr, self, "resolved")])
-        _all_of(partial(self.check, setting) for setting in used)
-        warnings = [*self.setting_warnings, *self.resolved.warnings, *self._span_warnings()]
+        corpus, used = self.corpus, self.used
+        steps: list[Callable[[], object]] = [partial(corpus.prepare, setting) for setting in used]
+        _take([*steps, lambda: self.resolved])
+        _take([partial(self.check, setting) for setting in used])
         if self._strict:
-            warnings += [warning for setting in self.settings for warning in self.too_long(setting)]
-            faults = [Fault(str(self.dataset.corpus), message=one.message) for one in self.corpus.library.notes]
-            faults += (Fault(self.dataset.labels_file, message=one.message) for one in warnings)
+            faults = [Fault(self.dataset.labels_file, message=one.message) for one in self._label_warnings()]
+            noticed = [*self.setting_warnings, *corpus.library.notes]
             for setting in self.settings:
-                faults += (Fault(message=one.message) for one in self.corpus.prefix_warnings(setting))
-                chunks = self.corpus.chunks(setting) if setting.chunker.may_leave_out else None
-                if setting.has_chunks and chunks is not None:
-                    told = uncovered_warnings(setting, chunks)
-                    faults += (Fault(message=one.message) for one in told)
+                noticed += [*self.too_long(setting), *corpus.prefix_warnings(setting)]
+                chunks = corpus.chunks(setting) if setting.has_chunks and setting.chunker.may_leave_out else None
+                noticed += uncovered_warnings(setting, chunks) if chunks is not None else ()
+            faults += [Fault(message=one.message) for one in noticed]
             if faults:
                 raise LabelsError(*faults)
 
     def check(self, setting: Setting, *, loads_models: bool = True) -> None:
         """Let the retriever of ``setting`` look for what it needs, of the config alone unless models may be loaded.
 
-        Raises InputError that says which setting it is, ModelNotFoundError as it is.
+        Raises InputError that says which setting it is; ModelNotFoundError, of what may be fetched, as it is.
         """
-        with _told_of(setting, unless_fetched=not loads_models):
+        with _said_of(setting):
             setting.retriever.check(self.corpus.context(setting, loads_models=loads_models), self.questions)
 
     def dry_run(self) -> DryRun:
         """What a run would do: what is cached, what is to do, and why. Raises InputError for inputs not found."""
-        self.find_inputs()
-        graph = self._graph([query.question for query in self.dataset.labels.queries])
-        return dry_run(self.config.experiment, graph, self.corpus.runner, audit=self._audit)
-
-    def find_inputs(self) -> None:
-        """Find the files and collections that retrievers read. Raises InputError for all that are not there."""
-        _all_of(partial(self._find_inputs_of, setting) for setting in self.used)
-
-    def _find_inputs_of(self, setting: Setting) -> None:
-        with _told_of(setting, unless_fetched=True):
-            setting.retriever.inputs(self.corpus.resources.digest)
+        for setting in self.used:
+            with _said_of(setting):
+                setting.retriever.inputs(self.corpus.resources.digest)
+        return dry_run(self.config.experiment, self.graph, audit=self._audit)
 
     @property
     def used(self) -> list[Setting]:
@@ -224,12 +195,11 @@ class RetrievalEvaluator:
     @cached_property
     def questions(self) -> list[Question]:
         """What every setting is asked: a question for each labelled query."""
-        return [query.question for query in self.resolved.labels.queries]
+        return [query.question for query in self.dataset.labels.queries]
 
     def too_long(self, setting: Setting) -> list[ReportWarning]:
         """What the model of ``setting`` would not read to the end, counted without loading it."""
-        stages = self.corpus.graph.stages(setting)
-        return list(too_long_warnings(setting, self.results.too_long(stages, self.questions)))
+        return list(too_long_warnings(setting, self.results.too_long(self.corpus.stages(setting), self.questions)))
 
     def retrieve(self) -> list[ExperimentResults]:
         """The results of every setting, in the order of the config, not evaluated. Raises RunError if one fails.
@@ -237,7 +207,8 @@ class RetrievalEvaluator:
         What is finished is kept; what failed when it was last called is tried again.
         """
         self.corpus.runner.forget_failures()
-        return [self._results(self.rankings(setting)) for setting in self.one_by_one()]
+        queries = self.resolved.labels.queries  # wrong labels are refused before anything is searched
+        return [self._unevaluated(self.results.of(setting), queries) for setting in self.one_by_one()]
 
     def one_by_one(self) -> Iterator[Setting]:
         """The settings in the order of the config; a model leaves the memory after the last setting that needs it."""
@@ -259,29 +230,15 @@ class RetrievalEvaluator:
 
     def write(self, results: Sequence[ExperimentResults], path: str | Path) -> None:
         """Write ``results`` as JSON: full precision, whole or not at all."""
-        rows = [_results_json(one) for one in results]
-        write_text(Path(path), json.dumps(rows, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+        text = json.dumps(list(results), default=_json_value, ensure_ascii=False, allow_nan=False, indent=1)
+        write_text(Path(path), text + "\n")
 
-    def rankings(self, setting: Setting) -> SettingResult:
-        """What ``setting`` finds for every labelled query."""
-        return self.results.of(self.graph.run_of(setting))
-
-    @cached_property
-    def scorer(self) -> Scorer:
-        """What scores rankings of the settings by the labels."""
-        return Scorer(self.config.evaluators, self.metrics, self.resolved.labels.queries, self.corpus.library)
-
-    def score(self, rankings: SettingResult) -> Scored:
-        """``rankings``, graded and evaluated."""
-        return self.scorer.score(rankings)
-
-    def _results(self, found: SettingResult) -> ExperimentResults:
-        chunks, collapsed = found.chunks, found.retrieved.collapsed
-        results = []
-        for index, query in enumerate(self.resolved.labels.queries):
+    def _unevaluated(self, found: SettingResult, queries: Sequence[Query]) -> ExperimentResults:
+        chunks, results = found.chunks, []
+        rows = zip(found.ranked.units.tolist(), found.ranked.rankings.scores.tolist(), strict=True)
+        for query, (units, scores) in zip(queries, rows, strict=True):
             hits = []
-            scores = collapsed.rankings.scores[index].tolist()
-            for unit, score in zip(collapsed.units[index].tolist(), scores, strict=True):
+            for unit, score in zip(units, scores, strict=True):
                 if unit != PADDING:
                     span = chunks.span(unit)
                     hits.append(Hit(chunks.document_id(unit), score, chunks.id(unit), span.start, span.end))
@@ -290,69 +247,60 @@ class RetrievalEvaluator:
 
     def _evaluated(self, results: ExperimentResults) -> ExperimentResults:
         # Passages become documents only through the library; ids are compared as they are, unless it is there anyway.
-        by_span = self.config.evaluators.unit == "span"
+        options, by_span = self.config.evaluators, self.config.evaluators.unit == "span"
         looked_up = by_span or self.config.dataset.match == "content" or "resolved" in vars(self)
         queries = (self.resolved.labels if looked_up else self.dataset.labels).queries
-        by_id = {result.id: result for result in results.results}
-        unknown = sorted(by_id.keys() - {query.id for query in queries})
+        counts = Counter(result.id for result in results.results)
+        unknown = sorted(counts.keys() - {query.id for query in queries})
         if unknown:
             raise LabelsError(
-                f"results of {results.name!r} have {len(unknown)} queries without labels: {unknown[0]!r} first."
+                f"results of {results.name!r} have queries without labels: {listed(map(repr, unknown), 3)}."
             )
-        if len(by_id) < len(results.results):
-            twice = next(name for name, count in Counter(one.id for one in results.results).items() if count > 1)
-            raise LabelsError(f"results of {results.name!r} have the query {twice!r} more than once; keep one of them.")
-        graded = self._graded(results, queries, by_id)
-        made = evaluated(graded, self.metrics, self.config.evaluators)
-        scored = tuple(
-            replace(
-                by_id.get(query.id, QueryResult(query.id, (), query.text)),
-                evaluations={
-                    **{name: evaluation.of(index) for name, evaluation in made.items()},
-                    **(by_id[query.id].evaluations if query.id in by_id else {}),
-                },
-            )
-            for index, query in enumerate(queries)
-        )
-        return replace(
-            results, results=scored, evaluations={**{name: _mean(scored, name) for name in made}, **results.evaluations}
-        )
-
-    def _graded(
-        self, results: ExperimentResults, queries: Sequence[Query], by_id: Mapping[str, QueryResult]
-    ) -> GradedRankings:
-        options, depth = self.config.evaluators, max(setting.retriever.top_k for setting in self.settings)
-        hits = [by_id[query.id].hits if query.id in by_id else () for query in queries]
-        if options.unit == "span":
-            return grade_given_chunks(results.name, hits, self.scorer.span_labels, self.corpus.library, depth, options)
-        documents: dict[str, int] = {}
-        rows = [[documents.setdefault(hit.doc, len(documents)) for hit in row] for row in hits]
-        unique = collapse(from_rows(rows), np.arange(len(documents), dtype=np.int32)).rankings
-        return grade(unique, list(documents), queries, depth, options.relevance_threshold)
+        twice = [repr(name) for name, count in counts.items() if count > 1]
+        if twice:
+            raise LabelsError(f"results of {results.name!r} have queries more than once: {listed(twice, 3)}; keep one.")
+        by_id = {result.id: result for result in results.results}
+        rows = [by_id.get(query.id) or QueryResult(query.id, (), query.text) for query in queries]
+        hits, depth = [row.hits for row in rows], max(setting.retriever.top_k for setting in self.settings)
+        if by_span:
+            labels, library = self.scorer.span_labels, self.corpus.library
+            graded = grade_given_chunks(results.name, hits, labels, library, depth, options)
+        else:
+            documents: dict[str, int] = {}
+            codes = [[documents.setdefault(hit.doc, len(documents)) for hit in row] for row in hits]
+            unique = collapse(from_rows(codes), np.arange(len(documents), dtype=np.int32)).rankings
+            graded = grade(unique, list(documents), queries, depth, options.relevance_threshold)
+        made = evaluated(graded, self.metrics, options)
+        scored = []
+        for index, row in enumerate(rows):
+            values = {name: evaluation.of(index) for name, evaluation in made.items()}
+            scored.append(replace(row, evaluations={**values, **row.evaluations}))
+        means: dict[str, Mean] = {}
+        for name in made:
+            known = [value for row in scored if (value := row.evaluations.get(name)) is not None]
+            means[name] = Mean(float(np.mean(known)) if known else None, len(known))
+        return replace(results, results=tuple(scored), evaluations={**means, **results.evaluations})
 
 
 @contextmanager
-def _told_of(setting: Setting, *, unless_fetched: bool) -> Iterator[None]:
-    """An InputError inside says which setting it is, and where that stands, if it names no file itself.
+def _said_of(setting: Setting) -> Iterator[None]:
+    """An InputError inside says which setting it is, and where that is, if it names no file itself.
 
-    ``unless_fetched``: a ModelNotFoundError of what could still be fetched stays as it is.
+    A ModelNotFoundError of what could still be fetched stays as it is.
     """
     try:
         yield
     except InputError as error:
-        if isinstance(error, ModelNotFoundError) and error.may_be_fetched and unless_fetched:
+        if isinstance(error, ModelNotFoundError) and error.may_be_fetched:
             raise
-        place = setting.config.fault_at(("retrievers", setting.entry), "")
-        told = [fault.message.removeprefix(f"{setting.name}: ") for fault in error.faults]
-        raise InputError(
-            *(
-                fault if fault.file else replace(place, message=f"setting {setting.entry!r}: {said}")
-                for fault, said in zip(error.faults, told, strict=True)
-            )
-        ) from error
+        place, faults = setting.config.fault_at(("retrievers", setting.entry), ""), []
+        for fault in error.faults:
+            message = f"setting {setting.entry!r}: {fault.message.removeprefix(f'{setting.name}: ')}"
+            faults.append(fault if fault.file else replace(place, message=message))
+        raise InputError(*faults) from error
 
 
-def _all_of(steps: Iterable[Callable[[], object]]) -> None:
+def _take(steps: Iterable[Callable[[], object]]) -> None:
     """Take every step; of what is wrong with the input all is raised at once, as one InputError."""
     errors: list[InputError] = []
     for step in steps:
@@ -366,23 +314,6 @@ def _all_of(steps: Iterable[Callable[[], object]]) -> None:
         raise InputError(*dict.fromkeys(fault for error in errors for fault in error.faults))
 
 
-def _results_json(results: ExperimentResults) -> dict[str, Any]:
-    return {
-        "name": results.name,
-        "parameters": dict(results.parameters),
-        "evaluations": {name: asdict(mean) for name, mean in results.evaluations.items()},
-        "results": [
-            {
-                "id": result.id,
-                "query": result.query,
-                "evaluations": dict(result.evaluations),
-                "hits": [asdict(hit) for hit in result.hits],
-            }
-            for result in results.results
-        ],
-    }
-
-
-def _mean(results: Sequence[QueryResult], metric: str) -> Mean:
-    values = [value for result in results if (value := result.evaluations.get(metric)) is not None]
-    return Mean(float(np.mean(values)) if values else None, len(values))
+def _json_value(value: Any) -> dict[str, Any]:
+    """What JSON has for a record, or for a mapping that is no dict."""
+    return dict(value) if isinstance(value, Mapping) else {one.name: getattr(value, one.name) for one in fields(value)}

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-import logging
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, chosen_settings
-from ragtrial.errors import Fault, RagtrialError, RunError
+from ragtrial.errors import Fault, RagtrialError, RunError, without_frames
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.corpus import Corpus
-from ragtrial.pipeline.graph import own_depth
 from ragtrial.pipeline.open_setting import open_setting
-from ragtrial.pipeline.reporting import FinishedRun, build_report, part_rankings, ranking_rows, text_rows
-from ragtrial.pipeline.retrieval import found_texts
-from ragtrial.pipeline.runner import failures_seen
+from ragtrial.pipeline.reporting import build_report, part_rankings, ranking_rows, text_rows
+from ragtrial.pipeline.retrieval import Depth, found_texts
 from ragtrial.pipeline.scores import Scored
 from ragtrial.pipeline.stage import Stage, all_needs
 from ragtrial.progress import Progress, Silent
@@ -29,8 +25,6 @@ from ragtrial.records import FoundText, Question
 from ragtrial.report.environment import without_secrets
 from ragtrial.report.model import Report, new_run_id, write_report
 from ragtrial.report.schema import FailurePart
-
-logger = logging.getLogger(__name__)
 
 
 def run_experiment(
@@ -55,23 +49,19 @@ def run_experiment(
     """
     evaluator = RetrievalEvaluator(config, progress=progress, limit=limit, strict=strict, audit=audit)
     evaluator.prepare()
-    failing = _Failing(on_failure, fail_fast)
-    if jobs > 1:
-        ends = {setting: evaluator.graph.run_of(setting).ranking for setting in evaluator.settings}
-        stages = dict.fromkeys(stage for end in ends.values() for stage in all_needs(end))
-        evaluator.corpus.runner.run_side_by_side(stages, jobs, partial(failing.of_stage, ends))
-    scored, failures = _score_all(evaluator, failing)
-    run = FinishedRun(
-        id=new_run_id(datetime.now(UTC)),
+    scored, failures = _score_all(evaluator, jobs, on_failure, fail_fast=fail_fast)
+    report = build_report(
+        config,
+        scored,
+        run_id=new_run_id(datetime.now(UTC)),
         labels=evaluator.resolved.labels,
         documents_fingerprint=evaluator.corpus.fingerprint,
         metrics=evaluator.metrics,
         failures=failures,
         warnings=evaluator.warnings,
     )
-    report = build_report(config, run, scored)
     evaluator.corpus.resources.workspace.finish(complete=limit is None and not failures)
-    rankings = {one.rankings.setting.name: ranking_rows(one) for one in scored} | part_rankings(scored)
+    rankings = {one.result.setting.name: ranking_rows(one) for one in scored} | part_rankings(scored)
     config_text = config.text or json.dumps(config.as_written, indent=1)
     return write_report(report, Path(config.output.directory), rankings, text_rows(scored), config_text)
 
@@ -80,73 +70,65 @@ def search_settings(
     config: ExperimentConfig, text: str, only: str | None = None, *, progress: Progress | None = None
 ) -> dict[str, list[FoundText]]:
     """What the settings of ``config`` (or ``only`` one) return for ``text``. Raises ConfigError for an unknown name."""
-    progress = progress or Silent()
     settings = chosen_settings(config, only)
-    corpus, found, unit = Corpus(config, progress), {}, config.evaluators.unit
+    corpus, found, unit = Corpus(config, progress or Silent()), {}, config.evaluators.unit
     for setting in settings:
-        stages = corpus.graph.stages(setting)
-        with open_setting(corpus.resources, corpus.library, stages, corpus.runner, unit) as opened:
-            found[setting.name] = found_texts(opened.ranked([Question(text)], own_depth(setting)), corpus.library)
+        depth = Depth(units=setting.retriever.top_k)
+        with open_setting(corpus.resources, corpus.stages(setting), corpus.runner, unit) as opened:
+            found[setting.name] = found_texts(opened.ranked([Question(text)], depth), corpus.library)
     return found
 
 
-@dataclass(frozen=True)
-class _Failing:
-    """Tells of each setting that fails, once; ``is_last`` says that the first one ends the run."""
+def _score_all(
+    evaluator: RetrievalEvaluator, jobs: int, on_failure: Callable[[str, str], None], *, fail_fast: bool
+) -> tuple[list[Scored], list[FailurePart]]:
+    """The settings that were scored, and those that failed, in their order. Raises RunError if none was scored."""
+    scored: dict[str, Scored] = {}
+    failures: dict[str, tuple[FailurePart, Exception]] = {}
 
-    on_failure: Callable[[str, str], None]
-    is_last: bool
-    _told: set[str] = field(default_factory=set, init=False)
+    def failed(setting: Setting, error: Exception) -> None:
+        part = _failure(setting, error)
+        if setting.name not in failures:
+            on_failure(setting.name, part.error)
+        failures[setting.name] = part, without_frames(error)
+        if fail_fast:
+            raise _all_of(failures)
 
-    def of_setting(self, setting: Setting, error: Exception) -> None:
-        if setting.name not in self._told:
-            self._told.add(setting.name)
-            self.on_failure(setting.name, _failure(setting, error).error)
-
-    def mended(self, setting: Setting) -> None:
-        """A stage that failed may be made when it is tried again, as where a service was too busy."""
-        if setting.name in self._told:
-            logger.warning("setting %r did not fail when it was tried again", setting.name)
-
-    def of_stage(self, ends: Mapping[Setting, Stage[Any]], failed: Stage[Any], error: Exception) -> None:
-        """Of a stage that several settings need, each by the last of its stages; raises what ends the run."""
-        for setting, end in ends.items():
-            said = failures_seen(end, failed, error)
-            if said is not None:
-                self.of_setting(setting, said)
-                if self.is_last:
-                    raise _all_of([(setting, said)])
-
-
-def _score_all(evaluator: RetrievalEvaluator, failing: _Failing) -> tuple[list[Scored], list[FailurePart]]:
-    scored: list[Scored] = []
-    failed: list[tuple[Setting, Exception]] = []
+    if jobs > 1:
+        _make_side_by_side(evaluator, jobs, failed)
     for setting in evaluator.one_by_one():
         try:
-            scored.append(evaluator.score(evaluator.rankings(setting)))
-            failing.mended(setting)
+            scored[setting.name] = evaluator.scorer.score(evaluator.results.of(setting))
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - of whatever kind: the others go on, and it is told
-            failed.append((setting, error))
-            failing.of_setting(setting, error)
-            if failing.is_last:
-                break
-    try:
-        if failed and (failing.is_last or not scored):
-            raise _all_of(failed)
-        return scored, [_failure(*one) for one in failed]
-    finally:
-        failed.clear()  # errors hold the frames that they came through: this one would hold them in turn
+            failed(setting, error)
+    if not scored:
+        raise _all_of(failures)
+    names = [setting.name for setting in evaluator.settings if setting.name not in scored]
+    return list(scored.values()), [failures[name][0] for name in names]
 
 
-def _all_of(failed: Sequence[tuple[Setting, Exception]]) -> Exception:
+def _make_side_by_side(evaluator: RetrievalEvaluator, jobs: int, failed: Callable[[Setting, Exception], None]) -> None:
+    """Make all stages up to the rankings; ``failed`` is told at once of every setting that needs one that fails."""
+    stages = {setting: all_needs(evaluator.graph.run_of(setting).ranking) for setting in evaluator.settings}
+
+    def stage_failed(stage: Stage[Any], error: Exception) -> None:
+        for setting, needed in stages.items():
+            if stage in needed:
+                failed(setting, error)
+
+    every = dict.fromkeys(stage for needed in stages.values() for stage in needed)
+    evaluator.corpus.runner.run_side_by_side(every, jobs, stage_failed)
+
+
+def _all_of(failures: Mapping[str, tuple[FailurePart, Exception]]) -> Exception:
     """What to raise where no report is written: what nobody expected as it is, since its traceback is of use."""
     faults: list[Fault] = []
-    for setting, error in failed:
+    for name, (_, error) in failures.items():
         if not isinstance(error, RagtrialError):
             return error
-        faults += (replace(fault, message=f"setting {setting.name!r}: {fault.message}") for fault in error.faults)
+        faults += (replace(fault, message=f"setting {name!r}: {fault.message}") for fault in error.faults)
     return RunError(*faults)
 
 

@@ -226,7 +226,6 @@ class WarningCode(StrEnum):
     REPAIRED = "repaired", "A damaged stage of the workspace was made again."
     RISING_SCORES = "rising-scores", "The scores of a custom retriever rise with the rank."
     SAME_LABEL = "same-label", "A query judges the same document twice, with one grade."
-    SAME_RANKINGS = "same-rankings", "Settings find the same: what they differ in changes no ranking."
     SETTING_FAILED = "setting-failed", "A setting of the report failed and is not compared."
     SHORT = "short", "Rankings have fewer hits than top_k."
     SKEWED_DIFFERENCES = "skewed-differences", "Differences are too skewed for so few queries to support a claim."

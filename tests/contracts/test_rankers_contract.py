@@ -213,8 +213,8 @@ def ranked(
     """What a case finds, put to work by itself, with all of its parts."""
     setting = setting_of_case(evaluator, name)
     corpus = evaluator.corpus
-    stages = corpus.graph.stages(setting)
-    with open_setting(corpus.resources, corpus.library, stages, corpus.runner, "document", is_fresh=is_fresh) as opened:
+    stages = corpus.stages(setting)
+    with open_setting(corpus.resources, stages, corpus.runner, "document", is_fresh=is_fresh) as opened:
         return opened.ranked(questions, depth)
 
 
@@ -223,7 +223,7 @@ Row = list[tuple[str, int, int, float]]
 
 def hits_of(found: Ranked) -> list[Row]:
     """Document, start, end and score of each hit, best first."""
-    units, rankings = found.units, found.candidates.rankings
+    units, rankings = found.candidates.units, found.candidates.rankings
     rows = []
     for codes, scores in zip(rankings.codes.tolist(), rankings.scores.tolist(), strict=True):
         hits = [(code, score) for code, score in zip(codes, scores, strict=True) if code != PADDING]
@@ -233,8 +233,8 @@ def hits_of(found: Ranked) -> list[Row]:
 
 
 def documents_of(found: Ranked) -> list[list[str]]:
-    units = found.units
-    return [[units.document_id(code) for code in row if code != PADDING] for row in found.retrieved.units.tolist()]
+    units = found.candidates.units
+    return [[units.document_id(code) for code in row if code != PADDING] for row in found.units.tolist()]
 
 
 def questions_of(evaluator: RetrievalEvaluator) -> list[Question]:
@@ -256,7 +256,7 @@ def test_the_same_questions_find_the_same(evaluator: RetrievalEvaluator, name: s
     first, second = (ranked(evaluator, name, questions) for _ in range(2))
     assert hits_of(first) == hits_of(second)
     assert documents_of(first) == documents_of(second)
-    assert dict(first.facts) == dict(second.facts)
+    assert dict(first.candidates.facts) == dict(second.candidates.facts)
     assert any(hits_of(first)), "or the test says nothing"
 
 
@@ -297,11 +297,11 @@ def test_rows_are_sound(evaluator: RetrievalEvaluator, name: str) -> None:
     rankings, library = found.candidates.rankings, evaluator.corpus.library
     assert rankings.codes.dtype == "int32"
     assert rankings.scores.dtype == "float32"
-    assert len(rankings) == len(found.skipped) == len(questions)
-    assert not found.skipped.any()
+    assert len(rankings) == len(found.candidates.skipped) == len(questions)
+    assert not found.candidates.skipped.any()
     for codes, scores in zip(rankings.codes.tolist(), rankings.scores.tolist(), strict=True):
         length = sum(code != PADDING for code in codes)
-        assert all(0 <= code < len(found.units) for code in codes[:length])
+        assert all(0 <= code < len(found.candidates.units) for code in codes[:length])
         assert len(set(codes[:length])) == length
         assert scores[:length] == sorted(scores[:length], reverse=True)
         assert all(score == score for score in scores[:length]), "a score is NaN"
@@ -316,12 +316,12 @@ def test_rows_are_sound(evaluator: RetrievalEvaluator, name: str) -> None:
 @every_case
 def test_no_questions_find_nothing(evaluator: RetrievalEvaluator, name: str) -> None:
     found = ranked(evaluator, name, [])
-    assert (len(found.candidates.rankings), found.skipped.shape, documents_of(found)) == (0, (0,), [])
+    assert (len(found.candidates.rankings), found.candidates.skipped.shape, documents_of(found)) == (0, (0,), [])
 
 
 @every_case
 def test_facts_are_json_values(evaluator: RetrievalEvaluator, name: str) -> None:
-    facts = dict(ranked(evaluator, name, questions_of(evaluator)).facts)
+    facts = dict(ranked(evaluator, name, questions_of(evaluator)).candidates.facts)
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
     assert all(value is None or isinstance(value, int | float | str) for value in facts.values())
     setting = setting_of_case(evaluator, name)

@@ -14,7 +14,7 @@ from ragtrial.config.settings import setting_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.corpus import Corpus
-from ragtrial.pipeline.retriever_context import SettingContext
+from ragtrial.pipeline.open_setting import SettingContext
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import from_rows
 from ragtrial.records import Question
@@ -37,8 +37,8 @@ class Bench:
     def materials(self, *overrides: str, progress: Progress | None = None, is_fresh: bool = False) -> SettingContext:
         config = self.experiment.config(*overrides)
         corpus, setting = Corpus(config, progress or Silent()), setting_of(config, "refined")
-        stages = corpus.graph.stages(setting)
-        return SettingContext(corpus.resources, corpus.library, stages, corpus.runner, is_fresh=is_fresh)
+        stages = corpus.stages(setting)
+        return SettingContext(corpus.resources, stages, corpus.runner, is_fresh=is_fresh)
 
     def refined(
         self,
@@ -56,7 +56,7 @@ class Bench:
         """The chunks of the refiner's own chunker, or else the config's."""
         config = self.experiment.config(*overrides)
         corpus, setting = Corpus(config, Silent()), setting_of(config, "refined")
-        return corpus.runner.artefact(ChunkStage(corpus.resources, corpus.graph.documents, setting))
+        return corpus.runner.artefact(ChunkStage(corpus.resources, corpus.documents, setting))
 
     def units(self, places: Sequence[Place]) -> Chunks:
         """Units at these places, in this order."""

@@ -39,8 +39,8 @@ def rankings(experiment: Experiment, queries: Sequence[str]) -> tuple[SettingRes
     """What the first setting finds, and what had to be repaired."""
     config = experiment.config()
     corpus, settings = Corpus(config, Silent()), settings_of(config)[0]
-    graph = Graph(corpus.graph, settings, list(map(Question, queries)))
-    result = Results(corpus.resources, corpus.runner).of(graph.run_of(settings[0]))
+    graph = Graph(corpus, settings, list(map(Question, queries)))
+    result = Results(graph).of(settings[0])
     return result, corpus.resources.workspace.repaired
 
 
@@ -211,9 +211,7 @@ def test_other_bytes_in_an_index_are_seen_before_chroma_opens_it(
     again, repaired = rankings(experiment, ["rye soup oven"])
     assert repaired == []
     assert again.index["id"] != first.index["id"]
-    np.testing.assert_array_equal(
-        again.retrieved.collapsed.rankings.scores[0], first.retrieved.collapsed.rankings.scores[0]
-    )
+    np.testing.assert_array_equal(again.ranked.rankings.scores[0], first.ranked.rankings.scores[0])
 
 
 def test_an_index_that_was_used_is_whole_to_the_byte(experiment: Experiment, large: Experiment) -> None:

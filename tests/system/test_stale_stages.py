@@ -159,6 +159,6 @@ class Failing:
 
 def test_a_question_that_could_not_be_asked_on_has_no_hits_left_over(tmp_path: Path) -> None:
     units = Chunks.of(library_of(tmp_path, {"a": "rye bread", "b": "soup"}), [(0, 0, 3), (0, 4, 9)])
-    found = retrieve(Failing(units), [Question("rye")], Depth(candidates=2, units=2), "document")
-    assert found.skipped.tolist() == [True]
+    found = retrieve(Failing(units).search, [Question("rye")], Depth(candidates=2, units=2), "document")
+    assert found.candidates.skipped.tolist() == [True]
     assert found.candidates.rankings.codes.tolist() == [[PADDING, PADDING]]

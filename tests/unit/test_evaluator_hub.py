@@ -178,14 +178,14 @@ def test_two_results_with_one_mapping_of_evaluations_do_not_mix(experiment: Expe
 def test_results_of_queries_that_are_not_labelled_are_refused(experiment: Experiment) -> None:
     with pytest.raises(LabelsError) as caught:
         evaluator_of(experiment).run([results_of(rye="oven.txt", tea="oven.txt", cake="oven.txt")])
-    assert str(caught.value) == "results of 'elsewhere' have 2 queries without labels: 'cake' first."
+    assert str(caught.value) == "results of 'elsewhere' have queries without labels: 'cake', 'tea'."
 
 
 def test_results_that_have_a_query_twice_are_refused(experiment: Experiment) -> None:
     given = ExperimentResults("elsewhere", (QueryResult("rye"), QueryResult("keep"), QueryResult("rye", (Hit("a"),))))
     with pytest.raises(LabelsError) as caught:
         evaluator_of(experiment).run([given])
-    assert str(caught.value) == "results of 'elsewhere' have the query 'rye' more than once; keep one of them."
+    assert str(caught.value) == "results of 'elsewhere' have queries more than once: 'rye'; keep one."
 
 
 def test_results_are_scored_without_reading_the_documents(experiment: Experiment) -> None:

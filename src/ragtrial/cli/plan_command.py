@@ -37,10 +37,7 @@ def command(
     evaluator.corpus.resources.workspace.digests.save()
     stages = counted(len(plan.stages), "stage")
     terminal.say(f"{plan.experiment}: {counted(len(plan.settings), 'setting')}, {stages} in {plan.workspace}\n")
-    for line in plan_lines(plan, terminal.width, verbose=terminal.verbose):
-        terminal.say(line)
-    terminal.say()
-    for line in total_lines(plan, terminal.width):
+    for line in [*plan_lines(plan, terminal.width, verbose=terminal.verbose), "", *total_lines(plan)]:
         terminal.say(line)
     warnings = evaluator.setting_warnings
     terminal.warn(warnings)

@@ -89,7 +89,7 @@ def _cuts(evaluator: RetrievalEvaluator, warnings: list[ReportWarning]) -> Cuts:
         found[setting.name] = None
         try:
             evaluator.corpus.prepare(setting)
-            chunks = evaluator.corpus.chunks_without_model(setting)
+            chunks = evaluator.corpus.chunks(setting, loads_models=False)
             if chunks is None:
                 continue
             found[setting.name] = len(chunks), cut_passages(chunks, evaluator.resolved.labels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ragtrial.cache.arrays import read_array, write_array
 from ragtrial.cache.atomic import write_text
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.stores import Index, Store, Vectors
 from ragtrial.components.stores.exact import ExactStore
 from ragtrial.config.settings import Setting
@@ -20,9 +21,8 @@ from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.pipeline.index_stage import BuiltIndex, IndexStage, open_indexes
 from ragtrial.pipeline.ranking_stage import RankingStage
 from ragtrial.pipeline.resources import Resources
-from ragtrial.pipeline.retrieval import Depth, Ranked, Retrieved
+from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, Stage
-from ragtrial.progress import stage
 from ragtrial.rankings import PADDING, Floats, Rankings
 from ragtrial.records import ReportWarning, WarningCode
 from ragtrial.report.schema import AuditPart
@@ -42,39 +42,36 @@ class Audited:
     the padding; ``unreachable`` counts the vectors that the index cannot return at all.
     """
 
-    exact: Retrieved
+    exact: Ranked
     scores: Floats
     unreachable: int
 
 
+@dataclass(eq=False)
 class ReachStage(Stage[int]):
     """How many vectors no search can return from the index of a setting."""
 
     kind = "reach"
 
-    def __init__(self, resources: Resources, index: IndexStage) -> None:
-        self.needs = (index,)
-        self._resources = resources
-        self._index = index
+    resources: Resources
+    index: IndexStage
+
+    def __post_init__(self) -> None:
+        self.needs = (self.index,)
+        self.rate = f"audit {self.index.store.kind}"
+        self.title = f"reach of {self.index.setting_name}"
 
     def inputs(self) -> Inputs:
         return {}
 
-    @property
-    def title(self) -> str:
-        return f"reach of {self._index.setting_name}"
-
     @contextmanager
     def opened(self, artefacts: Artefacts) -> Iterator[Sequence[Index]]:
-        with open_indexes(artefacts, self._resources.workspace.lock, [self._index]) as indexes:
-            yield (indexes[self._index],)
+        with open_indexes(artefacts, self.resources.workspace, [self.index]) as indexes:
+            yield (indexes[self.index],)
 
     def build(self, folder: Path, index: Index, built: BuiltIndex) -> None:
-        count = built.description["vectors"]
-        with (
-            stage(self._resources.progress, f"reach ({self._index.setting_name})", count, "vectors"),
-            self._resources.timed(audit_rate(self._index), count),
-        ):
+        name, count = f"reach ({self.index.setting_name})", built.description["vectors"]
+        with self.resources.working(name, count, "vectors", self.rate):
             unreachable = index.unreachable()
         write_text(folder / "unreachable.json", json.dumps(unreachable))
 
@@ -82,100 +79,69 @@ class ReachStage(Stage[int]):
         return int(json.loads((folder / "unreachable.json").read_text()))
 
 
-class ExactScoreStage(Stage[Floats]):
-    """The exact scores of the chunks that a setting found, shape (queries, top_k), NaN at the padding."""
+@dataclass(eq=False)
+class AuditStage(Stage[Audited]):
+    """An approximate index compared with exact search.
+
+    Kept are the exact scores of the chunks that the setting found, shape (queries, top_k), NaN at the padding; what
+    exact search finds, and how many vectors cannot be reached, are kept by stages of their own.
+    """
 
     kind = "rescored"
+    shown_as = "audit"
 
-    def __init__(self, resources: Resources, setting: Setting, ranking: RankingStage, index: IndexStage) -> None:
-        self.needs = (ranking,)
-        self._resources = resources
-        self._questions = ranking.questions
-        self._setting = setting
-        self._index = index
+    resources: Resources
+    setting: Setting
+    index: IndexStage
+    ranking: RankingStage
+    """Which may be deeper, and of another setting, too."""
+    exact: RankingStage
+
+    def __post_init__(self) -> None:
+        self._depth = Depth(units=self.setting.retriever.top_k)
+        self._reach = ReachStage(self.resources, self.index)
+        own_index = self.exact.stages.index  # whose damage is to be noticed, too
+        self.reads = (self._reach, self.exact, *((own_index,) if own_index else ()))
+        self.needs = (self.ranking, *self.reads)
+        self.title, self.label = f"exact scores of {self.setting.name}", self.setting.name
 
     def inputs(self) -> Inputs:
-        return {"top_k": self._setting.retriever.top_k}
+        return {"top_k": self._depth.units}
 
-    @property
-    def title(self) -> str:
-        return f"exact scores of {self._setting.name}"
+    def key(self) -> str:
+        return fingerprint([self.own, self.ranking.identity()])  # what is kept depends on nothing else
 
     @contextmanager
     def opened(self, artefacts: Artefacts) -> Iterator[Sequence[Vectors]]:
-        yield (self._index.vectors(artefacts),)
+        yield (self.index.vectors(artefacts),)
 
-    def build(self, folder: Path, vectors: Vectors, ranked: Ranked) -> None:
-        texts = [question.text for question in self._questions]
-        queries = self._resources.embedder(self._setting.embedder).embed_queries(texts)
-        units = ranked.cut(Depth(units=self._setting.retriever.top_k)).retrieved.units
-        exact = ExactStore(space=self._setting.store.space).open(vectors, folder)
-        write_array(folder / "scores.npy", exact.scores_of(queries, units))
+    def build(self, folder: Path, vectors: Vectors, ranked: Ranked, *_read: object) -> None:
+        embedder = self.resources.embedder(self.setting.embedder)
+        queries = embedder.embed_queries([question.text for question in self.ranking.questions])
+        exact = ExactStore(space=self.setting.store.space).open(vectors, folder)
+        write_array(folder / "scores.npy", exact.scores_of(queries, ranked.cut(self._depth).units))
 
-    def load(self, folder: Path) -> Floats:
-        return read_array(folder / "scores.npy")
-
-
-class AuditStage(Stage[Audited]):
-    """An approximate index compared with exact search: put together from stages that are kept."""
-
-    kind = "audit"
-    shown_as = "audit"
-    why_first = "not compared with exact search yet"
-    is_kept = False
-
-    def __init__(
-        self, resources: Resources, setting: Setting, index: IndexStage, ranking: RankingStage, exact: RankingStage
-    ) -> None:
-        scores = ExactScoreStage(resources, setting, ranking, index)
-        own_index = () if exact.stages.index is None else (exact.stages.index,)  # whose damage is to be noticed, too
-        self.needs = self.reads = (ReachStage(resources, index), scores, exact, *own_index)
-        self._resources = resources
-        self._index = index
-        self._setting = setting
-
-    def inputs(self) -> Inputs:
-        return {}
-
-    @property
-    def title(self) -> str:
-        return f"audit of {self._setting.name}"
-
-    def load(self, folder: Path, unreachable: int, scores: Floats, exact: Ranked, *_index: BuiltIndex) -> Audited:
-        return Audited(exact.cut(Depth(units=self._setting.retriever.top_k)).retrieved, scores, unreachable)
-
-    def label(self) -> str:
-        return self._setting.name
+    def load(self, folder: Path, unreachable: int, exact: Ranked, *_index: BuiltIndex) -> Audited:
+        return Audited(exact.cut(self._depth), read_array(folder / "scores.npy"), unreachable)
 
     def amount(self, known: Known) -> Amount:
-        count = self._index.amount(known)
-        seconds = self._resources.seconds(audit_rate(self._index), count.count)
-        return Amount(count.count, "vectors", count.count, count.is_estimate, seconds)
-
-
-def audit_rate(index: IndexStage) -> str:
-    """The name of the work of auditing, which goes at one rate per vector."""
-    return f"audit {index.store.kind}"
+        vectors = self.index.amount(known)
+        return replace(vectors, seconds=self.resources.rates.seconds(self._reach.rate, vectors.count))
 
 
 def audit(
-    found: Retrieved,
-    audited: Audited,
-    evaluations: Mapping[str, Evaluation],
-    exact_evaluations: Mapping[str, Evaluation],
+    found: Ranked, audited: Audited, evaluations: Mapping[str, Evaluation], exact: Mapping[str, Evaluation]
 ) -> AuditPart:
-    """The comparison of a setting's rankings with those of exact search, which ``exact_evaluations`` are of."""
+    """The comparison of a setting's rankings with those of exact search, which the evaluations ``exact`` are of."""
     shares = overlap(found.rankings, audited.scores, audited.exact.rankings)
     known = shares[~np.isnan(shares)]
-    means = {
-        name: (evaluation.mean.mean, exact_evaluations[name].mean.mean) for name, evaluation in evaluations.items()
-    }
+    means = {name: (one.mean.mean, exact[name].mean.mean) for name, one in evaluations.items()}
     return AuditPart(
         overlap=float(known.mean()) if len(known) else None,
         lowest_overlap=float(known.min()) if len(known) else None,
         queries_that_differ=int((known < 1).sum()),
         unreachable=audited.unreachable,
-        lost={name: None if now is None or exact is None else exact - now for name, (now, exact) in means.items()},
+        lost={name: None if now is None or best is None else best - now for name, (now, best) in means.items()},
     )
 
 
@@ -203,14 +169,9 @@ def audit_warnings(
     error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
     if lost is not None and abs(lost) > min(error, _MOVED):
         more = f"its standard error, {error:.4f}" if error < _MOVED else f"{_MOVED}"
-        yield ReportWarning(
-            WarningCode.INDEX_LOSS,
-            f"{name}: the index moves {primary} by {-lost:+.4f} against exact search over the same vectors, which is "
-            f"more than {more}. {store.advice_for_low_recall}",
-        )
+        moved = f"the index moves {primary} by {-lost:+.4f} against exact search over the same vectors"
+        message = f"{name}: {moved}, which is more than {more}. {store.advice_for_low_recall}"
+        yield ReportWarning(WarningCode.INDEX_LOSS, message)
     if part.unreachable:
-        yield ReportWarning(
-            WarningCode.UNREACHABLE,
-            f"{name}: {part.unreachable:,} vectors cannot be reached in the index by any query. "
-            f"{store.advice_for_unreachable}",
-        )
+        message = f"{part.unreachable:,} vectors cannot be reached in the index by any query"
+        yield ReportWarning(WarningCode.UNREACHABLE, f"{name}: {message}. {store.advice_for_unreachable}")

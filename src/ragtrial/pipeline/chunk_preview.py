@@ -115,22 +115,22 @@ def distinct_rows(found: list[CutSetting], most: int | None = None) -> Iterator[
 
 def _cut(corpus: Corpus, setting: Setting, document: str | None) -> CutSetting:
     """The chunks of one setting. A chunker that only returns text has no stage for what is indexed: one is made."""
-    graph, runner, resources = corpus.graph, corpus.runner, corpus.resources
-    chunks = runner.artefact(graph.chunks(setting))
+    runner, resources = corpus.runner, corpus.resources
+    chunks = runner.artefact(corpus.chunk_stage(setting))
     warnings = list(uncovered_warnings(setting, chunks))
     try:
-        texts = runner.artefact(graph.texts(setting))
+        texts = runner.artefact(corpus.text_stage(setting))
         warnings += prefix_warnings(setting, texts) if setting.has_chunks else ()
     except PrefixesError as error:
         warnings.append(
             ReportWarning(WarningCode.PREFIXES_LEFT_ASIDE, f"{setting.name}: shown without its prefixes. {error}")
         )
         setting = replace(setting, context=setting.context.model_copy(update={"prefixes": None}))
-        texts = runner.artefact(graph.texts(setting))
+        texts = runner.artefact(corpus.text_stage(setting))
     tokens = None
     embedder = resources.embedder(setting.embedder)
     if embedder.tokenizer:
-        tokens = runner.artefact(graph.once(LengthStage(resources, graph.texts(setting), setting)))
+        tokens = runner.artefact(corpus.once(LengthStage(resources, corpus.text_stage(setting), setting)))
         warnings += too_long_warnings(setting, {"chunks": embedder.count_too_long(tokens)})
     positions = np.arange(len(chunks))
     if document is not None:

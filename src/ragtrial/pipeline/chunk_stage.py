@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from ragtrial.dataset.library import Library
 from ragtrial.pipeline.document_stage import DocumentStage
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.stage import Amount, Inputs, Known, Stage, options_and_code
-from ragtrial.progress import stage
 from ragtrial.rankings import Counts, Floats
 
 _BYTES_PER_UNIT = {"characters": 1, "words": 6}
@@ -27,78 +26,64 @@ BYTES_PER_TOKEN = 4  # of English text, by the usual rule of thumb
 _BYTES_PER_CHUNK = 800  # of chunkers that are told no size
 
 
+@dataclass(eq=False)
 class ChunkStage(Stage[Chunks]):
     """The documents cut by the setting's chunker; vectors that a chunker asks for are made with its embedder."""
 
     kind = "chunks"
     shown_as = "chunks"
 
-    def __init__(self, resources: Resources, documents: DocumentStage, setting: Setting) -> None:
-        self.needs = self.reads = (documents,)
-        self._resources = resources
-        self._setting = setting
-        self._chunker = setting.chunker
+    resources: Resources
+    documents: DocumentStage
+    setting: Setting
 
-    @cached_property
-    def _embedder(self) -> CachedEmbedder:
-        return self._resources.embedder(self._setting.embedder)
+    def __post_init__(self) -> None:
+        self.needs = self.reads = (self.documents,)
+        self.chunker = chunker = self.setting.chunker
+        self._rate = f"chunks {chunker.kind}"
+        self.title = f"chunks ({chunker.summary()})"
+        self.label = chunker.summary()
+        if isinstance(chunker, SizedChunker):
+            self.label = f"{chunker.kind} {chunker.size}/{chunker.overlap}"
 
     def inputs(self) -> Inputs:
-        chunker, tokenizer = self._chunker, self._resources.unit_tokenizer(self._setting)
-        parts = chunker.fingerprint_parts(self._resources.digest)
+        chunker, tokenizer = self.chunker, self.resources.unit_tokenizer(self.setting)
+        parts = chunker.fingerprint_parts(self.resources.digest)
         found = options_and_code("chunker", chunker, parts, "chunker code")
-        found["context.title"] = self._setting.context.title
+        found["context.title"] = self.setting.context.title
         if tokenizer is not None:
             owner = "embedder" if chunker.counted_by == "embedder" else "chunker"
             found[f"{owner} tokenizer"] = fingerprint([tokenizer.fingerprint, tokenizer.special_tokens])
-        return found | (embedder_inputs(self._embedder) if chunker.needs_embedder else {})
+        if chunker.needs_embedder:
+            found |= embedder_inputs(self.resources.embedder(self.setting.embedder))
+        return found
 
     def names(self) -> Inputs:
-        has_embedder = self._chunker.counted_by == "embedder" or self._chunker.needs_embedder
-        return embedder_names(self._setting) if has_embedder else {}
-
-    @property
-    def title(self) -> str:
-        return f"chunks ({self._chunker.summary()})"
+        has_embedder = self.chunker.counted_by == "embedder" or self.chunker.needs_embedder
+        return embedder_names(self.setting) if has_embedder else {}
 
     def build(self, folder: Path, library: Library) -> None:
-        chunker, tokenizer = self._chunker, self._resources.unit_tokenizer(self._setting)
+        chunker, tokenizer = self.chunker, self.resources.unit_tokenizer(self.setting)
         size = int(library.sizes.sum())
         total, unit = (size, "bytes") if chunker.needs_embedder else (len(library), "documents")
 
         def embed(texts: Sequence[str], advance: Callable[[int], None]) -> Floats:
-            return self._embedder.embed_documents(texts, advance)
+            return self.resources.embedder(self.setting.embedder).embed_documents(texts, advance)
 
-        with (
-            stage(self._resources.progress, "chunks", total, unit) as progress,
-            self._resources.timed(self._rate, size),
-        ):
-            has_titles = self._setting.context.title
+        with self.resources.working("chunks", total, unit, self._rate, size) as progress:
+            has_titles = self.setting.context.title
             cut(library, chunker, tokenizer, progress.advance, embed, has_titles=has_titles).write(folder)
 
     def load(self, folder: Path, library: Library) -> Chunks:
-        if self._chunker.needs_embedder:
-            self._resources.mark_vectors(self._setting.embedder)
+        if self.chunker.needs_embedder:
+            self.resources.mark_vectors(self.setting.embedder)
         return Chunks(library, folder)
 
-    @property
-    def _rate(self) -> str:
-        return f"chunks {self._chunker.kind}"
-
-    def label(self) -> str:
-        chunker = self._chunker
-        if isinstance(chunker, SizedChunker):
-            return f"{chunker.kind} {chunker.size}/{chunker.overlap}"
-        return chunker.summary()
-
     def amount(self, known: Known) -> Amount:
-        library, chunks = known(self.needs[0]), known(self)
-        size = int(library.sizes.sum()) if library else 0
-        seconds = self._resources.seconds(self._rate, size)
-        if chunks is not None:
-            return Amount(len(chunks), "chunks", len(chunks), seconds=seconds)
-        count = estimated_chunks(self._setting, library.sizes) if library else 0
-        return Amount(count, "chunks", count, is_estimate=True, seconds=seconds)
+        sizes, chunks = known.library.sizes, known(self)
+        count = estimated_chunks(self.setting, sizes) if chunks is None else len(chunks)
+        seconds = self.resources.rates.seconds(self._rate, int(sizes.sum()))
+        return Amount(count, "chunks", count, chunks is None, seconds)
 
 
 def estimated_chunks(setting: Setting, sizes: Counts) -> int:
@@ -119,7 +104,7 @@ def embedder_inputs(embedder: CachedEmbedder) -> dict[str, Any]:
     return found | {"embedder.document_prefix": embedder.document_prefix}
 
 
-def embedder_names(setting: Setting) -> Mapping[str, Any]:
+def embedder_names(setting: Setting) -> dict[str, Any]:
     """What embedders are called by their users; what is hashed of a model are its files."""
     options = setting.embedder.model_dump(mode="json", include={"kind", "model", "revision", "function"})
     return {f"embedder.{name}": value for name, value in options.items()}

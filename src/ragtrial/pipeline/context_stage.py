@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragtrial.cache.fingerprints import file_digest
@@ -15,79 +16,67 @@ from ragtrial.errors import RunError
 from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.stage import Amount, Inputs, Known, NotBuiltError, Stage, dotted_options
-from ragtrial.progress import stage
 from ragtrial.records import ReportWarning, WarningCode
 
 
+@dataclass(eq=False)
 class ContextStage(Stage[IndexedTexts]):
     """The indexed text of every chunk. Nothing is kept where the title alone is added. Raises PrefixesError."""
 
     kind = "surroundings"
     shown_as = "context"
 
-    def __init__(self, resources: Resources, chunks: ChunkStage, setting: Setting) -> None:
-        self.needs = self.reads = (chunks,)
-        self._resources = resources
-        self._setting = setting
-        self._context = setting.context
-        self.is_kept = not setting.context.is_bare
+    resources: Resources
+    chunks: ChunkStage
+    setting: Setting
+
+    def __post_init__(self) -> None:
+        self.needs = self.reads = (self.chunks,)
+        self._context, self._prefixes = self.setting.context, self.setting.context.prefixes
         self._digest: str | None = None
+        self.is_kept = not self._context.is_bare
+        self.title = f"context of chunks ({self._context.summary()})"
+        self.label = self._context.summary()
 
     def inputs(self) -> Inputs:
         found = dotted_options("context", self._context.identity())
-        content = self._resources.prefixes_digest(self._context.prefixes)
+        content = self.resources.prefixes_digest(self._prefixes)
         return found if content is None else found | {"context prefixes": content}
 
     def identity(self) -> str:
         """By its content: another file of prefixes may surround the chunks with the same texts."""
-        chunks = self.needs[0].identity()
-        if not self.is_kept:
-            return name_of_texts(chunks, title=self._context.title, digest=None)
-        if self._digest is None:
-            workspace, key = self._resources.workspace, self.key()
+        if self.is_kept and self._digest is None:
+            workspace, key = self.resources.workspace, self.key()
             if not workspace.has(self.kind, key):
                 raise NotBuiltError(self)
             try:
                 self._digest = Surroundings.read(workspace.path(self.kind, key)).digest
             except DAMAGE:
                 raise NotBuiltError(self) from None
-        return name_of_texts(chunks, title=self._context.title, digest=self._digest)
-
-    @property
-    def title(self) -> str:
-        return f"context of chunks ({self._context.summary()})"
+        return name_of_texts(self.needs[0].identity(), title=self._context.title, digest=self._digest)
 
     def build(self, folder: Path, chunks: Chunks) -> None:
-        file = None if self._context.prefixes is None else Path(self._context.prefixes)
-        prefixes = None if file is None else match_prefixes(chunks, read_prefixes(file), file, self._setting.name)
-        if file is not None and file_digest(file) != self._resources.prefixes_digest(self._context.prefixes):
-            raise RunError(f"{file} changed while it was read; run the same command again.")
-        with (
-            stage(self._resources.progress, "context", len(chunks), "chunks") as progress,
-            self._resources.timed("context", len(chunks)),
-        ):
+        prefixes = None
+        if self._prefixes is not None:
+            file = Path(self._prefixes)
+            prefixes = match_prefixes(chunks, read_prefixes(file), file, self.setting.name)
+            if file_digest(file) != self.resources.prefixes_digest(self._prefixes):
+                raise RunError(f"{file} changed while it was read; run the same command again.")
+        with self.resources.working("context", len(chunks), "chunks", "context") as progress:
             Surroundings.write(folder, chunks, self._context, prefixes, progress.advance)
 
     def load(self, folder: Path, chunks: Chunks) -> IndexedTexts:
         surroundings = Surroundings.read(folder) if self.is_kept else None
         return IndexedTexts(chunks, title=self._context.title, surroundings=surroundings)
 
-    def label(self) -> str:
-        return self._context.summary()
-
     def amount(self, known: Known) -> Amount:
-        count = self.needs[0].amount(known)
-        return Amount(
-            count.count, "chunks", count.count, count.is_estimate, self._resources.seconds("context", count.count)
-        )
+        chunks = self.needs[0].amount(known)
+        return replace(chunks, seconds=self.resources.rates.seconds("context", chunks.count))
 
 
 def prefix_warnings(setting: Setting, texts: IndexedTexts) -> Iterator[ReportWarning]:
     """A warning if the file of prefixes has none for some chunks of ``setting``."""
     without = texts.surroundings.without_prefix if texts.surroundings else 0
     if setting.context.prefixes is not None and without:
-        yield ReportWarning(
-            WarningCode.NO_PREFIX,
-            f"{setting.name}: {without:,} of {len(texts):,} chunks have no row in "
-            f"{setting.context.prefixes}; they are indexed without a prefix.",
-        )
+        message = f"{without:,} of {len(texts):,} chunks have no row in {setting.context.prefixes}"
+        yield ReportWarning(WarningCode.NO_PREFIX, f"{setting.name}: {message}; they are indexed without a prefix.")

@@ -1,9 +1,10 @@
-"""The documents of a config, and what is made of them before anything is searched: what commands without a run need."""
+"""The documents of a config, and what is made of them before anything is searched."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting
@@ -11,53 +12,86 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import PassageMatch, PassageQuery
-from ragtrial.pipeline.context_stage import prefix_warnings
-from ragtrial.pipeline.document_stage import PassageStage, documents_fingerprint
-from ragtrial.pipeline.graph import CorpusGraph
+from ragtrial.pipeline.chunk_stage import ChunkStage
+from ragtrial.pipeline.context_stage import ContextStage, prefix_warnings
+from ragtrial.pipeline.document_stage import DocumentStage, PassageStage
+from ragtrial.pipeline.embedding_stage import EmbeddingStage, LengthStage
+from ragtrial.pipeline.index_stage import IndexStage
+from ragtrial.pipeline.open_setting import SettingContext, SettingStages
 from ragtrial.pipeline.resources import Resources
-from ragtrial.pipeline.retriever_context import SettingContext
 from ragtrial.pipeline.runner import Runner
+from ragtrial.pipeline.stage import Stage
 from ragtrial.progress import Progress
 from ragtrial.records import ReportWarning
+
+S = TypeVar("S", bound=Stage[Any])
 
 
 class Corpus:
     """The stages below search over the documents of ``config``, in its workspace. Raises CorpusError."""
 
     def __init__(self, config: ExperimentConfig, progress: Progress, documents: Path | None = None) -> None:
-        self.resources = Resources.of(config, progress)
-        self.graph = CorpusGraph(self.resources, documents or corpus_of(config.dataset), config.dataset.on_error)
+        self.resources = Resources(config, progress)
+        self.documents = DocumentStage(self.resources, documents or corpus_of(config.dataset), config.dataset.on_error)
         self.runner = Runner(self.resources.workspace)
-        self.library: Library = self.runner.artefact(self.graph.documents)
-
-    @property
-    def fingerprint(self) -> str:
+        self.library: Library = self.runner.artefact(self.documents)
+        self.fingerprint = self.documents.key()
         """What tells these documents from others; in reports, too."""
-        return self.graph.documents.key()
+        self._stages: dict[str, Stage[Any]] = {}
+        self._settings: dict[Setting, SettingStages] = {}
+
+    def stages(self, setting: Setting) -> SettingStages:
+        """The stages of the corpus that reach ``setting`` and its parts."""
+        if setting not in self._settings:
+            self._settings[setting] = self._made(setting)
+        return self._settings[setting]
+
+    def _made(self, setting: Setting) -> SettingStages:
+        parts = tuple(self.stages(part) for part in setting.parts)
+        if "chunker" not in setting.retriever.reached_by:
+            return SettingStages(setting, self.documents, parts=parts)
+        chunks = self.chunk_stage(setting)
+        if not setting.has_chunks:
+            return SettingStages(setting, self.documents, chunks, parts=parts)
+        texts = self.text_stage(setting)
+        if not setting.has_index:
+            return SettingStages(setting, self.documents, chunks, texts, parts=parts)
+        lengths = self.once(LengthStage(self.resources, texts, setting))
+        embeddings = self.once(EmbeddingStage(self.resources, texts, lengths, setting))
+        index = self.once(IndexStage(self.resources, texts, embeddings, setting))
+        return SettingStages(setting, self.documents, chunks, texts, lengths, embeddings, index, parts)
+
+    def chunk_stage(self, setting: Setting) -> ChunkStage:
+        """The stage of the chunks that the chunker of ``setting`` makes, whether or not these reach it."""
+        return self.once(ChunkStage(self.resources, self.documents, setting))
+
+    def text_stage(self, setting: Setting) -> ContextStage:
+        """The stage of what is indexed for these chunks."""
+        return self.once(ContextStage(self.resources, self.chunk_stage(setting), setting))
+
+    def once(self, stage: S) -> S:
+        """``stage``, or the one that is equal to it and was there before."""
+        found: S = self._stages.setdefault(stage.spec, stage)  # type: ignore[assignment]  # equal ones are of one class
+        return found
 
     def located(self, sought: Sequence[PassageQuery], library: Library) -> list[PassageMatch]:
         """How and where each passage is found in ``library``, as ``passages.locate_all`` finds them; kept."""
         wanted = [(one.text, one.among) for one in sought]
-        found = self.runner.artefact(PassageStage(self.resources, self.graph.documents, wanted, library))
+        found = self.runner.artefact(PassageStage(self.resources, self.documents, wanted, library))
         return [found[one] for one in wanted]
 
-    def chunks(self, setting: Setting) -> Chunks | None:
-        """The chunks of ``setting``; None if no chunker reaches it."""
-        return self.runner.artefact(self.graph.chunks(setting)) if setting.cuts_documents else None
-
-    def chunks_without_model(self, setting: Setting) -> Chunks | None:
-        """The chunks of ``setting`` where they are kept, or can be made without a model."""
+    def chunks(self, setting: Setting, *, loads_models: bool = True) -> Chunks | None:
+        """The chunks of ``setting``; None if no chunker reaches it, or if making them would load a model."""
         if not setting.cuts_documents:
             return None
-        stage = self.graph.chunks(setting)
-        if setting.chunker.needs_embedder and stage.kept_key(self.resources.workspace) is None:
-            return None
-        return self.runner.artefact(stage)
+        stage = self.chunk_stage(setting)
+        is_there = not setting.chunker.needs_embedder or stage.kept_key(self.resources.workspace) is not None
+        return self.runner.artefact(stage) if loads_models or is_there else None
 
     def prefix_warnings(self, setting: Setting) -> Iterator[ReportWarning]:
         """A warning if the file of prefixes has none for some chunks of ``setting``. Raises PrefixesError."""
         if setting.has_chunks and setting.context.prefixes is not None:
-            yield from prefix_warnings(setting, self.runner.artefact(self.graph.texts(setting)))
+            yield from prefix_warnings(setting, self.runner.artefact(self.text_stage(setting)))
 
     def prepare(self, setting: Setting) -> None:
         """Find everything that ``setting`` names (model, tokenizer, function, prefixes) before any work is done.
@@ -69,15 +103,8 @@ class Corpus:
             self.resources.unit_tokenizer(setting)
         if "embedder" in setting.reached_by:
             self.resources.embedder(setting.embedder)
-        if setting.has_chunks and setting.context.prefixes is not None:  # whose rows are right or not beside chunks
-            list(self.prefix_warnings(setting))
+        list(self.prefix_warnings(setting))  # whose rows are right or not beside chunks
 
     def context(self, setting: Setting, *, loads_models: bool = True) -> SettingContext:
         """What the retriever of ``setting`` may look at before anything is searched: its index is not open."""
-        stages = self.graph.stages(setting)
-        return SettingContext(self.resources, self.library, stages, self.runner, loads_models=loads_models)
-
-
-def fingerprint_of(config: ExperimentConfig) -> str:
-    """What ``Corpus.fingerprint`` would be of ``config``; every byte of its documents is read. Raises CorpusError."""
-    return documents_fingerprint(corpus_of(config.dataset), config.dataset.on_error)
+        return SettingContext(self.resources, self.stages(setting), self.runner, loads_models=loads_models)

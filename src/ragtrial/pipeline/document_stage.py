@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import astuple
-from functools import cached_property
 from pathlib import Path
 
 from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
+from ragtrial.config import ExperimentConfig
+from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.documents import OnError, corpus_fingerprint
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import PassageMatch, PassageQuery, Place, locate_all
 from ragtrial.errors import RunError
 from ragtrial.pipeline.resources import Resources
-from ragtrial.pipeline.stage import Amount, Inputs, Known, Stage
+from ragtrial.pipeline.stage import Inputs, Stage
 from ragtrial.progress import stage
 from ragtrial.records import Span
 
@@ -29,24 +30,18 @@ class DocumentStage(Stage[Library]):
     kind = "documents"
     shown_as = "documents"
 
-    def __init__(self, resources: Resources, corpus: Path, on_error: OnError = "stop") -> None:
+    def __init__(self, resources: Resources, corpus: Path, on_error: OnError) -> None:
         self._resources = resources
         self._corpus = corpus
         self._on_error: OnError = on_error
-
-    @cached_property
-    def _fingerprint(self) -> str:
-        return documents_fingerprint(self._corpus, self._on_error, self._resources.digest)
+        self._fingerprint = documents_fingerprint(corpus, on_error, resources.digest)
+        self.title = f"documents of {corpus.name}"
 
     def inputs(self) -> Inputs:
         return {"documents": self._fingerprint}
 
     def key(self) -> str:
         return self._fingerprint  # which reports name, too
-
-    @property
-    def title(self) -> str:
-        return f"documents of {self._corpus.name}"
 
     def build(self, folder: Path) -> None:
         with stage(self._resources.progress, "documents"):
@@ -56,11 +51,6 @@ class DocumentStage(Stage[Library]):
 
     def load(self, folder: Path) -> Library:
         return Library(folder)
-
-    def amount(self, known: Known) -> Amount:
-        library = known(self)
-        count = len(library) if library else 0
-        return Amount(count, "documents", count)
 
 
 def documents_fingerprint(corpus: Path, on_error: OnError, digest: Digest = file_digest) -> str:
@@ -73,6 +63,8 @@ class PassageStage(Stage[dict[Wanted, PassageMatch]]):
 
     kind = "passages"
 
+    title = "places of passages"
+
     def __init__(
         self, resources: Resources, documents: DocumentStage, wanted: Sequence[Wanted], library: Library
     ) -> None:
@@ -83,10 +75,6 @@ class PassageStage(Stage[dict[Wanted, PassageMatch]]):
 
     def inputs(self) -> Inputs:
         return {"passages": self._wanted}
-
-    @property
-    def title(self) -> str:
-        return "places of passages"
 
     def build(self, folder: Path, _library: Library) -> None:
         with stage(self._resources.progress, "passages", len(self._wanted), "passages"):
@@ -100,3 +88,8 @@ class PassageStage(Stage[dict[Wanted, PassageMatch]]):
             one: PassageMatch(how, tuple(Place(place, Span(start, end)) for place, start, end in places), score)
             for one, (how, places, score) in zip(self._wanted, rows, strict=True)
         }
+
+
+def fingerprint_of(config: ExperimentConfig) -> str:
+    """What ``Corpus.fingerprint`` would be of ``config``; every byte of its documents is read. Raises CorpusError."""
+    return documents_fingerprint(corpus_of(config.dataset), config.dataset.on_error)

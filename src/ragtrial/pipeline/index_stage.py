@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ragtrial.cache.workspace import Workspace
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.stores import Index, Vectors
 from ragtrial.config.settings import Setting
@@ -18,18 +19,17 @@ from ragtrial.pipeline.context_stage import ContextStage
 from ragtrial.pipeline.embedding_stage import Embeddings, EmbeddingStage
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, NotBuiltError, Stage, dotted_options
-from ragtrial.progress import stage
 
 
 @dataclass(frozen=True)
 class BuiltIndex:
-    """A built index. ``id`` is that of this build; empty where every build finds the same."""
+    """A built index."""
 
     folder: Path
-    id: str
     description: dict[str, Any]
 
 
+@dataclass(eq=False)
 class IndexStage(Stage[BuiltIndex]):
     """The index of a setting. An exact one has nothing to build: the vectors are all there is to it.
 
@@ -39,14 +39,16 @@ class IndexStage(Stage[BuiltIndex]):
     kind = "indexes"
     shown_as = "index"
 
-    def __init__(self, resources: Resources, texts: ContextStage, embeddings: EmbeddingStage, setting: Setting) -> None:
-        self.needs = (embeddings, texts)
-        self.reads = (texts,)
-        self.store = setting.store
-        self.setting_name = setting.name
-        self._resources = resources
-        self._texts = texts
-        self._embeddings = embeddings
+    resources: Resources
+    texts: ContextStage
+    embeddings: EmbeddingStage
+    setting: Setting
+
+    def __post_init__(self) -> None:
+        self.needs, self.reads = (self.embeddings, self.texts), (self.texts,)
+        self.store, self.setting_name = self.setting.store, self.setting.name
+        self.label = self.store.summary()
+        self.title = f"index ({self.label})"
 
     def inputs(self) -> Inputs:
         return dotted_options("store", self.store.identity())
@@ -55,33 +57,26 @@ class IndexStage(Stage[BuiltIndex]):
         key = self.key()
         if self.store.is_exact:
             return key
-        build = self._resources.workspace.build_id(self.kind, key)
+        build = self.resources.workspace.build_id(self.kind, key)
         if not build:
             raise NotBuiltError(self)
         return f"{key} {build}"
 
-    @property
-    def title(self) -> str:
-        return f"index ({self.store.summary()})"
-
     def build(self, folder: Path, embeddings: Embeddings, texts: IndexedTexts) -> None:
         if not self.store.is_exact:
-            with (
-                stage(self._resources.progress, "index", len(texts), "vectors") as progress,
-                self._resources.timed(self._rate, len(texts)),
-            ):
+            with self.resources.working("index", len(texts), "vectors", f"index {self.store.kind}") as progress:
                 self.store.build(vectors_of(texts, embeddings), folder, progress.advance)
 
     def load(self, folder: Path, texts: IndexedTexts) -> BuiltIndex:
-        sealed = self._resources.workspace.seal(self.kind, folder.name)
+        sealed = self.resources.workspace.seal(self.kind, folder.name)
         description = {**self.store.model_dump(mode="json"), "vectors": len(texts)}
         if self.store.is_exact:
-            return BuiltIndex(folder, "", description)
-        return BuiltIndex(folder, sealed.id, {**description, "id": sealed.id, "bytes": sealed.size})
+            return BuiltIndex(folder, description)
+        return BuiltIndex(folder, {**description, "id": sealed.id, "bytes": sealed.size})
 
     def vectors(self, artefacts: Artefacts) -> Vectors:
         """What is indexed, with the order that breaks ties; every byte of it is checked."""
-        return vectors_of(artefacts.artefact(self._texts), artefacts.artefact(self._embeddings, every_byte=True))
+        return vectors_of(artefacts.artefact(self.texts), artefacts.artefact(self.embeddings, every_byte=True))
 
     def open(self, artefacts: Artefacts) -> Index:
         """The index, open for search; one that turns out to be damaged is built again. Raises StoreError."""
@@ -91,45 +86,36 @@ class IndexStage(Stage[BuiltIndex]):
         try:
             return self.store.open(vectors, folder)
         except StoreError as error:
-            workspace = self._resources.workspace
+            workspace = self.resources.workspace
             workspace.drop_damaged(self.kind, folder.name, workspace.build_id(self.kind, folder.name), error)
             return self.store.open(vectors, artefacts.artefact(self, every_byte=True).folder)
 
-    @property
-    def _rate(self) -> str:
-        return f"index {self.store.kind}"
-
-    def label(self) -> str:
-        return self.store.summary()
-
     def amount(self, known: Known) -> Amount:
-        chunks = self._texts.amount(known)
-        seconds = 0.0 if self.store.is_exact else self._resources.seconds(self._rate, chunks.count)
-        return Amount(chunks.count, "vectors", chunks.count, chunks.is_estimate, seconds)
+        chunks = self.texts.amount(known)
+        seconds = self.resources.rates.seconds(f"index {self.store.kind}", chunks.count)
+        return replace(chunks, unit="vectors", seconds=0.0 if self.store.is_exact else seconds)
 
 
 OpenIndexes = Mapping[IndexStage, Index]
 
 
 @contextmanager
-def open_indexes(
-    artefacts: Artefacts, lock: Callable[[str, str], Any], stages: Sequence[IndexStage]
-) -> Iterator[OpenIndexes]:
-    """The indexes of ``stages``, open; no other process has an approximate one of them open meanwhile.
-
-    ``lock`` is ``Workspace.lock``.
-    """
-    by_name = {stage.key(): stage for stage in stages}
+def open_indexes(artefacts: Artefacts, workspace: Workspace, stages: Iterable[IndexStage]) -> Iterator[OpenIndexes]:
+    """The indexes of ``stages``, open; no other process has an approximate one of them open meanwhile."""
+    stages_by_key: dict[str, list[IndexStage]] = {}
+    for stage in stages:
+        stages_by_key.setdefault(stage.key(), []).append(stage)
+    found: dict[IndexStage, Index] = {}
     with ExitStack() as held:
-        for name in sorted(by_name):  # in one order for all processes: none waits for another that waits for it
-            store = by_name[name].store
-            if not store.is_exact:
-                held.enter_context(lock(f"open-{name}", f"the {store.kind} index of {by_name[name].setting_name}"))
-        found = {}
-        for name, one in by_name.items():
-            found[name] = index = one.open(artefacts)
+        for key, (one, *_) in sorted(stages_by_key.items()):  # in one order: no process waits for one that waits for it
+            if not one.store.is_exact:
+                what = f"the {one.store.kind} index of {one.setting_name}"
+                held.enter_context(workspace.lock(f"open-{key}", what))
+        for equal in stages_by_key.values():
+            index = equal[0].open(artefacts)
             held.callback(index.close)
-        yield {stage: found[stage.key()] for stage in stages}
+            found |= dict.fromkeys(equal, index)
+        yield found
 
 
 def vectors_of(texts: IndexedTexts, embeddings: Embeddings) -> Vectors:

@@ -8,20 +8,20 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ragtrial.cache.atomic import write_text
 from ragtrial.components.refiners import Refiner
-from ragtrial.pipeline.document_stage import DocumentStage
-from ragtrial.pipeline.open_setting import OpenSetting, open_setting
+from ragtrial.pipeline.open_setting import OpenSetting, SettingStages, open_setting
 from ragtrial.pipeline.ranking_stage import RankingStage
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth
-from ragtrial.pipeline.setting_stages import SettingStages
 from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, Stage
-from ragtrial.progress import stage
 from ragtrial.records import Unit
 
 T = TypeVar("T")
@@ -30,73 +30,53 @@ SAMPLE = 50
 _WARM_UP = 3
 
 
+@dataclass(eq=False)
 class LatencyStage(Stage[dict[str, Any] | None]):
     """How long single queries of a setting take; None without queries. Measured with its indexes open and warm."""
 
     kind = "latency"
     shown_as = "latency"
-    why_first = "not measured yet"
 
-    def __init__(
-        self,
-        resources: Resources,
-        documents: DocumentStage,
-        stages: SettingStages,
-        ranking: RankingStage,
-        unit: Unit,
-        seed: int,
-    ) -> None:
-        self.needs = (ranking,)
-        self._resources = resources
-        self._documents = documents
-        self._stages = stages
-        self._questions = ranking.questions
-        self._setting = stages.setting
-        self._unit: Unit = unit
-        self._seed = seed
+    resources: Resources
+    stages: SettingStages
+    ranking: RankingStage
+    unit: Unit
+    seed: int
+
+    def __post_init__(self) -> None:
+        self.needs = (self.ranking,)
+        self._questions = self.ranking.questions
+        self._rate = " ".join(["latency", *(one.setting.retriever.kind for one in self.stages.tree())])
+        self.label = self.stages.setting.name
+        self.title = f"latency of {self.label}"
 
     def inputs(self) -> Inputs:
-        tree = [one.setting for one in self._stages.tree()]
+        tree = [one.setting for one in self.stages.tree()]
         devices = [options.model_dump().get("device") for one in tree for options in (one.embedder, one.retriever)]
         # A retriever gets one question at a time, whatever its batches are; a refiner has many hits of that one.
         refiners = [one.retriever.model_dump() for one in tree if isinstance(one.retriever, Refiner)]
         batches = [options["batch_size"] for options in refiners if "batch_size" in options]
-        return {"top_k": self._setting.retriever.top_k, "seed": self._seed, "devices": devices, "batches": batches}
-
-    @property
-    def title(self) -> str:
-        return f"latency of {self._setting.name}"
+        top_k = self.stages.setting.retriever.top_k
+        return {"top_k": top_k, "seed": self.seed, "devices": devices, "batches": batches}
 
     @contextmanager
     def opened(self, artefacts: Artefacts) -> Iterator[Sequence[OpenSetting]]:
-        library, stages = artefacts.artefact(self._documents), self._stages
-        with open_setting(self._resources, library, stages, artefacts, self._unit, is_fresh=True) as setting:
+        with open_setting(self.resources, self.stages, artefacts, self.unit, is_fresh=True) as setting:
             yield (setting,)
 
     def build(self, folder: Path, setting: OpenSetting, _ranked: object) -> None:
-        start, depth = time.perf_counter(), Depth(units=self._setting.retriever.top_k)
-        with stage(self._resources.progress, f"latency ({self._setting.name})"):
-            latency = measure_latency(lambda one: setting.ranked([one], depth), self._questions, self._seed)
+        depth, name = Depth(units=self.stages.setting.retriever.top_k), f"latency ({self.label})"
+        with self.resources.working(name, min(len(self._questions), SAMPLE), "queries", self._rate):
+            latency = measure_latency(lambda one: setting.ranked([one], depth), self._questions, self.seed)
         write_text(folder / "latency.json", json.dumps(latency))
-        asked = latency["n"] if latency else 0
-        self._resources.workspace.rates.note(self._rate, asked, time.perf_counter() - start)
 
     def load(self, folder: Path) -> dict[str, Any] | None:
         latency: dict[str, Any] | None = json.loads((folder / "latency.json").read_text())
-        if latency is not None and not isinstance(latency, dict):
-            raise ValueError("it is no measurement")
         return latency
-
-    @property
-    def _rate(self) -> str:
-        return " ".join(["latency", *(one.setting.retriever.kind for one in self._stages.tree())])
-
-    def label(self) -> str:
-        return self._setting.name
 
     def amount(self, known: Known) -> Amount:
         count = min(len(self._questions), SAMPLE)
-        return Amount(count, "questions", count, seconds=self._resources.seconds(self._rate, count))
+        return Amount(count, "questions", count, seconds=self.resources.rates.seconds(self._rate, count))
 
 
 def measure_latency(search: Callable[[T], object], queries: Sequence[T], seed: int) -> dict[str, Any] | None:
@@ -115,16 +95,12 @@ def measure_latency(search: Callable[[T], object], queries: Sequence[T], seed: i
         start = time.perf_counter()
         search(text)
         seconds.append(time.perf_counter() - start)
-    seconds.sort()
+    p50, p95, p99 = np.percentile(seconds, [50, 95, 99], method="inverted_cdf").tolist()
     return {
-        "p50": _percentile(seconds, 50),
-        "p95": _percentile(seconds, 95),
-        "p99": _percentile(seconds, 99),
+        "p50": p50,
+        "p95": p95,
+        "p99": p99,
         "n": len(seconds),
         "machine": f"{platform.system()} {platform.machine()}, {platform.processor() or 'processor not named'}",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def _percentile(ascending: Sequence[float], percent: int) -> float:
-    return ascending[max(0, -(-percent * len(ascending) // 100) - 1)]

@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import DAMAGE, Workspace
-from ragtrial.components.embedders.cached import CachedEmbedder
-from ragtrial.config.settings import Setting, of_part
+from ragtrial.config.settings import failing_as
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
-from ragtrial.errors import RunError
-from ragtrial.pipeline.chunk_stage import ChunkStage, embedder_inputs, embedder_names
-from ragtrial.pipeline.document_stage import DocumentStage
-from ragtrial.pipeline.open_setting import OpenSetting, open_setting
+from ragtrial.pipeline.chunk_stage import embedder_inputs, embedder_names
+from ragtrial.pipeline.open_setting import OpenSetting, SettingStages, open_setting
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import RANKINGS_FORMAT, Depth, Ranked, skipped_in, stages_kept
-from ragtrial.pipeline.setting_stages import SettingStages
-from ragtrial.pipeline.stage import (
-    Amount,
-    Artefacts,
-    Inputs,
-    Known,
-    Stage,
-    dotted_options,
-    options_and_code,
-)
-from ragtrial.progress import stage
+from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, Stage, dotted_options, options_and_code
 from ragtrial.records import Question, Unit
 
 
+@dataclass(eq=False)
 class RankingStage(Stage[Ranked]):
     """The rankings of ``questions``, as deep as all need them that are made of them.
 
@@ -45,50 +32,47 @@ class RankingStage(Stage[Ranked]):
 
     kind = "rankings"
     shown_as = "rankings"
-    is_read_whole = True
+    is_large = True
 
-    def __init__(
-        self,
-        resources: Resources,
-        documents: DocumentStage,
-        stages: SettingStages,
-        parts: Sequence[RankingStage],
-        questions: Sequence[Question],
-        unit: Unit,
-        depth: Depth,
-        width: int | None,
-    ) -> None:
-        self.stages = stages
-        self.setting: Setting = stages.setting
-        self.parts = tuple(parts)
-        self.questions = questions
-        self.depth = depth
-        self._resources = resources
-        self._documents = documents
-        self._unit: Unit = unit
-        self._width = width
+    resources: Resources
+    stages: SettingStages
+    parts: tuple[RankingStage, ...]
+    questions: Sequence[Question]
+    unit: Unit
+    depth: Depth
+    width: int | None
+
+    def __post_init__(self) -> None:
+        stages, parts = self.stages, self.parts
+        self.setting = setting = stages.setting
+        self.title = f"rankings of {setting.name}"
+        self.label = f"{setting.name} ({setting.retriever.kind})"
+        self._has_embedder = "embedder" in setting.retriever.reached_by
         chunked = [one.chunks for one in stages.tree() if one.chunks and "chunker" in one.setting.retriever.reached_by]
-        self._chunks: tuple[ChunkStage, ...] = tuple(dict.fromkeys(chunked))
-        last = () if stages.last is None else (stages.last,)
-        self.needs = (documents, *last, *self.parts)
-        self.reads = (documents, *self._chunks)
-
-    @cached_property
-    def _embedder(self) -> CachedEmbedder | None:
-        is_reached = "embedder" in self.setting.retriever.reached_by
-        return self._resources.embedder(self.setting.embedder) if is_reached else None
+        self._chunks = tuple(dict.fromkeys(chunked))
+        searched = stages.index or stages.texts or stages.chunks
+        self.needs = (stages.documents, *((searched,) if searched else ()), *parts)
+        self.reads = (stages.documents, *self._chunks)
+        options = setting.retriever.model_dump(mode="json")
+        kinds = [setting.retriever.kind, setting.store.kind if setting.has_index else ""]
+        named = [one for one in (*kinds, options.get("model") or options.get("function")) if one]
+        self._rate = " ".join(["rankings", *named])
+        # Refiners go at a rate by the hits that they look at.
+        hits = len(setting.wordings(self.questions)) * setting.depth_of_parts * len(parts)
+        self._work = hits if parts else len(self.questions)
 
     def inputs(self) -> Inputs:
         retriever, reached = self.setting.retriever, self.setting.retriever.reached_by
         found = options_and_code("retriever", retriever, retriever.identity(), "retriever code")
-        found[f"retriever {retriever.inputs_are}"] = fingerprint(retriever.inputs(self._resources.digest))
-        asked = self._resources.asked(retriever, self.questions)
-        found |= {"questions": asked, "evaluators.unit": self._unit, "rankings format": RANKINGS_FORMAT}
+        found[f"retriever {retriever.inputs_are}"] = fingerprint(retriever.inputs(self.resources.digest))
+        asked = fingerprint([retriever.asked(question) for question in self.questions])
+        found |= {"questions": asked, "evaluators.unit": self.unit, "rankings format": RANKINGS_FORMAT}
         if "context" in reached and "chunker" not in reached:
             found |= dotted_options("context", self.setting.context.identity())
-        if self._embedder is not None:
-            found |= embedder_inputs(self._embedder) | {"embedder.query_prefix": self._embedder.query_prefix}
-        return found if self._width is None else found | {"search width": self._width}
+        if self._has_embedder:
+            embedder = self.resources.embedder(self.setting.embedder)
+            found |= embedder_inputs(embedder) | {"embedder.query_prefix": embedder.query_prefix}
+        return found if self.width is None else found | {"search width": self.width}
 
     @cached_property
     def whatever_is_asked(self) -> str:
@@ -98,7 +82,7 @@ class RankingStage(Stage[Ranked]):
         return fingerprint([own, corpus, [part.whatever_is_asked for part in self.parts]])
 
     def names(self) -> Inputs:
-        named = embedder_names(self.setting) if self._embedder is not None else {}
+        named = embedder_names(self.setting) if self._has_embedder else {}
         return {"retriever.top_k": self.depth.units, "hits looked at": self.depth.candidates, **named}
 
     def identity(self) -> str:
@@ -115,83 +99,51 @@ class RankingStage(Stage[Ranked]):
         deeper = []
         for path in workspace.path(self.kind, base).parent.glob(f"{base}-*"):
             candidates, units = (int(number) for number in path.name.split("-")[1:])
-            if Depth(candidates, units).covers(self.depth) and workspace.has(self.kind, path.name):
+            is_deep = candidates >= self.depth.candidates and units >= self.depth.units
+            if is_deep and workspace.has(self.kind, path.name):
                 deeper.append((candidates + units, path.name))
         return min(deeper)[1] if deeper else None
 
-    @property
-    def title(self) -> str:
-        return f"rankings of {self.setting.name}"
-
     @contextmanager
     def opened(self, artefacts: Artefacts) -> Iterator[Sequence[Any]]:
-        library = artefacts.artefact(self._documents)
         chunks = [artefacts.artefact(one) for one in self._chunks]
-        with open_setting(self._resources, library, self.stages, artefacts, self._unit, with_parts=False) as setting:
+        with open_setting(self.resources, self.stages, artefacts, self.unit, with_parts=False) as setting:
             yield setting, {one.name: one for one in chunks}
 
-    def build(self, folder: Path, setting: OpenSetting, known: Mapping[str, Chunks], *artefacts: Any) -> Ranked:
-        parts = artefacts[len(artefacts) - len(self.parts) :]
-        looked_at = Depth(candidates=self.setting.depth_of_parts)
-        start = time.perf_counter()
-        count = len(self.questions)
-        with stage(self._resources.progress, f"retrieval ({self.setting.name})", count, "queries") as progress:
-            if self.parts:
-                found = [part.cut(looked_at).candidates for part in parts]
-                ranked = setting.refined(self.questions, found, self.depth)
-                progress.advance(count)
-            else:
-                ranked = setting.retrieved(self.questions, self.depth, progress.advance)
-        self._resources.workspace.rates.note(*self._work, time.perf_counter() - start)
-        ranked = replace(ranked, stages=frozenset(setting.kept))
-        ranked.save(folder, known)
-        return ranked
+    def build(self, folder: Path, setting: OpenSetting, known: Mapping[str, Chunks], *artefacts: Any) -> None:
+        rankings: Sequence[Ranked] = artefacts[len(artefacts) - len(self.parts) :]
+        found = [one.cut(Depth(candidates=self.setting.depth_of_parts)).candidates for one in rankings]
+        name, count = f"retrieval ({self.setting.name})", len(self.questions)
+        with self.resources.working(name, count, "queries", self._rate, self._work) as progress:
+            ranked = setting.ranked(self.questions, self.depth, progress.advance, found)
+        replace(ranked, stages=frozenset(setting.kept)).save(folder, known)
 
     def load(self, folder: Path, library: Library, *chunks: Chunks) -> Ranked:
         return Ranked.load(folder, library, {one.name: one for one in chunks})
 
     def is_incomplete(self, artefact: Ranked) -> bool:
-        return bool(artefact.skipped.any())
+        return bool(artefact.candidates.skipped.any())
 
-    def failure(self, need: Stage[Any], error: Exception) -> Exception:
-        """A failure in a part says whose it is."""
-        part = next((name for name, one in zip(self.setting.parts, self.parts, strict=True) if one is need), None)
-        return of_part(part, error) if part is not None and isinstance(error, RunError) else error
+    def naming(self, need: Stage[Any]) -> AbstractContextManager[None]:
+        return failing_as(self.setting.parts[self.parts.index(need)]) if need in self.parts else nullcontext()
 
     def mark_used(self) -> set[tuple[str, str]]:
         """Note as used all that its parts' retrievers and its own keep. Gives kind and name of these stages."""
-        workspace, used = self._resources.workspace, set[tuple[str, str]]()
-        if self._embedder is not None:
-            self._resources.mark_vectors(self.setting.embedder)
+        workspace, used = self.resources.workspace, set[tuple[str, str]]()
+        if self._has_embedder:
+            self.resources.mark_vectors(self.setting.embedder)
         name = self.kept_key(workspace)
         if name is not None:
             workspace.mark(self.kind, name)
             with suppress(*DAMAGE):
                 used |= stages_kept(workspace.path(self.kind, name))
-        for part in self.parts:
-            used |= part.mark_used()
-        for kind, name in used:
-            workspace.mark(kind, name)
-        return used
-
-    @property
-    def _work(self) -> tuple[str, int]:
-        """What goes at one rate, and how much of it there is: questions, of a refiner the hits that it looks at."""
-        retriever = self.setting.retriever
-        options = retriever.model_dump(mode="json")
-        kinds = [retriever.kind, self.setting.store.kind if self.setting.has_index else ""]
-        rate = " ".join(["rankings", *filter(None, [*kinds, options.get("model") or options.get("function")])])
-        wordings = len(self.setting.wordings(self.questions))
-        return rate, wordings * self.setting.depth_of_parts * len(self.parts) if self.parts else len(self.questions)
-
-    def label(self) -> str:
-        return f"{self.setting.name} ({self.setting.retriever.kind})"
+        for kind, kept in used:
+            workspace.mark(kind, kept)
+        return used.union(*(part.mark_used() for part in self.parts))
 
     def amount(self, known: Known) -> Amount:
-        name = self.kept_key(self._resources.workspace) if known(self) is not None else None
+        name = self.kept_key(self.resources.workspace) if known(self) is not None else None
         count = len(self.questions)
-        skipped = skipped_in(self._resources.workspace.path(self.kind, name)) if name else 0
-        seconds = self._resources.seconds(*self._work)
-        if skipped and seconds is not None:
-            seconds *= skipped / max(1, count)
-        return Amount(count, "questions", skipped or count, seconds=seconds)
+        to_do = (skipped_in(self.resources.workspace.path(self.kind, name)) if name else 0) or count
+        seconds = self.resources.rates.seconds(self._rate, self._work * to_do / max(1, count))
+        return Amount(count, "questions", to_do, seconds=seconds)

@@ -1,17 +1,17 @@
-"""From scored settings to the parts of a report."""
+"""From scored settings to a report, and the warnings that stand in it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.components.retrievers.base import REACHING, Facts
+from ragtrial.components.retrievers.base import REACHING
 from ragtrial.components.vector_checks import health_warnings
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
@@ -19,118 +19,107 @@ from ragtrial.config.settings import Setting, too_long_warnings, uncovered_warni
 from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.grading import GradedRankings
-from ragtrial.options import Options
 from ragtrial.pipeline.audit_stage import audit_warnings
-from ragtrial.pipeline.component_rankings import part_file, part_rows
 from ragtrial.pipeline.metric_descriptions import metric_parts
-from ragtrial.pipeline.results import ComponentRanking, same_rankings
-from ragtrial.pipeline.scores import Scored, WithinBudget
-from ragtrial.rankings import PADDING, Bools
+from ragtrial.pipeline.results import ComponentRanking, Diagnostics
+from ragtrial.pipeline.scores import Scored, means
+from ragtrial.rankings import PADDING, Bools, collapse
 from ragtrial.records import PromptQueries, ReportWarning, Unit, WarningCode
+from ragtrial.report import schema
 from ragtrial.report.environment import environment
-from ragtrial.report.model import HITS_SHOWN, SCHEMA_VERSION, Report
-from ragtrial.report.schema import (
-    BudgetPart,
-    ContextPart,
-    CostsPart,
-    CoveredPart,
-    DatasetPart,
-    FailurePart,
-    HealthPart,
-    HitPart,
-    JudgmentPart,
-    LatencyPart,
-    MeanPart,
-    PassagePart,
-    QueryPart,
-    QueryScores,
-    SettingPart,
-    SpanPart,
-    WarningPart,
-)
+from ragtrial.report.model import HITS_SHOWN, SCHEMA_VERSION, Report, part_file
 
 
-@dataclass(frozen=True)
-class FinishedRun:
-    """What is said of a run as a whole: its id, its labels, what failed and what was noticed."""
-
-    id: str
-    labels: PromptQueries
-    documents_fingerprint: str
-    metrics: MetricChoice
-    failures: Sequence[FailurePart]
-    warnings: Sequence[ReportWarning]
-
-
-def build_report(config: ExperimentConfig, run: FinishedRun, scored: Sequence[Scored]) -> Report:
+def build_report(
+    config: ExperimentConfig,
+    scored: Sequence[Scored],
+    *,
+    run_id: str,
+    labels: PromptQueries,
+    documents_fingerprint: str,
+    metrics: MetricChoice,
+    failures: Sequence[schema.FailurePart],
+    warnings: Sequence[ReportWarning],
+) -> Report:
     """The report of a run with at least one setting that was scored."""
-    library = scored[0].rankings.chunks.library
-    queries = query_parts(run.labels)
-    primary, options = str(run.metrics.primary), config.evaluators
-    warnings = [*run.warnings, *(warning for one in scored for warning in setting_warnings(one, primary))]
-    warnings += same_rankings([one.rankings for one in scored])
+    library, queries, options = scored[0].result.chunks.library, query_parts(labels), config.evaluators
+    told = [*warnings, *(one for each in scored for one in setting_warnings(each, str(metrics.primary)))]
     return Report(
         schema_version=SCHEMA_VERSION,
         experiment=config.experiment,
-        run_id=run.id,
+        run_id=run_id,
         config=config.as_written,
-        dataset=DatasetPart(
+        dataset=schema.DatasetPart(
             documents=len(library),
             empty_documents=library.empty,
             queries=len(queries),
-            documents_fingerprint=run.documents_fingerprint,
+            documents_fingerprint=documents_fingerprint,
             labels_fingerprint=fingerprint([query.model_dump(mode="json") for query in queries]),
         ),
         unit=options.unit,
         span_coverage=options.span_coverage if options.unit == "span" else None,
-        primary_metric=primary,
-        metrics=metric_parts(run.metrics, options),
-        prompt=run.labels.prompt,
+        primary_metric=str(metrics.primary),
+        metrics=metric_parts(metrics, options),
+        prompt=labels.prompt,
         queries=queries,
         settings=[_setting_part(one) for one in scored],
-        failures=list(run.failures),
-        warnings=[WarningPart(code=warning.code, message=warning.message) for warning in dict.fromkeys(warnings)],
+        failures=list(failures),
+        warnings=[schema.WarningPart(code=one.code, message=one.message) for one in dict.fromkeys(told)],
         environment=environment(),
     )
 
 
 def setting_warnings(scored: Scored, primary: str) -> Iterator[ReportWarning]:
     """What should be known of one setting's vectors, index and rankings."""
-    setting = scored.rankings.setting
+    result, graded = scored.result, scored.graded
+    setting, chunks, skipped = result.setting, result.chunks, result.ranked.candidates.skipped
+    name, top_k, unit = setting.name, setting.retriever.top_k, graded.unit
     if scored.audit:
-        yield from audit_warnings(setting.name, setting.store, scored.audit, primary, scored.evaluations[primary])
-    yield from too_long_warnings(setting, scored.rankings.too_long)
+        yield from audit_warnings(name, setting.store, scored.audit, primary, scored.evaluations[primary])
     if setting.has_chunks:
-        yield from uncovered_warnings(setting, scored.rankings.chunks)
-    if scored.rankings.health:
-        yield from health_warnings(setting.name, scored.rankings.health, setting.embedder, setting.store)
-    yield from setting.retriever.warnings(setting.name, scored.rankings.facts)
-    yield from _fused_warnings(setting.name, scored.rankings.facts, scored.graded.unit)
-    for part in scored.rankings.parts:
-        yield from part_warnings(part, scored.graded.unit)
-    yield from skipped_warnings(setting.name, scored.rankings.skipped)
-    short = int(((scored.graded.lengths < scored.top_k) & ~scored.rankings.skipped).sum())
-    chunks = scored.rankings.chunks
-    unit, there = ("document", len(chunks.library)) if scored.graded.unit == "document" else ("chunk", len(chunks))
-    if there < scored.top_k and setting.has_chunks:
-        of = "" if unit == "document" else f"{setting.name}: "
-        few = WarningCode.FEW_DOCUMENTS if unit == "document" else WarningCode.FEW_CHUNKS
-        are = f"is only 1 {unit}" if there == 1 else f"are only {there} {unit}s"
-        yield ReportWarning(few, f"{of}there {are}, fewer than the {scored.top_k} that are scored (top_k).")
-    elif scored.graded.lengths.size and not scored.graded.lengths.any() and not scored.rankings.skipped.any():
-        message = f"found nothing for any of the {len(scored.graded):,} queries; look at what it searches."
-        yield ReportWarning(WarningCode.NOTHING_FOUND, f"{setting.name}: {message}")
-    elif short:
+        yield from uncovered_warnings(setting, chunks)
+    yield from _diagnostic_warnings(setting, result.diagnostics, unit)
+    for part in result.parts:
+        if part.diagnostics is not None:
+            called = f"{part.setting.name}, by itself, as a part of {part.whole.name}"
+            yield from _diagnostic_warnings(replace(part.setting, name=called), part.diagnostics, unit)
+    yield from skipped_warnings(name, skipped)
+    short = int(((graded.lengths < top_k) & ~skipped).sum())
+    there = len(chunks.library) if unit == "document" else len(chunks)
+    if there < top_k and setting.has_chunks:
+        code = WarningCode.FEW_DOCUMENTS if unit == "document" else WarningCode.FEW_CHUNKS
+        whose = "" if unit == "document" else f"{name}: "
+        what = "documents" if unit == "document" else "chunks"
         yield ReportWarning(
-            WarningCode.SHORT,
-            f"{setting.name}: {short} of {len(scored.graded):,} queries have fewer than {scored.top_k} "
-            f"{unit}s; the places that are missing count as not relevant.{_more_candidates(setting, scored.top_k)}",
+            code, f"{whose}there are only {there} {what}, fewer than the {top_k} that are scored (top_k)."
         )
-    yield from budget_warnings(setting.name, scored.budget)
-    empty = scored.rankings.chunks.library.empty
-    if empty:
-        said = "1 document has no text; it is kept" if empty == 1 else f"{empty} documents have no text; they are kept"
-        yield ReportWarning(WarningCode.EMPTY_DOCUMENTS, f"{said}, and cannot be found by it.")
+    elif graded.lengths.size and not graded.lengths.any() and not skipped.any():
+        message = f"found nothing for any of the {len(graded):,} queries; look at what it searches."
+        yield ReportWarning(WarningCode.NOTHING_FOUND, f"{name}: {message}")
+    elif short:
+        looked_at = setting.depth_of_parts
+        advice = f" Only {looked_at} hits of each part are looked at: raise candidates to {top_k} or more."
+        message = (
+            f"{short} of {len(graded):,} queries have fewer than {top_k} hits; missing ones count as not relevant."
+        )
+        yield ReportWarning(WarningCode.SHORT, f"{name}: {message}{advice if 0 < looked_at < top_k else ''}")
+    yield from budget_warnings(name, scored.budget)
+    if chunks.library.empty:
+        message = f"documents without text: {chunks.library.empty:,}; they are kept, and cannot be found by it."
+        yield ReportWarning(WarningCode.EMPTY_DOCUMENTS, message)
+
+
+def _diagnostic_warnings(setting: Setting, found: Diagnostics, unit: Unit) -> Iterator[ReportWarning]:
+    yield from too_long_warnings(setting, found.too_long)
+    if found.health:
+        yield from health_warnings(setting.name, found.health, setting.embedder, setting.store)
+    yield from setting.retriever.warnings(setting.name, found.facts)
+    if unit == "span" and found.facts.get("fused_by") == "document":
+        yield ReportWarning(
+            WarningCode.FUSED_BY_DOCUMENT,
+            f"{setting.name}: its parts do not rank the same chunks, so one hit of each document is left, and under "
+            "unit: span other passages of it are not found. Give all parts the same chunker.",
+        )
 
 
 def skipped_warnings(name: str, skipped: Bools) -> Iterator[ReportWarning]:
@@ -143,43 +132,12 @@ def skipped_warnings(name: str, skipped: Bools) -> Iterator[ReportWarning]:
         )
 
 
-def budget_warnings(name: str, budget: WithinBudget | None) -> Iterator[ReportWarning]:
+def budget_warnings(name: str, budget: schema.BudgetPart | None) -> Iterator[ReportWarning]:
     """That some rankings of the setting ``name`` are shorter than what fits."""
-    if budget and budget.not_full.any():
-        yield ReportWarning(
-            WarningCode.BUDGET_NOT_FULL,
-            f"{name}: {int(budget.not_full.sum())} of {len(budget.hits):,} queries have no more hits "
-            f"before {budget.tokens:,} tokens are full; raise top_k for a fair comparison at equal context.",
-        )
-
-
-def _more_candidates(setting: Setting, top_k: int) -> str:
-    """What to do where a refiner looks at fewer hits than are scored; empty elsewhere."""
-    looked_at = setting.depth_of_parts
-    if not 0 < looked_at < top_k:
-        return ""
-    return f" Of each part only {looked_at} are looked at: raise candidates to {top_k} or more."
-
-
-def _fused_warnings(name: str, facts: Facts, unit: Unit) -> Iterator[ReportWarning]:
-    if unit == "span" and facts.get("fused_by") == "document":
-        yield ReportWarning(
-            WarningCode.FUSED_BY_DOCUMENT,
-            f"{name}: its parts do not rank the same chunks, so one hit of each document is left, and under unit: span "
-            "other passages of it are not found. Give all parts the same chunker.",
-        )
-
-
-def part_warnings(part: ComponentRanking, unit: Unit) -> Iterator[ReportWarning]:
-    """What should be known of a part that is told of nowhere else."""
-    if part.diagnostics is None:
-        return
-    made, name = part.setting, f"{part.setting.name}, by itself, as a part of {part.whole.name}"
-    yield from too_long_warnings(replace(made, name=name), part.diagnostics.too_long)
-    if part.diagnostics.health:
-        yield from health_warnings(name, part.diagnostics.health, made.embedder, made.store)
-    yield from made.retriever.warnings(name, part.diagnostics.facts)
-    yield from _fused_warnings(name, part.diagnostics.facts, unit)
+    if budget and budget.queries_not_full:
+        message = f"{budget.queries_not_full:,} queries have no more hits before {budget.tokens:,} tokens are full"
+        advice = "raise top_k for a fair comparison at equal context."
+        yield ReportWarning(WarningCode.BUDGET_NOT_FULL, f"{name}: {message}; {advice}")
 
 
 def setting_parameters(setting: Setting) -> dict[str, Any]:
@@ -193,8 +151,8 @@ def setting_parameters(setting: Setting) -> dict[str, Any]:
     made = {"retriever": _as_written(setting.retriever.model_dump(mode="json", exclude={*REACHING, "score"}), own)}
     for what in REACHING:
         if what in setting.reached_by:
-            options: Options = getattr(setting, what)
-            made[what] = _as_written(options.model_dump(mode="json"), own.get(what) or written.get(what))
+            options = getattr(setting, what).model_dump(mode="json")
+            made[what] = _as_written(options, own.get(what) or written.get(what))
     if setting.parts:
         made["parts"] = {part.entry: setting_parameters(part) for part in setting.parts}
     if setting.values:
@@ -204,38 +162,64 @@ def setting_parameters(setting: Setting) -> dict[str, Any]:
     return made
 
 
+def _as_written(value: Any, written: Any) -> Any:
+    if isinstance(value, dict) and isinstance(written, dict):
+        return {key: _as_written(one, written.get(key)) for key, one in value.items()}
+    return str(written) if isinstance(written, str) else value
+
+
 def ranking_rows(scored: Scored) -> Iterator[dict[str, Any]]:
     """One row per query with all its hits, best first, as columns."""
-    chunks, collapsed = scored.rankings.chunks, scored.rankings.retrieved.collapsed
+    chunks, ranked = scored.result.chunks, scored.result.ranked
     for index, name in enumerate(scored.query_ids):
-        units = [unit for unit in collapsed.units[index].tolist() if unit != PADDING]
+        units = [unit for unit in ranked.units[index].tolist() if unit != PADDING]
+        scores = ranked.rankings.scores[index, : len(units)].tolist()
         yield {
             "query": name,
             "docs": [chunks.library.ids[document] for document in chunks.document[units].tolist()],
             "chunks": chunks.ids(units),
             "starts": chunks.start[units].tolist(),
             "ends": chunks.end[units].tolist(),
-            "scores": [_known(score) for score in collapsed.rankings.scores[index, : len(units)].tolist()],
+            "scores": [None if math.isnan(score) else score for score in scores],
         }
 
 
 def part_rankings(scored: Sequence[Scored]) -> dict[str, Iterator[dict[str, Any]]]:
     """By the name of the file its rows: what settings looked at of their parts, where no row of the table has it."""
-    kept: dict[str, Iterator[dict[str, Any]]] = {}
-    for one in scored:
-        for part in one.rankings.parts:
-            if part.found is not None:
-                name = part_file(setting_parameters(part.whole), part.setting.entry)
-                kept[name] = part_rows(one.query_ids, part.found.units, part.found.rankings, one.graded.unit)
-    return kept
+    return {
+        part_file(setting_parameters(part.whole), part.setting.entry): _part_rows(one.query_ids, part, one.graded.unit)
+        for one in scored
+        for part in one.result.parts
+        if part.found is not None
+    }
+
+
+def _part_rows(queries: Sequence[str], part: ComponentRanking, unit: Unit) -> Iterator[dict[str, Any]]:
+    """One row per query: its documents, or chunks, best first, each once, with the scores (None: not known).
+
+    Scores have as many digits as tell one float32 from the next.
+    """
+    if part.found is not None:
+        chunks = part.found.units
+        owner = chunks.document if unit == "document" else np.arange(len(chunks), dtype=np.int32)
+        found = collapse(part.found.rankings, owner)
+        for row, query in enumerate(queries):
+            codes = [code for code in found.units[row].tolist() if code != PADDING]
+            scores = found.rankings.scores[row, : len(codes)].tolist()
+            places = {"starts": chunks.start[codes].tolist(), "ends": chunks.end[codes].tolist()}
+            yield {
+                "query": query,
+                "docs": [chunks.library.ids[document] for document in chunks.document[codes].tolist()],
+                **(places if unit == "span" else {}),
+                "scores": [None if math.isnan(score) else float(f"{score:.9g}") for score in scores],
+            }
 
 
 def text_rows(scored: Sequence[Scored]) -> Iterator[dict[str, Any]]:
     """One row for each chunk that any setting returned, in the order of the documents; pages where there are some."""
     seen: set[str] = set()
     for one in scored:
-        chunks = one.rankings.chunks
-        found = one.rankings.retrieved.collapsed.units
+        chunks, found = one.result.chunks, one.result.ranked.units
         units = np.unique(found[found != PADDING]).tolist()
         for unit, name in zip(units, chunks.ids(units), strict=True):
             if name not in seen:
@@ -252,141 +236,99 @@ def text_rows(scored: Sequence[Scored]) -> Iterator[dict[str, Any]]:
                 }
 
 
-def _setting_part(scored: Scored) -> SettingPart:
-    rankings, kept = scored.rankings, f"{'document' if scored.graded.unit == 'document' else 'chunk'}s_kept"
-    retrieved, budget = rankings.retrieved, scored.budget
-    latency = rankings.latency
-    return SettingPart(
-        name=rankings.setting.name,
-        fingerprint=rankings.fingerprint,
-        parameters=setting_parameters(rankings.setting),
+def _setting_part(scored: Scored) -> schema.SettingPart:
+    result, lengths = scored.result, scored.graded.lengths
+    ranked, setting, health = result.ranked, result.setting, result.diagnostics.health
+    skipped, top_k = ranked.candidates.skipped, setting.retriever.top_k
+    return schema.SettingPart(
+        name=setting.name,
+        fingerprint=result.fingerprint,
+        parameters=setting_parameters(setting),
         scores=means(scored.evaluations),
         counts={
-            **({"chunks": len(rankings.chunks)} if rankings.setting.has_chunks else {}),
-            **{f"{what}_too_long": count for what, count in rankings.too_long.items()},
-            "chunks_read": int(retrieved.read.sum()),
-            "chunks_collapsed": int(retrieved.collapsed.dropped.sum()),
-            kept: int(scored.graded.lengths.sum()),
-            "queries_short": int((scored.graded.lengths < scored.top_k).sum()),
-            "queries_without_hits": int(((scored.graded.lengths == 0) & ~rankings.skipped).sum()),
-            "queries_skipped": int(rankings.skipped.sum()),
+            **({"chunks": len(result.chunks)} if setting.has_chunks else {}),
+            **{f"{what}_too_long": count for what, count in result.diagnostics.too_long.items()},
+            "chunks_read": int(ranked.read.sum()),
+            "chunks_collapsed": int(ranked.dropped.sum()),
+            "documents_kept" if scored.graded.unit == "document" else "chunks_kept": int(lengths.sum()),
+            "queries_short": int((lengths < top_k).sum()),
+            "queries_without_hits": int(((lengths == 0) & ~skipped).sum()),
+            "queries_skipped": int(skipped.sum()),
         },
-        facts=dict(rankings.facts),
-        index=dict(rankings.index),
-        health=HealthPart(**asdict(rankings.health)) if rankings.health else None,
+        facts=dict(result.diagnostics.facts),
+        index=dict(result.index),
+        health=schema.HealthPart(**asdict(health)) if health else None,
         audit=scored.audit,
-        timings=dict(rankings.timings),
-        costs=CostsPart(**asdict(rankings.costs)),
-        latency=LatencyPart(**latency) if latency else None,
-        context=list(context_parts(scored.evaluations, rankings.sizes, scored.top_k, rankings.skipped)),
-        budget=budget_part(budget) if budget else None,
+        timings=dict(result.timings),
+        costs=result.costs,
+        latency=schema.LatencyPart(**result.latency) if result.latency else None,
+        context=list(context_parts(scored.evaluations, result.sizes, top_k, skipped)),
+        budget=scored.budget,
         queries=list(_query_scores(scored)),
-    )
-
-
-def means(evaluations: Mapping[str, Evaluation]) -> dict[str, MeanPart]:
-    return {name: MeanPart(mean=one.mean.mean, n=one.mean.n) for name, one in evaluations.items()}
-
-
-def budget_part(budget: WithinBudget) -> BudgetPart:
-    return BudgetPart(
-        tokens=budget.tokens,
-        hits=float(budget.hits.mean()) if len(budget.hits) else 0.0,
-        queries_not_full=int(budget.not_full.sum()),
-        scores=means(budget.evaluations),
     )
 
 
 def context_parts(
     evaluations: Mapping[str, Evaluation], sizes: ContextSizes, top_k: int, skipped: Bools
-) -> Iterator[ContextPart]:
+) -> Iterator[schema.ContextPart]:
     """How much text there is at each cutoff of a metric, and at ``top_k``: of the queries that are not ``skipped``."""
     cutoffs = {one.metric.k for one in evaluations.values()} | {top_k}
     for k in sorted(k for k in cutoffs if k is not None):
         characters, tokens = sizes.at(k, ~skipped)
-        yield ContextPart(k=k, characters=characters, tokens=tokens)
+        yield schema.ContextPart(k=k, characters=characters, tokens=tokens)
 
 
-def _query_scores(scored: Scored) -> Iterator[QueryScores]:
+def _query_scores(scored: Scored) -> Iterator[schema.QueryScores]:
+    ranked, lengths, sizes = scored.result.ranked, scored.graded.lengths, scored.result.sizes
     passages = passage_parts(scored.graded)
-    dropped = scored.rankings.retrieved.collapsed.dropped.tolist()
     values = {metric: one.as_list() for metric, one in scored.evaluations.items()}
-    rows = zip(scored.query_ids, ranking_rows(scored), strict=True)
-    for index, (name, found) in enumerate(rows):
-        yield QueryScores(
-            id=name,
+    dropped, skipped = ranked.dropped.tolist(), ranked.candidates.skipped.tolist()
+    for index, found in enumerate(ranking_rows(scored)):
+        grades, tokens = scored.graded.grades_by_rank(index), sizes.of_hits(index)
+        columns = zip(*(found[name] for name in ("docs", "chunks", "starts", "ends", "scores")), strict=True)
+        hits = [
+            schema.HitPart(
+                doc=doc,
+                chunk=chunk,
+                start=start,
+                end=end,
+                rank=rank,
+                score=score,
+                grade=grades.get(rank),
+                tokens=None if tokens is None else tokens[rank - 1],
+            )
+            for rank, (doc, chunk, start, end, score) in enumerate(islice(columns, HITS_SHOWN), 1)
+        ]
+        yield schema.QueryScores(
+            id=found["query"],
             evaluations={metric: column[index] for metric, column in values.items()},
-            hits=list(_hit_parts(scored, index, found)),
-            short=bool(scored.graded.lengths[index] < scored.top_k),
-            skipped=bool(scored.rankings.skipped[index]),
+            hits=hits,
+            short=bool(lengths[index] < scored.result.setting.retriever.top_k),
+            skipped=skipped[index],
             collapsed=dropped[index],
             passages=passages[index] if passages else None,
         )
 
 
-def _hit_parts(scored: Scored, index: int, found: Mapping[str, Any]) -> Iterator[HitPart]:
-    """The first hits of a query, from its row of ``ranking_rows``."""
-    grades, tokens = scored.graded.grades_by_rank(index), scored.rankings.sizes.of_hits(index)
-    columns = zip(*(found[name] for name in ("docs", "chunks", "starts", "ends", "scores")), strict=True)
-    for rank, (doc, chunk, start, end, score) in enumerate(islice(columns, HITS_SHOWN), 1):
-        yield HitPart(
-            doc=doc,
-            chunk=chunk,
-            start=start,
-            end=end,
-            rank=rank,
-            score=score,
-            grade=grades.get(rank),
-            tokens=None if tokens is None else tokens[rank - 1],
-        )
-
-
-def _known(score: float) -> float | None:
-    """A score, None where only the order is known."""
-    return None if math.isnan(score) else score
-
-
-def passage_parts(graded: GradedRankings) -> list[list[PassagePart]] | None:
+def passage_parts(graded: GradedRankings) -> list[list[schema.PassagePart]] | None:
     """For each query what becomes of the passage of each of its labels, in the rankings of chunks."""
     if graded.overlaps is None:
         return None
     overlaps, starts = graded.overlaps, graded.judgments.starts.tolist()
-    covered: list[list[CoveredPart]] = [[] for _ in graded.judgments.grades]
+    covered: list[list[schema.CoveredPart]] = [[] for _ in graded.judgments.grades]
     met = overlaps.meetings
     counted = (met.gained > 0) & overlaps.places(overlaps.codes.shape[1])[met.passages]
     shares = met.covered / overlaps.passages.lengths[met.passages]
     judgments = overlaps.passages.judgments[met.passages]
     for judgment, rank, share in zip(judgments[counted].tolist(), met.ranks[counted].tolist(),
                                      shares[counted].tolist(), strict=True):  # fmt: skip
-        covered[judgment].append(CoveredPart(rank=rank, share=share))
+        covered[judgment].append(schema.CoveredPart(rank=rank, share=share))
     parts = [
-        PassagePart(found=rank or None, covered=steps)
+        schema.PassagePart(found=rank or None, covered=steps)
         for rank, steps in zip(overlaps.found_judgments.tolist(), covered, strict=True)
     ]
     return [parts[start:end] for start, end in pairwise(starts)]
 
 
-def query_parts(labels: PromptQueries) -> list[QueryPart]:
-    return [
-        QueryPart(
-            id=query.id,
-            text=query.text,
-            tags=list(query.tags),
-            ordered=query.ordered,
-            relevant_docs=[
-                JudgmentPart(
-                    doc=judgment.doc,
-                    relevance=judgment.relevance,
-                    spans=[SpanPart(start=span.start, end=span.end) for span in judgment.spans],
-                )
-                for judgment in query.relevant_docs
-            ],
-        )
-        for query in labels.queries
-    ]
-
-
-def _as_written(value: Any, written: Any) -> Any:
-    if isinstance(value, dict) and isinstance(written, dict):
-        return {key: _as_written(one, written.get(key)) for key, one in value.items()}
-    return str(written) if isinstance(written, str) else value
+def query_parts(labels: PromptQueries) -> list[schema.QueryPart]:
+    return [schema.QueryPart.model_validate(query, from_attributes=True) for query in labels.queries]

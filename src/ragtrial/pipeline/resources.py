@@ -4,44 +4,36 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
-from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.usage import user
 from ragtrial.cache.workspace import Workspace
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
-from ragtrial.components.retrievers import Ranker
 from ragtrial.components.tokenizers import Tokenizer, UnitCounter, Words
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting
 from ragtrial.errors import ModelNotFoundError, did_you_mean
 from ragtrial.options import TOKENIZERS, expand_user
-from ragtrial.progress import Progress
-from ragtrial.records import Question
+from ragtrial.progress import Progress, stage
 
 
 class Resources:
     """The workspace of a run, its embedders and tokenizers, and whom to tell of progress. Loads no model by itself."""
 
-    def __init__(self, workspace: Workspace, progress: Progress) -> None:
-        self.workspace = workspace
+    def __init__(self, config: ExperimentConfig, progress: Progress) -> None:
+        self.workspace = Workspace(workspace_folder(config), user(config.experiment, config.file or str(Path.cwd())))
         self.progress = progress
-        self.digest = workspace.digests.digest
+        self.digest = self.workspace.digests.digest
+        self.rates = self.workspace.rates
         self._lock = Lock()
         self._embedders: dict[Embedder, CachedEmbedder] = {}
         self._tokenizers: dict[Path, Tokenizer] = {}
         self._prefix_files: dict[str, str] = {}
-        self._asked: dict[int, tuple[Sequence[Question], str]] = {}
-
-    @classmethod
-    def of(cls, config: ExperimentConfig, progress: Progress) -> Resources:
-        """Those of an experiment, in the workspace that its config names."""
-        name = config.experiment, config.file or str(Path.cwd())
-        return cls(Workspace(workspace_folder(config), user(*name)), progress)
+        """The hash of each file of prefixes, the same for the whole run."""
 
     def embedder(self, embedder: Embedder) -> CachedEmbedder:
         """The one for all settings with this embedder. Raises ModelNotFoundError."""
@@ -67,7 +59,16 @@ class Resources:
         if counted_by == "words":
             return Words()
         if counted_by != "embedder":
-            return self._tokenizer(setting.name, Path(counted_by))
+            path = Path(counted_by)
+            if not path.is_file():
+                near = did_you_mean(path.name, TOKENIZERS)
+                raise ModelNotFoundError(
+                    f"setting {setting.name!r}: its chunker counts with {path}, which is not a file; "
+                    f"chunker.tokenizer must be {', '.join(TOKENIZERS)} or the path of a tokenizer.json.{near}"
+                )
+            if path not in self._tokenizers:
+                self._tokenizers[path] = Tokenizer(path)
+            return self._tokenizers[path]
         tokenizer = self.embedder(setting.embedder).tokenizer
         if tokenizer is None:
             raise ModelNotFoundError(
@@ -75,18 +76,6 @@ class Resources:
                 "set chunker.unit: characters or chunker.tokenizer: words."
             )
         return tokenizer
-
-    def _tokenizer(self, setting: str, path: Path) -> Tokenizer:
-        if path not in self._tokenizers:
-            if not path.is_file():
-                what = "a folder, not a tokenizer file" if path.is_dir() else "not there"
-                near = did_you_mean(path.name, TOKENIZERS)
-                raise ModelNotFoundError(
-                    f"setting {setting!r}: its chunker counts with {path}, which is {what}; "
-                    f"chunker.tokenizer must be {', '.join(TOKENIZERS)} or the path of a tokenizer.json.{near}"
-                )
-            self._tokenizers[path] = Tokenizer(path)
-        return self._tokenizers[path]
 
     def prefixes_digest(self, file: str | None) -> str | None:
         """The hash of a file of prefixes, the same for the whole run; empty if it cannot be read, None for no file."""
@@ -99,28 +88,13 @@ class Resources:
                 return ""
         return self._prefix_files[file]
 
-    def asked(self, retriever: Ranker, questions: Sequence[Question]) -> str:
-        """The fingerprint of what of ``questions`` changes the rankings of ``retriever``.
-
-        Made once for a list of questions where their texts are all that counts: it may be long.
-        """
-        if not retriever.asks_the_text_alone:
-            return fingerprint([retriever.asked(question) for question in questions])
-        known = self._asked.get(id(questions))
-        if known is None or known[0] is not questions:  # which is held here, so that no other gets its place in memory
-            known = self._asked[id(questions)] = questions, fingerprint([question.text for question in questions])
-        return known[1]
-
     @contextmanager
-    def timed(self, rate: str, amount: float) -> Iterator[None]:
-        """Note how long ``amount`` units of the work called ``rate`` take."""
+    def working(self, name: str, total: int, unit: str, rate: str, amount: float | None = None) -> Iterator[Progress]:
+        """Announce a stage, and note how long ``amount`` units (by default ``total``) of the work ``rate`` take."""
         start = time.perf_counter()
-        yield
-        self.workspace.rates.note(rate, amount, time.perf_counter() - start)
-
-    def seconds(self, rate: str, amount: float) -> float | None:
-        """About how long ``amount`` units of the work called ``rate`` take; None if none was done here yet."""
-        return self.workspace.rates.seconds(rate, amount)
+        with stage(self.progress, name, total, unit) as progress:
+            yield progress
+        self.rates.note(rate, total if amount is None else amount, time.perf_counter() - start)
 
 
 def workspace_folder(config: ExperimentConfig) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -20,24 +20,10 @@ from ragtrial.evaluation.span_labels import SpanLabels, span_labels
 from ragtrial.evaluation.span_overlap import Overlaps
 from ragtrial.pipeline.audit_stage import audit
 from ragtrial.pipeline.results import SettingResult
-from ragtrial.pipeline.retrieval import Retrieved
-from ragtrial.rankings import PADDING, Bools, Counts, Rankings, collapse, from_rows
+from ragtrial.pipeline.retrieval import Ranked
+from ragtrial.rankings import PADDING, Bools, Rankings, collapse, from_rows
 from ragtrial.records import Hit, Query
-from ragtrial.report.schema import AuditPart
-
-
-@dataclass(frozen=True, eq=False)
-class WithinBudget:
-    """The evaluations of the first hits that have at most ``tokens`` together, however many these are.
-
-    ``evaluations`` go by the metric without its cutoff. ``hits`` says how many these are, ``not_full`` whether they are
-    the whole ranking, both of the queries that were answered alone.
-    """
-
-    tokens: int
-    hits: Counts
-    evaluations: dict[str, Evaluation]
-    not_full: Bools
+from ragtrial.report.schema import AuditPart, BudgetPart, MeanPart
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +31,11 @@ class Scored:
     """The rankings of a setting, graded, and what the evaluators say of them."""
 
     query_ids: tuple[str, ...]
-    rankings: SettingResult
+    result: SettingResult
     graded: GradedRankings
     evaluations: dict[str, Evaluation]
     audit: AuditPart | None
-    budget: WithinBudget | None
-
-    @property
-    def top_k(self) -> int:
-        return self.rankings.setting.retriever.top_k
+    budget: BudgetPart | None
 
 
 class Scorer:
@@ -73,40 +55,29 @@ class Scorer:
         return span_labels(self._queries, self._library)
 
     @cached_property
-    def _query_ids(self) -> tuple[str, ...]:
-        return tuple(query.id for query in self._queries)
-
-    @cached_property
     def _document_labels(self) -> DocumentLabels:
         return DocumentLabels.of(self._queries, self._library.positions)
 
-    def score(self, rankings: SettingResult) -> Scored:
-        """``rankings``, graded and evaluated."""
-        graded = self._graded(rankings, rankings.retrieved)
-        evaluations = self._evaluated(graded, self._metrics, rankings)
-        audited, part, budget = rankings.audited, None, None
-        if audited:
-            exact = self._evaluated(self._graded(rankings, audited.exact), self._metrics, rankings)
-            part = audit(rankings.retrieved, audited, evaluations, exact)
-        if self._options.budget is not None:
-            budget = within_budget(
-                graded, rankings.sizes, self._options.budget, self._metrics, self._options, rankings.skipped
-            )
-        return Scored(self._query_ids, rankings, graded, evaluations, part, budget)
+    def score(self, result: SettingResult) -> Scored:
+        """``result``, graded and evaluated."""
+        options, metrics, skipped = self._options, self._metrics, result.ranked.candidates.skipped
+        graded = self._graded(result, result.ranked)
+        evaluations = evaluated(graded, metrics, options, skipped)
+        part = budget = None
+        if result.audited:
+            exact = evaluated(self._graded(result, result.audited.exact), metrics, options, skipped)
+            part = audit(result.ranked, result.audited, evaluations, exact)
+        if options.budget is not None:
+            budget = within_budget(graded, result.sizes, options.budget, metrics, options, skipped)
+        return Scored(tuple(query.id for query in self._queries), result, graded, evaluations, part, budget)
 
-    def _evaluated(
-        self, graded: GradedRankings, metrics: MetricChoice, rankings: SettingResult
-    ) -> dict[str, Evaluation]:
-        return evaluated(graded, metrics, self._options, rankings.skipped)
-
-    def _graded(self, rankings: SettingResult, retrieved: Retrieved) -> GradedRankings:
-        options, top_k = self._options, rankings.setting.retriever.top_k
-        ranked, chunks = retrieved.collapsed.rankings, rankings.chunks
+    def _graded(self, result: SettingResult, ranked: Ranked) -> GradedRankings:
+        options, top_k, chunks = self._options, result.setting.retriever.top_k, result.chunks
         if options.unit == "document":
-            labels = self._document_labels
-            return grade_codes(ranked.cut(top_k), labels.judgments, labels.codes, top_k, options.relevance_threshold)
+            labels, rankings = self._document_labels, ranked.rankings.cut(top_k)
+            return grade_codes(rankings, labels.judgments, labels.codes, top_k, options.relevance_threshold)
         spans = ChunkSpans(chunks.document, chunks.start, chunks.end)
-        return grade_chunks(ranked, spans, self.span_labels, top_k, options, is_whole=rankings.are_all)
+        return grade_chunks(ranked.rankings, spans, self.span_labels, top_k, options, is_whole=result.are_all)
 
 
 def evaluated(
@@ -131,12 +102,23 @@ def within_budget(
     metrics: MetricChoice,
     options: EvaluatorOptions,
     skipped: Bools,
-) -> WithinBudget:
-    """The evaluations of the first hits that fit into ``budget`` tokens. Raises ValueError without known tokens."""
+) -> BudgetPart:
+    """The scores of the first hits that fit into ``budget`` tokens, of the queries that were answered.
+
+    They go by the metric without its cutoff, which the budget is. Raises ValueError without known tokens.
+    """
     hits = np.minimum(sizes.fitting(budget), graded.lengths)
     within = evaluated(graded.cut(hits), metrics.at_depth(graded.depth), options, skipped)
-    scores = {str(one.metric.at(None)): one for one in within.values()}  # the budget is the cutoff
-    return WithinBudget(budget, hits[~skipped], scores, (hits >= graded.lengths)[~skipped])
+    return BudgetPart(
+        tokens=budget,
+        hits=float(hits[~skipped].mean()) if not skipped.all() else 0.0,
+        queries_not_full=int((hits >= graded.lengths)[~skipped].sum()),
+        scores=means({str(one.metric.at(None)): one for one in within.values()}),
+    )
+
+
+def means(evaluations: Mapping[str, Evaluation]) -> dict[str, MeanPart]:
+    return {name: MeanPart(mean=one.mean.mean, n=one.mean.n) for name, one in evaluations.items()}
 
 
 def grade_given_chunks(
@@ -152,15 +134,8 @@ def grade_given_chunks(
     A chunk ranked twice counts once, at its first rank. Raises LabelsError for hits that do not say where they are, or
     lie outside their document.
     """
-    without = sum(hit.start is None or hit.end is None for row in rows for hit in row)
-    if without:
-        raise LabelsError(
-            f"results of {name!r} have {without:,} hits without start and end; under unit: span a hit is a chunk, and "
-            "must say which characters of its document it has."
-        )
     chunks: dict[tuple[str, int, int], int] = {}
-    ranked = [[chunks.setdefault((hit.doc, hit.start or 0, hit.end or 0), len(chunks)) for hit in row] for row in rows]
-    _refuse_outside(name, chunks, library)
+    ranked = [[chunks.setdefault(_place_of(name, hit, library), len(chunks)) for hit in row] for row in rows]
     documents = np.array([library.positions.get(doc, PADDING) for doc, _, _ in chunks], dtype=np.int32)
     places = np.array([place for _, *place in chunks], dtype=np.int64).reshape(-1, 2)
     spans = ChunkSpans(documents, places[:, 0], places[:, 1])
@@ -183,20 +158,15 @@ def grade_chunks(
     return grade_spans(overlaps, judgments, depth, options.relevance_threshold)
 
 
-def _refuse_outside(name: str, chunks: Iterable[tuple[str, int, int]], library: Library) -> None:
-    """Raises LabelsError for places that no document has, and for those beyond the end of one that is known."""
-    lengths: dict[str, int] = {}
-    for doc, start, end in chunks:
-        position = library.positions.get(doc)
-        if position is not None and doc not in lengths:
-            lengths[doc] = len(library.text(position))
-        if not 0 <= start <= end:
-            raise LabelsError(
-                f"results of {name!r} have a hit with start {start:,} and end {end:,} of {doc!r}; start must be 0 or "
-                "more, and end no less than start."
-            )
-        if end > lengths.get(doc, end):
-            raise LabelsError(
-                f"results of {name!r} have a hit with characters {start:,} to {end:,} of {doc!r}, which has "
-                f"{lengths[doc]:,}; offsets count the characters of its normalised text from 0."
-            )
+def _place_of(name: str, hit: Hit, library: Library) -> tuple[str, int, int]:
+    """Document, start and end of a hit. Raises LabelsError where it has none, or lies outside its document."""
+    position = library.positions.get(hit.doc)
+    length = None if position is None else len(library.text(position))
+    start, end = hit.start, hit.end
+    if start is None or end is None or not 0 <= start <= end <= (end if length is None else length):
+        has = "" if length is None else f" (0 to {length:,} in this document)"
+        raise LabelsError(
+            f"results of {name!r} have a hit of {hit.doc!r} with start {start} and end {end}; under unit: span a hit "
+            f"must say which characters of the document's normalised text it has{has}."
+        )
+    return hit.doc, start, end

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import Workspace
+from ragtrial.dataset.library import Library
 from ragtrial.options import Options
 from ragtrial.report.environment import without_secrets
 
@@ -53,7 +54,9 @@ class Artefacts(Protocol):
 
 
 class Known(Protocol):
-    """Gives the artefact of a stage that is kept, and None for any other; builds nothing."""
+    """Gives the artefact of a stage that is kept, and None for any other; builds nothing but the ``library``."""
+
+    library: Library
 
     def __call__(self, stage: Stage[T]) -> T | None: ...
 
@@ -70,11 +73,14 @@ class Stage(ABC, Generic[T]):
     shown_as: ClassVar[str] = ""
     """What a dry run calls it; empty for a stage that is a detail of those that need it."""
 
-    why_first: ClassVar[str] = ""
-    """Why it is to do where nothing that it needs is; empty where comparing inputs tells more."""
+    is_large: ClassVar[bool] = False
+    """Whether its artefact is read whole, so that every byte may be checked, and held only while somebody uses it."""
 
-    is_read_whole: ClassVar[bool] = False
-    """Whether loading reads every byte, so that every byte may be checked, too."""
+    title: str
+    """What it is, in words: for locks, warnings and the list of the cache."""
+
+    label: str = ""
+    """What tells it from others of its kind in a dry run, in a few words."""
 
     needs: Sequence[Stage[Any]] = ()
     reads: Sequence[Stage[Any]] = ()
@@ -112,17 +118,11 @@ class Stage(ABC, Generic[T]):
 
     def described(self) -> Inputs:
         """All inputs, of the stages that it needs, too, as they may be shown: of a secret the variable's name."""
-        values = {**self.names(), **self.inputs()}
-        if without_secrets(written := json.dumps(values, ensure_ascii=False)) != written:
-            values = {name: _shown(value) for name, value in values.items()}
+        written = json.dumps({**self.names(), **self.inputs()}, ensure_ascii=False)
+        values: dict[str, Any] = json.loads(without_secrets(written))
         return {name: value for need in self.needs for name, value in need.described().items()} | values
 
     # --- how it is made and kept
-
-    @property
-    @abstractmethod
-    def title(self) -> str:
-        """What it is, in words: for locks, warnings and the list of the cache."""
 
     def kept_key(self, workspace: Workspace) -> str | None:
         """The name of a finished stage that serves; None if there is none. Raises NotBuiltError."""
@@ -137,9 +137,8 @@ class Stage(ABC, Generic[T]):
         """
         yield ()
 
-    def build(self, folder: Path, *artefacts: Any) -> T | None:
-        """Fill ``folder``. Returns the artefact if it is at hand and need not be read again."""
-        raise TypeError(f"{self.kind} is not kept, so it is only loaded")
+    def build(self, folder: Path, *artefacts: Any) -> None:
+        """Fill ``folder``; never asked of a stage that is not kept."""
 
     @abstractmethod
     def load(self, folder: Path, *artefacts: Any) -> T:
@@ -149,33 +148,20 @@ class Stage(ABC, Generic[T]):
         """Whether a part could not be made that another run may make."""
         return False
 
-    def failure(self, need: Stage[Any], error: Exception) -> Exception:
-        """What is said where ``error`` kept ``need`` from being made."""
-        return error
+    def naming(self, need: Stage[Any]) -> AbstractContextManager[None]:
+        """Entered while ``need`` is made: an error may be said to be of a part."""
+        return nullcontext()
 
     # --- what it takes
-
-    def label(self) -> str:
-        """What tells it from others of its kind in a dry run, in a few words."""
-        return ""
 
     def amount(self, known: Known) -> Amount:
         """How much there is to do if it has to be made."""
         raise TypeError(f"{self.kind} is not shown by itself")
 
 
-def all_needs(stage: Stage[Any]) -> Iterator[Stage[Any]]:
+def all_needs(stage: Stage[Any]) -> list[Stage[Any]]:
     """``stage`` and all that it needs, directly or not, each once and after what it needs itself."""
-    seen: dict[Stage[Any], None] = {}
-
-    def visit(one: Stage[Any]) -> Iterator[Stage[Any]]:
-        if one not in seen:
-            for need in one.needs:
-                yield from visit(need)
-            seen[one] = None
-            yield one
-
-    yield from visit(stage)
+    return list(dict.fromkeys([*(one for need in stage.needs for one in all_needs(need)), stage]))
 
 
 def dotted_options(prefix: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,9 +178,3 @@ def options_and_code(prefix: str, options: Options, identity: Mapping[str, Any],
     fields = type(options).model_fields
     found = dotted_options(prefix, {name: value for name, value in identity.items() if name in fields})
     return found | {code: fingerprint({name: value for name, value in identity.items() if name not in fields})}
-
-
-def _shown(value: Any) -> Any:
-    written = json.dumps(value, ensure_ascii=False)
-    shown = without_secrets(written)
-    return value if shown == written else f"{shown} (hash {fingerprint(value)[:8]})"

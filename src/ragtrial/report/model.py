@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-import mmap
 import re
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +14,7 @@ from typing import Any, Literal
 from pydantic import PrivateAttr, ValidationError
 
 from ragtrial.cache.atomic import new_folder, write_text
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.presence import only_writer
 from ragtrial.errors import Fault, ReportError, RunError, did_you_mean
 from ragtrial.records import Unit
@@ -26,7 +25,11 @@ SCHEMA_VERSION = 1
 HITS_SHOWN = 20
 """How many hits of a query stand in report.json; all of them are in rankings/."""
 
-_DECODER = json.JSONDecoder()
+_HITS = re.compile(rb'"hits": \[(?=\n {6}\{\n {7}"doc")(?:\n {6}.*+)++\n {5}\]')
+"""The hits of a query as ``write_folder`` indents them."""
+PARTS = "parts"
+"""Where the rankings of parts are, below rankings/."""
+
 _GZIP_LEVEL = 4  # the default, 9, takes three times as long for a twentieth of the size
 
 
@@ -94,6 +97,16 @@ def report_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Report.model_json_schema()}
 
 
+def part_file(whole: Mapping[str, Any], entry: str) -> str:
+    """The name, below rankings/ and without its ending, of what ``whole`` looked at of its part ``entry``.
+
+    ``whole`` are the parameters of a setting, or of a part with parts, as they stand in the report. Equal parts that
+    are looked at equally deep have one file, whatever is made of them.
+    """
+    looked_at = whole["retriever"].get("candidates")
+    return f"{PARTS}/{entry}-{fingerprint([whole['parts'][entry], looked_at])[:12]}"
+
+
 def new_run_id(now: datetime) -> str:
     """UTC time and six random hex digits, like ``20260131T235959Z-0a1b2c``; sorts by time."""
     return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
@@ -149,70 +162,33 @@ def write_folder(
 def load_report(reference: str | Path, directory: str | Path = "results", *, hits: bool = True) -> Report:
     """The report that ``reference`` means: a folder, a run id, or ``latest``, looked for in ``directory``.
 
-    Without ``hits`` those of every query are left out (its ``hits`` is empty, whatever was found), which takes a tenth
-    of the time and of the memory where values are enough. Raises ReportError if it is not there, damaged, or of a newer
-    version.
+    Without ``hits`` those of every query are left out of a report that ``write_folder`` wrote (its ``hits`` is empty,
+    whatever was found), which saves time and memory where values are enough. Raises ReportError if it is not there,
+    damaged, or of a newer version.
     """
     folder = find_report(str(reference), Path(directory))
     path = folder / "report.json"
-    if not hits:
-        with suppress(OSError, ValueError):  # what is wrong is told where all of it is read
-            return _placed(Report.model_validate_json(_without_hits(path)), folder)
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = path.read_bytes()
+        found = Report.model_validate_json(text if hits else _HITS.sub(rb'"hits": []', text))
+    except OSError as error:
         raise _unreadable(path, error) from error
-    version = re.search(r'"schema_version":\s*(\d+)', text[:200])
-    if version and int(version[1]) > SCHEMA_VERSION:
-        raise ReportError(
-            Fault(
-                str(path),
-                message=f"has schema version {version[1]}; this ragtrial reads up to {SCHEMA_VERSION}. Update it.",
-            )
-        )
-    try:
-        return _placed(Report.model_validate_json(text), folder)
     except ValidationError as error:
+        if not hits:
+            return load_report(folder)  # which says what is wrong with all of it
         raise ReportError(Fault(str(path), message=_damage(error))) from None
-
-
-_AGAIN = "Make it again with the command that wrote it."
+    return _placed(found, folder)
 
 
 def _damage(error: ValidationError) -> str:
     first = error.errors()[0]
     place = ".".join(map(str, first["loc"]))
-    if first["type"] == "extra_forbidden":
-        return f"has {place}, which this ragtrial does not know. A newer one wrote it, or a hand; update ragtrial."
     if place == "schema_version" and first["type"] != "missing":
-        return f"has schema version {first['input']!r}; this ragtrial reads {SCHEMA_VERSION}. {_AGAIN}"
-    return f"is damaged, or not a report: {place}{': ' if place else ''}{first['msg']}. {_AGAIN}"
-
-
-_HITS = re.compile(rb'"hits"\s*+:\s*+\[(?=\s*+\{\s*+"doc")')
-_TO_THE_END = re.compile(rb'(?:[^"\]]++|"(?:[^"\\]++|\\.)*+")*+\]', re.DOTALL)
-
-
-def _without_hits(path: Path) -> bytes:
-    """The text of a report.json with an empty list in place of each query's hits. Raises OSError.
-
-    Hits have no lists in them, so theirs ends at the first bracket that stands in no string.
-    """
-    kept, at = bytearray(), 0
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        while found := _HITS.search(text, at):
-            start = found.end()
-            end = text.find(b"]", start)
-            inside = text[start:end]
-            if b"\\" in inside or inside.count(b'"') % 2:
-                whole = _TO_THE_END.match(text, start)
-                end = whole.end() - 1 if whole else -1
-            if end < 0:
-                break  # cut short: what follows is kept, and refused as it is
-            kept += text[at:start]
-            at = end
-        kept += text[at:]
-    return bytes(kept)
+        return f"has schema version {first['input']!r}; this ragtrial reads {SCHEMA_VERSION}. Update ragtrial."
+    if first["type"] == "extra_forbidden":
+        return f"has {place}, which this ragtrial does not know. Update ragtrial."
+    message = f"is damaged, or not a report: {place}{': ' if place else ''}{first['msg']}"
+    return f"{message}. Make it again with the command that wrote it."
 
 
 def _placed(report: Report, folder: Path) -> Report:
@@ -223,54 +199,29 @@ def _placed(report: Report, folder: Path) -> Report:
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of one of a report's .jsonl.gz files. Raises ReportError if it is damaged."""
-    for line in _lines(path):
-        yield _row(path, line)
-
-
-def read_rows(path: Path, key: str, wanted: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Of the rows of one of a report's .jsonl.gz files those whose first field, ``key``, is ``wanted``, by that.
-
-    Other rows are not taken apart, and what stands behind the last that is wanted is not read. Rows that are not
-    there are not in it. Raises ReportError if the file is damaged.
-    """
-    opening, missing = f'{{"{key}": ', set(wanted)
-    rows: dict[str, dict[str, Any]] = {}
-    lines = _lines(path)
-    while missing and (line := next(lines, None)) is not None:
-        name = _first_text(line, len(opening)) if line.startswith(opening) else None
-        if name is None or name in missing:
-            row = _row(path, line)
-            if row.get(key) in missing:
-                rows[row[key]] = row
-                missing.remove(row[key])
-    return rows
-
-
-def _first_text(line: str, start: int) -> str | None:
-    """The JSON string that begins at ``start``; None if there is none."""
-    try:
-        value, _ = _DECODER.raw_decode(line, start)
-    except ValueError:
-        return None
-    return value if isinstance(value, str) else None
-
-
-def _lines(path: Path) -> Iterator[str]:
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
-            yield from file
+            for line in file:
+                row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise _unreadable(path, ValueError("a row is no object"))
+                yield row
     except (OSError, EOFError, ValueError) as error:
         raise _unreadable(path, error) from error
 
 
-def _row(path: Path, line: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except ValueError as error:
-        raise _unreadable(path, error) from error
-    if not isinstance(row, dict):
-        raise _unreadable(path, ValueError("a row is no object"))
-    return row
+def read_rows(path: Path, key: str, wanted: Collection[str]) -> dict[str, dict[str, Any]]:
+    """The rows of one of a report's .jsonl.gz files whose field ``key`` is ``wanted``, by that.
+
+    Nothing behind the last that is wanted is read; rows that are not there are left out. Raises ReportError if the
+    file is damaged.
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    lines = read_lines(path)
+    while len(rows) < len(set(wanted)) and (row := next(lines, None)) is not None:
+        if row.get(key) in wanted:
+            rows[row[key]] = row
+    return rows
 
 
 def _unreadable(path: Path, error: Exception) -> ReportError:

@@ -14,7 +14,8 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.presence import only_writer
 from ragtrial.errors import Fault, InputError, RunError
 from ragtrial.pipeline.metric_descriptions import metric_part
-from ragtrial.pipeline.reporting import means, query_parts
+from ragtrial.pipeline.reporting import query_parts
+from ragtrial.pipeline.scores import means
 from ragtrial.records import Judgment, PromptQueries, Query
 from ragtrial.report.environment import environment, without_secrets
 from ragtrial.report.model import HITS_SHOWN, SCHEMA_VERSION, Report, new_run_id, write_folder

@@ -3,44 +3,32 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ragtrial.pipeline.dry_run import DryRun, PlannedStage
 
 _INDENT = " " * 8  # of what continues a line: below the stage, beside the status
-_NARROWEST = 60
-_AFTER = 20  # columns for the shortest of reasons
-_WHAT = 14, 40  # columns for what it is: at least, at most
+_WHAT = 32  # columns at most for what it is
 
 
 def plan_lines(plan: DryRun, width: int, *, verbose: bool = False) -> list[str]:
-    """The lines of ``plan``, none wider than ``width`` (of 60 at least); if ``verbose`` with the settings of each.
-
-    A reason that does not fit into its line has a line of its own; so have all, before what is made is cut.
-    """
-    width = max(width, _NARROWEST)
+    """The lines of ``plan``; a reason that does not fit into ``width`` has its own. ``verbose`` names the settings."""
     rows = [_row(stage) for stage in plan.stages]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    left = width - _AFTER - sum(widths) + widths[2] - 2 * len(widths)
-    wanted = min(widths[2], _WHAT[1])
-    widths[2] = min(wanted, max(left if left >= wanted else left + _AFTER, _WHAT[0]))
     lines = []
-    for stage, (status, kind, what, count, time) in zip(plan.stages, rows, strict=True):
-        if len(what) > widths[2]:
-            what = what[: widths[2] - 2] + ".."
-        cells = [status.ljust(widths[0]), kind.ljust(widths[1]), what.ljust(widths[2])]
-        line = "  ".join([*cells, count.rjust(widths[3]), time.rjust(widths[4])])
-        reasons = (stage.why, f"after {stage.after}" if stage.after else "")
-        why = next((one for one in reasons if len(line) + 2 + len(one) <= width), "")
-        lines.append(f"{line}  {why}".rstrip())
-        lines += [] if why else _wrapped(stage.why, width)
-        lines += _wrapped(f"for {', '.join(stage.settings)}", width) if verbose else []
+    for stage, row in zip(plan.stages, rows, strict=True):
+        cells = [cell.ljust(wide) for cell, wide in zip(row[:3], widths[:3], strict=True)]
+        line = "  ".join([*cells, row[3].rjust(widths[3]), row[4].rjust(widths[4])])
+        fits = len(line) + 2 + len(stage.why) <= width
+        lines.append(f"{line}  {stage.why if fits else ''}".rstrip())
+        below = [*([] if fits else [stage.why]), *([f"for {', '.join(stage.settings)}"] if verbose else [])]
+        for text in below:
+            lines += textwrap.wrap(text, max(width, 40), initial_indent=_INDENT, subsequent_indent=_INDENT)
     return lines
 
 
-def total_lines(plan: DryRun, width: int) -> list[str]:
+def total_lines(plan: DryRun) -> list[str]:
     """What all work comes to, and what the signs in its lines mean."""
     to_do, cached = len(plan.to_do), len(plan.stages) - len(plan.to_do)
     if not to_do:
@@ -49,10 +37,10 @@ def total_lines(plan: DryRun, width: int) -> list[str]:
     time = "not known yet" if plan.unknown and not plan.seconds else f"{least} {_time(plan.seconds)}"
     said = [f"{cached:,} cached, {to_do:,} to do. Time: {time}."]
     if any(stage.amount.is_estimate for stage in plan.stages):
-        said.append("~ is an estimate from the size of the documents; chunks are counted when they are made.")
+        said.append("~ estimated from the size of the documents")
     if plan.unknown:
-        said.append("? is not known yet: no such work was done on this machine; the first run measures it.")
-    return [line for one in said for line in textwrap.wrap(one, max(width, _NARROWEST))]
+        said.append("? not known yet: the first run measures it")
+    return said
 
 
 def plan_json(plan: DryRun) -> dict[str, Any]:
@@ -69,18 +57,15 @@ def plan_json(plan: DryRun) -> dict[str, Any]:
     }
 
 
-def _row(stage: PlannedStage) -> Sequence[str]:
+def _row(stage: PlannedStage) -> tuple[str, str, str, str, str]:
     amount = stage.amount
     about = "~" if amount.is_estimate else ""
     count = f"{about}{amount.count:,} {amount.unit}"
     if not stage.is_cached and amount.to_do < amount.count:
         count = f"{about}{amount.to_do:,} of {count}"
+    what = stage.what if len(stage.what) <= _WHAT else stage.what[: _WHAT - 2] + ".."
     time = "" if stage.is_cached else "?" if stage.seconds is None else _time(stage.seconds)
-    return "cached" if stage.is_cached else "to do", stage.kind, stage.what, count, time
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT)
+    return "cached" if stage.is_cached else "to do", stage.kind, what, count, time
 
 
 def _stage_json(stage: PlannedStage) -> dict[str, Any]:
@@ -90,7 +75,6 @@ def _stage_json(stage: PlannedStage) -> dict[str, Any]:
         "settings": list(stage.settings),
         "status": "cached" if stage.is_cached else "to do",
         "why": stage.why or None,
-        "after": stage.after,
         **asdict(stage.amount),
         "seconds": stage.seconds,
     }

@@ -65,7 +65,7 @@ class Wandering:
         return Candidates.of(units_of(self.owners), from_rows(rows, [[0.0] * len(row) for row in rows]))
 
     def ranked(self, demand: Depth) -> Ranked:
-        return retrieve(self, [Question("a"), Question("b")], demand, "document", width=self.width)
+        return retrieve(self.search, [Question("a"), Question("b")], demand, "document", width=self.width)
 
 
 @cache
@@ -97,7 +97,7 @@ def test_what_is_found_for_a_demand_is_the_same_in_any_company_of_the_same_width
     company = Depth(candidates, min(units + more, searcher.width(units)))
     if searcher.width(company.hits) != searcher.width(alone.hits):
         return  # another search serves it
-    own, cut = searcher.ranked(alone).retrieved, searcher.ranked(company).cut(alone).retrieved
+    own, cut = searcher.ranked(alone), searcher.ranked(company).cut(alone)
     np.testing.assert_array_equal(cut.rankings.codes, own.rankings.codes)
     np.testing.assert_array_equal(cut.units, own.units)
     np.testing.assert_array_equal(cut.places, own.places)
@@ -105,14 +105,14 @@ def test_what_is_found_for_a_demand_is_the_same_in_any_company_of_the_same_width
 
 @given(wanderers, st.integers(1, 12))
 def test_a_document_stands_once_however_often_a_search_gets_wider(searcher: Wandering, units: int) -> None:
-    found = searcher.ranked(Depth(units=units)).retrieved
+    found = searcher.ranked(Depth(units=units))
     for row, chunks, places in zip(found.rankings.codes, found.units, found.places, strict=True):
         kept = row[row != PADDING]
         assert len(set(kept.tolist())) == len(kept)
         assert [searcher.owners[chunk] for chunk in chunks[row != PADDING]] == kept.tolist()
         assert (np.diff(places[row != PADDING]) >= 0).all()
         assert (places[row != PADDING] > 0).all()
-    assert (found.collapsed.dropped >= 0).all()
+    assert (found.dropped >= 0).all()
 
 
 def test_what_only_a_wider_search_finds_comes_after_what_was_found_before() -> None:
@@ -123,9 +123,9 @@ def test_what_only_a_wider_search_finds_comes_after_what_was_found_before() -> N
             return Candidates.of(units_of(self.owners), from_rows(rows, scores))
 
     #               chunk: 0  1  2  3  4  5
-    found = Two((0, 0, 1, 2, 3, 4), 3, 0, 6).ranked(Depth(units=4)).retrieved
+    found = Two((0, 0, 1, 2, 3, 4), 3, 0, 6).ranked(Depth(units=4))
     assert found.rankings.codes.tolist() == [[2, 1, 3, 0]] * 2  # 4 hits are asked for at once: one search, no seam
-    found = Two((0, 0, 1, 2, 3, 4), 3, 0, 6).ranked(Depth(units=3)).retrieved
+    found = Two((0, 0, 1, 2, 3, 4), 3, 0, 6).ranked(Depth(units=3))
     assert found.rankings.codes.tolist() == [[0, 1, 2]] * 2
     assert found.units.tolist() == [[0, 2, 3]] * 2
     assert found.places.tolist() == [[1, 3, 3]] * 2  # three hits were read before the one that now comes first
@@ -194,7 +194,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     evaluator = RetrievalEvaluator(experiment.config())
     evaluator.prepare()
     setting = evaluator.settings[0]
-    stages = evaluator.corpus.graph.stages(setting)
+    stages = evaluator.corpus.stages(setting)
     assert stages.index is not None
     assert evaluator.corpus.runner.artefact(stages.index).description["vectors"] == 3_000
     return experiment
@@ -236,7 +236,7 @@ def test_one_search_serves_all_that_are_no_wider_and_each_that_is_has_its_own(in
     exact = [replace(one, parts=tuple(replace(part, store=ExactStore()) for part in one.parts)) for one in exact]
     of_exact = {
         width: demand
-        for (key, width), demand in Graph(evaluator.corpus.graph, exact, []).depths.items()
+        for (key, width), demand in Graph(evaluator.corpus, exact, []).depths.items()
         if key == exact[0].ranking_key
     }
     assert of_exact == {None: Depth(90, 12)}

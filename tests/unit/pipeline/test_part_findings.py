@@ -57,9 +57,9 @@ def test_a_refiner_that_looks_at_fewer_hits_than_are_scored_says_so(tmp_path: Pa
     dense = {"kind": "dense", "top_k": 3}
     experiment = write_experiment(tmp_path, DOCUMENTS, retrievers={"dense": dense, "wide": parent})
     (short,) = (one.message for one in run_experiment(experiment.config()).warnings if one.code == "short")
-    told = " Of each part only 2 are looked at: raise candidates to 3 or more."
+    told = " Only 2 hits of each part are looked at: raise candidates to 3 or more."
     assert short.startswith("wide: ")
-    assert short.endswith("count as not relevant." + (told if candidates == 2 else ""))
+    assert short.endswith("missing ones count as not relevant." + (told if candidates == 2 else ""))
 
 
 def test_more_hits_than_memory_holds_are_refused_when_the_config_is_read(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from corpora import library_of
 from ragtrial.components.retrievers import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
-from ragtrial.pipeline.retrieval import Depth, Ranked, Retrieved, ranked_from, retrieve
+from ragtrial.pipeline.retrieval import Depth, Ranked, retrieve
 from ragtrial.rankings import PADDING, Codes, from_rows
 from ragtrial.records import Question
 
@@ -54,21 +54,21 @@ def score_of(rank: int) -> float:
     return 1 / (1 + rank)
 
 
-def asked(searcher: Searcher, queries: Sequence[str], top_k: int) -> Retrieved:
+def asked(searcher: Searcher, queries: Sequence[str], top_k: int) -> Ranked:
     """The documents that are scored."""
-    return ranked(searcher, queries, Depth(units=top_k)).retrieved
+    return ranked(searcher, queries, Depth(units=top_k))
 
 
 def ranked(searcher: Searcher, queries: Sequence[str], demand: Depth) -> Ranked:
-    return retrieve(searcher, [Question(query) for query in queries], demand, "document")
+    return retrieve(searcher.search, [Question(query) for query in queries], demand, "document")
 
 
 def rows_of(array: Codes) -> list[list[int]]:
     return [[code for code in row if code != PADDING] for row in array.tolist()]
 
 
-def documents_of(found: Retrieved) -> list[list[int]]:
-    return rows_of(found.collapsed.rankings.codes)
+def documents_of(found: Ranked) -> list[list[int]]:
+    return rows_of(found.rankings.codes)
 
 
 def test_a_query_is_asked_for_twice_as_many_chunks_until_it_has_enough_documents() -> None:
@@ -78,10 +78,10 @@ def test_a_query_is_asked_for_twice_as_many_chunks_until_it_has_enough_documents
     found = asked(searcher, ["far", "near"], 2)
     assert searcher.asked == [(["far", "near"], 2), (["far"], 4), (["far"], 8)]
     assert documents_of(found) == [[0, 1], [3, 2]]
-    assert rows_of(found.collapsed.units) == [[0, 7], [9, 8]]
-    np.testing.assert_array_equal(found.collapsed.rankings.scores, np.array([[1, 1 / 8], [1, 1 / 2]]))
+    assert rows_of(found.units) == [[0, 7], [9, 8]]
+    np.testing.assert_array_equal(found.rankings.scores, np.array([[1, 1 / 8], [1, 1 / 2]]))
     assert found.read.tolist() == [8, 2]
-    assert found.collapsed.dropped.tolist() == [6, 0]
+    assert found.dropped.tolist() == [6, 0]
 
 
 def test_asking_ends_where_fewer_chunks_come_than_were_asked_for() -> None:
@@ -89,9 +89,9 @@ def test_asking_ends_where_fewer_chunks_come_than_were_asked_for() -> None:
     found = asked(searcher, ["all"], 3)
     assert [depth for _, depth in searcher.asked] == [3, 6]
     assert documents_of(found) == [[1, 0]]
-    assert found.collapsed.rankings.codes.tolist() == [[1, 0, PADDING]]
+    assert found.rankings.codes.tolist() == [[1, 0, PADDING]]
     assert found.read.tolist() == [5]
-    assert found.collapsed.dropped.tolist() == [3]
+    assert found.dropped.tolist() == [3]
 
 
 def test_a_query_that_gets_fewer_than_it_asked_for_is_not_asked_again() -> None:
@@ -117,7 +117,7 @@ def test_a_retriever_that_gives_the_same_however_much_is_asked_for_is_asked_twic
 @pytest.mark.parametrize("queries", [[], ["any"]])
 def test_without_chunks_nothing_is_found(queries: list[str]) -> None:
     found = asked(Searcher({"any": []}, []), queries, 4)
-    assert found.collapsed.rankings.codes.shape == (len(queries), 4)
+    assert found.rankings.codes.shape == (len(queries), 4)
     assert documents_of(found) == [[] for _ in queries]
     assert found.read.tolist() == [0 for _ in queries]
 
@@ -145,8 +145,8 @@ def test_documents_are_those_of_the_whole_ranking_collapsed_and_then_cut(
             first.setdefault(owners[chunk], rank)
         best = list(first.items())[:top_k]
         assert documents_of(found)[index] == [document for document, _ in best]
-        assert rows_of(found.collapsed.units)[index] == [chunks[rank] for _, rank in best]
-        scores = found.collapsed.rankings.scores[index]
+        assert rows_of(found.units)[index] == [chunks[rank] for _, rank in best]
+        scores = found.rankings.scores[index]
         expected = np.array([score_of(rank) for _, rank in best], dtype=np.float32)
         np.testing.assert_array_equal(scores[: len(best)], expected)
         assert np.isnan(scores[len(best) :]).all()
@@ -161,7 +161,7 @@ def test_chunks_are_read_down_to_the_one_that_brings_the_last_document(
     for index, chunks in enumerate(rankings.values()):
         read = int(found.read[index])
         seen = {owners[chunk] for chunk in chunks[:read]}
-        assert found.collapsed.dropped[index] == read - len(seen)
+        assert found.dropped[index] == read - len(seen)
         before = {owners[chunk] for chunk in chunks[: read - 1]}
         assert (len(seen), len(before)) == (top_k, top_k - 1) or (read == len(chunks) and len(seen) < top_k)
 
@@ -176,11 +176,11 @@ def test_what_is_cut_from_the_deepest_is_what_is_found_at_that_depth(
     deep = ranked(searcher, list(rankings), Depth(12, deepest)).cut(demand)
     own = ranked(searcher, list(rankings), demand)
     for one in (deep, own):
-        assert documents_of(one.retrieved) == documents_of(own.retrieved)
-        assert rows_of(one.retrieved.units) == rows_of(own.retrieved.units)
+        assert documents_of(one) == documents_of(own)
+        assert rows_of(one.units) == rows_of(own.units)
         assert rows_of(one.candidates.rankings.codes) == [row[: demand.candidates] for row in rankings.values()]
     if demand.units:
-        assert deep.retrieved.read.tolist() == own.retrieved.read.tolist()
+        assert deep.read.tolist() == own.read.tolist()
 
 
 @given(searches())
@@ -189,9 +189,9 @@ def test_rankings_that_are_whole_are_scored_as_if_they_had_been_asked_for(
 ) -> None:
     owners, rankings, top_k = search
     searcher, demand = Searcher(rankings, owners), Depth(units=top_k)
-    asked_for = ranked(searcher, list(rankings), demand).retrieved
+    asked_for = ranked(searcher, list(rankings), demand)
     whole = searcher.search([Question(query) for query in rankings], len(owners))
-    made = ranked_from(whole, demand, "document").retrieved
+    made = retrieve(lambda *_: whole, list(map(Question, rankings)), demand, "document", is_whole=True)
     assert documents_of(made) == documents_of(asked_for)
     assert made.read.tolist() == asked_for.read.tolist()
 
@@ -205,24 +205,24 @@ def test_what_is_skipped_at_any_depth_stays_skipped_and_facts_are_of_the_first_s
 
     searcher = Failing({"deep": [0, 1, 2, 3], "fine": [3, 4]}, [0, 0, 0, 0, 1])
     found = ranked(searcher, ["deep", "fine"], Depth(units=2))
-    assert found.skipped.tolist() == [True, False]
-    assert found.facts == {"asked": 2}
-    assert documents_of(found.retrieved) == [[0], [0, 1]]
+    assert found.candidates.skipped.tolist() == [True, False]
+    assert found.candidates.facts == {"asked": 2}
+    assert documents_of(found) == [[0], [0, 1]]
 
 
 @given(searches(), st.booleans())
 def test_rankings_are_read_as_they_were_saved(search: tuple[list[int], dict[str, list[int]], int], known: bool) -> None:
     owners, rankings, top_k = search
     found = ranked(Searcher(rankings, owners), list(rankings), Depth(3, top_k))
-    chunks = {found.units.name: found.units} if known else {}
+    units = found.candidates.units
+    chunks = {units.name: units} if known else {}
     with tempfile.TemporaryDirectory() as folder:
         found.save(Path(folder), chunks)
         read = Ranked.load(Path(folder), library(), chunks)
     for name in ("units", "places", "seen"):
-        np.testing.assert_array_equal(getattr(read.retrieved, name), getattr(found.retrieved, name))
+        np.testing.assert_array_equal(getattr(read, name), getattr(found, name))
     np.testing.assert_array_equal(read.candidates.rankings.codes, found.candidates.rankings.codes)
-    np.testing.assert_array_equal(read.retrieved.rankings.scores, found.retrieved.rankings.scores)
-    assert [read.units.id(code) for code in range(len(read.units))] == [
-        found.units.id(code) for code in range(len(found.units))
-    ]
-    assert (read.units.name, read.facts) == (found.units.name, found.facts)
+    np.testing.assert_array_equal(read.rankings.scores, found.rankings.scores)
+    held = read.candidates
+    assert [held.units.id(code) for code in range(len(held.units))] == [units.id(code) for code in range(len(units))]
+    assert (held.units.name, held.facts) == (units.name, found.candidates.facts)

@@ -30,15 +30,11 @@ class Work(Stage[int]):
     is_kept = False
 
     def __init__(self, number: int, needs: Sequence[Stage[int]], do: Callable[[int], None]) -> None:
-        self.number, self.needs = number, needs
+        self.number, self.needs, self.title = number, needs, f"work {number}"
         self._do = do
 
     def inputs(self) -> dict[str, int]:
         return {"number": self.number}
-
-    @property
-    def title(self) -> str:
-        return f"work {self.number}"
 
     def load(self, folder: Path, *_: int) -> int:
         self._do(self.number)

@@ -54,8 +54,7 @@ class Made:
     setting: Setting
 
     def result(self) -> SettingResult:
-        results = Results(self.corpus.resources, self.corpus.runner)
-        return results.of(self.graph.run_of(self.setting))
+        return Results(self.graph).of(self.setting)
 
     def chunks(self) -> Chunks:
         chunks = self.corpus.chunks(self.setting)
@@ -66,7 +65,7 @@ class Made:
 def made_of(experiment: Experiment, queries: Sequence[str] = (), *overrides: str, latency: bool = False) -> Made:
     config = experiment.config(*overrides)
     corpus, settings = Corpus(config, Silent()), settings_of(config)[0]
-    graph = Graph(corpus.graph, settings, list(map(Question, queries)), latency=latency)
+    graph = Graph(corpus, settings, list(map(Question, queries)), latency=latency)
     return Made(corpus, graph, settings[0])
 
 
@@ -436,7 +435,7 @@ def test_settings_that_find_the_same_at_another_speed_are_told(tmp_path: Path) -
     report = run(write_experiment(tmp_path, retrievers=retrievers))
     assert [setting.name for setting in report.settings] == list(retrievers)
     assert [warning.message for warning in report.warnings if warning.code == "same-rankings"] == [
-        "small and large find the same: what they differ in changes the time that it takes at most."
+        "small, large find the same: what they differ in changes the time that it takes at most."
     ]
     more = {f"by-{size}": {"kind": "dense", "top_k": 3, "embedder": embedder(batch_size=size)} for size in range(2, 9)}
     report = run(write_experiment(tmp_path / "more", retrievers=more))
@@ -503,7 +502,7 @@ def test_a_failure_while_embedding_leaves_no_stage_that_counts(experiment: Exper
         rankings(experiment, ["rye"])
     assert {kind for kind, _ in experiment.stages()} == {"documents", "chunks", "lengths"}
     experiment.no_trouble()
-    assert rankings(experiment, ["rye"]).retrieved.collapsed.rankings.lengths.tolist() == [3]
+    assert rankings(experiment, ["rye"]).ranked.rankings.lengths.tolist() == [3]
 
 
 QUESTIONS = [query["text"] for query in QUERIES]
@@ -560,7 +559,7 @@ def test_the_nearest_chunks_are_found_and_collapsed_to_their_documents(experimen
         ids = [found.chunks.document_id(position) for position in range(len(texts))]
         order = sorted(range(len(texts)), key=lambda position: (-cosines[position], ids[position], position))
         expected = list(dict.fromkeys(ids[position] for position in order))[:3]
-        codes = found.retrieved.collapsed.rankings.codes[index]
+        codes = found.ranked.rankings.codes[index]
         assert [found.chunks.library.ids[code] for code in codes] == expected
 
 
@@ -570,35 +569,35 @@ def test_documents_that_tie_are_ranked_by_id_whatever_order_they_are_read_in(tmp
     queries = [{"id": "1", "text": "the same text", "relevant_docs": [{"doc": "a"}]}]
     experiment = write_experiment(tmp_path, {"corpus.jsonl": rows}, queries)
     found = rankings(experiment, ["the same text"], "dataset.corpus=" + str(tmp_path / "documents" / "corpus.jsonl"))
-    assert [found.chunks.library.ids[code] for code in found.retrieved.collapsed.rankings.codes[0]] == ["a", "b", "c"]
+    assert [found.chunks.library.ids[code] for code in found.ranked.rankings.codes[0]] == ["a", "b", "c"]
 
 
 def test_a_corpus_without_any_text_finds_nothing(tmp_path: Path) -> None:
     experiment = write_experiment(tmp_path, {"empty.txt": "", "white.txt": " \n\n "})
     for store in ("exact", "chroma"):
         found = rankings(experiment, ["rye", "soup"], f"store.kind={store}")
-        assert (found.retrieved.collapsed.rankings.codes == PADDING).all()
-        assert found.retrieved.read.tolist() == [0, 0]
+        assert (found.ranked.rankings.codes == PADDING).all()
+        assert found.ranked.read.tolist() == [0, 0]
 
 
 def test_search_finds_for_one_text_what_a_run_finds_for_it(experiment: Experiment) -> None:
     (hits,) = search_settings(experiment.config(), QUESTIONS[0]).values()
     found = rankings(experiment, QUESTIONS)
-    units = found.retrieved.collapsed.units[0].tolist()
+    units = found.ranked.units[0].tolist()
     assert [hit.rank for hit in hits] == [1, 2, 3]
     assert [hit.doc for hit in hits] == [found.chunks.document_id(unit) for unit in units]
     for hit in hits:
         assert DOCUMENTS[hit.doc][hit.start : hit.end] == hit.text != ""
-    assert [hit.score for hit in hits] == found.retrieved.collapsed.rankings.scores[0].tolist()
+    assert [hit.score for hit in hits] == found.ranked.rankings.scores[0].tolist()
 
 
 def test_long_texts_are_counted_without_embedding_any(experiment: Experiment, minilm_folder: Path) -> None:
     limits = (f"embedder.tokenizer_model={minilm_folder}", "embedder.max_length=11")
     made = made_of(experiment, QUESTIONS, *limits)
-    results = Results(made.corpus.resources, made.corpus.runner)
-    counted = results.too_long(made.corpus.graph.stages(made.setting), made.graph.questions)
+    results = Results(made.graph)
+    counted = results.too_long(made.corpus.stages(made.setting), made.graph.questions)
     assert experiment.embedded() == []
-    assert made.result().too_long == counted
+    assert made.result().diagnostics.too_long == counted
     assert counted["queries"] == 1  # "How many days does soup keep in the fridge?" with its two special tokens
     assert counted["chunks"] not in (None, 0)
 

@@ -10,8 +10,7 @@ from typing import Any
 from ragtrial.comparison.contest import ComparedSetting
 from ragtrial.components.refiners import REFINERS, Refiner
 from ragtrial.errors import Fault, ReportError
-from ragtrial.pipeline.component_rankings import part_file
-from ragtrial.report.model import Report, read_rows
+from ragtrial.report.model import Report, part_file, read_rows
 from ragtrial.report.schema import Part
 
 Key = tuple[str, int | None, int | None]

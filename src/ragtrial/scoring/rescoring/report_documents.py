@@ -7,7 +7,8 @@ from pathlib import Path
 from ragtrial.config import ExperimentConfig, load_config
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.errors import CorpusError, Fault, InputError
-from ragtrial.pipeline.corpus import Corpus, fingerprint_of
+from ragtrial.pipeline.corpus import Corpus
+from ragtrial.pipeline.document_stage import fingerprint_of
 from ragtrial.progress import Progress
 from ragtrial.report.model import Report
 

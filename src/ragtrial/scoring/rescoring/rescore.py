@@ -38,16 +38,15 @@ from ragtrial.evaluation.metrics.base import Family
 from ragtrial.evaluation.metrics.spelling import spellings
 from ragtrial.evaluation.span_labels import SpanLabels, span_labels, whole_warnings
 from ragtrial.pipeline import reporting
-from ragtrial.pipeline.component_rankings import FOLDER
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.metric_descriptions import metric_parts
-from ragtrial.pipeline.scores import WithinBudget, evaluated, grade_chunks, within_budget
+from ragtrial.pipeline.scores import evaluated, grade_chunks, means, within_budget
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import from_rows
 from ragtrial.records import PromptQueries, ReportWarning, WarningCode
 from ragtrial.report.environment import environment
-from ragtrial.report.model import Report, new_run_id, read_lines, write_report
-from ragtrial.report.schema import SettingPart, WarningPart
+from ragtrial.report.model import PARTS, Report, new_run_id, read_lines, write_report
+from ragtrial.report.schema import BudgetPart, SettingPart, WarningPart
 from ragtrial.scoring.as_report import check_new, write_new
 from ragtrial.scoring.rescoring.new_labels import ChosenLabels, choose_labels
 from ragtrial.scoring.rescoring.report_documents import DocumentsNotFoundError, documents_of
@@ -138,9 +137,9 @@ def _write(parent: Report, made: Report, target: str | Path | None) -> Report:
         found = {row["query"]: row for row in read_lines(parent.folder / "rankings" / f"{name}.jsonl.gz")}
         return (found[query.id] for query in made.queries)
 
-    parts = sorted((parent.folder / "rankings" / FOLDER).glob("*.jsonl.gz"))
+    parts = sorted((parent.folder / "rankings" / PARTS).glob("*.jsonl.gz"))
     names = [setting.name for setting in made.settings]
-    names += [f"{FOLDER}/{path.name.removesuffix('.jsonl.gz')}" for path in parts]
+    names += [f"{PARTS}/{path.name.removesuffix('.jsonl.gz')}" for path in parts]
     rankings = {name: rows(name) for name in names}
     texts = read_lines(parent.folder / "texts.jsonl.gz")
     copy, own = parent.folder / "config.yaml", parent.folder.absolute()
@@ -159,7 +158,7 @@ class _Judged:
     graded: GradedRankings
     evaluations: dict[str, Evaluation]
     sizes: ContextSizes
-    budget: WithinBudget | None
+    budget: BudgetPart | None
 
     def part(self) -> SettingPart:
         """What the report says of it. Of an index without its exact rankings, what it loses is not known."""
@@ -179,11 +178,11 @@ class _Judged:
         audit = part.audit and part.audit.model_copy(update={"lost": dict.fromkeys(self.evaluations)})
         return part.model_copy(
             update={
-                "scores": reporting.means(self.evaluations),
+                "scores": means(self.evaluations),
                 "counts": part.counts if stored.is_all else stored.counts(),
                 "audit": audit if stored.is_all else None,
                 "context": [told.get(one.k, one) for one in context],
-                "budget": reporting.budget_part(self.budget) if self.budget else None,
+                "budget": self.budget,
                 "queries": queries,
             }
         )
@@ -331,7 +330,7 @@ class _Rescoring:
     def _all_chunks(self, setting: StoredSetting) -> Chunks | None:
         """The chunks that ``setting`` ranks, all of them, where they are there or can be cut without a model."""
         for one in self._of_config[setting.part.name].tree() if self._corpus else ():
-            chunks = self._corpus.chunks_without_model(one) if self._corpus else None
+            chunks = self._corpus.chunks(one, loads_models=False) if self._corpus else None
             if chunks is not None and setting.are_of(chunks):
                 return chunks
         return None
