@@ -94,7 +94,7 @@ def test_what_is_no_workspace_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"is no workspace: its file LAYOUT cannot be read"):
         Upkeep(tmp_path)
     (tmp_path / "LAYOUT").write_text("99\n")
-    with pytest.raises(InputError, match=r"has layout '99'.*a newer ragtrial made it; update this one"):
+    with pytest.raises(InputError, match=r"has layout '99'.*Use the ragtrial that made it"):
         Upkeep(tmp_path)
 
 

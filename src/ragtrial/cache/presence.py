@@ -1,22 +1,28 @@
-"""Who is at work in a workspace: any number of runs at once, or one that removes things."""
+"""Who is at work in a workspace, and which experiment used which stage."""
 
 from __future__ import annotations
 
 import logging
 import os
+import shutil
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from ragtrial.cache.atomic import remove_partial
+from ragtrial.cache.fingerprints import fingerprint
 
 fcntl: ModuleType | None
 try:
     import fcntl
 except ImportError:  # Windows: runs are not seen there, stages are locked all the same
     fcntl = None
+
+_BEGAN, _FINISHED = "began", "finished"
+_FROM = "@"
 
 logger = logging.getLogger(__name__)
 
@@ -63,36 +69,101 @@ def only_writer(folder: Path, name: str = "") -> Iterator[None]:
     What stands half-made there is then of processes that were killed, and goes; not where folders cannot be locked.
     In a folder that is not ragtrial's own, ``name`` is what is written: nothing else is touched.
     """
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
+    with ExitStack() as stack:
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            if fcntl is not None:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                remove_partial(folder, name)
         yield
-        return
-    try:
-        if fcntl is not None and _locked(descriptor, fcntl.LOCK_EX):
-            remove_partial(folder, name)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def hold_alone(descriptor: int) -> bool:
     """Lock an open file until it is closed, if nobody else has; True also where there are no such locks."""
     try:
         if fcntl is not None:
-            _locked(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return not isinstance(error, BlockingIOError)
     return True
 
 
-def _locked(descriptor: int, how: int) -> bool:
-    """Whether an open file could be locked; not on a file system without such locks. Raises BlockingIOError."""
+@dataclass(frozen=True)
+class Use:
+    """``experiment`` used the stage ``name`` of ``kind``, last at ``when`` (seconds since 1970).
+
+    ``current`` says whether it did so in its last run that finished, or later.
+    """
+
+    kind: str
+    name: str
+    experiment: str
+    when: float
+    current: bool
+
+
+class Usage:
+    """The uses of a workspace's stages: empty files ``<root>/<user>/<kind>-<name>``, whose times say when.
+
+    What cannot be written is left out.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def mark(self, kind: str, name: str, user: str) -> None:
+        """``user`` uses the stage now."""
+        self._touch(self._root / user / f"{kind}-{name}")
+
+    def begin(self, user: str) -> float:
+        """When a run of ``user`` begins, by the clock that marks go by; 0 if that cannot be told."""
+        path = self._root / user / _BEGAN
+        self._touch(path)
+        return _time(path)
+
+    def finish(self, user: str, since: float) -> None:
+        """A run of ``user`` that began at ``since`` is finished: what it did not use, it needs no more."""
+        self._touch(self._root / user / _FINISHED, since)
+
+    def uses(self) -> Iterator[Use]:
+        """Every use, in no order."""
+        for folder in self._root.iterdir() if self._root.is_dir() else ():
+            experiment = folder.name.partition(_FROM)[0]
+            since = _time(folder / _FINISHED)
+            for path in folder.glob("*-*"):
+                kind, _, name = path.name.partition("-")
+                when = _time(path)
+                yield Use(kind, name, experiment, when, when >= since)
+
+    def _touch(self, path: Path, when: float | None = None) -> None:
+        """Give ``path`` the time of now, or ``when``."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            if when is not None:
+                os.utime(path, (when, when))
+        except OSError as error:
+            logger.debug("the time of %s is not noted: %s", path, error)
+
+    def forget(self, kind: str, name: str) -> None:
+        """The stage is gone."""
+        for path in self._root.glob(f"*/{kind}-{name}"):
+            path.unlink(missing_ok=True)
+
+    def forget_experiment(self, experiment: str) -> None:
+        """``experiment`` needs nothing any more."""
+        for folder in (self._root / experiment, *self._root.glob(f"{experiment}{_FROM}*")):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def user(experiment: str, place: str) -> str:
+    """The name that ``experiment`` goes by among the users of a workspace: those of other places may have its name."""
+    return f"{experiment}{_FROM}{fingerprint(place)[:8]}"
+
+
+def _time(path: Path) -> float:
     try:
-        if fcntl is not None:
-            fcntl.flock(descriptor, how)
-    except BlockingIOError:
-        raise
-    except OSError:
-        return False
-    return True
+        return path.stat().st_mtime
+    except OSError:  # never there, or removed just now
+        return 0.0

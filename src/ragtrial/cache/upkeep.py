@@ -6,16 +6,15 @@ import re
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from pathlib import Path
 
 from ragtrial.cache.atomic import TEMPORARY_PREFIX, remove_folder
-from ragtrial.cache.presence import Presence
-from ragtrial.cache.seals import DamagedError, Seal, check_bytes, read_seal
-from ragtrial.cache.usage import Usage, Use
+from ragtrial.cache.presence import Presence, Usage, Use
+from ragtrial.cache.seals import DamagedError, check_bytes, read_seal
 from ragtrial.cache.vectors import VectorCache
 from ragtrial.cache.workspace import check_layout
 from ragtrial.errors import InputError, WorkspaceError
@@ -27,7 +26,6 @@ _LEFT_BEHIND = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9a-f]{32}-.+")
 _CACHES = {"vectors": "vectors", "pairs": "scores of pairs"}
 """The folders of files that grow, each a VectorCache, and what is in them."""
 
-_PARTS = ("", "-wal", "-shm", ".lock")  # of such a file: itself, SQLite's log and its index, our lock
 _UNFINISHED = "unfinished"
 _ANSWERS = "answers"
 """Files of lines that are read with care each time: whoever asks finds damage in them, and asks again."""
@@ -66,10 +64,17 @@ class Upkeep:
 
     def entries(self) -> list[Entry]:
         """Everything that takes space, the largest first. What a run that is still at work builds is unfinished."""
-        uses: dict[tuple[str, str], list[Use]] = {}
+        uses: dict[tuple[str, str], list[Use]] = defaultdict(list)
         for use in self._usage.uses():
-            uses.setdefault((use.kind, use.name), []).append(use)
-        found = [_with_uses(entry, uses.get((entry.kind, entry.path.stem), [])) for entry in self._unused_entries()]
+            uses[use.kind, use.name].append(use)
+        found = []
+        for path, kind, what in self._found():
+            own = uses.get((kind, path.stem), [])
+            size = sum(map(_size, path.rglob("*") if path.is_dir() else _parts(path)))
+            used = max((use.when for use in own), default=_time(path))
+            experiments = sorted({use.experiment for use in own})
+            current = sorted({use.experiment for use in own if use.current})
+            found.append(Entry(path, kind, what, size, used, tuple(experiments), tuple(current)))
         return sorted(found, key=lambda entry: (-entry.size, str(entry.path)))
 
     def prune(
@@ -141,29 +146,29 @@ class Upkeep:
             return str(error)
         return None
 
-    def _unused_entries(self) -> Iterator[Entry]:
-        for folder in sorted(self.root.iterdir()):
-            for path in sorted(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else ():
-                if _LEFT_BEHIND.fullmatch(path.name):
-                    what = f"unfinished {folder.name}: of a run at work, or of one that was stopped"
-                    yield Entry(path, _UNFINISHED, what, _size(path), _time(path))
-                elif _STAGE.fullmatch(path.name) and path.is_dir():
-                    yield _stage(path)
-        for kind in _CACHES:
-            for path in sorted((self.root / kind).glob("*.sqlite")):
-                yield _cache(path, kind)
-
-        for path in sorted((self.root / _ANSWERS).glob("*.jsonl")):
-            count = path.read_bytes().count(b"\n")
-            yield Entry(path, _ANSWERS, f"{count:,} answers of custom retrievers", _file_size(path), _time(path))
+    def _found(self) -> Iterator[tuple[Path, str, str]]:
+        """Where each entry is, its kind, and what it is in words."""
+        for path in self.root.glob("*/*"):
+            kind = path.parent.name
+            if path.parent.is_symlink():
+                continue
+            if _LEFT_BEHIND.fullmatch(path.name):
+                yield path, _UNFINISHED, f"unfinished {kind}: of a run at work, or of one that was stopped"
+            elif kind in _CACHES and path.suffix == ".sqlite":
+                yield path, kind, _cache_in_words(path, _CACHES[kind])
+            elif kind == _ANSWERS and path.suffix == ".jsonl":
+                count = path.read_bytes().count(b"\n")
+                yield path, kind, f"{count:,} answers of custom retrievers"
+            elif _STAGE.fullmatch(path.name) and path.is_dir():
+                yield path, kind, _stage_in_words(path)
 
     def _remove(self, entry: Entry) -> None:
         try:
             if entry.path.is_dir():
                 remove_folder(entry.path)
             else:
-                for part in _PARTS:
-                    Path(f"{entry.path}{part}").unlink(missing_ok=True)
+                for part in _parts(entry.path):
+                    part.unlink(missing_ok=True)
         except OSError as error:
             raise WorkspaceError(f"{entry.path} cannot be removed: {error.strerror}.") from error
         self._usage.forget(entry.kind, entry.path.stem)
@@ -184,41 +189,27 @@ class Upkeep:
             presence.close()
 
 
-def _stage(path: Path) -> Entry:
+def _stage_in_words(path: Path) -> str:
     try:
-        sealed = read_seal(path)
+        return read_seal(path).what
     except DamagedError as error:
-        sealed = Seal(f"{path.parent.name}, damaged: {error}", {})
-    made = datetime.fromisoformat(sealed.made).timestamp()
-    return Entry(path, path.parent.name, sealed.what, _size(path), made)
+        return f"{path.parent.name}, damaged: {error}"
 
 
-def _cache(path: Path, kind: str) -> Entry:
+def _cache_in_words(path: Path, things: str) -> str:
     try:
         with VectorCache(path) as cache:
-            what = f"{len(cache):,} cached {_CACHES[kind]} ({cache.what})"
+            return f"{len(cache):,} cached {things} ({cache.what})"
     except WorkspaceError as error:
-        what = f"cached {_CACHES[kind]}, which cannot be read: {error.__cause__}"
-    size = sum(_file_size(Path(f"{path}{part}")) for part in _PARTS)
-    return Entry(path, kind, what, size, _time(path))
+        return f"cached {things}, which cannot be read: {error.__cause__}"
 
 
-def _with_uses(entry: Entry, uses: Sequence[Use]) -> Entry:
-    if not uses:
-        return entry
-    return replace(
-        entry,
-        used=max(use.when for use in uses),
-        experiments=tuple(sorted({use.experiment for use in uses})),
-        current=tuple(sorted({use.experiment for use in uses if use.current})),
-    )
+def _parts(path: Path) -> list[Path]:
+    """The files of a cache: itself, SQLite's log and its index, our lock."""
+    return [Path(f"{path}{part}") for part in ("", "-wal", "-shm", ".lock")]
 
 
 def _size(path: Path) -> int:
-    return sum(_file_size(part) for part in path.rglob("*"))
-
-
-def _file_size(path: Path) -> int:
     """The bytes of a file; 0 of a folder, and of what a run at work has just removed."""
     try:
         return path.stat().st_size if path.is_file() else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,13 +11,11 @@ from tokenize import TokenError
 from typing import TypeVar
 from zipfile import BadZipFile
 
-from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, write_text
-from ragtrial.cache.digests import FileDigests
+from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, remove_partial, write_text
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.cache.presence import Presence, only_writer
-from ragtrial.cache.rates import Rates
+from ragtrial.cache.memory import FileDigests, Rates
+from ragtrial.cache.presence import Presence, Usage, only_writer
 from ragtrial.cache.seals import DamagedError, MadeOf, Seal, check_bytes, check_sizes, seal
-from ragtrial.cache.usage import Usage
 from ragtrial.errors import WorkspaceError, listed
 
 LAYOUT = "2"
@@ -39,7 +36,7 @@ logger = logging.getLogger(__name__)
 class Workspace:
     """A folder of stages, ``<kind>/<fingerprint>``, each built once and then only read.
 
-    ``user`` (see ``usage.user``) is noted for every stage that is asked for. Several processes may share the folder.
+    ``user`` (see ``presence.user``) is noted for every stage that is asked for. Several processes may share the folder.
     Raises WorkspaceError if the folder cannot be made, or is of another layout.
     """
 
@@ -50,7 +47,6 @@ class Workspace:
         self.repaired: list[str] = []
         """What was found damaged and made again, in words."""
         self._sound: set[str] = set()
-        self._marked: set[tuple[str, str]] = set()
         self._user = user
         self._usage = Usage(root / "uses")
         with self._errors(f"the workspace {root} cannot be used"):
@@ -103,32 +99,18 @@ class Workspace:
         if not self.has(kind, name):
             with self.lock(f"{kind}-{name}", f"the {what}"):
                 if not self.has(kind, name):
-                    self._make(target, what, build, made_of)
+                    self._make(kind, name, what, build, made_of)
         return target
 
-    def load(
-        self,
-        kind: str,
-        name: str,
-        what: str,
-        build: Callable[[Path], None],
-        read: Callable[[Path], T],
-        *,
-        every_byte: bool = False,
-        made_of: Callable[[], MadeOf] | None = None,
-    ) -> T:
-        """What ``read`` gives of the stage's folder; one that it cannot read is damaged, and made again.
-
-        With ``every_byte`` that is checked, too, once in a run; else a change that keeps the sizes may go unnoticed.
-        """
+    def load(self, kind: str, name: str, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
+        """What ``read`` gives of the stage's folder, whose bytes are checked first; a damaged one is made again."""
 
         def make() -> str:
-            self.stage(kind, name, what, build, made_of)
+            self.stage(kind, name, what, build)
             return name
 
         def checked(folder: Path) -> T:
-            if every_byte:
-                self.check(kind, name)
+            self.check(kind, name)
             return read(folder)
 
         return self.read(kind, make, checked)
@@ -179,8 +161,7 @@ class Workspace:
 
     def mark(self, kind: str, name: str) -> None:
         """The experiment uses this stage."""
-        if self._user and (kind, name) not in self._marked:
-            self._marked.add((kind, name))
+        if self._user:
             self._usage.mark(kind, name, self._user)
 
     def was_marked(self, kind: str, name: str) -> bool:
@@ -220,15 +201,14 @@ class Workspace:
             remove_folder(path)
 
     def _make(
-        self, target: Path, what: str, build: Callable[[Path], None], made_of: Callable[[], MadeOf] | None
+        self, kind: str, name: str, what: str, build: Callable[[Path], None], made_of: Callable[[], MadeOf] | None
     ) -> None:
-        kind, name = target.parent.name, target.name
+        target = self.path(kind, name)
         damage = self.damage(kind, name)
         if damage:
             self._say_damaged(target, damage)
             self.drop(kind, name)
-        for left_behind in target.parent.glob(f"{TEMPORARY_PREFIX}{name}-*"):  # by a run that was killed
-            shutil.rmtree(left_behind, ignore_errors=True)
+        remove_partial(target.parent, name)  # left behind by a run that was killed
         with self._errors(f"{target} cannot be written"), new_folder(target) as folder:
             start = time.perf_counter()
             build(folder)
@@ -259,9 +239,7 @@ def check_layout(root: Path) -> None:
         raise WorkspaceError(f"{root} is no workspace: its file LAYOUT cannot be read ({why}).") from error
     if found == LAYOUT:
         return
-    newer = found.isdecimal() and int(found) > int(LAYOUT)
-    age = "a newer ragtrial made it; update this one" if newer else "another ragtrial made it; use that one"
     raise WorkspaceError(
-        f"the workspace {root} has layout {found!r}; this ragtrial reads {LAYOUT!r}: {age}, delete the folder "
-        "(it is made again), or name another with `workspace:`."
+        f"the workspace {root} has layout {found!r}; this ragtrial reads {LAYOUT!r}. Use the ragtrial that made it, "
+        "delete the folder (it is made again), or name another with `workspace:`."
     )

@@ -118,7 +118,7 @@ class SettingContext:
     def keep(self, kind: str, parts: Any, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
         name = fingerprint([kind, parts])
         self.kept[kind, name] = None
-        return self.resources.workspace.load(kind, name, what, build, read, every_byte=True)
+        return self.resources.workspace.load(kind, name, what, build, read)
 
     def growing(self, kind: str, name: str) -> Path:
         self.kept[kind, name] = None

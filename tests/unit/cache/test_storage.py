@@ -410,15 +410,8 @@ def test_a_free_lock_and_another_lock_are_not_waited_for(
     assert caplog.records == []
 
 
-@pytest.mark.parametrize(
-    ("found", "age"),
-    [
-        ("3", "a newer ragtrial made it; update this one"),
-        ("1", "another ragtrial made it; use that one"),
-        ("two", "another ragtrial made it; use that one"),
-    ],
-)
-def test_a_workspace_of_another_layout_is_refused(tmp_path: Path, found: str, age: str) -> None:
+@pytest.mark.parametrize("found", ["3", "1", "two"])
+def test_a_workspace_of_another_layout_is_refused(tmp_path: Path, found: str) -> None:
     root = tmp_path / "workspace"
     Workspace(root)
     assert (root / "LAYOUT").read_text() == "2\n"
@@ -426,8 +419,8 @@ def test_a_workspace_of_another_layout_is_refused(tmp_path: Path, found: str, ag
     with pytest.raises(WorkspaceError) as caught:
         Workspace(root)
     assert str(caught.value) == (
-        f"the workspace {root} has layout {found!r}; this ragtrial reads '2': {age}, delete the folder (it is made "
-        "again), or name another with `workspace:`."
+        f"the workspace {root} has layout {found!r}; this ragtrial reads '2'. Use the ragtrial that made it, "
+        "delete the folder (it is made again), or name another with `workspace:`."
     )
     assert caught.value.exit_code == 3
 

@@ -1,0 +1,101 @@
+"""What is remembered between runs to save time, and may be lost: hashes of files, and how fast work went."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from ragtrial.cache.atomic import write_text
+from ragtrial.cache.fingerprints import file_digest
+from ragtrial.cache.presence import only_writer
+
+_SETTLED_NS = 2_000_000_000
+"""How long a file must have been left alone: a change within the clock's grain would show in nothing but its bytes."""
+
+_WORTH_WRITING = 1.0
+"""Seconds of work; a rate that was measured on less is written at the end of the run."""
+
+logger = logging.getLogger(__name__)
+
+
+class KeptValues:
+    """JSON values by name in the file ``path``. What cannot be read or written is left out."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._kept = self._read()
+        self._new: dict[str, Any] = {}
+        self._lock = Lock()
+
+    def save(self) -> None:
+        """Write what is new, beside what other processes have written meanwhile."""
+        with self._lock:
+            if not self._new:
+                return
+            try:
+                with only_writer(self._path.parent):
+                    write_text(self._path, json.dumps(self._read() | self._new, sort_keys=True), may_be_lost=True)
+            except OSError as error:
+                logger.debug("%s is not written: %s", self._path, error)
+            self._new = {}
+
+    def _get(self, name: str) -> Any:
+        return self._kept.get(name)
+
+    def _set(self, name: str, value: Any) -> None:
+        with self._lock:
+            self._kept[name] = self._new[name] = value
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            logger.debug("nothing is remembered in %s: %s", self._path, error)
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+class FileDigests(KeptValues):
+    """Hashes of files by size, inode and times of change.
+
+    A file is hashed again when any of these differ; setting back the modification time does not hide a change,
+    because the time of the change of the inode shows it.
+    """
+
+    def digest(self, path: Path) -> str:
+        """The hash of the bytes of ``path``, as ``file_digest`` gives it. Raises OSError."""
+        real = os.path.realpath(path)
+        state = _state(real)
+        known = self._get(real)
+        if isinstance(known, list) and known[:-1] == state:
+            return str(known[-1])
+        digest = file_digest(path)
+        if _state(real) == state and time.time_ns() - max(state[1:3]) > _SETTLED_NS:
+            self._set(real, [*state, digest])
+        return digest
+
+
+class Rates(KeptValues):
+    """Seconds per unit by the name of the work, as it went last."""
+
+    def note(self, work: str, amount: float, seconds: float) -> None:
+        """``amount`` units of ``work`` took ``seconds``. Without an amount there is nothing to note."""
+        if amount > 0:
+            self._set(work, seconds / amount)
+        if seconds > _WORTH_WRITING:
+            self.save()
+
+    def seconds(self, work: str, amount: float) -> float | None:
+        """How long ``amount`` units of ``work`` take about, None if none was done here yet; nothing takes no time."""
+        rate = self._get(work) if amount else 0.0
+        return rate * amount if isinstance(rate, int | float) else None
+
+
+def _state(path: str) -> list[int]:
+    found = os.stat(path)  # noqa: PTH116 - a text, as it came from realpath
+    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev]
