@@ -12,13 +12,10 @@ from typing import Any
 import numpy as np
 
 import ragtrial.runs.compiled.binding as doors
-from ragtrial.dataset.spans import ChunkSpans, Passages
 from ragtrial.errors import RagtrialError
-from ragtrial.evaluation.span_overlap import cover, plain_cover
-from ragtrial.rankings import from_rows
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
-from ragtrial.runs.trec.in_memory import match, match_codes
-from ragtrial.runs.trec.text_files import read_qrels, read_run
+from ragtrial.runs.trec.in_memory import match
+from ragtrial.runs.trec.text_files import read_run
 
 QRELS = Qrels.of([(f"q{number}", [(f"d{at}", at) for at in range(number)], False) for number in range(5)])
 PIECES = [
@@ -67,13 +64,10 @@ def one_round(generator: random.Random, path: Path) -> None:
         "lenient": generator.random() < 0.5,
         "threads": generator.choice([1, 2]),
         "block_size": generator.choice([16, 64, 300, 10000]),
-        "part_size": generator.choice([100, 10000]),
     }
     attempt(lambda: read_run(path, QRELS, form="trec", order=order, **options))
     path.write_bytes(damaged(generator, 3))
     attempt(lambda: read_run(path, QRELS, form="msmarco", order="rank", **options))
-    path.write_bytes(damaged(generator, 4))
-    attempt(lambda: read_qrels(path, "trec"))
     in_memory(generator, order if order != "rank" else "score")
 
 
@@ -84,28 +78,6 @@ def in_memory(generator: random.Random, order: Any) -> None:
     values = np.array([generator.choice([1.0, 2.0, -0.0, np.inf]) for _ in range(count)])
     run = Run("r", tuple(f"q{number}" for number in range(6)), starts, documents, values, generator.random() < 0.3)
     attempt(lambda: match(run, QRELS, order=order, duplicates="first"))
-    codes = np.array([[generator.randrange(-1, 99) for _ in range(70)] for _ in range(6)], dtype=np.int32)
-    judged = np.array([generator.randrange(-1, 99) for _ in range(count)], dtype=np.int32)
-    match_codes(codes, judged, starts)
-
-
-def of_passages(generator: random.Random) -> None:
-    """Chunks and passages in any order of size; some of each are empty, and some lie in no document of the other."""
-    count, queries = generator.randrange(1, 40), generator.randrange(6)
-    begins = np.array([generator.randrange(300) for _ in range(count)], dtype=np.int64)
-    sizes = np.array([generator.choice([0, 1, 5, 60, 2**40]) for _ in range(count)], dtype=np.int64)
-    documents = np.array([generator.randrange(-1, 5) for _ in range(count)], dtype=np.int32)
-    chunks = ChunkSpans(documents, begins, begins + sizes)
-    lengths = [generator.randrange(70) for _ in range(queries)]
-    codes = from_rows([[generator.randrange(count) for _ in range(length)] for length in lengths]).codes
-    rows = np.array([row for row in range(queries) for _ in range(generator.randrange(9))], dtype=np.int64)
-    starts = np.array([generator.randrange(300) for _ in rows], dtype=np.int64)
-    ends = starts + np.array([generator.choice([0, 1, 40, 10**9]) for _ in rows], dtype=np.int64)
-    of = np.array([generator.randrange(-1, 6) for _ in rows], dtype=np.int32)
-    passages = Passages.of(queries, rows, of, starts, ends, np.arange(len(rows)))
-    compiled, plain = cover(codes, chunks, passages), plain_cover(codes, chunks, passages)
-    for column in ("starts", "passages", "ranks", "gained", "covered"):
-        assert np.array_equal(getattr(compiled, column), getattr(plain, column)), column
 
 
 def main() -> None:
@@ -116,7 +88,6 @@ def main() -> None:
     generator = random.Random(5)
     for _ in range(rounds):
         one_round(generator, folder / "a.run")
-        of_passages(generator)
     print(f"{rounds} rounds")
 
 
