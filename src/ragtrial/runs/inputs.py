@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -172,17 +172,6 @@ def _refuse_chunks(run: Run, duplicates: Duplicates) -> None:
             'are documents. `ragtrial show` has its scores; with --duplicates first (duplicates="first" in Python) '
             "each document counts, at its first chunk."
         )
-
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """The names, those that stood before with a number behind them that makes them others."""
-    made: list[str] = []
-    for name in names:
-        number, candidate = 2, name
-        while candidate in made:
-            candidate, number = f"{name}-{number}", number + 1
-        made.append(candidate)
-    return made
 
 
 def _first_documents(source: str | Path, form: Form) -> tuple[str, ...]:

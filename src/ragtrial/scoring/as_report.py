@@ -19,7 +19,8 @@ from ragtrial.records import Judgment, PromptQueries, Query
 from ragtrial.report.environment import environment, without_secrets
 from ragtrial.report.model import HITS_SHOWN, SCHEMA_VERSION, Report, new_run_id, write_folder
 from ragtrial.report.schema import DatasetPart, HitPart, QueryScores, SettingPart, WarningPart
-from ragtrial.runs.inputs import RunInput, distinct, load_judgments, loaded_runs
+from ragtrial.runs.formats.gathering import distinct
+from ragtrial.runs.inputs import RunInput, load_judgments, loaded_runs
 from ragtrial.runs.qrels import Qrels, Run
 from ragtrial.runs.streams import is_read_once, name_of
 from ragtrial.runs.trec.in_memory import in_order

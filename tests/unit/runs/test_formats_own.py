@@ -219,7 +219,7 @@ def test_results_of_one_name_are_numbered(tmp_path: Path) -> None:
     row = {"results": [{"id": 1, "contexts": []}]}
     entries = [{**row, "model": "m"}, row, {**row, "model": {"llm": "x"}}, {**row, "model": "m"}, {**row, "name": "n"}]
     write_files(tmp_path, {"file.json": json.dumps(entries)})
-    assert [one.name for one in read_results(tmp_path / "file.json")] == ["m-1", "file-1", "file-2", "m-2", "n"]
+    assert [one.name for one in read_results(tmp_path / "file.json")] == ["m", "file", "file-2", "m-2", "n"]
 
 
 def test_results_that_cannot_be_joined_are_refused(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ is known by its text. ``results_run`` brings them together with labels by passag
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -19,7 +18,7 @@ from ragtrial.errors import RunFileError
 from ragtrial.options import validate
 from ragtrial.records import ExperimentResults, Hit, Mean, PromptQueries, QueryResult
 from ragtrial.runs.faults import Faults
-from ragtrial.runs.formats.gathering import ranked_run
+from ragtrial.runs.formats.gathering import distinct, ranked_run
 from ragtrial.runs.formats.own_files import spellings
 from ragtrial.runs.qrels import Run
 from ragtrial.runs.streams import Source, name_of, stem_of, text_of
@@ -71,13 +70,11 @@ def read_results(source: Source) -> list[ExperimentResults]:
     text = text_of(source, RunFileError)
     value = json_value(text, name_of(source), RunFileError, "results")
     parts = validate(_ResultsFile, value, RunFileError, fault_in(text, name_of(source))).root
-    names = [_name(part.model_extra or {}, stem_of(source)) for part in parts]
-    counts, seen, made = Counter(names), Counter[str](), []
-    for name, part in zip(names, parts, strict=True):
-        seen[name] += 1
-        unique = f"{name}-{seen[name]}" if counts[name] > 1 else name
-        made.append(ExperimentResults(unique, tuple(map(_result, part.results)), *_described(part)))
-    return made
+    names = distinct([_name(part.model_extra or {}, stem_of(source)) for part in parts])
+    return [
+        ExperimentResults(name, tuple(map(_result, part.results)), *_described(part))
+        for name, part in zip(names, parts, strict=True)
+    ]
 
 
 def results_run(results: ExperimentResults, labels: PromptQueries | None = None) -> Run:
