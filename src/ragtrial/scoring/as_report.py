@@ -39,12 +39,12 @@ def write_score_report(
     """
     folder, protocol = Path(target), scoring.protocol
     check_target(folder, given)
-    judged = load_judgments(given)
-    labels = labels_of_qrels(judged.qrels, {})
+    qrels = load_judgments(given)
+    labels = labels_of_qrels(qrels, {})
     runs = [
         in_order(run, protocol.order)
         for source, name in given.named_runs()
-        for run in loaded_runs(source, name, given, judged.labels, lenient=protocol.trec_compat)
+        for run in loaded_runs(source, name, given, qrels.labels, lenient=protocol.trec_compat)
     ]
     names = distinct([file_name(run.name) for run in scoring.runs])
     rankings = {name: list(_rows(labels, run, protocol.depth)) for name, run in zip(names, runs, strict=True)}

@@ -16,7 +16,7 @@ from ragtrial.evaluation.grading import GradedRankings, graded_hits, nothing_ret
 from ragtrial.evaluation.metrics import Metric, parse_metrics
 from ragtrial.records import Mean, ReportWarning, WarningCode
 from ragtrial.runs.formats.gathering import distinct
-from ragtrial.runs.inputs import JoinedRun, ReadOptions, RunInput, joined_runs, load_judgments
+from ragtrial.runs.inputs import JoinedRun, RunInput, joined_runs, load_judgments
 from ragtrial.runs.qrels import Duplicates, Order, Qrels
 from ragtrial.scoring.mismatch import MOST_NAMED, Mismatch, document_warning, mismatch_warnings
 
@@ -327,20 +327,20 @@ def score(
 def score_given(given: RunInput, protocol: Protocol) -> Scoring:
     """Score what is ``given``; errors as ``score`` raises them, those of all runs at once."""
     start = time.perf_counter()
-    judged = load_judgments(given)
+    qrels = load_judgments(given)
     reading = time.perf_counter() - start
-    handling = ReadOptions(protocol.order, protocol.duplicates, protocol.trec_compat)
+    order, duplicates, lenient = protocol.order, protocol.duplicates, protocol.trec_compat
     scored: list[RunScores] = []
     faults: list[Fault] = []
     for source, name in given.named_runs():
         try:
-            for joined in joined_runs(source, name, given, judged, handling):
+            for joined in joined_runs(source, name, given, qrels, order, duplicates, lenient=lenient):
                 seconds = {"qrels": reading, **joined.seconds}
-                scored.append(score_joined(joined, judged.qrels, protocol, seconds))
+                scored.append(score_joined(joined, qrels, protocol, seconds))
         except RunFileError as error:
             faults += error.faults
     if faults:
         raise RunFileError(*faults)
     names = distinct([run.name for run in scored])
     renamed = tuple(replace(run, name=name) for run, name in zip(scored, names, strict=True))
-    return Scoring(protocol, renamed, best_possible(judged.qrels, protocol))
+    return Scoring(protocol, renamed, best_possible(qrels, protocol))
