@@ -36,7 +36,7 @@ def command(
     answer: dict[str, str | int] = {"exit_code": 0, "target": target}
     with contextlib.redirect_stdout(terminal.out):
         if qrels:
-            judged = load_judgments(RunInput(source, (), qrels_form=form)).qrels  # type: ignore[arg-type]  # click checks
+            judged = load_judgments(RunInput(source, (), qrels_form=form))  # type: ignore[arg-type]  # click checks
             write_trec_qrels(target, judged)
             done = f"{len(judged.documents):,} judgments of {len(judged):,} queries"
         else:

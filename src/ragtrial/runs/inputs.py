@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,6 @@ from ragtrial.records import PromptQueries
 from ragtrial.runs.formats import reading
 from ragtrial.runs.formats.column_roles import Columns
 from ragtrial.runs.formats.guessing import Form, guess
-from ragtrial.runs.formats.own_files import labels_of
 from ragtrial.runs.qrels import Duplicates, Order, Qrels, Run, RunHits
 from ragtrial.runs.streams import head_of, stem_of
 from ragtrial.runs.trec.in_memory import in_order, match
@@ -45,23 +44,6 @@ class RunInput:
 
 
 @dataclass(frozen=True, eq=False)
-class LoadedQrels:
-    """Qrels, and the labels they were made of, if they were: results without ids are found by the labels' texts."""
-
-    qrels: Qrels
-    labels: PromptQueries | None = None
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """How runs are read: in which order, what a duplicate document is, and whether lines may be as trec_eval's."""
-
-    order: Order = "score"
-    duplicates: Duplicates = "error"
-    lenient: bool = False
-
-
-@dataclass(frozen=True, eq=False)
 class JoinedRun:
     """A run joined with its qrels, and the seconds that each part of it took.
 
@@ -74,22 +56,17 @@ class JoinedRun:
     some_documents: tuple[str, ...] = ()
 
 
-def load_judgments(given: RunInput) -> LoadedQrels:
+def load_judgments(given: RunInput) -> Qrels:
     """The qrels: a file of any known form, ``-`` (standard input), a table, dicts. Raises LabelsError."""
-    source, form = given.qrels, given.qrels_form
-    if isinstance(source, str | Path):
-        form = form or guess(source, "qrels")
-        source = labels_of(source) if form == "labels" else source
-    labels = source if isinstance(source, PromptQueries) else None
-    return LoadedQrels(reading.read_qrels(source, form=form, columns=given.qrels_columns), labels)
+    return reading.read_qrels(given.qrels, form=given.qrels_form, columns=given.qrels_columns)
 
 
 def joined_runs(
-    source: Any, name: str | None, given: RunInput, judged: LoadedQrels, handling: ReadOptions
+    source: Any, name: str | None, given: RunInput, qrels: Qrels, order: Order, duplicates: Duplicates, *, lenient: bool
 ) -> Iterator[JoinedRun]:
     """The runs that ``source`` holds, joined with their judgments: one, or several for a report or results.
 
-    Raises RunFileError, ReportError.
+    Those with scores are put in ``order``; ``lenient`` takes lines as trec_eval does. Raises RunFileError, ReportError.
     """
     start = time.perf_counter()
     form = None
@@ -98,18 +75,17 @@ def joined_runs(
     if form == "trec" or form == "msmarco":
         if given.run_columns:
             raise RunFileError(f"{source} is text without names of columns (form {form}): leave them out.")
-        order: Order = "rank" if form == "msmarco" else handling.order
-        hits = read_run(source, judged.qrels, form=form, order=order, duplicates=handling.duplicates,
-                        lenient=handling.lenient)  # fmt: skip
+        order = "rank" if form == "msmarco" else order
+        hits = read_run(source, qrels, form=form, order=order, duplicates=duplicates, lenient=lenient)
         seconds = _shares(hits.seconds, time.perf_counter() - start)
         some = () if len(hits.ranks) else _first_documents(source, form)
         yield JoinedRun(name or stem_of(source), hits, seconds, some)
         return
-    for run in loaded_runs(source, name, given, judged.labels):
-        _refuse_chunks(run, handling.duplicates)
+    for run in loaded_runs(source, name, given, qrels.labels):
+        _refuse_chunks(run, duplicates)
         read = time.perf_counter() - start
         start = time.perf_counter()
-        hits = match(run, judged.qrels, order="rank" if run.by_rank else handling.order, duplicates=handling.duplicates)
+        hits = match(run, qrels, order="rank" if run.by_rank else order, duplicates=duplicates)
         some = () if len(hits.ranks) else tuple(islice(run.documents, _SOME))
         yield JoinedRun(run.name, hits, {"read": read, "check": 0.0, "join": time.perf_counter() - start}, some)
         start = time.perf_counter()
@@ -172,17 +148,6 @@ def _refuse_chunks(run: Run, duplicates: Duplicates) -> None:
             'are documents. `ragtrial show` has its scores; with --duplicates first (duplicates="first" in Python) '
             "each document counts, at its first chunk."
         )
-
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """The names, those that stood before with a number behind them that makes them others."""
-    made: list[str] = []
-    for name in names:
-        number, candidate = 2, name
-        while candidate in made:
-            candidate, number = f"{name}-{number}", number + 1
-        made.append(candidate)
-    return made
 
 
 def _first_documents(source: str | Path, form: Form) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.rankings import Bools, Counts
+from ragtrial.records import PromptQueries
 
 Grades = npt.NDArray[np.int32]
 
@@ -100,12 +101,14 @@ class Qrels:
     """Who is judged how: for each query a row of (document id, grade), each document once.
 
     ``queries`` are distinct, in the order in which they first came; the document of judgment ``j`` is
-    ``documents[j]``, its grade ``judgments.grades[j]``.
+    ``documents[j]``, its grade ``judgments.grades[j]``. ``labels`` are what they were made of, if they were: results
+    without ids are found by the texts of these.
     """
 
     queries: tuple[str, ...]
     documents: PackedIds
     judgments: Judgments
+    labels: PromptQueries | None = None
 
     def __len__(self) -> int:
         return len(self.queries)

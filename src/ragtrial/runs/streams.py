@@ -29,10 +29,6 @@ _GZIP = b"\x1f\x8b"
 _copies: dict[tuple[int, int], IO[bytes]] = {}
 
 
-class _NotGzipError(gzip.BadGzipFile):
-    """The name says gzip; the first bytes do not."""
-
-
 def is_standard_input(source: Source) -> bool:
     return str(source) == "-"
 
@@ -66,11 +62,9 @@ def opened(source: Source, error: type[InputError], *, keeps: bool = False) -> I
         with _raw(source, keeps=keeps) as raw:
             magic = raw.read(len(_GZIP))
             raw.seek(0)
-            if magic == _GZIP:
+            if magic == _GZIP or (magic and Path(source).suffix == ".gz"):
                 with gzip.open(raw) as unpacked:
                     yield cast("IO[bytes]", unpacked)
-            elif magic and Path(source).suffix == ".gz":
-                raise _NotGzipError(magic)
             else:
                 yield raw
     except (OSError, EOFError, zlib.error) as failure:
@@ -110,13 +104,10 @@ def _reason_of(failure: Exception) -> str:
         return "there is no such file."
     if isinstance(failure, IsADirectoryError):
         return "is a folder; a file is needed here."
-    if isinstance(failure, _NotGzipError):
-        begin = ascii(failure.args[0].decode("latin-1"))
-        return f"is named .gz but is no gzip data: it begins {begin}; name it without .gz, or pack it."
     if isinstance(failure, EOFError):
         return "ends in the middle of its gzip data; it was cut off, fetch it again."
     if isinstance(failure, gzip.BadGzipFile | zlib.error):
-        return f"has damaged gzip data ({failure}); fetch it again."
+        return f"has no sound gzip data ({failure}); fetch it again, or name it without .gz."
     return f"cannot be read: {getattr(failure, 'strerror', None) or failure}."
 
 

@@ -20,7 +20,8 @@ from ragtrial.records import Judgment, PromptQueries, Query
 from ragtrial.report.environment import environment, without_secrets
 from ragtrial.report.model import HITS_SHOWN, SCHEMA_VERSION, Report, new_run_id, write_folder
 from ragtrial.report.schema import DatasetPart, HitPart, QueryScores, SettingPart, WarningPart
-from ragtrial.runs.inputs import RunInput, distinct, load_judgments, loaded_runs
+from ragtrial.runs.formats.gathering import distinct
+from ragtrial.runs.inputs import RunInput, load_judgments, loaded_runs
 from ragtrial.runs.qrels import Qrels, Run
 from ragtrial.runs.streams import is_read_once, name_of
 from ragtrial.runs.trec.in_memory import in_order
@@ -39,12 +40,12 @@ def write_score_report(
     """
     folder, protocol = Path(target), scoring.protocol
     check_target(folder, given)
-    judged = load_judgments(given)
-    labels = labels_of_qrels(judged.qrels, {})
+    qrels = load_judgments(given)
+    labels = labels_of_qrels(qrels, {})
     runs = [
         in_order(run, protocol.order)
         for source, name in given.named_runs()
-        for run in loaded_runs(source, name, given, judged.labels, lenient=protocol.trec_compat)
+        for run in loaded_runs(source, name, given, qrels.labels, lenient=protocol.trec_compat)
     ]
     names = distinct([file_name(run.name) for run in scoring.runs])
     rankings = {name: list(_rows(labels, run, protocol.depth)) for name, run in zip(names, runs, strict=True)}

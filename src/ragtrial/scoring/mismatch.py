@@ -81,13 +81,13 @@ _RULES: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 def guessed_reason(judged: Collection[str], unknown: Sequence[str]) -> str:
     """A sentence that says how ids of ``unknown`` would be ids of ``judged``; nothing if no rule is found."""
-    names = set(judged)
+    names = dict.fromkeys(judged)
     for what, rule in _RULES:
         plain = {rule(name): name for name in names}
         pairs = [(name, plain[rule(name)]) for name in unknown if rule(name) in plain]
         if 2 * len(pairs) >= len(unknown) and pairs:
             return f"The ids differ by {what}: {pairs[0][0]!r} in the run, {pairs[0][1]!r} in the qrels."
-    for whose, longer, shorter in (("run", unknown, names), ("qrels", names, set(unknown))):
+    for whose, longer, shorter in (("run", unknown, names), ("qrels", names, dict.fromkeys(unknown))):
         cuts = ((name[:cut], name[cut:]) for name in longer for cut in range(1, min(len(name), _LONGEST_PREFIX)))
         ends = [(prefix, end) for prefix, end in cuts if end in shorter]
         for prefix, count in Counter(prefix for prefix, _ in ends).most_common(1):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from ragtrial.components.embedders import AnyEmbedder, Embedder
-from ragtrial.errors import Fault, InputError, RagtrialError, ReportError, did_you_mean, listed
+from ragtrial.errors import Fault, InputError, ReportError, did_you_mean, listed
 from ragtrial.records import FoundText, Unit, highest_grades
 from ragtrial.report.model import Report, read_rows
 from ragtrial.report.schema import PassagePart, QueryPart, SettingPart
@@ -38,13 +35,11 @@ class QueryRanking:
 
 @dataclass(frozen=True)
 class FilledPrompt:
-    """A prompt template filled with what a setting found. ``tokens`` is None where no tokenizer can be had."""
+    """A prompt template filled with what a setting found."""
 
     setting: str
     query: str
     prompt: str
-    tokens: int | None
-    tokenizer: str
 
 
 def load_query(report: Report, settings: Sequence[SettingPart], name: str) -> list[QueryRanking]:
@@ -81,27 +76,7 @@ def filled_prompt(report: Report, ranking: QueryRanking) -> FilledPrompt:
     contexts = "\n\n".join(hit.text or "" for hit in ranking.hits)
     # Not str.format: a template may hold braces of its own, of JSON for example.
     prompt = report.prompt.replace("{query}", ranking.query.text).replace("{contexts}", contexts)
-    tokens, tokenizer = _count_tokens(ranking.setting, prompt)
-    return FilledPrompt(ranking.setting.name, ranking.query.id, prompt, tokens, tokenizer)
-
-
-def _count_tokens(setting: SettingPart, text: str) -> tuple[int | None, str]:
-    """Tokens of ``text`` by the setting's embedder's tokenizer, and the name of that."""
-    written = _embedder_of(setting.parameters)
-    try:
-        embedder: Embedder = TypeAdapter(AnyEmbedder).validate_python(written)
-        tokenizer = embedder.tokenizer()
-    except (RagtrialError, ValidationError):
-        tokenizer = None
-    if tokenizer is None:
-        return None, ""
-    return int(tokenizer.counts([text])[0]), str(written.get("model") or written.get("tokenizer_model") or "")
-
-
-def _embedder_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The embedder of a setting, or else of the first of its parts that has one; empty if none has."""
-    parts = (_embedder_of(part) for part in parameters.get("parts", {}).values())
-    return dict(parameters.get("embedder") or next((found for found in parts if found), {}))
+    return FilledPrompt(ranking.setting.name, ranking.query.id, prompt)
 
 
 def _hits(row: dict[str, Any], texts: dict[str, dict[str, Any]], query: QueryPart, unit: Unit) -> Iterator[FoundText]:

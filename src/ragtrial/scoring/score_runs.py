@@ -16,7 +16,8 @@ from ragtrial.evaluation.grading import GradedRankings, graded_hits, nothing_ret
 from ragtrial.evaluation.metrics import Metric, parse_metrics
 from ragtrial.evaluation.unjudged_bounds import bounds, why_unbounded
 from ragtrial.records import Mean, ReportWarning, WarningCode
-from ragtrial.runs.inputs import JoinedRun, ReadOptions, RunInput, distinct, joined_runs, load_judgments
+from ragtrial.runs.formats.gathering import distinct
+from ragtrial.runs.inputs import JoinedRun, RunInput, joined_runs, load_judgments
 from ragtrial.runs.qrels import Duplicates, Order, Qrels
 from ragtrial.scoring.mismatch import MOST_NAMED, Mismatch, document_warning, mismatch_warnings
 
@@ -198,16 +199,12 @@ def evaluate(metrics: Sequence[Metric], graded: GradedRankings, no_relevant: NoR
             family = [metric for metric in metrics if metric.definition.family == evaluator.family]
             for name, evaluation in evaluator(family, no_relevant).evaluate(part).items():
                 parts[name].append(evaluation)
-    return {name: _joined(evaluations) for name, evaluations in parts.items()}
+    return {name: _joined(own) for name, own in parts.items()}
 
 
 def _joined(parts: Sequence[Evaluation]) -> Evaluation:
-    if len(parts) == 1:
-        return parts[0]
-    values, counted = (
-        np.concatenate(arrays) for arrays in zip(*((one.values, one.counted) for one in parts), strict=True)
-    )
-    return Evaluation(parts[0].metric, values, counted)
+    values, counted = (np.concatenate([getattr(one, name) for one in parts]) for name in ("values", "counted"))
+    return replace(parts[0], values=values, counted=counted)
 
 
 def _mean_json(evaluation: Evaluation) -> dict[str, Any]:
@@ -219,16 +216,14 @@ def _mean_json(evaluation: Evaluation) -> dict[str, Any]:
 
 def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean | None]:
     """The mean of each metric that an ideal run would have; None where a metric has no best."""
-    rules: dict[str, Any] = {"pooled": protocol.trec_compat}
-    nothing = nothing_retrieved(qrels.judgments, protocol.relevance_threshold, **rules)
+    threshold, pooled = protocol.relevance_threshold, protocol.trec_compat
+    nothing = nothing_retrieved(qrels.judgments, threshold, pooled=pooled)
     known: dict[str, list[Evaluation]] = {str(metric): [] for metric in protocol.metrics}
     for part in nothing.parts(_BLOCK):
         for name, one in evaluate(protocol.metrics, part, protocol.no_relevant).items():
-            best = attainable(
-                one.metric, part.judgments, protocol.relevance_threshold, depth=protocol.depth, **rules
-            )  # fmt: skip
+            best = attainable(one.metric, part.judgments, threshold, pooled=pooled, depth=protocol.depth)
             known[name] += [] if best is None else [replace(one, values=best)]
-    return {name: _joined(evaluations).mean if evaluations else None for name, evaluations in known.items()}
+    return {name: _joined(own).mean if own else None for name, own in known.items()}
 
 
 def _warnings(joined: JoinedRun, qrels: Qrels, mismatch: Mismatch, counts: RunCounts) -> Iterator[ReportWarning]:
@@ -324,10 +319,8 @@ def score(
     sources = tuple(runs) if several else (runs,)
     if not sources:
         raise InputError("there are no runs to score: the list is empty.")
-    if isinstance(names, str):
-        raise InputError(f"names is {names!r}; it must be a list, with a name for each run.")
-    if names is not None and len(names) != len(sources):
-        raise InputError(f"there are {len(names)} names for {len(sources)} runs; give each run one.")
+    if isinstance(names, str) or (names is not None and len(names) != len(sources)):
+        raise InputError(f"names is {names!r}; it must be a list, with a name for each of the {len(sources)} runs.")
     given = RunInput(qrels, sources, tuple(names or ()), qrels_columns=qrels_columns, run_columns=run_columns)
     return score_given(given, protocol)
 
@@ -335,20 +328,20 @@ def score(
 def score_given(given: RunInput, protocol: Protocol) -> Scoring:
     """Score what is ``given``; errors as ``score`` raises them, those of all runs at once."""
     start = time.perf_counter()
-    judged = load_judgments(given)
+    qrels = load_judgments(given)
     reading = time.perf_counter() - start
-    handling = ReadOptions(protocol.order, protocol.duplicates, protocol.trec_compat)
+    order, duplicates, lenient = protocol.order, protocol.duplicates, protocol.trec_compat
     scored: list[RunScores] = []
     faults: list[Fault] = []
     for source, name in given.named_runs():
         try:
-            for joined in joined_runs(source, name, given, judged, handling):
+            for joined in joined_runs(source, name, given, qrels, order, duplicates, lenient=lenient):
                 seconds = {"qrels": reading, **joined.seconds}
-                scored.append(score_joined(joined, judged.qrels, protocol, seconds))
+                scored.append(score_joined(joined, qrels, protocol, seconds))
         except RunFileError as error:
             faults += error.faults
     if faults:
         raise RunFileError(*faults)
     names = distinct([run.name for run in scored])
     renamed = tuple(replace(run, name=name) for run, name in zip(scored, names, strict=True))
-    return Scoring(protocol, renamed, best_possible(judged.qrels, protocol))
+    return Scoring(protocol, renamed, best_possible(qrels, protocol))

@@ -52,10 +52,7 @@ def answer_text(hit: FoundText, width: int) -> str:
 
 def prompt_text(prompt: FilledPrompt) -> str:
     """The filled prompt, and how long it is."""
-    length = f"{len(prompt.prompt):,} characters"
-    if prompt.tokens is not None:
-        length += f", {prompt.tokens:,} tokens of {prompt.tokenizer}"
-    return _harmless(f"{prompt.prompt}\n\n({prompt.setting}, query {prompt.query}: {length})")
+    return _harmless(f"{prompt.prompt}\n\n({prompt.setting}, query {prompt.query}: {len(prompt.prompt):,} characters)")
 
 
 def hit_text(hit: FoundText, width: int) -> str:

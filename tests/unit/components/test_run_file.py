@@ -125,7 +125,11 @@ def test_fewer_questions_are_answered_later_and_a_missing_one_is_no_error(place:
         ("q1 Q0 a 1 inf r\n", "{file}: has the score inf; scores must be finite numbers."),
         ("q1 Q0 a 1 -1e300 r\n", "{file}: has the score -1e+300; scores must be finite numbers."),
         ("q1 Q0 a 1 9\n" * 2 + "q1 Q0 a 1\n", None),
-        ("", "{file}: is empty."),
+        (
+            "",
+            "{file}: is empty, or has only comments (lines that begin with #). If it is a run, say which form with "
+            "--format: trec, msmarco, json, jsonl, parquet, report, rankings, results.",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_run(place: Workplace, content: str, fault: str | None) -> None:

@@ -107,9 +107,9 @@ REFUSED = [
     ("run", "[1, 2]", "is JSON of no known form; it begins '[1, 2]'."),
     ("run", '{"prompt": "x", "q', "is JSON of no known form; it begins '{\"prompt\": \"x\", \"q'."),
     ("run", "a\0b", "is neither text nor Parquet."),
-    ("run", '{"queries": [{"id": 1}]}', "looks like labels, which are qrels."),
-    ("qrels", '[{"results": []}]', "looks like results, which are runs."),
-    ("qrels", '{"query": "q", "docs": []}\n', "looks like the rankings of a report, which are a run."),
+    ("run", '{"queries": [{"id": 1}]}', "looks like the form 'labels'."),
+    ("qrels", '[{"results": []}]', "looks like the form 'results'."),
+    ("qrels", '{"query": "q", "docs": []}\n', "looks like the form 'rankings'."),
 ]  # fmt: skip
 
 

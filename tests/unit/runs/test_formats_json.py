@@ -102,17 +102,17 @@ RUN_FAULTS = [
     ("{" + '"a":' * 1 + "1" * 5000 + "}", ["a.json: has a number too long to be read."]),
     ("[" * 100_000, ["a.json: is nested too deeply to be qrels or a run."]),
     ('{"q": {"d": true, "e": "0.5", "f": null},\n "p": 3,\n "o": ["d"], "n": {"d": [1]}, "m": {"d": 1}}',
-     ["a.json:1:13: query 'q', document 'd': the score True is no number.",
-      "a.json:1:24: query 'q', document 'e': the score '0.5' is no number.",
-      "a.json:1:36: query 'q', document 'f': has no score: null is no number.",
+     ["a.json:1:13: query 'q', document 'd': the score True is no number, or none of 64 bits.",
+      "a.json:1:24: query 'q', document 'e': the score '0.5' is no number, or none of 64 bits.",
+      "a.json:1:36: query 'q', document 'f': the score None is no number, or none of 64 bits.",
       "a.json:2:7: query 'p' must be an id, come once, and have documents as an object; found 3.",
       "a.json:3:7: query 'o' must be an id, come once, and have documents as an object; found ['d'].",
-      "a.json:3:25: query 'n', document 'd': the score [1] is no number."]),
+      "a.json:3:25: query 'n', document 'd': the score [1] is no number, or none of 64 bits."]),
     ('{"q": ["d", 1.5, null]}',
      ["a.json:1:13: query 'q', document 1.5: the document is 1.5; an id is a string or a whole number.",
-      "a.json:1:18: query 'q', document None: has no document: null is no id."]),
+      "a.json:1:18: query 'q', document None: the document is None; an id is a string or a whole number."]),
     ('{"q": {"d": 1' + "0" * 400 + "}}",
-     ["a.json:1:13: query 'q', document 'd': the score 1" + "0" * 99 + "... is too large for a number of 64 bits."]),
+     ["a.json:1:13: query 'q', document 'd': the score 1" + "0" * 99 + "... is no number, or none of 64 bits."]),
     ('{"\\ud800": {"d": 1}}',
      ["a.json: the query '\\ud800' has half of a surrogate pair; no text can be written with it."]),
     ('{"q": {"\\ud800": 1}}',
@@ -132,10 +132,10 @@ def test_every_fault_of_a_run_is_told_with_its_place(tmp_path: Path, content: st
 QRELS_FAULTS = [
     ('{"q": {"d": 1.0, "e": true, "f": "1"},\n "p": {"d": 1000001}, "o": {"d": null}}',
      ["a.json:1:13: query 'q', document 'd': the grade 1.0 must be a whole number, such as 1.",
-      "a.json:1:23: query 'q', document 'e': the grade True is no number.",
-      "a.json:1:34: query 'q', document 'f': the grade '1' is no number.",
+      "a.json:1:23: query 'q', document 'e': the grade True is no number, or none of 64 bits.",
+      "a.json:1:34: query 'q', document 'f': the grade '1' is no number, or none of 64 bits.",
       "a.json:2:13: query 'p', document 'd': the grade 1000001 is beyond 1,000,000; is it one?",
-      "a.json:2:34: query 'o', document 'd': has no grade: null is no number."]),
+      "a.json:2:34: query 'o', document 'd': the grade None is no number, or none of 64 bits."]),
     ('{"q": ["d", 1, "1"]}', ["a.json:1:16: query 'q', document '1': judges document '1' for query 'q', "
       "as line 1 does; give each pair one grade."]),
     ('{"q": {"d": 1' + "0" * 400 + "}}",
@@ -156,16 +156,15 @@ def test_faults_of_dicts_have_the_ids_and_twenty_are_told() -> None:
         read_runs({1: {"d": 0.5}, "1": {}, None: {}, 1.5: {}, "q": {float("nan"): 1, "2": float("nan")}})
     assert sorted(str(caught.value).splitlines()) == [
         "the given dict: query '1' must be an id, come once, and have documents as an object; found {}.",
-        "the given dict: query 'q', document '2': the score is NaN, so it has no place in an order; "
-        "give every hit a score.",
-        "the given dict: query 'q', document nan: has no document: null is no id.",
+        "the given dict: query 'q', document '2': the score nan is no number, or none of 64 bits.",
+        "the given dict: query 'q', document nan: the document is nan; an id is a string or a whole number.",
         "the given dict: query 1.5 must be an id, come once, and have documents as an object; found {}.",
         "the given dict: query None must be an id, come once, and have documents as an object; found {}.",
     ]
     with pytest.raises(RunFileError) as many:
         read_runs({f"q{number}": {"d": "x"} for number in range(1_500)})
     lines = str(many.value).splitlines()
-    assert lines[19] == "the given dict: query 'q19', document 'd': the score 'x' is no number."
+    assert lines[19] == "the given dict: query 'q19', document 'd': the score 'x' is no number, or none of 64 bits."
     assert lines[20:] == ["the given dict: and 1,480 more like these."]
 
 
@@ -177,8 +176,8 @@ JSONL_FAULTS = [
     ('{"qid": 1, "docid": 1, "score": 1}\n\n{"qid": 1, "docid": 2}\n{"qid": 1, "score": 2, "docid": 1}\n',
      ["a.jsonl:3: must have the keys qid, docid, score; found {'qid': 1, 'docid': 2}."]),
     ('{"qid": null, "docid": 1, "score": 1}\n{"qid": 1, "docid": true, "score": "x"}\n',
-     ["a.jsonl:1: has no query: null is no id.",
-      "a.jsonl:2: the score 'x' is no number.",
+     ["a.jsonl:1: the query is None; an id is a string or a whole number.",
+      "a.jsonl:2: the score 'x' is no number, or none of 64 bits.",
       "a.jsonl:2: the document is True; an id is a string or a whole number."]),
     ("[" * 100_000, ["a.jsonl:1: has a number that is too long, or is nested too deeply."]),
 ]  # fmt: skip

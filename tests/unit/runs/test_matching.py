@@ -226,8 +226,10 @@ def test_files_that_cannot_be_read_say_why(tmp_path: Path, kind: str) -> None:
     assert said["none"] == "there is no such file."
     assert said["."] == "is a folder; a file is needed here."
     assert said["cut.gz"] == "ends in the middle of its gzip data; it was cut off, fetch it again."
-    assert said["text.gz"] == ("is named .gz but is no gzip data: it begins 'q1'; name it without .gz, or pack it.")
-    assert said["bad.gz"].startswith("has damaged gzip data (Error -3 ")
+    assert said["text.gz"] == (
+        "has no sound gzip data (Not a gzipped file (b'q1')); fetch it again, or name it without .gz."
+    )
+    assert said["bad.gz"].startswith("has no sound gzip data (Error -3 ")
 
 
 @pytest.mark.parametrize("scattered", [False, True])

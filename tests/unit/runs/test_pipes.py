@@ -161,7 +161,7 @@ def test_gzip_data_are_unpacked_whatever_their_name(tmp_path: Path, name: str) -
         (gzip.compress(trec_qrels(9), mtime=0)[:-9],
          "ends in the middle of its gzip data; it was cut off, fetch it again."),
         (b"q1 0 d1 1\n",
-         "is named .gz but is no gzip data: it begins 'q1'; name it without .gz, or pack it."),
+         "has no sound gzip data (Not a gzipped file (b'q1')); fetch it again, or name it without .gz."),
     ],
 )  # fmt: skip
 def test_bad_gzip_files_are_told_alike_by_all_who_open_them(

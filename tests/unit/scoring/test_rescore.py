@@ -241,7 +241,9 @@ def test_labels_of_other_queries_or_other_documents_are_refused(tmp_path: Path) 
     with pytest.raises(LabelsError, match=r"none of its 1 queries is one that run .* has rankings of\. It has 1; the"):
         rescore(parent, tmp_path / "prompt_queries.json")
     made.write_queries([{**query, "relevant_docs": [{"doc": "d1"}, {"doc": "d2"}]} for query in QUERIES])
-    with pytest.raises(LabelsError, match=r"judges d1, d2, and none of the 2 documents that it judges was found"):
+    with pytest.raises(
+        LabelsError, match=r"2 of the 2 documents in the labels stand in no stored ranking .*: d1, d2\. The report has"
+    ):
         rescore(parent, tmp_path / "prompt_queries.json")
     assert len(list(parent.folder.parent.glob("2*"))) == 1
 

@@ -125,9 +125,9 @@ def test_several_runs_are_named_or_numbered() -> None:
     qrels, run = {"q": {"a": 1}}, {"q": {"a": 1.0}}
     assert [one.name for one in score(qrels, [run, run], "rr", names=["x", "y"]).runs] == ["x", "y"]
     assert [one.name for one in score(qrels, [run, run], "rr").runs] == ["run", "run-2"]
-    with pytest.raises(InputError, match="there are 1 names for 2 runs; give each run one"):
+    with pytest.raises(InputError, match="it must be a list, with a name for each of the 2 runs"):
         score(qrels, [run, run], "rr", names=["x"])
-    with pytest.raises(InputError, match="names is 'xy'; it must be a list, with a name for each run"):
+    with pytest.raises(InputError, match="names is 'xy'; it must be a list, with a name for each of the 2 runs"):
         score(qrels, [run, run], "rr", names="xy")
     with pytest.raises(InputError, match="there are no runs to score: the list is empty"):
         score(qrels, [], "rr")

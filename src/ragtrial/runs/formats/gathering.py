@@ -29,17 +29,24 @@ def qrels_of(rows: Rows, faults: Faults) -> Qrels:
     queries, documents = _ids(rows.queries, "query", faults), _ids(rows.documents, "document", faults)
     can_compare = faults.count == known
     grades = np.ones(len(queries)) if rows.numbers is None else _numbers(rows.numbers, "grade", faults)
+    pairs = np.fromiter(map(hash, zip(queries, documents, strict=True)), dtype=np.int64, count=len(queries))
+    if can_compare and len(np.unique(pairs)) < len(pairs):
+        _refuse_pairs(queries, documents, faults)
+    names, starts, order = _grouped(queries, rows, faults)
+    judgments = Judgments(starts, grades[order].astype(np.int32), np.zeros(len(names), dtype=np.bool_))
+    return Qrels(names, _packed([documents[row] for row in order.tolist()], "document", faults), judgments)
+
+
+def _refuse_pairs(queries: Sequence[str], documents: Sequence[str], faults: Faults) -> None:
+    """Adds a fault for each row whose query and document an earlier one has."""
     first: dict[tuple[str, str], int] = {}
     for row, pair in enumerate(zip(queries, documents, strict=True)):
         earlier = first.setdefault(pair, row)
-        if earlier != row and can_compare:
+        if earlier != row:
             line = faults.fault_of(earlier, "").line
             place = f"line {line}" if line else f"row {earlier}"
             message = f"judges document {pair[1]!r} for query {pair[0]!r}, as {place} does; give each pair one grade."
             faults.add_row(row, message)
-    names, starts, order = _grouped(queries, rows, faults)
-    judgments = Judgments(starts, grades[order].astype(np.int32), np.zeros(len(names), dtype=np.bool_))
-    return Qrels(names, _packed([documents[row] for row in order.tolist()], "document", faults), judgments)
 
 
 def run_of(name: str, rows: Rows, faults: Faults) -> Run:
@@ -63,6 +70,17 @@ def ranked_run(name: str, ranked: Ranked, faults: Faults) -> Run:
     values = np.array(list(chain.from_iterable(scores)), dtype=np.float64) if known else None
     _packed(list(ranked), "query", faults)
     return Run(name, tuple(ranked), starts, _packed(documents, "document", faults), values)
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names, those that stood before with a number behind them that makes them others."""
+    made: list[str] = []
+    for name in names:
+        number, candidate = 2, name
+        while candidate in made:
+            candidate, number = f"{name}-{number}", number + 1
+        made.append(candidate)
+    return made
 
 
 def _grouped(queries: Sequence[str], rows: Rows, faults: Faults) -> tuple[tuple[str, ...], Counts, Counts]:
@@ -93,9 +111,7 @@ def _ids(values: Sequence[object], role: str, faults: Faults) -> list[str]:
     ids = []
     for row, value in enumerate(values):
         name = id_of(value)
-        if name is None and (value is None or (isinstance(value, float) and math.isnan(value))):
-            faults.add_row(row, f"has no {role}: null is no id.")
-        elif name is None:
+        if name is None:
             faults.add_row(row, f"the {role} is {shown(value)}; an id is a string or a whole number.")
         ids.append(name or "")
     return ids
@@ -120,20 +136,12 @@ def _numbers(values: Sequence[object], role: Role, faults: Faults) -> npt.NDArra
 
 def number_problem(value: object, role: Role) -> str | None:
     """What is wrong with a score, a rank or a grade; None if nothing is."""
-    if value is None:
-        return f"has no {role}: null is no number."
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real | Decimal):
-        return f"the {role} {shown(value)} is no number."
-    if role == "grade":
-        if not isinstance(value, Integral):
-            return f"the grade {shown(value)} must be a whole number, such as 1."
-        return (
-            f"the grade {shown(value)} is beyond {MOST_GRADE:,}; is it one?" if abs(int(value)) > MOST_GRADE else None
-        )
-    try:
-        is_nan = math.isnan(float(value))
-    except OverflowError:
-        return f"the {role} {shown(value)} is too large for a number of 64 bits."
-    except ValueError:  # a signalling NaN
-        is_nan = True
-    return f"the {role} is NaN, so it has no place in an order; give every hit a {role}." if is_nan else None
+    is_number = isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_)
+    with suppress(OverflowError, ValueError):  # too large, or a NaN that signals
+        if is_number and role != "grade" and not math.isnan(float(value)):  # type: ignore[arg-type]
+            return None
+    if role != "grade" or not is_number:
+        return f"the {role} {shown(value)} is no number, or none of 64 bits."
+    if not isinstance(value, Integral):
+        return f"the grade {shown(value)} must be a whole number, such as 1."
+    return f"the grade {shown(value)} is beyond {MOST_GRADE:,}; is it one?" if abs(int(value)) > MOST_GRADE else None

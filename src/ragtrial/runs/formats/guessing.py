@@ -39,13 +39,6 @@ _JSON_FORMS: tuple[tuple[Form, re.Pattern[str]], ...] = (
     ("jsonl", re.compile(r"\s*\{\s*" + _KEY + r"[^\s\[{].*\}\s*(\n|$)")),
 )
 """How the JSON of each form begins; the first that fits counts."""
-_OTHER: dict[Form, str] = {
-    "labels": "labels, which are qrels",
-    "beir": "qrels of 3 columns",
-    "rankings": "the rankings of a report, which are a run",
-    "results": "results, which are runs",
-    "msmarco": "a run of 3 columns",
-}
 _LINES = 20
 
 
@@ -64,7 +57,7 @@ def guess(source: Source, kind: Kind) -> Form:
     if form is None:
         form = _by_head(head_of(source, error), source, kind, error)
     elif form not in FORMS_OF[kind]:
-        raise error(Fault(name_of(source), message=f"looks like {_OTHER[form]}."))
+        raise error(Fault(name_of(source), message=f"looks like the form {form!r}."))
     return form
 
 
@@ -89,7 +82,7 @@ def _by_head(head: bytes, source: Source, kind: Kind, error: type[InputError]) -
     try:
         form = _seen(head, kind)
         if form not in FORMS_OF[kind]:
-            raise _UnsureError(f"looks like {_OTHER[form]}.")
+            raise _UnsureError(f"looks like the form {form!r}.")
     except _UnsureError as unsure:
         release(source)
         option = "--format" if kind == "run" else "--qrels-format (of export: --format)"

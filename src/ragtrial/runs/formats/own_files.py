@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,17 +25,17 @@ def labels_of(source: Source) -> PromptQueries:
     return load_prompt_queries(Path(source))
 
 
-def qrels_of_labels(queries: Iterable[Query]) -> Qrels:
+def qrels_of_labels(labels: PromptQueries) -> Qrels:
     """Labels as qrels. A document with several labels (quotes) has the highest of their grades, at its first place.
 
     Passages that differ in line ends or Unicode form alone are one.
     """
     rows = []
-    for query in queries:
+    for query in labels.queries:
         spelled = spellings(query)
         grades = highest_grades((spelled[normalised(one.doc)], one.relevance) for one in query.relevant_docs)
         rows.append((query.id, list(grades.items()), query.ordered))
-    return Qrels.of(rows)
+    return replace(Qrels.of(rows), labels=labels)
 
 
 def spellings(query: Query) -> dict[str, str]:

@@ -34,12 +34,12 @@ def read_qrels(
     if isinstance(source, Qrels):
         return source
     if isinstance(source, PromptQueries):
-        return own_files.qrels_of_labels(source.queries)
+        return own_files.qrels_of_labels(source)
     faults = _faults(source, LabelsError)
     if isinstance(source, str | Path):
         form = _known(form, "qrels") or guess(source, "qrels")
         if form == "labels":
-            return own_files.qrels_of_labels(own_files.labels_of(source).queries)
+            return own_files.qrels_of_labels(own_files.labels_of(source))
         if form == "report":
             return own_files.report_qrels(source, directory)
     return qrels_of(_rows(source, form, "qrels", columns, faults), faults)

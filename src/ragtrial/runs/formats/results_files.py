@@ -6,20 +6,18 @@ is known by its text. ``results_run`` brings them together with labels by passag
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, StrictInt, StrictStr, model_validator
+from pydantic import BaseModel, Field, RootModel, StrictInt, StrictStr, model_validator
 
 from ragtrial.dataset.json_places import fault_in, json_value
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import RunFileError
 from ragtrial.options import validate
-from ragtrial.records import ExperimentResults, Hit, Mean, PromptQueries, QueryResult
+from ragtrial.records import ExperimentResults, Hit, PromptQueries, QueryResult
 from ragtrial.runs.faults import Faults
-from ragtrial.runs.formats.gathering import ranked_run
+from ragtrial.runs.formats.gathering import distinct, ranked_run
 from ragtrial.runs.formats.own_files import spellings
 from ragtrial.runs.qrels import Run
 from ragtrial.runs.streams import Source, name_of, stem_of, text_of
@@ -30,9 +28,6 @@ _Id = StrictStr | StrictInt
 class _HitPart(BaseModel):
     doc: _Id
     score: Annotated[float, Field(strict=True, allow_inf_nan=False)] | None = None
-    chunk: str | None = None
-    start: int | None = None
-    end: int | None = None
 
 
 class _ResultPart(BaseModel):
@@ -40,7 +35,6 @@ class _ResultPart(BaseModel):
     query: StrictStr = ""
     contexts: list[StrictStr] | None = None
     hits: list[_HitPart] | None = None
-    evaluations: Any = None
 
     @model_validator(mode="after")
     def _says_enough(self) -> _ResultPart:
@@ -52,9 +46,9 @@ class _ResultPart(BaseModel):
 
 
 class _ExperimentPart(BaseModel):
-    model_config = ConfigDict(extra="allow")
+    name: Any = None
+    model: Any = None
     results: list[_ResultPart]
-    evaluations: Any = None
 
 
 class _ResultsFile(RootModel[Annotated[list[_ExperimentPart], Field(min_length=1)]]):
@@ -62,7 +56,7 @@ class _ResultsFile(RootModel[Annotated[list[_ExperimentPart], Field(min_length=1
 
 
 def read_results(source: Source) -> list[ExperimentResults]:
-    """The results of a JSON file, experiment by experiment.
+    """The rankings in a JSON file of results, experiment by experiment; what was said of them is not read.
 
     Queries and contexts are normalised as documents are; a context that a query has twice, perhaps with other white
     space, counts once, at its first place. A query without an id has the id ``""``. Raises RunFileError with
@@ -71,13 +65,15 @@ def read_results(source: Source) -> list[ExperimentResults]:
     text = text_of(source, RunFileError)
     value = json_value(text, name_of(source), RunFileError, "results")
     parts = validate(_ResultsFile, value, RunFileError, fault_in(text, name_of(source))).root
-    names = [_name(part.model_extra or {}, stem_of(source)) for part in parts]
-    counts, seen, made = Counter(names), Counter[str](), []
-    for name, part in zip(names, parts, strict=True):
-        seen[name] += 1
-        unique = f"{name}-{seen[name]}" if counts[name] > 1 else name
-        made.append(ExperimentResults(unique, tuple(map(_result, part.results)), *_described(part)))
-    return made
+    called = [next(filter(_is_name, (part.name, part.model)), stem_of(source)) for part in parts]
+    return [
+        ExperimentResults(name, tuple(map(_result, part.results)))
+        for name, part in zip(distinct(called), parts, strict=True)
+    ]
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def results_run(results: ExperimentResults, labels: PromptQueries | None = None) -> Run:
@@ -124,29 +120,9 @@ def _words(text: str) -> str:
     return " ".join(normalised(text).split())
 
 
-def _name(entry: Mapping[str, Any], stem: str) -> str:
-    return next((entry[key] for key in ("name", "model") if isinstance(entry.get(key), str) and entry[key]), stem)
-
-
-def _described(part: _ExperimentPart) -> tuple[dict[str, Any], dict[str, Mean]]:
-    """The parameters of an experiment, and its means that tell their n; others could not be relied on."""
-    entry, means = part.model_extra or {}, part.evaluations if isinstance(part.evaluations, dict) else {}
-    own = entry.get("parameters")
-    published = {key: value for key, value in entry.items() if key in ("model", "parameters", "timestamp_end")}
-    told = {name: Mean(**one) for name, one in means.items() if isinstance(one, dict) and one.keys() == {"mean", "n"}}
-    return own if isinstance(own, dict) else published, told
-
-
 def _result(part: _ResultPart) -> QueryResult:
-    """One query's hits, and its values that are numbers."""
     contexts = [normalised(text) for text in part.contexts or ()]
     first = {_words(text): text for text in reversed(contexts)}
     found = [Hit(text) for text in contexts if first.pop(_words(text), None) is not None]
-    found += [Hit(**{**hit.model_dump(), "doc": str(hit.doc)}) for hit in part.hits or ()]
-    means = part.evaluations if isinstance(part.evaluations, dict) else {}
-    values = {name: value for name, value in means.items() if value is None or _is_number(value)}
-    return QueryResult(str(part.id), tuple(found), normalised(part.query), values)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    found += [Hit(str(hit.doc), hit.score) for hit in part.hits or ()]
+    return QueryResult(str(part.id), tuple(found), normalised(part.query))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, chain
@@ -16,10 +17,13 @@ from ragtrial.dataset.json_places import fault_in, json_value
 from ragtrial.errors import Fault
 from ragtrial.runs.faults import Faults, shown
 from ragtrial.runs.formats.column_roles import Columns, Kind, Role, roles_of
-from ragtrial.runs.streams import Source, content_of, text_of
+from ragtrial.runs.streams import Source, content_of, opened, text_of
 from ragtrial.runs.trec.lines import lines_of
 
 _TUPLES: dict[Kind, tuple[Role, ...]] = {"run": ("query", "document", "score"), "qrels": ("query", "document", "grade")}
+
+
+_SIGNED = re.compile(rb"[+-][0-9]+")
 
 
 class Rows(NamedTuple):
@@ -52,7 +56,7 @@ def file_rows(source: Source, form: str, kind: Kind, columns: Columns | None, fa
     if form == "parquet":
         return _parquet_rows(source, kind, columns, faults)
     if form == "trec":
-        return _trec_rows(content_of(source, faults.error), faults)
+        return _trec_rows(source, faults)
     text = text_of(source, faults.error)
     if form == "json":
         value = json_value(text, faults.file, faults.error, "qrels or a run")
@@ -205,23 +209,23 @@ def _beir_rows(text: str, faults: Faults) -> Rows:
     return Rows([row.query for row in rows], [row.document for row in rows], [row.grade for row in rows], "grade")
 
 
-def _trec_rows(content: bytes, faults: Faults) -> Rows:
+def _trec_rows(source: Source, faults: Faults) -> Rows:
     """Rows of four columns: query, iteration, document, grade. Bytes that are no UTF-8 survive as surrogates."""
     queries: list[str] = []
     documents: list[str] = []
-    grades: list[int] = []
-    lines: list[int] = []
-    for number, fields in lines_of(content.split(b"\n")):
-        if len(fields) != 4:
-            wanted = "qrels have 4: query, iteration, document, grade, with white space between"
-            faults.add(f"has {len(fields):,} columns; {wanted}.", number + 1)
-        elif not re.fullmatch(rb"[+-]?[0-9]{1,4000}", fields[3]):
-            faults.add(f"the grade {shown(fields[3])} must be a whole number, such as 1.", number + 1)
-        else:
-            queries.append(fields[0].decode("utf-8", "surrogateescape"))
-            documents.append(fields[2].decode("utf-8", "surrogateescape"))
-            grades.append(int(fields[3]))
-            lines.append(number + 1)
+    grades, lines = array("q"), array("q")
+    with opened(source, faults.error) as stream:
+        for number, fields in lines_of(stream):
+            if len(fields) != 4:
+                wanted = "qrels have 4: query, iteration, document, grade, with white space between"
+                faults.add(f"has {len(fields):,} columns; {wanted}.", number + 1)
+            elif not (fields[3].isdigit() or _SIGNED.fullmatch(fields[3])) or len(fields[3]) > 18:
+                faults.add(f"the grade {shown(fields[3])} must be a whole number, such as 1.", number + 1)
+            else:
+                queries.append(fields[0].decode("utf-8", "surrogateescape"))
+                documents.append(fields[2].decode("utf-8", "surrogateescape"))
+                grades.append(int(fields[3]))
+                lines.append(number + 1)
     if not queries and not faults.count:
         raise faults.fail("has no judgments; qrels have at least one.")
     faults.fault_of = lambda row, message: Fault(faults.file, lines[row], 0, message)

@@ -18,28 +18,24 @@ from ragtrial.runs.trec.exact_reader import encoded
 ScoresWritten = Literal["own", "by rank"]
 """Which scores a run was written with: its own, or for each query n, n - 1, ... 1."""
 
-_MOST_BY_RANK = 2**24
-"""Up to here every whole number is one of 32 bits; trec_eval keeps scores so."""
 
-
-def write_trec_run(target: Target, ranked: Run, *, name: str | None = None) -> ScoresWritten:
+def write_trec_run(target: Target, ranked: Run) -> ScoresWritten:
     """Write a run whose rows stand best first; returns which scores it was written with.
 
     trec_eval sorts by score, as numbers of 32 bits, and equal ones by document id; the rank column means nothing to
     it. The scores of the run are written, in full, if they fall from row to row even so; else those that say the order,
-    for all queries. ``name`` is the last column, the run's own by default.
+    for all queries. The run's name is the last column.
 
     Raises RunFileError for ids and names that are empty, have white space, or begin a query with ``#`` (a comment), for
     a document twice in one query; RunError if the file cannot be written.
     """
     faults = Faults(ranked.name, RunFileError)
-    tag = ranked.name if name is None else name
-    if _is_unfit(tag):
-        faults.add(f"the run's name {shown(tag)} is empty or has white space, which ends a column; give it another.")
+    if _is_unfit(ranked.name):
+        faults.add(
+            f"the run's name {shown(ranked.name)} is empty or has white space, which ends a column; give it another."
+        )
     rows = _checked_rows(ranked.queries, ranked.starts, ranked.documents, faults)
     own = _scores_fall(ranked)
-    if not own and max(map(len, rows), default=0) > _MOST_BY_RANK:
-        faults.add(f"a query has more documents than scores by rank can tell apart: {_MOST_BY_RANK:,}.")
     faults.raise_any()
     values = ranked.values.tolist() if own and ranked.values is not None else []
     with opened(target) as file:
@@ -47,7 +43,9 @@ def write_trec_run(target: Target, ranked: Run, *, name: str | None = None) -> S
             count = len(documents)
             scores = values[start : start + count] or range(count, 0, -1)
             lines = zip(documents, range(1, count + 1), scores, strict=True)
-            file.write(encoded("".join(f"{query} Q0 {doc} {rank} {score!r} {tag}\n" for doc, rank, score in lines)))
+            file.write(
+                encoded("".join(f"{query} Q0 {doc} {rank} {score!r} {ranked.name}\n" for doc, rank, score in lines))
+            )
     return "own" if own else "by rank"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -85,7 +86,7 @@ def _rows(run: Run) -> Iterator[tuple[bytes, list[Row]]]:
     documents = [encoded(name) for name in run.documents]
     values = [0.0] * len(documents) if run.values is None else run.values.tolist()
     starts = run.starts.tolist()
-    for name, begin, end in zip(run.queries, starts, starts[1:], strict=False):
+    for name, (begin, end) in zip(run.queries, pairwise(starts), strict=True):
         if begin < end:
             rows = ((documents[at], at, values[at]) for at in range(begin, end))
             yield encoded(name), [Row(doc, at, value, value if run.by_rank else None) for doc, at, value in rows]
@@ -94,28 +95,23 @@ def _rows(run: Run) -> Iterator[tuple[bytes, list[Row]]]:
 def in_order(run: Run, order: Order) -> Run:
     """The rows of each query best first, each document once: the first of those that come twice."""
     documents = list(run.documents)
+    keys = np.zeros(0) if run.values is None else run.values if run.by_rank else -run.values
     kept: list[int] = []
-    lengths = [0]
-    for start, end in zip(run.starts.tolist(), run.starts[1:].tolist(), strict=False):
+    starts = [0]
+    for start, end in pairwise(run.starts.tolist()):
         rows = list(range(start, end))
         if run.values is not None:
-            values = run.values
             if order == "trec":
                 rows.sort(key=lambda row: encoded(documents[row]), reverse=True)
-            rows.sort(key=lambda row: values[row] if run.by_rank else -values[row])
+            rows.sort(key=keys.__getitem__)
         first: dict[str, int] = {}
         for row in rows:
             first.setdefault(documents[row], row)
         kept += first.values()
-        lengths.append(len(first))
-    return Run(
-        run.name,
-        run.queries,
-        np.cumsum(lengths, dtype=np.int64),
-        PackedIds.of(documents[row] for row in kept),
-        None if run.values is None else run.values[kept],
-        by_rank=run.by_rank,
-    )
+        starts.append(len(kept))
+    values = None if run.values is None else run.values[kept]
+    ids = PackedIds.of(documents[row] for row in kept)
+    return replace(run, starts=np.array(starts, dtype=np.int64), documents=ids, values=values, of_chunks=False)
 
 
 def match_codes(codes: Codes, judged: Codes, starts: Counts) -> CodeHits:

@@ -78,8 +78,8 @@ def _given(file: str | Path, known: dict[str, Query]) -> tuple[PromptQueries, bo
         dataset = load_config(file).dataset
         loaded = load_dataset(dataset)
         return loaded.labels, dataset.beir is not None, loaded.notes
-    judged = load_judgments(RunInput(file, ()))
-    return judged.labels or labels_of_qrels(judged.qrels, known), judged.labels is None, ()
+    qrels = load_judgments(RunInput(file, ()))
+    return qrels.labels or labels_of_qrels(qrels, known), qrels.labels is None, ()
 
 
 def _left_out(

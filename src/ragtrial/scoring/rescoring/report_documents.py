@@ -61,9 +61,8 @@ def config_file_of(report: Report) -> Path | None:
 
 def _has_documents(report: Report, path: Path, text: str | None) -> bool:
     try:
-        if path.read_text(encoding="utf-8-sig", errors="replace") != text:
-            return False
-        config = load_config(path)
-        return corpus_of(config.dataset).exists() and fingerprint_of(config) == report.dataset.documents_fingerprint
+        return path.read_text(encoding="utf-8-sig", errors="replace") == text and bool(
+            config_with_documents(report, path)
+        )
     except (InputError, OSError):
         return False

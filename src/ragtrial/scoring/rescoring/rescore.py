@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.load import check, config_as_written
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
@@ -26,7 +25,6 @@ from ragtrial.errors import (
     InputError,
     LabelsError,
     MetricError,
-    ModelNotFoundError,
     ReportError,
     listed,
 )
@@ -265,20 +263,16 @@ class _Rescoring:
         labelled = dict.fromkeys(one.doc for query in self._chosen.labels.queries for one in query.relevant_docs)
         known = NamedDocuments(found)
         strange = [doc for doc in labelled if known.position(doc) is None]
+        message = (
+            f"{len(strange):,} of the {len(labelled):,} documents in the labels stand in no stored ranking and in no "
+            f"earlier label: {listed(strange, 5)}."
+        )
         if strange and len(strange) == len(labelled):
-            message = (
-                f"judges {listed(strange, 3)}, and none of the {len(labelled):,} documents that it judges was found or "
-                f"labelled in run {self._report.run_id}, which has {listed(found, 3)}. Are these the labels of "
-                "another data set?"
-            )
-            raise LabelsError(Fault(self._chosen.file, message=message))
+            which = f"The report has {listed(found, 3)}. Are these the labels of another data set?"
+            raise LabelsError(Fault(self._chosen.file, message=f"{message} {which}"))
         if strange:
-            self._warn(
-                WarningCode.UNKNOWN_DOCUMENTS,
-                f"{len(strange):,} of the {len(labelled):,} documents in the labels stand in no stored ranking and in "
-                f"no earlier label: {listed(strange, 5)}. They count as not found; whether they exist was not checked "
-                "(--config CONFIG does).",
-            )
+            unchecked = "They count as not found; whether they exist was not checked (--config CONFIG does)."
+            self._warn(WarningCode.UNKNOWN_DOCUMENTS, f"{message} {unchecked}")
         return NamedDocuments([*found, *strange])
 
     def _looked_up(self) -> PromptQueries:
@@ -335,15 +329,9 @@ class _Rescoring:
                 return chunks
         return None
 
-    def _tokenizer(self) -> Tokenizer | None:
-        try:
-            return self._config.embedder.tokenizer()
-        except ModelNotFoundError:
-            return None
-
     @cached_property
     def _tokens(self) -> Mapping[str, int] | None:
-        tokens = chunk_tokens(self._report, self._settings, self._tokenizer)
+        tokens = chunk_tokens(self._report, self._settings, self._config.embedder)
         if tokens is None and self._options.budget is not None:
             self._warn(
                 WarningCode.BUDGET_NOT_KNOWN,

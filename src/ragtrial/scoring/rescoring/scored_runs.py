@@ -32,7 +32,12 @@ def rescore_given_runs(
     """
     rules = report.config["score"]
     chosen = choose_labels(report, labels)
-    protocol = _protocol(report, rules, metrics)
+    protocol = _protocol(rules, metrics)
+    deep = [str(one) for one in protocol.metrics if protocol.depth is not None and (one.k or 0) > protocol.depth]
+    if metrics is not None and deep:
+        raise CutoffError(
+            f"{', '.join(deep)}: run {report.run_id} kept only the first {protocol.depth} hits (--depth)."
+        )
     if protocol.judged_only and protocol.depth is not None and labels is not None:
         raise InputError(
             f"run {report.run_id} was scored with --judged-only and --depth {protocol.depth}: which hits would move up "
@@ -48,14 +53,7 @@ def rescore_given_runs(
     return write_score_report(replace(scoring, runs=runs), given, folder, others)
 
 
-def _protocol(report: Report, rules: Mapping[str, Any], metrics: str | None) -> Protocol:
+def _protocol(rules: Mapping[str, Any], metrics: str | None) -> Protocol:
     chosen = tuple(parse_metrics(rules["metrics"] if metrics is None else metrics))
     names = [field.name for field in fields(Protocol) if field.name != "metrics" and field.name in rules]
-    protocol = Protocol(chosen, **{name: rules[name] for name in names})
-    deep = [str(one) for one in chosen if protocol.depth is not None and (one.k or 0) > protocol.depth]
-    if metrics is not None and deep:
-        raise CutoffError(
-            f"{', '.join(deep)}: run {report.run_id} kept only the first {protocol.depth} hits (--depth). Choose lower "
-            "cutoffs, or score its runs again."
-        )
-    return protocol
+    return Protocol(chosen, **{name: rules[name] for name in names})

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ragtrial.components.tokenizers import Tokenizer
+from ragtrial.components.embedders import Embedder
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.spans import ChunkSpans
-from ragtrial.errors import Fault, ReportError
+from ragtrial.errors import Fault, ModelNotFoundError, ReportError
 from ragtrial.evaluation.context_sizes import ContextSizes, sizes_of
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings, from_rows
 from ragtrial.report.model import Report, read_lines
@@ -109,9 +110,7 @@ def stored_setting(report: Report, setting: SettingPart, queries: Sequence[str],
         raise ReportError(Fault(str(path), message=message)) from error
 
 
-def chunk_tokens(
-    report: Report, settings: Sequence[StoredSetting], tokenizer_of: Callable[[], Tokenizer | None]
-) -> dict[str, int] | None:
+def chunk_tokens(report: Report, settings: Sequence[StoredSetting], embedder: Embedder) -> dict[str, int] | None:
     """The tokens of each ranked chunk: those that the report tells, and of deeper hits those that are counted now.
 
     None where they cannot be known: the run had no tokenizer, or there is none now.
@@ -121,7 +120,9 @@ def chunk_tokens(
     wanted = {chunk for setting in settings for row in setting.rows for chunk in row["chunks"]} - known.keys()
     if not wanted:
         return known
-    tokenizer = tokenizer_of() if known else None
+    tokenizer = None
+    with suppress(ModelNotFoundError):
+        tokenizer = embedder.tokenizer() if known else None
     rows = read_lines(report.folder / "texts.jsonl.gz") if tokenizer else ()
     texts = {row["chunk"]: row["text"] for row in rows if row["chunk"] in wanted}
     if tokenizer is None or texts.keys() != wanted:
