@@ -68,18 +68,6 @@ class Passages:
         starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         return Passages(starts, self.documents[which], self.begins[which], self.ends[which], self.judgments[which])
 
-    def part(self, start: int, stop: int, judged: int) -> Passages:
-        """Those of queries ``start`` to ``stop``; judgments count from ``judged`` on."""
-        first, last = self.starts[[start, stop]]
-        inside = slice(int(first), int(last))
-        return Passages(
-            self.starts[start : stop + 1] - first,
-            self.documents[inside],
-            self.begins[inside],
-            self.ends[inside],
-            self.judgments[inside] - judged,
-        )
-
     def merged(self) -> Passages:
         """The characters that are in any passage of a query, as passages that neither overlap nor touch.
 

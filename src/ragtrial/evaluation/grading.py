@@ -182,27 +182,22 @@ class GradedRankings:
         return highest
 
     def parts(self, size: int) -> Iterator[GradedRankings]:
-        """The same, ``size`` queries at a time: what is computed of many queries then needs the memory of few."""
+        """Rankings of documents, ``size`` queries at a time: what is computed of many then needs the memory of few."""
         for start in range(0, max(len(self), 1), size):
-            yield self if len(self) <= size else self._part(start, min(start + size, len(self)))
+            yield self if len(self) <= size else self._part(slice(start, start + size))
 
-    def _part(self, start: int, stop: int) -> GradedRankings:
-        first, last = self.starts[[start, stop]]
-        judged, end = self.judgments.starts[[start, stop]]
-        judgments = Judgments(
-            self.judgments.starts[start : stop + 1] - judged,
-            self.judgments.grades[judged:end],
-            self.judgments.ordered[start:stop],
-        )
+    def _part(self, queries: slice) -> GradedRankings:
+        starts, judged = (one[queries.start : queries.stop + 1] for one in (self.starts, self.judgments.starts))
+        hits, labels = slice(starts[0], starts[-1]), slice(judged[0], judged[-1])
+        judgments = Judgments(judged - judged[0], self.judgments.grades[labels], self.judgments.ordered[queries])
         return replace(
             self,
             judgments=judgments,
-            starts=self.starts[start : stop + 1] - first,
-            ranks=self.ranks[first:last],
-            indices=self.indices[first:last] - judged,
-            lengths=self.lengths[start:stop],
-            ties=None if self.ties is None else self.ties[first:last],
-            overlaps=self.overlaps and self.overlaps.part(start, stop, int(judged), int(end)),
+            starts=starts - starts[0],
+            ranks=self.ranks[hits],
+            indices=self.indices[hits] - judged[0],
+            lengths=self.lengths[queries],
+            ties=None if self.ties is None else self.ties[hits],
         )
 
     def at_threshold(self, threshold: int) -> GradedRankings:

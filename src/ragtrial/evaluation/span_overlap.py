@@ -179,11 +179,6 @@ class Overlaps:
         kept = np.arange(self.codes.shape[1]) < depths[:, None]
         return replace(self, codes=np.where(kept, self.codes, np.int32(PADDING)))
 
-    def part(self, start: int, stop: int, judged: int, end: int) -> Overlaps:
-        """Queries ``start`` to ``stop``, whose judgments are ``judged`` to ``end``."""
-        passages = self.passages.part(start, stop, judged)
-        return replace(self, codes=self.codes[start:stop], passages=passages, grades=self.grades[judged:end])
-
 
 def cover(codes: Codes, chunks: ChunkSpans, passages: Passages) -> Meetings:
     """Each meeting of a ranked chunk with a passage of its query.
