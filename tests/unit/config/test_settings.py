@@ -301,10 +301,9 @@ def test_an_override_gives_an_axis_other_values(tmp_path: Path) -> None:
 def test_an_override_of_what_the_sweep_sets_is_refused(tmp_path: Path) -> None:
     made = experiment(tmp_path, {"matrix": {**MATRIX, "retrievers.words.k1, retrievers.words.b": [[1, 0.5]]}})
     assert fault_of(made, "seed=1", "chunker.size=70", "retrievers.words.b=0.1") == [
-        "--set #2: chunker.size is an axis of the sweep, which sets it; for other values write --set "
-        "'sweep.matrix.chunker.size=[70]'.",
-        "--set #3: retrievers.words.b is an axis of the sweep, which sets it; for other values write --set "
-        "'sweep.matrix.retrievers.words.k1, retrievers.words.b=...'.",
+        "--set #2: chunker.size is an axis of the sweep; set sweep.matrix.chunker.size instead.",
+        "--set #3: retrievers.words.b is an axis of the sweep; set sweep.matrix.retrievers.words.k1, "
+        "retrievers.words.b instead.",
     ]
     assert names_of(made, "sweep=null", "chunker.size=70") == ["hybrid", "own"]
 
@@ -321,15 +320,14 @@ def test_an_override_of_what_the_sweep_sets_is_refused(tmp_path: Path) -> None:
         (
             {"far": {"kind": "parent", "inputs": "near"}, "near": {"kind": "mmr", "inputs": "far"}},
             '"inputs"',
-            "retrievers.far.inputs leads back to 'far': far -> near -> far; a refiner cannot refine itself.",
+            "retrievers.far.inputs leads back to itself: far -> near -> far; a refiner cannot refine itself.",
         ),
         (
             {"dense": DENSE, "Dense": {"kind": "bm25", "top_k": 3}},
             '"Dense"',
-            "retrievers.Dense differs from 'dense' only in the case of letters, and rankings are kept in files of "
-            "these names, which are one file on some systems; rename one of them.",
+            "retrievers.Dense differs from 'dense' only in case, as file names must not; rename one.",
         ),
-        ({"me": {"kind": "mmr", "inputs": "me"}}, '"inputs"', "retrievers.me.inputs leads back to 'me': me -> me; "),
+        ({"me": {"kind": "mmr", "inputs": "me"}}, '"inputs"', "retrievers.me.inputs leads back to itself: me -> me; "),
         (
             {"dense": {**DENSE, "score": False}, "far": {"kind": "mmr", "inputs": "dense", "score": False}},
             '"retrievers"',

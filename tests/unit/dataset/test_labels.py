@@ -206,7 +206,7 @@ def test_a_file_that_holds_no_labels_is_refused_with_its_place(
         ),
         (
             '{"id": 1, "text": "x", "relevant_docs": [], "tags": "a"}',
-            ":2:53: queries[0].tags is 'a'; it must be a list, like [\"a\"].",
+            ":2:53: queries[0].tags is 'a'; it must be a list.",
         ),
         (
             '{"id": 1, "text": "x", "relevant_docs": [], "ordered": "yes"}',
@@ -261,7 +261,7 @@ def test_a_file_that_holds_no_labels_is_refused_with_its_place(
         ),
         (
             '{"id": 1, "text": "x", "relevant_docs": [], "phrasings": "y"}',
-            ":2:58: queries[0].phrasings is 'y'; it must be a list, like [\"y\"].",
+            ":2:58: queries[0].phrasings is 'y'; it must be a list.",
         ),
         (
             '{"id": 1, "text": "x", "relevant_docs": [], "where": {}}',
