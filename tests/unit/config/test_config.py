@@ -296,18 +296,18 @@ WRONG = [
      "9:26: evaluators.primary_metric: ndcg(judged_only=true)@2 is not defined where passages in chunks (unit: span) "
      f"are found. Those that are: {', '.join(OF_SPANS)}."),
     ("k above top_k", CONFIG + "evaluators:\n  order_unaware: {k: [1, 5]}\n",
-     "10:26: evaluators.order_unaware.k[1] is 5, above the top_k of 3 of 'dense'; only that many documents are kept. "
+     "10:26: evaluators.order_unaware.k[1] is 5, above the top_k of 3 of 'dense'; only that many are kept. "
      "Lower k, or raise every retriever's top_k."),
     ("a named metric above top_k", CONFIG + "evaluators: {order_aware: {metrics: ['rbp(p=0.8)@9']}}\n",
      "9:38: evaluators.order_aware.metrics[0] is rbp(p=0.8)@9, cut above the top_k of 3 of 'dense'; only that many "
-     "documents are kept. Lower k, or raise every retriever's top_k."),
+     "are kept. Lower k, or raise every retriever's top_k."),
     ("the primary metric above top_k", CONFIG + "evaluators:\n  primary_metric: ndcg@7\n",
-     "10:3: evaluators.primary_metric is ndcg@7, cut above the top_k of 3 of 'dense'; only that many documents "
+     "10:3: evaluators.primary_metric is ndcg@7, cut above the top_k of 3 of 'dense'; only that many "
      "are kept. Lower k, or raise every retriever's top_k."),
     ("much above top_k", CONFIG.replace("top_k: 3}", "top_k: 9}\n  low: {kind: dense, top_k: 2}")
      + "evaluators:\n  order_unaware: {k: [1, 5, 9]}\n  graded: {k: [3]}\n",
-     "11:26: evaluators.order_unaware.k[1] is 5, above the top_k of 2 of 'low' (2 more are, too); only that many "
-     "documents are kept. Lower k, or raise every retriever's top_k."),
+     "11:26: evaluators.order_unaware.k[1] is 5, above the top_k of 2 of 'low' (and 2 more); only that many "
+     "are kept. Lower k, or raise every retriever's top_k."),
     ("a metric of another family", CONFIG + "evaluators: {order_aware: {metrics: [ndcg@3]}}\n",
      "9:38: evaluators.order_aware.metrics[0] is ndcg@3, which is graded; list it in evaluators.graded."),
     ("an unknown metric", CONFIG + "evaluators: {primary_metric: ndgc@3}\n",
@@ -378,7 +378,7 @@ def test_a_config_made_in_python_is_checked_as_one_from_a_file_is() -> None:
     with pytest.raises(ConfigError) as caught:
         RetrievalEvaluator(config)
     assert str(caught.value) == (
-        "evaluators.graded.k[0] is 4, above the top_k of 3 of 'dense'; only that many documents are kept. Lower k, or "
+        "evaluators.graded.k[0] is 4, above the top_k of 3 of 'dense'; only that many are kept. Lower k, or "
         "raise every retriever's top_k."
     )
 
@@ -596,7 +596,7 @@ def test_the_path_of_an_override_is_relative_to_the_current_folder(
      ("retrievers.dens.top_k=9", "there is no retriever 'dens'. Did you mean 'dense'? Known: dense."),
      ("chunker.size=9", "unknown key 'size' in chunker. Allowed here: kind."),
      ("evaluators.graded.k=[1, 9]",
-      "evaluators.graded.k[1] is 9, above the top_k of 3 of 'dense'; only that many documents are kept. Lower k, or "
+      "evaluators.graded.k[1] is 9, above the top_k of 3 of 'dense'; only that many are kept. Lower k, or "
       "raise every retriever's top_k.")],
 )  # fmt: skip
 def test_a_wrong_override_is_refused_by_its_number(override: str, fault: str) -> None:

@@ -93,9 +93,8 @@ def test_settings_that_differ_in_top_k_alone_are_said_to_be_one_ranking(tmp_path
     entries = {"dense": DENSE, "words": {"kind": "bm25"}}
     _, warnings = settings_of(experiment(tmp_path, {"matrix": together}, retrievers=entries).config())
     assert [warning.message for warning in warnings] == [
-        "dense-top_k2 and dense-top_k3 are one ranking, of which top_k keeps more or less: metrics at the same k are "
-        "the same. Another group is, too. Keep the deepest, and score it at several k "
-        "(order_unaware: {k: [...]})."
+        "settings of one ranking, of which top_k keeps more or less: dense-top_k2 and dense-top_k3; words-top_k2 and "
+        "words-top_k3 (2 groups). Metrics at the same k are the same: keep the deepest, and score it at several k."
     ]
 
 

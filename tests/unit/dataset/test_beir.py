@@ -151,8 +151,8 @@ def test_an_unknown_split_is_refused_with_those_that_are_there(folder: Path) -> 
         "It has: dev.tsv, test.tsv, train.tsv."
     ]
     assert faults_of(folder, "validation") == [
-        "qrels: has no validation.tsv (nor validation.tsv.gz); `dataset.beir` names a BEIR folder. Did you mean 'train.tsv'? "
-        "It has: dev.tsv, test.tsv, train.tsv."
+        "qrels: has no validation.tsv (nor validation.tsv.gz); `dataset.beir` names a BEIR folder. "
+        "Did you mean 'train.tsv'? It has: dev.tsv, test.tsv, train.tsv."
     ]
 
 
