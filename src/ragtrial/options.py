@@ -223,7 +223,7 @@ def _sentence(model: type[BaseModel], path: FieldPath, detail: Mapping[str, Any]
 
 def _unknown_key(model: type[BaseModel], path: FieldPath, loc: FieldPath) -> str:
     key, inside = str(path[-1]), f" in {dotted(path[:-1])}" if path[:-1] else ""
-    allowed = _fields(_models_in(_field_at(model, loc[:-1])[0])[0])
+    allowed = [name for one in _models_in(_field_at(model, loc[:-1])[0])[:1] for name in _fields(one)]
     return f"unknown key {key!r}{inside}.{did_you_mean(key, allowed)} Allowed here: {listed(allowed, 40)}."
 
 

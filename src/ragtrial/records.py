@@ -134,7 +134,6 @@ class WarningCode(StrEnum):
     COLLECTION_NOT_CHECKED = "collection-not-checked", "An existing collection's vectors were not checked."
     COMMON_QUERIES = "common-queries", "Only the queries that all reports have in common are compared."
     CONDITIONS_WITHOUT_ITEMS = "conditions-without-items", "No item of the collection meets the conditions of a query."
-    CUT_ALIKE = "cut-alike", "Settings differ only in how much of one ranking they keep."
     DEPTH = "depth", "The rankings are not as deep as the metric looks, or as the pool was asked for."
     DOCUMENTS_UNKNOWN = "documents-unknown", "A report does not say which documents it is of; they are not compared."
     DUPLICATE_HITS = "duplicate-hits", "A ranking has the same hit more than once; the first counts."

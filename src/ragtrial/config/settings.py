@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -25,7 +25,7 @@ from ragtrial.config.sweep import PlacedFault, SweepOptions
 from ragtrial.config.variants import variants_of
 from ragtrial.dataset.chunk_coverage import uncovered
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.errors import ConfigError, InputError, RunError, counted, did_you_mean, listed
+from ragtrial.errors import ConfigError, RunError, counted, did_you_mean, listed
 from ragtrial.options import Options, dotted
 from ragtrial.records import Question, ReportWarning, WarningCode
 
@@ -186,7 +186,7 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[ReportWar
         faults = [config.fault_at(*fault) for fault in _sweep_faults(config.sweep, names, made, reaching)]
         if faults:
             raise ConfigError(*faults)
-        warnings |= dict.fromkeys([*_unreached(config.sweep, made), *_cut_alike(made)])
+        warnings |= dict.fromkeys(_unreached(config.sweep, made))
     return made, list(warnings)
 
 
@@ -221,21 +221,6 @@ def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[ReportW
         if missed:
             message = f"{entry} is not changed by {listed(missed)}; equal settings of it are run once."
             yield ReportWarning(WarningCode.NOT_REACHED, message)
-
-
-def _cut_alike(made: Sequence[Setting]) -> Iterator[ReportWarning]:
-    """Settings that differ only in how much of a ranking is kept: metrics at a k that both have are the same."""
-    alike: dict[tuple[str, int | None], list[str]] = {}
-    for setting in made:
-        with suppress(InputError):  # what it searches is not there: told with its place when settings are checked
-            alike.setdefault((setting.ranking_key, setting.width(setting.retriever.top_k)), []).append(setting.name)
-    several = [" and ".join(names) for names in alike.values() if len(names) > 1]
-    if several:
-        message = (
-            f"settings of one ranking, of which top_k keeps more or less: {'; '.join(several[:2])} ({len(several):,} "
-            "groups). Metrics at the same k are the same: keep the deepest, and score it at several k."
-        )
-        yield ReportWarning(WarningCode.CUT_ALIKE, message)
 
 
 def cutting(settings: Sequence[Setting]) -> list[Setting]:

@@ -88,23 +88,6 @@ def test_what_moves_together_with_a_value_that_reaches_it_is_run_for_each_value(
     ]
 
 
-def test_settings_that_differ_in_top_k_alone_are_said_to_be_one_ranking(tmp_path: Path) -> None:
-    together = {"retrievers.dense.top_k, retrievers.words.top_k": [[2, 2], [3, 3]]}
-    entries = {"dense": DENSE, "words": {"kind": "bm25"}}
-    _, warnings = settings_of(experiment(tmp_path, {"matrix": together}, retrievers=entries).config())
-    assert [warning.message for warning in warnings] == [
-        "settings of one ranking, of which top_k keeps more or less: dense-top_k2 and dense-top_k3; words-top_k2 and "
-        "words-top_k3 (2 groups). Metrics at the same k are the same: keep the deepest, and score it at several k."
-    ]
-
-
-def test_settings_of_which_the_deeper_searches_more_widely_are_not_said_to_be_one_ranking(tmp_path: Path) -> None:
-    entries = {"dense": {**DENSE, "store": {"kind": "chroma", "hnsw": {"ef_search": 2}}}}
-    matrix = {"retrievers.dense.top_k": [2, 3]}
-    _, warnings = settings_of(experiment(tmp_path, {"matrix": matrix}, retrievers=entries).config())
-    assert warnings == []
-
-
 def test_a_part_whose_option_does_not_reach_what_is_made_of_it_is_told(tmp_path: Path) -> None:
     matrix = {"retrievers.dense.top_k": [2, 3]}
     entries = {"dense": DENSE, "words": {"kind": "bm25"}, "hybrid": {"kind": "fusion", "inputs": ["dense", "words"]}}
