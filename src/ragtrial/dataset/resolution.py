@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -81,7 +82,7 @@ def resolve(
     Raises LabelsError with every unknown document, passage or quote not found, span outside its document or of a text
     that has changed, and conflicting grade.
     """
-    resolver = (_ById if match == "id" else _ByContent)(labels, library, file, located)
+    resolver: _Resolver = (_ById if match == "id" else _ByContent)(labels, library, file, located)
     queries = []
     for query in labels.queries:
         judgments = [found for judgment in query.relevant_docs for found in resolver.resolved(query.id, judgment)]
@@ -94,7 +95,7 @@ def resolve(
     )
 
 
-class _Resolver:
+class _Resolver(ABC):
     """Labels that are looked up one by one, and what was noticed, in their order; ``docs`` are what they name."""
 
     def __init__(self, labels: PromptQueries, library: Library, file: str, located: Locate) -> None:
@@ -108,13 +109,13 @@ class _Resolver:
         sought = list(dict.fromkeys(one for judgment in judgments if (one := self._sought(judgment)) is not None))
         self._located = dict(zip(sought, located(sought, library), strict=True))
 
+    @abstractmethod
     def _sought(self, judgment: Judgment) -> PassageQuery | None:
         """The passage of a judgment, None if it has none or its document is unknown."""
-        raise NotImplementedError
 
+    @abstractmethod
     def resolved(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
         """The judgment with its places, for each document that it is of."""
-        raise NotImplementedError
 
     def warn(self, code: WarningCode, message: str) -> None:
         self.warnings.append(ReportWarning(code, message))
