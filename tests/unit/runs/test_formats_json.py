@@ -91,6 +91,8 @@ def test_columns_of_jsonl_can_be_named(tmp_path: Path) -> None:
     assert (run.by_rank, run_rows(run)) == (True, {"q": [("d", 1.0)]})
 
 
+UNREADABLE = "a.json: has a number too long, or is nested too deeply, to be qrels or a run."
+
 RUN_FAULTS = [
     ('{"q": {"d": 0.5}', ["a.json:1:17: is not JSON: Expecting ',' delimiter."]),
     ('{"q":\n {"d": NaN}}', ["a.json:2:8: is not JSON: NaN is not JSON."]),
@@ -119,9 +121,6 @@ RUN_FAULTS = [
      ["a.json: the document '\\ud800' has half of a surrogate pair; no text can be written with it."]),
     (" \n", ["a.json: is empty."]),
 ]  # fmt: skip
-
-
-UNREADABLE = "a.json: has a number too long, or is nested too deeply, to be qrels or a run."
 
 
 @pytest.mark.parametrize(("content", "messages"), RUN_FAULTS)
