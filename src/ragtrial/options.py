@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +21,6 @@ _LIMITS = {
     "less_than_equal": ("le", "at most"),
     "less_than": ("lt", "below"),
 }
-
-_SHORT = 30
 
 _PATTERNS = {
     "^[A-Za-z0-9][A-Za-z0-9_-]*$": "made of letters, digits, - and _, a letter or digit first",
@@ -191,79 +189,45 @@ def _in_value(loc: tuple[str | int, ...], value: object, kind: str) -> FieldPath
 def _sentence(model: type[BaseModel], path: FieldPath, detail: Mapping[str, Any], expected: str) -> str:
     kind, found, context = detail["type"], detail["input"], detail.get("ctx", {})
     name = dotted(path) or "the file"
+    says = f"{name} is {shown(found)}; it must be "
+    annotation, field = _field_at(model, detail["loc"])
+    tags = [tag for one in _models_in(annotation) if (tag := _tag_of(one))]
+    is_optional = field is None or not field.is_required()
     if kind == "extra_forbidden":
-        return _unknown_key(path, _keys_allowed(model, detail["loc"][:-1])) + _elsewhere(model, path)
+        return _unknown_key(model, path, detail["loc"])
     if kind == "missing":
         return f"{name} is missing; it must be given."
-    if kind in ("union_tag_not_found", "union_tag_invalid"):
-        return _kind_sentence(model, name, detail)
+    if kind.startswith("union_tag") and isinstance(found, Mapping):
+        missing = f"{name}.kind is missing; it must be one of: {listed(tags, 40)}."
+        return _choice(f"{name}.kind", found["kind"], tags) if "kind" in found else missing
+    if kind in _EXPECTED or kind == "union_tag_not_found":
+        like = f", like {{kind: {found if found in tags else tags[0]}}}" if len(tags) > 1 else ""
+        leave_out = " Leave the key out for its default." if found is None and is_optional else ""
+        return f"{says}{expected or _EXPECTED['model_type']}{like}.{leave_out}"
     if kind == "literal_error":
-        return _choice(name, found, context["expected"].replace(" or ", ", "))
-    if kind in _EXPECTED:
-        _, field = _field_at(model, detail["loc"])
-        optional = found is None and (field is None or not field.is_required())
-        like = _like(kind, found, _field_at(model, detail["loc"])[0])
-        return f"{name} is {shown(found)}; it must be {expected}{like}.{_LEAVE_OUT if optional else ''}"
+        return _choice(name, found, [part.strip(" '") for part in re.split(",| or ", context["expected"])])
     if kind in _LIMITS:
         key, words = _LIMITS[kind]
-        return f"{name} is {shown(found)}; it must be {words} {context[key]}{_default_of(model, detail['loc'])}."
+        is_plain = is_optional and field is not None and isinstance(field.default, int | float | str)
+        return f"{says}{words} {context[key]}{f' (default {field.default})' if is_plain else ''}."
     if kind == "string_pattern_mismatch":
         rule = _PATTERNS.get(context["pattern"], f"as the pattern {context['pattern']} says")
         if detail["loc"][-1] == "[key]":
             return f"{dotted(path[:-1])} has the name {shown(found)}; a name must be {rule}."
-        return f"{name} is {shown(found)}; it must be {rule}."
+        return f"{says}{rule}."
     if kind == "too_short":
         return f"{name} has {context['actual_length']} entries; it must have at least {context['min_length']}."
     said = str(context["error"]) if kind == "value_error" else f"{detail['msg']} (found {shown(found)})."
     return f"{name}: {said}" if path else said
 
 
-_LEAVE_OUT = " Leave the key out for its default."
+def _unknown_key(model: type[BaseModel], path: FieldPath, loc: FieldPath) -> str:
+    key, inside = str(path[-1]), f" in {dotted(path[:-1])}" if path[:-1] else ""
+    allowed = [name for one in _models_in(_field_at(model, loc[:-1])[0])[:1] for name in _fields(one)]
+    return f"unknown key {key!r}{inside}.{did_you_mean(key, allowed)} Allowed here: {listed(allowed, 40)}."
 
 
-def _unknown_key(path: FieldPath, allowed: Sequence[str]) -> str:
-    last = str(path[-1])
-    inside = f" in {dotted(path[:-1])}" if path[:-1] else ""
-    return f"unknown key {last!r}{inside}.{did_you_mean(last, allowed)} Allowed here: {listed(allowed, 40)}."
-
-
-def _elsewhere(model: type[BaseModel], path: FieldPath) -> str:
-    """Where a key belongs that stands at the top and is one of a section; nothing where no section has it."""
-    if len(path) != 1:
-        return ""
-    for section, field in model.model_fields.items():
-        inside = _models_in(field.annotation)
-        named = inside or _models_in(_element(field.annotation))
-        if any(path[0] in one.model_fields for one in named):
-            return f" It belongs inside {section}{'' if inside else '.NAME'}."
-    return ""
-
-
-def _like(kind: str, found: object, annotation: Any) -> str:
-    """An example of what is expected, where the value that was found makes one."""
-    if kind == "list_type" and isinstance(found, str | int | float) and len(shown(found)) <= _SHORT:
-        element = _element(annotation)
-        holds_mappings = _models_in(element) or typing.get_origin(element) in (dict, Mapping)
-        return "" if holds_mappings else f", like {json.dumps([found], ensure_ascii=False)}"
-    tags = [str(_tag_of(one)) for one in _models_in(annotation)] if kind.startswith("model") else []
-    return f", like {{kind: {tags[0]}}}" if len(tags) > 1 else ""
-
-
-def _kind_sentence(model: type[BaseModel], name: str, detail: Mapping[str, Any]) -> str:
-    found = detail["input"]
-    tags = [str(_tag_of(one)) for one in _models_in(_field_at(model, detail["loc"])[0])]
-    if not isinstance(found, Mapping):
-        like = found if found in tags else tags[0]
-        return f"{name} is {shown(found)}; it must be a mapping of keys to values, like {{kind: {like}}}."
-    if "kind" not in found:
-        near = [key for key in found if did_you_mean(str(key), ["kind"])]
-        meant = f" There is {near[0]!r}: did you mean 'kind'?" if near else ""
-        return f"{name}.kind is missing; it must be one of: {listed(tags, 40)}.{meant}"
-    return _choice(f"{name}.kind", found["kind"], ", ".join(tags))
-
-
-def _choice(name: str, found: object, expected: str) -> str:
-    valid = [part.strip().strip("'") for part in expected.split(",")]
+def _choice(name: str, found: object, valid: Sequence[str]) -> str:
     near = did_you_mean(str(found), valid)
     return f"{name} is {shown(found)}; it must be one of: {listed(valid, 40)}.{near}"
 
@@ -316,16 +280,3 @@ def _element(annotation: Any) -> Any:
         return next((_element(one) for one in typing.get_args(annotation) if typing.get_args(one)), None)
     arguments = [argument for argument in typing.get_args(annotation) if argument is not Ellipsis]
     return arguments[-1] if arguments else None
-
-
-def _keys_allowed(model: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
-    annotation, _ = _field_at(model, loc)
-    models = _models_in(annotation)
-    return list(_fields(models[0])) if models else []
-
-
-def _default_of(model: type[BaseModel], loc: tuple[str | int, ...]) -> str:
-    _, field = _field_at(model, loc)
-    if field is None or field.is_required() or not isinstance(field.default, int | float | str):
-        return ""
-    return f" (default {field.default})"

@@ -125,44 +125,20 @@ class WarningCode(StrEnum):
         made.about = about
         return made
 
-    AUDIT_OF_PARENT = (
-        "audit-of-parent",
-        "The comparison with exact search was made for the labels of the parent report.",
-    )
+    AUDIT_OF_PARENT = "audit-of-parent", "The comparison with exact search is that of the parent report's labels."
     BM25_LANGUAGES = "bm25-languages", "The stemmer and the stop words of BM25 are of two languages."
-    BM25_UNKNOWN_WORDS = (
-        "bm25-unknown-words",
-        "No chunk has any word of some questions, so BM25 finds nothing for them.",
-    )
+    BM25_UNKNOWN_WORDS = "bm25-unknown-words", "BM25 finds nothing for questions whose words are in no chunk."
     BUDGET_NOT_FULL = "budget-not-full", "Some rankings end before the token budget is full."
-    BUDGET_NOT_KNOWN = (
-        "budget-not-known",
-        "The report does not say how large its hits are, so the token budget is not scored.",
-    )
-    CHUNKS_NOT_KNOWN = (
-        "chunks-not-known",
-        "Not all chunks of a setting are known, so metrics that need them are left out.",
-    )
-    COLLECTION_NOT_CHECKED = (
-        "collection-not-checked",
-        "The vectors of an existing collection could not be compared with those of the embedder.",
-    )
+    BUDGET_NOT_KNOWN = "budget-not-known", "The report does not say how large its hits are: no score within the budget."
+    CHUNKS_NOT_KNOWN = "chunks-not-known", "Metrics that need all chunks of a setting are left out; they are not known."
+    COLLECTION_NOT_CHECKED = "collection-not-checked", "An existing collection's vectors were not checked."
     COMMON_QUERIES = "common-queries", "Only the queries that all reports have in common are compared."
-    CONDITIONS_WITHOUT_ITEMS = (
-        "conditions-without-items",
-        "The conditions of some queries let no item of the collection through.",
-    )
-    CUT_ALIKE = "cut-alike", "Settings differ only in how much of one ranking they keep."
-    DOCUMENTS_UNKNOWN = (
-        "documents-unknown",
-        "A report does not say which documents it is of, so these are not compared.",
-    )
+    CONDITIONS_WITHOUT_ITEMS = "conditions-without-items", "No item of the collection meets the conditions of a query."
+    DEPTH = "depth", "The rankings are not as deep as the metric looks, or as the pool was asked for."
+    DOCUMENTS_UNKNOWN = "documents-unknown", "A report does not say which documents it is of; they are not compared."
     DUPLICATE_HITS = "duplicate-hits", "A ranking has the same hit more than once; the first counts."
     DUPLICATE_TEXTS = "duplicate-texts", "Several chunks have the same text."
-    DUPLICATES_DROPPED = (
-        "duplicates-dropped",
-        "Rows of a run file were dropped: their document is higher in the same ranking.",
-    )
+    DUPLICATES_DROPPED = "duplicates-dropped", "Rows of a run were dropped: their document is ranked higher already."
     EMPTY_DOCUMENTS = "empty-documents", "Documents without text cannot be found."
     EMPTY_PAGES = "empty-pages", "Pages of PDF documents have no text; they may be scans."
     EQUAL_SETTINGS = "equal-settings", "Settings of the config are the same; they are run and shown once."
@@ -172,10 +148,7 @@ class WarningCode(StrEnum):
     FEW_QUERIES_MATCH = "few-queries-match", "Fewer than half of the queries of a run and its qrels match."
     FILTERS_NOT_HEEDED = "filters-not-heeded", "Queries have filters that a setting ignores."
     FIRST_SKIPPED = "first-skipped", "The first questions of a custom retriever could not be answered."
-    FUSED_BY_DOCUMENT = (
-        "fused-by-document",
-        "The parts of a fusion rank different chunks, so one hit of each document is left.",
-    )
+    FUSED_BY_DOCUMENT = "fused-by-document", "Parts of a fusion have different chunks: one hit per document is left."
     GIVEN_TWICE = "given-twice", "The same report was named more than once."
     GRAPH_NOT_KEPT = "graph-not-kept", "Chroma builds the graph of a small collection anew whenever it opens it."
     INDEX_LOSS = "index-loss", "The approximate index changes the primary metric more than its standard error."
@@ -183,10 +156,7 @@ class WarningCode(StrEnum):
     LABEL_MOVED = "label-moved", "A quote is not at the offsets of its label any more."
     LATENCY_MACHINES = "latency-machines", "Latencies were measured on different machines."
     LIMIT = "limit", "Only the first queries were run."
-    METRICS_LEFT_OUT = (
-        "metrics-left-out",
-        "Metrics that the reports do not share, or that have no mean, are not compared.",
-    )
+    METRICS_LEFT_OUT = "metrics-left-out", "Metrics that not all reports have, or without a mean, are not compared."
     MODEL_NOT_HERE = "model-not-here", "A model could not be loaded, so something was not checked."
     NO_DOCUMENTS_MATCH = "no-documents-match", "No document of a run is in the qrels of its query."
     NO_LABELS_LEFT = "no-labels-left", "Queries of the report have no labels any more."
@@ -203,10 +173,7 @@ class WarningCode(StrEnum):
     OTHER_PRIMARY_METRIC = "other-primary-metric", "The reports have different primary metrics."
     OVERLAY = "overlay", "Labels of an overlay were added to those of the data set."
     OVERLAY_MISSING = "overlay-missing", "The overlay that the config names does not exist yet."
-    OWN_LIMIT = (
-        "own-limit",
-        "A custom retriever returns fewer hits than it was asked for, as if it had a limit of its own.",
-    )
+    OWN_LIMIT = "own-limit", "A custom retriever seems to have a limit of its own: it returns too few hits."
     OWN_PARENTS = "own-parents", "Every hit is its own parent, so the refiner changes nothing."
     PAIRS_WITHOUT_TEXT = "pairs-without-text", "Candidates have no text that a reranker could read."
     PASSAGE_TWICE = "passage-twice", "A labelled passage is in several places of the documents."
@@ -218,10 +185,7 @@ class WarningCode(StrEnum):
     QUERIES_NOT_JUDGED = "queries-not-judged", "Queries of a run have no judgments and are left out."
     QUERIES_NOT_RETRIEVED = "queries-not-retrieved", "Judged queries are missing in a run; they score 0."
     QUOTE_TWICE = "quote-twice", "The quote of a label is found in several places."
-    RANKS_CONTRADICT_SCORES = (
-        "ranks-contradict-scores",
-        "The rank column of a run file contradicts its scores, which were followed.",
-    )
+    RANKS_CONTRADICT_SCORES = "ranks-contradict-scores", "The ranks of a run contradict its scores; the scores count."
     RENAMED_KEY = "renamed-key", "A key of the config has a new name."
     REPAIRED = "repaired", "A damaged stage of the workspace was made again."
     RISING_SCORES = "rising-scores", "The scores of a custom retriever rise with the rank."
@@ -240,10 +204,7 @@ class WarningCode(StrEnum):
     TRUNCATED_PAIRS = "truncated-pairs", "Pairs of a question and a text are longer than the reranker reads."
     UNCOVERED_TEXT = "uncovered-text", "Text of the documents is in no chunk and cannot be found."
     UNKNOWN_DOCUMENTS = "unknown-documents", "Judged documents are not in the corpus."
-    UNKNOWN_NEIGHBOURS = (
-        "unknown-neighbours",
-        "Text beside hits is in no chunk of the part, so less is returned for them.",
-    )
+    UNKNOWN_NEIGHBOURS = "unknown-neighbours", "Text beside hits is in no chunk of the part, so less is returned."
     UNNORMALISED = "unnormalised", "The vectors differ in length and the space is sensitive to that."
     UNREACHABLE = "unreachable", "No search can return some vectors of the index."
     WRONG_SPACE = "wrong-space", "The model was trained for another space than the store compares in."

@@ -155,11 +155,11 @@ def test_a_file_of_prefixes_that_is_stale_does_not_hinder_making_the_next(tmp_pa
     Path("prefixes.jsonl").write_text('{"chunk": "0a", "prefix": "p"}\n')
     made = ragtrial(capsys, "chunks", path, "-o", "chunks.jsonl", "--set", "context.prefixes=prefixes.jsonl")
     assert made.code == 0
-    assert f"dense: shown without its prefixes. {tmp_path / 'prefixes.jsonl'}:1: its row is of a chunk" in made.err
+    assert f"dense: shown without its prefixes. {tmp_path / 'prefixes.jsonl'}:1: 1 of 1 rows are of chunks" in made.err
     assert rows("chunks.jsonl")[0]["indexed"].startswith("Hub # Hub")
     refused = ragtrial(capsys, "validate", path, "--set", "context.prefixes=prefixes.jsonl")
     assert (refused.code, refused.out) == (2, "")
-    assert refused.err.splitlines()[-1].startswith(f"error: {tmp_path / 'prefixes.jsonl'}:1: its row is of a chunk")
+    assert refused.err.splitlines()[-1].startswith(f"error: {tmp_path / 'prefixes.jsonl'}:1: 1 of 1 rows are of chunks")
 
 
 @pytest.mark.parametrize(

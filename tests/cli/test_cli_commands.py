@@ -149,9 +149,6 @@ def test_validate_says_how_passages_were_found_and_how_many_each_setting_cuts(
     made = ragtrial(capsys, "validate", config, "-q")
     assert made.code == 0
     golden("validate-passages", made.out)
-    made = ragtrial(capsys, "validate", config, "-v")
-    assert made.code == 0
-    golden("validate-passages-verbose", made.out)
     answer = ragtrial(capsys, "validate", config, "--json").json
     assert answer["passages"] == {
         "labelled": 5, "exact": 2, "spacing": 1, "case": 1, "offsets": 1, "lost": 0, "several_places": 1, "moved": 1,

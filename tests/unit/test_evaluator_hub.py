@@ -267,7 +267,7 @@ def test_results_are_written_whole_with_every_digit(experiment: Experiment, tmp_
 def test_a_config_whose_parts_do_not_fit_is_refused_at_once(experiment: Experiment) -> None:
     config = experiment.config()
     bad = config.model_copy(update={"evaluators": config.evaluators.model_copy(update={"span_coverage": 0.7})})
-    with pytest.raises(ConfigError, match="span_coverage plays a part only under unit: span"):
+    with pytest.raises(ConfigError, match="span_coverage has no effect without unit: span"):
         RetrievalEvaluator(bad)
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ragtrial.components.retrievers import RETRIEVERS
-from ragtrial.config.extends import merged
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
-from ragtrial.config.strict_yaml import KeyPath, YamlText, parse_yaml
+from ragtrial.config.strict_yaml import KeyPath, YamlText, merged, parse_yaml
 from ragtrial.config.sweep import PlacedFault, keys_in
 from ragtrial.config.variants import all_configs, check_variants
 from ragtrial.dataset.texts import read_text

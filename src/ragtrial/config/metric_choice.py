@@ -8,6 +8,7 @@ from typing import get_args
 
 from ragtrial.config.models import ExperimentConfig, FamilyOptions, scored
 from ragtrial.config.strict_yaml import KeyPath
+from ragtrial.config.sweep import PlacedFault
 from ragtrial.config.variants import all_configs
 from ragtrial.errors import MetricError
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
@@ -40,30 +41,28 @@ class MetricChoice:
 
 def depth_of(config: ExperimentConfig) -> int:
     """The deepest cutoff that every setting can serve: the lowest top_k."""
-    depths = [ranker.top_k for one in all_configs(config) for ranker in scored(one).values()]
-    return min(depths, default=1)
+    return _kept(config).depth
 
 
-def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricChoice, list[tuple[KeyPath, str]]]:
+def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricChoice, list[PlacedFault]]:
     """The metrics of ``config``, and what is wrong with it, each at its place.
 
     ``ordered`` says whether any query's labels are an order; metrics of orders are then among the standard ones.
     """
-    unit = config.evaluators.unit
-    kept = _KeptRankings(unit, depth_of(config), _shallowest(config))
-    faults: list[tuple[KeyPath, str]] = []
+    kept = _kept(config)
+    faults: list[PlacedFault] = []
     chosen: list[Metric] = []
     for family in get_args(Family):
         options: FamilyOptions = getattr(config.evaluators, family)
         where: KeyPath = ("evaluators", family)
         cutoffs = _cutoffs(family, options, kept, where)
         for name, one in METRICS.members():
-            if one.family == family and one.standard and one.has_unit(unit) and (ordered or one.needs != "order"):
+            if one.family == family and one.standard and one.has_unit(kept.unit) and (ordered or one.needs != "order"):
                 chosen += [parse_metric(name).at(k) for k in (cutoffs if one.cut != "none" else [None])]
         for index, text in enumerate(options.metrics):
-            metric = _parsed(text, kept, (*where, "metrics", index), faults)
+            place: KeyPath = (*where, "metrics", index)
+            metric = _parsed(text, kept, place, faults)
             if metric and metric.definition.family != family:
-                place: KeyPath = (*where, "metrics", index)
                 right = metric.definition.family
                 faults.append((place, f"{dotted(place)} is {metric}, which is {right}; list it in evaluators.{right}."))
             elif metric:
@@ -81,24 +80,24 @@ class _KeptRankings:
     unit: Unit
     depth: int
     by: Sequence[str]
-    too_deep: list[tuple[KeyPath, str]] = field(default_factory=list)
+    too_deep: list[PlacedFault] = field(default_factory=list)
 
-    def faults(self) -> list[tuple[KeyPath, str]]:
+    def faults(self) -> list[PlacedFault]:
         """One for all that would be cut too deep: the first of it, and how much more there is."""
         if not self.too_deep:
             return []
-        (where, what), *more = self.too_deep
-        others = f" ({len(more)} more {'is' if len(more) == 1 else 'are'}, too)" if more else ""
-        names, units = ", ".join(map(repr, self.by)), "documents" if self.unit == "document" else "chunks"
-        fault = f"{dotted(where)} is {what} above the top_k of {self.depth} of {names}{others}"
-        return [(where, f"{fault}; only that many {units} are kept. Lower k, or raise every retriever's top_k.")]
+        where, what = self.too_deep[0]
+        others = f" (and {len(self.too_deep) - 1} more)" if len(self.too_deep) > 1 else ""
+        fault = f"{dotted(where)} is {what} above the top_k of {self.depth} of {', '.join(map(repr, self.by))}{others}"
+        return [(where, f"{fault}; only that many are kept. Lower k, or raise every retriever's top_k.")]
 
 
-def _shallowest(config: ExperimentConfig) -> list[str]:
-    """The entries of the settings with the lowest top_k."""
-    found = [(ranker.top_k, name) for one in all_configs(config) for name, ranker in scored(one).items()]
-    lowest = min(found, default=(1, ""))[0]
-    return list(dict.fromkeys(name for depth, name in found if depth == lowest))
+def _kept(config: ExperimentConfig) -> _KeptRankings:
+    """The lowest top_k of all settings, and the entries of those that have it."""
+    depths = [(ranker.top_k, name) for one in all_configs(config) for name, ranker in scored(one).items()]
+    lowest = min((depth for depth, _ in depths), default=1)
+    by = dict.fromkeys(name for depth, name in depths if depth == lowest)
+    return _KeptRankings(config.evaluators.unit, lowest, list(by))
 
 
 def _cutoffs(family: str, options: FamilyOptions, kept: _KeptRankings, where: KeyPath) -> Sequence[int]:
@@ -108,7 +107,7 @@ def _cutoffs(family: str, options: FamilyOptions, kept: _KeptRankings, where: Ke
     return [k for k in options.k if k <= kept.depth]
 
 
-def _parsed(text: str, kept: _KeptRankings, where: KeyPath, faults: list[tuple[KeyPath, str]]) -> Metric | None:
+def _parsed(text: str, kept: _KeptRankings, where: KeyPath, faults: list[PlacedFault]) -> Metric | None:
     metric = parse_metric(text)
     try:
         metric.check_unit(kept.unit)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -21,11 +21,11 @@ from ragtrial.components.user_functions import folders_of
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.models import effective, scored
 from ragtrial.config.setting_names import SettingNames
-from ragtrial.config.sweep import SweepOptions
+from ragtrial.config.sweep import PlacedFault, SweepOptions
 from ragtrial.config.variants import variants_of
 from ragtrial.dataset.chunk_coverage import uncovered
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.errors import ConfigError, InputError, RunError, counted, did_you_mean, listed
+from ragtrial.errors import ConfigError, RunError, counted, did_you_mean, listed
 from ragtrial.options import Options, dotted
 from ragtrial.records import Question, ReportWarning, WarningCode
 
@@ -162,7 +162,7 @@ def setting_of(config: ExperimentConfig, entry: str) -> Setting:
 
 
 def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[ReportWarning]]:
-    """The settings of a config and of its sweep, in their order; of equal ones the first stands for all.
+    """The settings of a config and of its sweep, in their order; the first of equal ones stands for all.
 
     Raises ConfigError for a sweep of too many settings, for names that come out alike, and for axes that reach none.
     """
@@ -178,77 +178,49 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[ReportWar
             name = names.name(entry, values) if names else entry
             first = settings.setdefault(setting.key, replace(setting, name=name, values=values))
             if first.name != name:
-                message = (
-                    f"setting {name!r} is the same as {first.name!r}; it is run and shown once, as {first.name!r}."
-                )
+                once = f"it is run and shown once, as {first.name!r}"
+                message = f"setting {name!r} is the same as {first.name!r}; {once}."
                 warnings[ReportWarning(WarningCode.EQUAL_SETTINGS, message)] = None
     made = list(settings.values())
     if config.sweep and names:
-        _refuse_sweep(config, config.sweep, names, made, reaching)
-        warnings |= dict.fromkeys([*_unreached(config.sweep, made), *_cut_alike(made)])
+        faults = [config.fault_at(*fault) for fault in _sweep_faults(config.sweep, names, made, reaching)]
+        if faults:
+            raise ConfigError(*faults)
+        warnings |= dict.fromkeys(_unreached(config.sweep, made))
     return made, list(warnings)
 
 
-def _refuse_sweep(
-    config: ExperimentConfig, sweep: SweepOptions, names: SettingNames, made: Sequence[Setting], reaching: set[str]
-) -> None:
-    """Raise ConfigError for all that is wrong with the settings that a sweep makes."""
-    faults = []
+def _sweep_faults(
+    sweep: SweepOptions, names: SettingNames, made: Sequence[Setting], reaching: Container[str]
+) -> Iterator[PlacedFault]:
+    """What is wrong with the settings that a sweep makes, each with its place."""
+    places = {key: axis.where for axis in sweep.axes() for key in axis.keys}
     for key in sweep.named_keys():
         if key not in reaching:
-            entry = next((axis.where for axis in sweep.axes() if key in axis.keys), ("sweep", "include"))
-            message = f"{dotted(entry)}: {key} reaches no setting: none is changed by it, or each has its own."
-            faults.append(config.fault_at(entry, message))
+            where = places.get(key, ("sweep", "include"))
+            yield where, f"{dotted(where)}: {key} reaches no setting: none is changed by it, or each has its own."
     if len(made) > sweep.max_settings:
-        message = (
-            f"the sweep comes to {len(made):,} settings; max_settings is {sweep.max_settings:,}. Take values out, "
-            "set sample, or raise max_settings."
-        )
-        faults.append(config.fault_at(("sweep",), message))
-    faults += [config.fault_at(*clash) for clash in names.clashes((one.entry, one.values) for one in made)]
-    if faults:
-        raise ConfigError(*faults)
+        most = f"max_settings is {sweep.max_settings:,}. Take values out, set sample, or raise max_settings"
+        yield ("sweep",), f"the sweep comes to {len(made):,} settings; {most}."
+    yield from names.clashes((one.entry, one.values) for one in made)
 
 
 def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[ReportWarning]:
     """What is run once although the sweep has several values for it, entry by entry.
 
-    An option of another retriever is none of those, unless that is a part of it; nor are keys of an axis of which
+    An option of another retriever is not among them, unless that is a part of it; nor are keys of an axis of which
     another key reaches it.
     """
     together = {key: axis.keys for axis in sweep.axes() for key in axis.keys}
     for entry in dict.fromkeys(setting.entry for setting in made):
         own = [setting for setting in made if setting.entry == entry]
         reached = {key for setting in own for key in setting.values}
-        concerned = {f"retrievers.{one.entry}" for setting in own for one in setting.tree()}
-        without = [
-            key
-            for key in sweep.named_keys()
-            if reached.isdisjoint(together.get(key, (key,)))
-            and (not key.startswith("retrievers.") or ".".join(key.split(".")[:2]) in concerned)
-        ]
-        if without:
-            yield ReportWarning(
-                WarningCode.NOT_REACHED,
-                f"{entry} is not changed by {listed(without)}; equal settings of it are run once.",
-            )
-
-
-def _cut_alike(made: Sequence[Setting]) -> Iterator[ReportWarning]:
-    """That settings differ in how much of a ranking is kept, which no metric at a k that both have can tell."""
-    alike: dict[tuple[str, int | None], list[str]] = {}
-    for setting in made:
-        with suppress(InputError):  # what it searches is not there: told with its place when settings are checked
-            alike.setdefault((setting.ranking_key, setting.width(setting.retriever.top_k)), []).append(setting.name)
-    several = [names for names in alike.values() if len(names) > 1]
-    if several:
-        more = len(several) - 1
-        rest = "" if not more else " Another group is, too." if more == 1 else f" {more:,} more groups are, too."
-        message = (
-            f"{' and '.join(several[0])} are one ranking, of which top_k keeps more or less: metrics at the same k are "
-            f"the same.{rest} Keep the deepest, and score it at several k (order_unaware: {{k: [...]}})."
-        )
-        yield ReportWarning(WarningCode.CUT_ALIKE, message)
+        concerned = {one.entry for setting in own for one in setting.tree()}
+        missed = [key for key in sweep.named_keys() if reached.isdisjoint(together.get(key, (key,)))]
+        missed = [key for key in missed if not key.startswith("retrievers.") or key.split(".")[1] in concerned]
+        if missed:
+            message = f"{entry} is not changed by {listed(missed)}; equal settings of it are run once."
+            yield ReportWarning(WarningCode.NOT_REACHED, message)
 
 
 def cutting(settings: Sequence[Setting]) -> list[Setting]:
@@ -268,27 +240,34 @@ def cutting(settings: Sequence[Setting]) -> list[Setting]:
 
 
 def unheeded(settings: Sequence[Setting], questions: Sequence[Question]) -> Iterator[ReportWarning]:
-    """What the labels say of the questions that plays no part: filters that apply to nothing, phrasings not asked."""
+    """What the labels say of the questions that has no effect: filters that nothing applies, phrasings not asked."""
     filtered = [one for one in questions if one.where is not None or one.where_document is not None]
-    if filtered:
-        plain = [replace(one, where=None, where_document=None) for one in filtered]
-        blind = [one.name for one in settings if any(_is_blind(leaf, filtered, plain) for leaf in one.tree())]
-        if blind:
-            message = (
-                f"{len(filtered):,} of {len(questions):,} queries have where or where_document in the labels, and "
-                f"{listed(blind)} search without these filters; a dense retriever over a collection heeds them."
-            )
-            yield ReportWarning(WarningCode.FILTERS_NOT_HEEDED, message)
+    plain = [replace(one, where=None, where_document=None) for one in filtered]
+    # Of rankings that were made elsewhere nobody knows whether they were filtered.
+    blind = [
+        one.name for one in settings
+        if any(
+            not leaf.parts and leaf.retriever.has_latency and _asks_alike(leaf, filtered, plain) for leaf in one.tree()
+        )
+    ]  # fmt: skip
+    if filtered and blind:
+        message = (
+            f"{len(filtered):,} of {len(questions):,} queries have where or where_document in the labels, and "
+            f"{listed(blind)} search without these filters; a dense retriever over a collection heeds them."
+        )
+        yield ReportWarning(WarningCode.FILTERS_NOT_HEEDED, message)
     phrased = [one for one in questions if one.phrasings]
-    if phrased:
-        plain = [replace(one, phrasings=()) for one in phrased]
-        every = [one.retriever for setting in settings for one in setting.tree()]
-        if all(_asked(one, phrased) == _asked(one, plain) for one in every):
-            yield ReportWarning(
-                WarningCode.PHRASINGS_NOT_ASKED,
-                f"{len(phrased):,} of {len(questions):,} queries have phrasings in the labels, and no setting asks "
-                "them; a refiner of kind expand does.",
-            )
+    plain = [replace(one, phrasings=()) for one in phrased]
+    if phrased and all(_asks_alike(one, phrased, plain) for setting in settings for one in setting.tree()):
+        message = (
+            f"{len(phrased):,} of {len(questions):,} queries have phrasings in the labels, and no setting asks them"
+        )
+        yield ReportWarning(WarningCode.PHRASINGS_NOT_ASKED, f"{message}; a refiner of kind expand does.")
+
+
+def _asks_alike(setting: Setting, some: Sequence[Question], others: Sequence[Question]) -> bool:
+    """Whether the setting itself is asked the same for each of the two."""
+    return list(map(setting.retriever.asked, some)) == list(map(setting.retriever.asked, others))
 
 
 def shallow(settings: Sequence[Setting], questions: Sequence[Question]) -> Iterator[ReportWarning]:
@@ -302,17 +281,6 @@ def shallow(settings: Sequence[Setting], questions: Sequence[Question]) -> Itera
                 f"{setting.name}: of each part only {looked_at} hits are looked at, so no query can have the {top_k} "
                 f"that are scored (top_k); raise candidates to {top_k} or more.",
             )
-
-
-def _is_blind(setting: Setting, filtered: Sequence[Question], plain: Sequence[Question]) -> bool:
-    """Whether it finds the same with filters as without; of rankings that were made elsewhere nobody knows."""
-    if setting.parts or not setting.retriever.has_latency:
-        return False
-    return _asked(setting.retriever, filtered) == _asked(setting.retriever, plain)
-
-
-def _asked(ranker: Ranker, questions: Sequence[Question]) -> list[Any]:
-    return [ranker.asked(question) for question in questions]
 
 
 def too_long_warnings(setting: Setting, too_long: Mapping[str, int | None]) -> Iterator[ReportWarning]:

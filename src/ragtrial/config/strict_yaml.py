@@ -54,6 +54,32 @@ class YamlText:
         return Fault(place.file, place.line, place.column, message)
 
 
+def merged(base: YamlText, over: YamlText) -> YamlText:
+    """``over`` on ``base``, with the places of both; what both have stands where ``over`` has it.
+
+    What was in a section that another kind replaces stands nowhere any more.
+    """
+    gone: list[KeyPath] = []
+    value, written = merged_values(base.value, over.value, (), gone), merged_values(base.written, over.written)
+    kept = {path: place for path, place in base.places.items() if not any(path[: len(cut)] == cut for cut in gone)}
+    return YamlText(value, written, {**kept, **over.places})
+
+
+def merged_values(base: Any, over: Any, path: KeyPath = (), gone: list[KeyPath] | None = None) -> Any:
+    """``over`` on ``base``: mappings are merged key by key; another ``kind`` or anything else replaces.
+
+    The paths of the sections that one of another kind replaces are added to ``gone``.
+    """
+    if not isinstance(base, dict) or not isinstance(over, dict):
+        return over
+    if "kind" in over and over["kind"] != base.get("kind", over["kind"]):
+        if gone is not None:
+            gone.append(path)
+        return over
+    laid = {key: merged_values(base[key], one, (*path, key), gone) if key in base else one for key, one in over.items()}
+    return {**base, **laid}
+
+
 def parse_yaml(text: str, file: str, folder: Path, environment: Mapping[str, str] | None = None) -> YamlText:
     """The content of ``text``; variables come from ``environment`` (the process's own by default).
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-from ragtrial.config.extends import merged, merged_values
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.setting_names import template_faults
-from ragtrial.config.strict_yaml import KeyPath, YamlText
+from ragtrial.config.strict_yaml import KeyPath, YamlText, merged, merged_values
 from ragtrial.config.sweep import Combination, PlacedFault, SweepOptions, combinations, identity_of
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
 from ragtrial.options import dotted, validate

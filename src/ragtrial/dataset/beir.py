@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ragtrial.dataset.documents import json_rows
+from ragtrial.dataset.documents import json_rows, truncated
 from ragtrial.dataset.texts import normalised, read_text
 from ragtrial.errors import CorpusError, Fault, LabelsError, did_you_mean
 from ragtrial.records import MOST_GRADE, Judgment, PromptQueries, Query
 
-_MOST_FAULTS = 20
 _TREC = (
     "looks like TREC qrels (query, iteration, document, grade). Here there are three columns, tabs between: query-id, "
     "corpus-id, score. Take out the second: awk -v OFS='\\t' '{print $1, $3, $4}'"
@@ -33,7 +33,7 @@ class GradedRow(NamedTuple):
 
 def beir_corpus(folder: Path) -> Path:
     """The corpus file of a BEIR folder. Raises CorpusError when there is none."""
-    return _one_of(folder, "corpus.jsonl", CorpusError)
+    return _file(folder, "corpus.jsonl", CorpusError)
 
 
 @dataclass(frozen=True)
@@ -58,36 +58,34 @@ def beir_labels(folder: Path, split: str, overlay: Path | None = None) -> BeirLa
     line: bad rows, grades that are not integers, two grades for one pair, judged queries without a text, a split that
     is not there (with those that are).
     """
-    qrels_file = _split(folder, split)
+    qrels_file = _file(folder / "qrels", f"{split}.tsv", LabelsError)
     judgments = _read_qrels(qrels_file)
     laid = _read_qrels(overlay, are_laid_over=True) if overlay is not None else {}
     own = {query: dict(row) for query, row in judgments.items()}
     for query, row in laid.items():
         judgments.setdefault(query, {}).update(row)
-    queries_file = _one_of(folder, "queries.jsonl", LabelsError)
+    queries_file = _file(folder, "queries.jsonl", LabelsError)
     faults: list[Fault] = []
     queries: dict[str, Query] = {}
     for number, entry in json_rows(queries_file, faults):
         name, text = entry.get("_id", entry.get("id")), entry.get("text")
         name = str(name) if isinstance(name, str | int) else ""
+        message = ""
         if not name or not isinstance(text, str):
-            faults.append(Fault(str(queries_file), number, 0, "must have a text under `_id` and under `text`."))
+            message = "must have a text under `_id` and under `text`."
         elif name in queries:
-            faults.append(Fault(str(queries_file), number, 0, f"query id {name!r} is taken already."))
+            message = f"query id {name!r} is taken already."
         elif name in judgments:
-            if not text.strip():
-                faults.append(Fault(str(queries_file), number, 0, f"query {name!r} is empty."))
+            message = "" if text.strip() else f"query {name!r} is empty."
             queries[name] = Query(name, normalised(text), tuple(judgments[name].values()))
+        if message:
+            faults.append(Fault(str(queries_file), number, 0, message))
     absent = [name for name in judgments if name not in queries]
     if absent and not faults:
-        faults.append(
-            Fault(
-                str(qrels_file if own.keys() & set(absent) else overlay),
-                message=f"judges {len(absent):,} queries that are not in {queries_file.name}, {absent[0]!r} first.",
-            )
-        )
+        message = f"judges {len(absent):,} queries that are not in {queries_file.name}, {absent[0]!r} first."
+        faults.append(Fault(str(qrels_file if own.keys() & set(absent) else overlay), message=message))
     if faults:
-        raise LabelsError(*faults[:_MOST_FAULTS])
+        raise LabelsError(*truncated(faults, str(queries_file)))
     rows = [(own.get(query, {}).get(doc), one) for query, row in laid.items() for doc, one in row.items()]
     changed = sum(was is not None and was.relevance != one.relevance for was, one in rows)
     return BeirLabels(PromptQueries(tuple(queries.values())), sum(was is None for was, _ in rows), changed)
@@ -99,33 +97,26 @@ def graded_rows(text: str, file: str, faults: list[Fault]) -> Iterator[GradedRow
     The header (``query-id corpus-id score``) may be there or not.
     """
     for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
+        fields = [field.strip() for field in (line.split("\t") if "\t" in line else line.split())]
+        message = ""
+        if not line.strip() or (number == 1 and fields[0].lower() in HEADER and not fields[-1].lstrip("-").isdigit()):
             continue
-        fields = line.split("\t") if "\t" in line else line.split()
         if len(fields) != _COLUMNS:
             message = f"must be query, document and grade, tabs between; found {len(fields)} fields."
+        elif not re.fullmatch(r"[-+]?\d+", fields[2]):
+            message = f"the grade {fields[2]!r} must be a whole number."
+        elif abs(int(fields[2])) > MOST_GRADE:
+            message = f"the grade {fields[2]} is beyond {MOST_GRADE:,}; is it one?"
+        if message:
             faults.append(Fault(file, number, 0, message))
-            continue
-        query, document, written = (field.strip() for field in fields)
-        try:
-            grade = int(written)
-        except ValueError:
-            if number > 1 or query.lower() not in HEADER:
-                faults.append(Fault(file, number, 0, f"the grade {written!r} must be a whole number."))
-            continue
-        if abs(grade) > MOST_GRADE:
-            faults.append(Fault(file, number, 0, f"the grade {written} is beyond {MOST_GRADE:,}; is it one?"))
-            continue
-        yield GradedRow(number, query, document, grade)
+        else:
+            yield GradedRow(number, fields[0], fields[1], int(fields[2]))
 
 
 def truncate_faults(faults: Sequence[Fault], text: str, file: str) -> list[Fault]:
     """The first of the faults that ``graded_rows`` found in ``text``, how many more there are, and a likely cause."""
-    rest = len(faults) - _MOST_FAULTS
-    more = [Fault(file, message=f"and {rest:,} more faults like these.")] if rest > 0 else []
     widths = {len(line.split()) for line in text.splitlines() if line.strip()}
-    cause = [Fault(file, message=_TREC)] if widths == {_TREC_COLUMNS} else []
-    return [*faults[:_MOST_FAULTS], *more, *cause]
+    return [*truncated(faults, file), *([Fault(file, message=_TREC)] if widths == {_TREC_COLUMNS} else [])]
 
 
 def _read_qrels(path: Path, *, are_laid_over: bool = False) -> dict[str, dict[str, Judgment]]:
@@ -134,19 +125,13 @@ def _read_qrels(path: Path, *, are_laid_over: bool = False) -> dict[str, dict[st
     judgments: dict[str, dict[str, Judgment]] = {}
     text = read_text(path, LabelsError)
     for number, query, document, grade in graded_rows(text, str(path), faults):
-        if are_laid_over:
-            judgments.setdefault(query, {})[document] = Judgment(document, grade)
-            continue
-        earlier = judgments.setdefault(query, {}).setdefault(document, Judgment(document, grade))
-        if earlier.relevance != grade:
-            faults.append(
-                Fault(
-                    str(path),
-                    number,
-                    0,
-                    f"gives {document!r} the grade {grade} for query {query!r}; it was {earlier.relevance} before.",
-                )
-            )
+        row = judgments.setdefault(query, {})
+        earlier = row.get(document)
+        if are_laid_over or earlier is None:
+            row[document] = Judgment(document, grade)
+        elif earlier.relevance != grade:
+            message = f"gives {document!r} the grade {grade} for query {query!r}; it was {earlier.relevance} before."
+            faults.append(Fault(str(path), number, 0, message))
     if not judgments and not faults and not are_laid_over:
         faults.append(Fault(str(path), message="has no judgments."))
     if faults:
@@ -154,17 +139,13 @@ def _read_qrels(path: Path, *, are_laid_over: bool = False) -> dict[str, dict[st
     return judgments
 
 
-def _one_of(folder: Path, name: str, error: type[CorpusError | LabelsError]) -> Path:
+def _file(folder: Path, name: str, error: type[CorpusError | LabelsError]) -> Path:
+    """The file ``name`` of ``folder``, plain or gzipped. Raises ``error`` with what is there."""
     for path in (folder / name, folder / f"{name}.gz"):
         if path.exists():
             return path
-    raise error(Fault(str(folder), message=f"has no {name} (nor {name}.gz); `dataset.beir` names a BEIR folder."))
-
-
-def _split(folder: Path, split: str) -> Path:
-    for path in (folder / "qrels" / f"{split}.tsv", folder / "qrels" / f"{split}.tsv.gz"):
-        if path.exists():
-            return path
-    there = sorted({path.name.split(".tsv")[0] for path in (folder / "qrels").glob("*.tsv*")})
-    known = f" Splits there: {', '.join(there)}.{did_you_mean(split, there)}" if there else ""
-    raise LabelsError(Fault(str(folder / "qrels"), message=f"has no {split}.tsv (nor {split}.tsv.gz).{known}"))
+    there = sorted(
+        {path.name.removesuffix(".gz") for ending in (".tsv*", ".jsonl*") for path in folder.glob(f"*{ending}")}
+    )
+    message = f"has no {name} (nor {name}.gz); `dataset.beir` names a BEIR folder.{did_you_mean(name, there)}"
+    raise error(Fault(str(folder), message=message + (f" It has: {', '.join(there)}." if there else "")))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from pydantic import model_validator
 
-from ragtrial.dataset.beir import BeirLabels, beir_corpus, beir_labels
+from ragtrial.dataset.beir import beir_corpus, beir_labels
 from ragtrial.dataset.documents import OnError, corpus_files
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
-from ragtrial.errors import CorpusError, Fault, LabelsError
+from ragtrial.errors import CorpusError, LabelsError
 from ragtrial.options import Options, PathText
 from ragtrial.records import PromptQueries, ReportWarning, WarningCode
 
@@ -43,19 +42,12 @@ class DatasetOptions(Options):
 
     @model_validator(mode="after")
     def _one_way(self) -> DatasetOptions:
-        if self.beir is not None:
-            if self.corpus is not None or self.queries is not None:
-                raise ValueError("give either beir, or corpus and queries; not both.")
-            if self.match != "id":
-                raise ValueError("a BEIR folder judges documents by id; leave match out.")
-        else:
-            missing = [name for name in ("corpus", "queries") if getattr(self, name) is None]
-            if missing:
-                raise ValueError(f"{' and '.join(missing)} must be given (or beir: a BEIR folder).")
-            if self.split is not None:
-                raise ValueError("split belongs to beir; corpus and queries have none.")
-            if self.overlay is not None:
-                raise ValueError("overlay belongs to beir; add labels to the file of queries itself.")
+        if self.beir is not None and (self.corpus is not None or self.queries is not None or self.match != "id"):
+            raise ValueError("give either beir, or corpus, queries and match; not both.")
+        if self.beir is None and (self.corpus is None or self.queries is None):
+            raise ValueError("corpus and queries must be given (or beir: a BEIR folder).")
+        if self.beir is None and (self.split is not None or self.overlay is not None):
+            raise ValueError("split and overlay belong to beir; leave them out.")
         return self
 
 
@@ -82,35 +74,20 @@ def load_dataset(options: DatasetOptions) -> Dataset:
         overlay = None if options.overlay is None else Path(options.overlay)
         missing = overlay is not None and overlay.parent.is_dir() and not overlay.exists()
         read = beir_labels(folder, split, None if missing else overlay)
-        notes = () if overlay is None else (_missing(overlay) if missing else _laid(overlay, read),)
-        return Dataset(corpus, read.labels, str(folder / "qrels" / f"{split}.tsv"), notes)
+        notes: list[ReportWarning] = []
+        if missing:
+            message = f"{overlay} (dataset.overlay) does not exist yet and counts as empty: the first label makes it."
+            notes.append(ReportWarning(WarningCode.OVERLAY_MISSING, message))
+        elif overlay is not None:
+            found = f"{read.added:,} judgments were added, and {read.changed:,} have another grade by it"
+            notes.append(ReportWarning(WarningCode.OVERLAY, f"{overlay} was laid upon the qrels: {found}."))
+        return Dataset(corpus, read.labels, str(folder / "qrels" / f"{split}.tsv"), tuple(notes))
     file = labels_file(Path(options.queries or ""))
     try:
         return Dataset(corpus, load_prompt_queries(file), str(file))
     except LabelsError as error:
-        raise LabelsError(*error.faults, *_corpus_faults(corpus)) from None
-
-
-def _corpus_faults(corpus: Path) -> Sequence[Fault]:
-    """What is wrong with where the documents are said to be, whatever they hold."""
-    try:
-        corpus_files(corpus)
-    except CorpusError as error:
-        return error.faults
-    return ()
-
-
-def _laid(overlay: Path, read: BeirLabels) -> ReportWarning:
-    message = (
-        f"{overlay} was laid upon the qrels: {read.added:,} judgments were added, and {read.changed:,} have "
-        "another grade by it."
-    )
-    return ReportWarning(WarningCode.OVERLAY, message)
-
-
-def _missing(overlay: Path) -> ReportWarning:
-    message = (
-        f"{overlay} (dataset.overlay) is not there yet and counts as empty: the first label makes it. If it should be "
-        "there, mend its name."
-    )
-    return ReportWarning(WarningCode.OVERLAY_MISSING, message)
+        try:  # both may be wrong
+            corpus_files(corpus)
+        except CorpusError as other:
+            raise LabelsError(*error.faults, *other.faults) from None
+        raise

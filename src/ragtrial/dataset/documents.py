@@ -38,25 +38,21 @@ def corpus_files(corpus: Path) -> list[Path]:
 
     Raises CorpusError if there is no such path, or no file of a kind that can be read.
     """
+    message = ""
     if corpus.is_file():
-        if not corpus.name.lower().endswith((".jsonl", ".jsonl.gz")):
-            message = "a corpus that is one file must be a .jsonl or .jsonl.gz; for documents name their folder."
-            raise CorpusError(Fault(str(corpus), message=message))
-        return [corpus]
-    if not corpus.is_dir():
+        if corpus.name.lower().endswith((".jsonl", ".jsonl.gz")):
+            return [corpus]
+        message = "a corpus that is one file must be a .jsonl or .jsonl.gz; for documents name their folder."
+    elif not corpus.is_dir():
         message = f"there is no such folder or file; `dataset.corpus` names it.{near_names(corpus)}"
-        raise CorpusError(Fault(str(corpus), message=message))
     files = [
         path
-        for path in corpus.rglob("*")
-        if path.suffix.lower() in SUFFIXES
-        and (path.is_file() or _leads_nowhere(path))
-        and not any(part.startswith(".") for part in path.relative_to(corpus).parts)
+        for path in (() if message else _visible(corpus))
+        if path.suffix.lower() in SUFFIXES and (path.is_file() or _leads_nowhere(path))
     ]
     if not files:
-        raise CorpusError(
-            Fault(str(corpus), message=f"has no documents; files ending in {', '.join(sorted(SUFFIXES))} are read.")
-        )
+        message = message or f"has no documents; files ending in {', '.join(sorted(SUFFIXES))} are read."
+        raise CorpusError(Fault(str(corpus), message=message))
     return sorted(files, key=lambda path: path.relative_to(corpus).as_posix())
 
 
@@ -65,17 +61,18 @@ def unsupported_files(corpus: Path) -> Counter[str]:
 
     A link to a folder is not entered, since it may lead back to where it stands; it counts as LINKED_FOLDER.
     """
-    if not corpus.is_dir():
-        return Counter()
-    visible = (
-        path for path in corpus.rglob("*")
-        if not any(part.startswith(".") for part in path.relative_to(corpus).parts)
-    )  # fmt: skip
     return Counter(
         LINKED_FOLDER if path.is_dir() else path.suffix.lower() or path.name
-        for path in visible
+        for path in _visible(corpus)
         if (path.is_symlink() if path.is_dir() else path.is_file() and path.suffix.lower() not in SUFFIXES)
     )
+
+
+def _visible(corpus: Path) -> Iterator[Path]:
+    """What is below a folder, unless a part of its path is hidden."""
+    for path in corpus.rglob("*") if corpus.is_dir() else ():
+        if not any(part.startswith(".") for part in path.relative_to(corpus).parts):
+            yield path
 
 
 def _leads_nowhere(path: Path) -> bool:
@@ -157,10 +154,9 @@ def _refuse_unreadable_pdfs(corpus: Path) -> None:
     """One fault for all PDFs where nothing can read any, before the other files are read for nothing."""
     count = sum(map(_is_pdf, corpus_files(corpus))) if corpus.is_dir() else 0
     if count and not pdf_reader():
-        files = "PDF files, which need" if count > 1 else "PDF file, which needs"
         message = (
-            f"has {count:,} {files} a package that is not installed: pip install 'ragtrial[pdf]'. "
-            "Or leave PDFs out with `dataset.on_error: skip`."
+            f"has {counted(count, 'PDF file')}, and the package that reads them is not installed: pip install "
+            "'ragtrial[pdf]'. Or leave PDFs out with `dataset.on_error: skip`."
         )
         raise CorpusError(Fault(str(corpus), message=message))
 
@@ -207,30 +203,22 @@ def _heading(text: str) -> str:
 def _row_documents(corpus: Path, faults: list[Fault]) -> Iterator[Document]:
     seen: dict[str, int] = {}
     for number, row in json_rows(corpus, faults):
-        text = row.get("text")
-        missing = [] if isinstance(text, str) else ["text"]
-        name = row.get("_id", row.get("id"))
-        if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
-            missing.insert(0, "_id")
-        title = row.get("title") or ""
-        if not isinstance(title, str):
-            missing.append("title")
-        if missing or not isinstance(text, str) or not isinstance(title, str):
-            faults.append(
-                Fault(str(corpus), number, 0, f"{' and '.join(missing)} must be a text; found keys: {', '.join(row)}.")
-            )
-            continue
-        if not is_unicode(str(name)):
-            faults.append(Fault(str(corpus), number, 0, f"document id {name!r} has half of a surrogate pair."))
-            continue
-        document = Document(str(name), normalised(text), normalised(title))
-        if document.id in seen:
-            faults.append(
-                Fault(str(corpus), number, 0, f"document {document.id!r} stands in line {seen[document.id]} already.")
-            )
-            continue
-        seen[document.id] = number
-        yield document
+        name, text, title = row.get("_id", row.get("id")), row.get("text"), row.get("title") or ""
+        is_id = isinstance(name, str | int) and not isinstance(name, bool) and name != ""
+        message = ""
+        if not is_id or not isinstance(text, str) or not isinstance(title, str):
+            rights = {"_id": is_id, "text": isinstance(text, str), "title": isinstance(title, str)}
+            wrong = " and ".join(key for key, is_right in rights.items() if not is_right)
+            message = f"{wrong} must be a text; found keys: {', '.join(row)}."
+        elif not is_unicode(str(name)):
+            message = f"document id {name!r} has half of a surrogate pair."
+        elif str(name) in seen:
+            message = f"document {str(name)!r} stands in line {seen[str(name)]} already."
+        else:
+            seen[str(name)] = number
+            yield Document(str(name), normalised(text), normalised(title))
+        if message:
+            faults.append(Fault(str(corpus), number, 0, message))
 
 
 def json_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[int, dict[str, object]]]:
@@ -238,22 +226,19 @@ def json_rows(path: Path, faults: list[Fault]) -> Iterator[tuple[int, dict[str, 
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                if not line.strip():
-                    continue
+                column, row = 0, None
                 try:
-                    row = json.loads(decoded(line.rstrip(b"\r\n"), path, CorpusError))
+                    row = json.loads(decoded(line.rstrip(b"\r\n"), path, CorpusError)) if line.strip() else None
+                    message = "must be a JSON object, in {}."
                 except CorpusError as error:
-                    faults.append(Fault(str(path), number, 0, error.faults[0].message))
+                    message = error.faults[0].message
                 except json.JSONDecodeError as error:
-                    faults.append(Fault(str(path), number, error.colno, f"is not JSON: {error.msg}."))
-                except ValueError:  # the standard library's word on numbers of thousands of digits
-                    faults.append(Fault(str(path), number, 0, "has a number too long to be read."))
-                except RecursionError:
-                    faults.append(Fault(str(path), number, 0, "is nested too deeply to be read."))
-                else:
-                    if isinstance(row, dict):
-                        yield number, row
-                    else:
-                        faults.append(Fault(str(path), number, 0, "must be a JSON object, in {}."))
+                    column, message = error.colno, f"is not JSON: {error.msg}."
+                except (ValueError, RecursionError):  # numbers of thousands of digits, thousands of brackets
+                    message = "has a number too long, or is nested too deeply, to be read."
+                if isinstance(row, dict):
+                    yield number, row
+                elif line.strip():
+                    faults.append(Fault(str(path), number, column, message))
     except (OSError, EOFError, zlib.error) as error:
         faults.append(Fault(str(path), message=f"cannot be read: {getattr(error, 'strerror', None) or error}."))

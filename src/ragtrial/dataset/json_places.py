@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from json.decoder import JSONDecoder
@@ -27,14 +26,11 @@ def json_value(text: str, file: str, error: type[InputError], what: str) -> obje
         value, twice = load_json(text)
     except json.JSONDecodeError as failure:
         raise error(Fault(file, failure.lineno, failure.colno, f"is not JSON: {failure.msg}.")) from None
-    except ValueError:  # the standard library's word on numbers of thousands of digits
-        raise error(Fault(file, message="has a number too long to be read.")) from None
-    except RecursionError:
-        raise error(Fault(file, message=f"is nested too deeply to be {what}.")) from None
+    except (ValueError, RecursionError):  # numbers of thousands of digits, thousands of brackets
+        message = f"has a number too long, or is nested too deeply, to be {what}."
+        raise error(Fault(file, message=message)) from None
     if twice:
-        raise error(
-            *(Fault(file, line, column, f"key {key!r} stands twice in one object.") for key, (line, column) in twice)
-        )
+        raise error(*(Fault(file, *place, f"key {key!r} stands twice in one object.") for key, place in twice))
     return value
 
 
@@ -49,8 +45,7 @@ def load_json(text: str) -> tuple[object, list[tuple[str, Place]]]:
     def pairs(items: list[tuple[str, object]]) -> dict[str, object]:
         made = dict(items)
         if len(made) < len(items):
-            counts = Counter(name for name, _ in items)
-            twice.extend(name for name, count in counts.items() if count > 1)
+            twice.append("a key")
         return made
 
     value = json.loads(text, parse_constant=constants.append, object_pairs_hook=pairs)

@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue
 from ragtrial.dataset.json_places import fault_in, json_value
 from ragtrial.dataset.texts import is_unicode, normalised, read_text
 from ragtrial.errors import LabelsError
-from ragtrial.options import Options, dotted, validate
+from ragtrial.options import FieldPath, Options, dotted, validate
 from ragtrial.records import MOST_GRADE, Judgment, PromptQueries, Query, Span
 
 NAMES = ("prompt_queries.json", "prompts_queries.json")
@@ -112,61 +112,45 @@ def prompt_queries(text: str, file: Path) -> PromptQueries:
     return PromptQueries(tuple(_query(row) for row in rows.queries), rows.prompt)
 
 
-def _faults(rows: LabelsFile) -> list[tuple[tuple[str | int, ...], str]]:
-    faults: list[tuple[tuple[str | int, ...], str]] = []
+def _faults(rows: LabelsFile) -> Iterator[tuple[FieldPath, str]]:
+    """What is wrong with rows whose types are right, each with its place."""
     if not rows.queries:
-        faults.append((("queries",), "there is no query; an experiment needs at least one."))
+        yield ("queries",), "there is no query; an experiment needs at least one."
     first: dict[str, int] = {}
     for index, row in enumerate(rows.queries):
-        where: tuple[str | int, ...] = ("queries", index)
+        where: FieldPath = ("queries", index)
         name = str(row.id)
         if name in first:
-            faults.append(((*where, "id"), f"query id {name!r} is taken already by queries[{first[name]}]."))
+            yield (*where, "id"), f"query id {name!r} is taken already by queries[{first[name]}]."
         first.setdefault(name, index)
         if not is_unicode(name):
-            faults.append(((*where, "id"), f"query id {name!r} has half of a surrogate pair."))
-        if not row.text.strip():
-            faults.append(((*where, "text"), f"{dotted((*where, 'text'))} is empty; query {name!r} needs a text."))
-        for place, label in enumerate(row.relevant_docs):
-            for key, content in (("doc", str(label.doc)), ("quote", label.quote)):
-                if content is not None and not content.strip():
-                    spot = (*where, "relevant_docs", place, key)
-                    faults.append((spot, f"{dotted(spot)} is empty (query {name!r})."))
-            faults += _span_faults(label, (*where, "relevant_docs", place), name)
-        faults += _asked_faults(row, where, name)
-    return faults
+            yield (*where, "id"), f"query id {name!r} has half of a surrogate pair."
+        for path, message in _row_faults(row):
+            spot = (*where, *path)
+            yield spot, f"{dotted(spot)} {message} (query {name!r})."
 
 
-def _asked_faults(
-    row: QueryRow, where: tuple[str | int, ...], query: str
-) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What is wrong with the other wordings and the filters of a query."""
-    known = {normalised(row.text).strip(): "the text itself"}
-    for place, phrasing in enumerate(row.phrasings):
-        spot, wording = (*where, "phrasings", place), normalised(phrasing).strip()
-        if not wording:
-            yield spot, f"{dotted(spot)} is empty (query {query!r})."
-        elif wording in known:
-            yield spot, f"{dotted(spot)} is the same as {known[wording]}; it must be another wording (query {query!r})."
-        known.setdefault(wording, dotted(spot))
+def _row_faults(row: QueryRow) -> Iterator[tuple[FieldPath, str]]:
+    """What is wrong inside of a query: the path from there, and the rest of a sentence."""
+    texts: dict[FieldPath, str | None] = {("text",): row.text}
+    for place, label in enumerate(row.relevant_docs):
+        texts |= {("relevant_docs", place, "doc"): str(label.doc), ("relevant_docs", place, "quote"): label.quote}
+        if (label.start is None) != (label.end is None):
+            there, lacking = ("start", "end") if label.end is None else ("end", "start")
+            yield ("relevant_docs", place, there), f"comes without {lacking}; give both or neither"
+        elif label.start is not None and label.end is not None and label.start >= label.end:
+            yield ("relevant_docs", place, "end"), f"is {label.end}; it must be above start, {label.start}"
+    wordings = [normalised(wording).strip() for wording in (row.text, *row.phrasings)]
+    for place, wording in enumerate(wordings[1:]):
+        texts["phrasings", place] = wording
+        if wording and wording in wordings[: place + 1]:
+            yield ("phrasings", place), "repeats the text or a phrasing; it must be another wording"
+    for path, text in texts.items():
+        if text is not None and not text.strip():
+            yield path, "is empty"
     for key, condition in (("where", row.where), ("where_document", row.where_document)):
         if condition is not None and not condition:
-            yield (
-                (*where, key),
-                f"{dotted((*where, key))} is empty; leave it out to search everything (query {query!r}).",
-            )
-
-
-def _span_faults(
-    label: LabelRow, where: tuple[str | int, ...], query: str
-) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    if (label.start is None) != (label.end is None):
-        there, lacking = ("start", "end") if label.end is None else ("end", "start")
-        spot = (*where, there)
-        yield spot, f"{dotted(spot)} comes without {lacking}; give both or neither (query {query!r})."
-    elif label.start is not None and label.end is not None and label.start >= label.end:
-        spot = (*where, "end")
-        yield spot, f"{dotted(spot)} is {label.end}; it must be above start, {label.start} (query {query!r})."
+            yield (key,), "is empty; leave it out to search everything"
 
 
 def _query(row: QueryRow) -> Query:

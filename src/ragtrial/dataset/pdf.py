@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path
 
 from ragtrial.dataset.texts import normalised, read_bytes
@@ -33,6 +34,7 @@ _NO_TITLE = re.compile(
 )
 """What programs write into the title themselves: their own words, or the name of a file."""
 _LONGEST_TITLE = 300
+_BREAKS_OFF = "is damaged: it breaks off before its end; download or copy it again."
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def read_pdf(path: Path) -> PdfText:
         raise _fault(path, _why_closed(content, error.err_code)) from None
     with closing(opened):
         if _breaks_off(content):
-            raise _fault(path, "is damaged: it breaks off before its end; download or copy it again.")
+            raise _fault(path, _BREAKS_OFF)
         pages = []
         for number in range(len(opened)):
             try:
@@ -75,7 +77,8 @@ def read_pdf(path: Path) -> PdfText:
             title = _title(opened.get_metadata_value("Title"))
         except UnicodeDecodeError:  # half of a surrogate pair
             title = ""
-    return PdfText(PAGE_BREAK.join(pages), _starts(pages), title)
+    starts = accumulate((len(page) + len(PAGE_BREAK) for page in pages[:-1]), initial=0)
+    return PdfText(PAGE_BREAK.join(pages), tuple(starts) if pages else (), title)
 
 
 def page_spans(pages: Sequence[int], length: int) -> Iterator[Span]:
@@ -90,19 +93,12 @@ def empty_pages(document: Document) -> Iterator[ReportWarning]:
     spans = list(page_spans(document.pages, len(document.text)))
     empty = [number for number, span in enumerate(spans, 1) if not document.text[span.start : span.end].strip()]
     if empty:
-        pages = "page has" if len(spans) == 1 else "pages have"
-        yield ReportWarning(
-            WarningCode.EMPTY_PAGES,
-            f"{document.id}: {len(empty):,} of {len(spans):,} {pages} no text ({listed(map(str, empty))}); they may be "
-            "scans: run OCR on the file.",
+        numbers = listed(map(str, empty))
+        message = (
+            f"{document.id}: {len(empty):,} of {len(spans):,} pages have no text ({numbers}); they may be scans: run "
+            "OCR on the file."
         )
-
-
-def _starts(pages: Sequence[str]) -> tuple[int, ...]:
-    starts = [0]
-    for page in pages:
-        starts.append(starts[-1] + len(page) + len(PAGE_BREAK))
-    return tuple(starts[:-1])
+        yield ReportWarning(WarningCode.EMPTY_PAGES, message)
 
 
 def _page_text(text: str) -> str:
@@ -113,27 +109,16 @@ def _page_text(text: str) -> str:
 
 def _title(written: str) -> str:
     title = " ".join(_UNSEEN.sub("", normalised(written)).split())
-    is_sensible = (
-        any(letter.isalpha() for letter in title)
-        and "\ufffd" not in title
-        and len(title) <= _LONGEST_TITLE
-        and not _NO_TITLE.match(title)
-    )
-    return title if is_sensible else ""
+    is_text = "\ufffd" not in title and any(map(str.isalpha, title))
+    return title if is_text and len(title) <= _LONGEST_TITLE and not _NO_TITLE.match(title) else ""
 
 
 def _why_closed(content: bytes, code: int | None) -> str:
-    if not content:
-        return "is empty; a PDF is expected."
-    if code == _ENCRYPTED:
+    if code in (_ENCRYPTED, _PROTECTED):
         return "is encrypted; save a copy without a password."
-    if code == _PROTECTED:
-        return "is protected in a way that cannot be undone here; save a copy without protection."
     if b"%PDF-" not in content[:_HEAD]:
         return "is no PDF: it does not begin with %PDF-; give it the name that fits what it is."
-    if _breaks_off(content):
-        return "is damaged: it breaks off before its end; download or copy it again."
-    return "is damaged: it cannot be opened as a PDF; download or export it again."
+    return _BREAKS_OFF if _breaks_off(content) else "is damaged: it cannot be opened; download or export it again."
 
 
 def _breaks_off(content: bytes) -> bool:

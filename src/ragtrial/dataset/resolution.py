@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -81,7 +82,7 @@ def resolve(
     Raises LabelsError with every unknown document, passage or quote not found, span outside its document or of a text
     that has changed, and conflicting grade.
     """
-    resolver = (_ById if match == "id" else _ByContent)(labels, library, file, located)
+    resolver: _Resolver = (_ById if match == "id" else _ByContent)(labels, library, file, located)
     queries = []
     for query in labels.queries:
         judgments = [found for judgment in query.relevant_docs for found in resolver.resolved(query.id, judgment)]
@@ -94,7 +95,7 @@ def resolve(
     )
 
 
-class _Resolver:
+class _Resolver(ABC):
     """Labels that are looked up one by one, and what was noticed, in their order; ``docs`` are what they name."""
 
     def __init__(self, labels: PromptQueries, library: Library, file: str, located: Locate) -> None:
@@ -108,13 +109,13 @@ class _Resolver:
         sought = list(dict.fromkeys(one for judgment in judgments if (one := self._sought(judgment)) is not None))
         self._located = dict(zip(sought, located(sought, library), strict=True))
 
+    @abstractmethod
     def _sought(self, judgment: Judgment) -> PassageQuery | None:
         """The passage of a judgment, None if it has none or its document is unknown."""
-        raise NotImplementedError
 
+    @abstractmethod
     def resolved(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
         """The judgment with its places, for each document that it is of."""
-        raise NotImplementedError
 
     def warn(self, code: WarningCode, message: str) -> None:
         self.warnings.append(ReportWarning(code, message))
@@ -188,7 +189,8 @@ class _ById(_Resolver):
             named = repr(judgment.doc if len(judgment.doc) <= _LONGEST_ID else short(judgment.doc))
             count = f"{len(self._library):,} documents"
             return self._refuse(f"query {query!r} judges {named}, which is not in the corpus ({count}).{near}")
-        doc, text = self._library.ids[position], self._library.text(position) if _needs_text(judgment) else ""
+        needs_text = judgment.text_hash is not None or judgment.spans  # a library may have names alone
+        doc, text = self._library.ids[position], self._library.text(position) if needs_text else ""
         judgment = replace(judgment, doc=doc)
         changed = judgment.text_hash is not None and judgment.text_hash != text_hash(text)
         sought = self._sought(judgment)
@@ -196,7 +198,8 @@ class _ById(_Resolver):
             return self._with_quote(query, judgment, sought, text, changed=changed)
         if not judgment.spans:
             if changed:
-                self.warn(WarningCode.TEXT_CHANGED, _changed(query, doc) + "it still counts.")
+                message = f"{doc!r} was changed since the label of query {query!r} was made; it still counts."
+                self.warn(WarningCode.TEXT_CHANGED, message)
             return [judgment]
         places = f"query {query!r} judges {_shown(judgment.spans)} of {doc!r}"
         if changed:
@@ -229,7 +232,8 @@ class _ById(_Resolver):
             )
             self.warn(WarningCode.LABEL_MOVED, message)
         if changed:
-            self.warn(WarningCode.TEXT_CHANGED, _changed(query, doc) + "its quote is still there.")
+            message = f"{doc!r} was changed since the label of query {query!r} was made; its quote is still there."
+            self.warn(WarningCode.TEXT_CHANGED, message)
         if len(spans) > 1:
             message = f"{quoted} stands {len(spans)} times in {doc!r}; each place counts as the answer."
             self.warn(WarningCode.QUOTE_TWICE, message)
@@ -275,10 +279,6 @@ class _ByContent(_Resolver):
         return [Judgment(doc, judgment.relevance, quote, tuple(spans)) for doc, spans in found.items()]
 
 
-def _needs_text(judgment: Judgment) -> bool:
-    return judgment.text_hash is not None or bool(judgment.spans)
-
-
 def _how_at(spans: Iterable[Span], quote: str, text: str) -> MatchKind | None:
     """How the pieces of a text are the quote, the least like it; None if one is not, or lies outside."""
     hows = [how_alike(quote, text[span.start : span.end]) if span.end <= len(text) else None for span in spans]
@@ -290,10 +290,6 @@ def _shown(spans: Sequence[Span]) -> str:
     """``characters 3 to 10 and 20 to 27``."""
     places = [f"{span.start:,} to {span.end:,}" for span in spans[:_MOST_PLACES]]
     return f"characters {' and '.join(places)}{' and elsewhere' if len(spans) > _MOST_PLACES else ''}"
-
-
-def _changed(query: str, doc: str) -> str:
-    return f"{doc!r} was changed since the label of query {query!r} was made; "
 
 
 def _examples(names: Iterable[str]) -> str:

@@ -88,24 +88,6 @@ def test_what_moves_together_with_a_value_that_reaches_it_is_run_for_each_value(
     ]
 
 
-def test_settings_that_differ_in_top_k_alone_are_said_to_be_one_ranking(tmp_path: Path) -> None:
-    together = {"retrievers.dense.top_k, retrievers.words.top_k": [[2, 2], [3, 3]]}
-    entries = {"dense": DENSE, "words": {"kind": "bm25"}}
-    _, warnings = settings_of(experiment(tmp_path, {"matrix": together}, retrievers=entries).config())
-    assert [warning.message for warning in warnings] == [
-        "dense-top_k2 and dense-top_k3 are one ranking, of which top_k keeps more or less: metrics at the same k are "
-        "the same. Another group is, too. Keep the deepest, and score it at several k "
-        "(order_unaware: {k: [...]})."
-    ]
-
-
-def test_settings_of_which_the_deeper_searches_more_widely_are_not_said_to_be_one_ranking(tmp_path: Path) -> None:
-    entries = {"dense": {**DENSE, "store": {"kind": "chroma", "hnsw": {"ef_search": 2}}}}
-    matrix = {"retrievers.dense.top_k": [2, 3]}
-    _, warnings = settings_of(experiment(tmp_path, {"matrix": matrix}, retrievers=entries).config())
-    assert warnings == []
-
-
 def test_a_part_whose_option_does_not_reach_what_is_made_of_it_is_told(tmp_path: Path) -> None:
     matrix = {"retrievers.dense.top_k": [2, 3]}
     entries = {"dense": DENSE, "words": {"kind": "bm25"}, "hybrid": {"kind": "fusion", "inputs": ["dense", "words"]}}
@@ -301,10 +283,9 @@ def test_an_override_gives_an_axis_other_values(tmp_path: Path) -> None:
 def test_an_override_of_what_the_sweep_sets_is_refused(tmp_path: Path) -> None:
     made = experiment(tmp_path, {"matrix": {**MATRIX, "retrievers.words.k1, retrievers.words.b": [[1, 0.5]]}})
     assert fault_of(made, "seed=1", "chunker.size=70", "retrievers.words.b=0.1") == [
-        "--set #2: chunker.size is an axis of the sweep, which sets it; for other values write --set "
-        "'sweep.matrix.chunker.size=[70]'.",
-        "--set #3: retrievers.words.b is an axis of the sweep, which sets it; for other values write --set "
-        "'sweep.matrix.retrievers.words.k1, retrievers.words.b=...'.",
+        "--set #2: chunker.size is an axis of the sweep; set sweep.matrix.chunker.size instead.",
+        "--set #3: retrievers.words.b is an axis of the sweep; set sweep.matrix.retrievers.words.k1, "
+        "retrievers.words.b instead.",
     ]
     assert names_of(made, "sweep=null", "chunker.size=70") == ["hybrid", "own"]
 
@@ -321,15 +302,14 @@ def test_an_override_of_what_the_sweep_sets_is_refused(tmp_path: Path) -> None:
         (
             {"far": {"kind": "parent", "inputs": "near"}, "near": {"kind": "mmr", "inputs": "far"}},
             '"inputs"',
-            "retrievers.far.inputs leads back to 'far': far -> near -> far; a refiner cannot refine itself.",
+            "retrievers.far.inputs leads back to itself: far -> near -> far; a refiner cannot refine itself.",
         ),
         (
             {"dense": DENSE, "Dense": {"kind": "bm25", "top_k": 3}},
             '"Dense"',
-            "retrievers.Dense differs from 'dense' only in the case of letters, and rankings are kept in files of "
-            "these names, which are one file on some systems; rename one of them.",
+            "retrievers.Dense differs from 'dense' only in case, as file names must not; rename one.",
         ),
-        ({"me": {"kind": "mmr", "inputs": "me"}}, '"inputs"', "retrievers.me.inputs leads back to 'me': me -> me; "),
+        ({"me": {"kind": "mmr", "inputs": "me"}}, '"inputs"', "retrievers.me.inputs leads back to itself: me -> me; "),
         (
             {"dense": {**DENSE, "score": False}, "far": {"kind": "mmr", "inputs": "dense", "score": False}},
             '"retrievers"',

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from ragtrial.config.extends import merged_values
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.setting_names import SettingNames
 from ragtrial.config.settings import setting_of
-from ragtrial.config.strict_yaml import parse_yaml
+from ragtrial.config.strict_yaml import merged_values, parse_yaml
 from ragtrial.config.sweep import (
     MOST_COMBINATIONS,
     Combination,

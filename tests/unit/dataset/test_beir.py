@@ -147,15 +147,17 @@ def test_an_unknown_split_is_refused_with_those_that_are_there(folder: Path) -> 
     with_qrels(folder, QRELS, "train")
     (folder / "qrels" / "dev.tsv.gz").write_bytes(gzip.compress(QRELS.encode(), mtime=0))
     assert faults_of(folder, "tset") == [
-        "qrels: has no tset.tsv (nor tset.tsv.gz). Splits there: dev, test, train. Did you mean 'test'?"
+        "qrels: has no tset.tsv (nor tset.tsv.gz); `dataset.beir` names a BEIR folder. Did you mean 'test.tsv'? "
+        "It has: dev.tsv, test.tsv, train.tsv."
     ]
     assert faults_of(folder, "validation") == [
-        "qrels: has no validation.tsv (nor validation.tsv.gz). Splits there: dev, test, train."
+        "qrels: has no validation.tsv (nor validation.tsv.gz); `dataset.beir` names a BEIR folder. "
+        "Did you mean 'train.tsv'? It has: dev.tsv, test.tsv, train.tsv."
     ]
 
 
 def test_a_folder_without_the_files_is_refused_with_what_is_missing(folder: Path, tmp_path: Path) -> None:
-    assert faults_of(folder) == ["qrels: has no test.tsv (nor test.tsv.gz)."]
+    assert faults_of(folder) == ["qrels: has no test.tsv (nor test.tsv.gz); `dataset.beir` names a BEIR folder."]
     (with_qrels(folder, QRELS) / "queries.jsonl").unlink()
     with pytest.raises(LabelsError) as no_queries:
         load_beir_labels(folder, "test")

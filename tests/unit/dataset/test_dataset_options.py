@@ -33,14 +33,14 @@ def fault_of(**written: object) -> str:
     ("written", "fault"),
     [
         ({}, "c.yaml: @ corpus and queries must be given (or beir: a BEIR folder)."),
-        ({"corpus": "docs"}, "c.yaml: @ queries must be given (or beir: a BEIR folder)."),
-        ({"queries": "q.json"}, "c.yaml: @ corpus must be given (or beir: a BEIR folder)."),
-        ({"beir": "b", "corpus": "docs"}, "c.yaml: @ give either beir, or corpus and queries; not both."),
-        ({"beir": "b", "queries": "q"}, "c.yaml: @ give either beir, or corpus and queries; not both."),
-        ({"beir": "b", "match": "content"}, "c.yaml: @ a BEIR folder judges documents by id; leave match out."),
+        ({"corpus": "docs"}, "c.yaml: @ corpus and queries must be given (or beir: a BEIR folder)."),
+        ({"queries": "q.json"}, "c.yaml: @ corpus and queries must be given (or beir: a BEIR folder)."),
+        ({"beir": "b", "corpus": "docs"}, "c.yaml: @ give either beir, or corpus, queries and match; not both."),
+        ({"beir": "b", "queries": "q"}, "c.yaml: @ give either beir, or corpus, queries and match; not both."),
+        ({"beir": "b", "match": "content"}, "c.yaml: @ give either beir, or corpus, queries and match; not both."),
         (
             {"corpus": "c", "queries": "q", "split": "dev"},
-            "c.yaml: @ split belongs to beir; corpus and queries have none.",
+            "c.yaml: @ split and overlay belong to beir; leave them out.",
         ),
         (
             {"corpus": "c", "queries": "q", "match": "contents"},
@@ -89,7 +89,7 @@ def test_a_beir_folder_is_scored_on_its_test_split_unless_another_is_named(tmp_p
 
 def test_an_unknown_split_is_an_error_of_the_labels(tmp_path: Path) -> None:
     folder = beir_folder(tmp_path)
-    with pytest.raises(LabelsError, match=r"has no tests\.tsv .* Splits there: dev, test\. Did you mean 'test'\?"):
+    with pytest.raises(LabelsError, match=r"has no tests\.tsv .* Did you mean 'test\.tsv'\?"):
         load_dataset(options(beir=str(folder), split="tests"))
 
 

@@ -204,8 +204,8 @@ def test_ids_that_stand_twice_are_refused_with_both_lines(tmp_path: Path) -> Non
         (b'{"_id": null, "text": "a"}', ":2", "_id must be a text; found keys: _id, text."),
         (b'{"_id": 1.5, "text": "a"}', ":2", "_id must be a text; found keys: _id, text."),
         (b'{"_id": "\\ud800", "text": "a"}', ":2", "document id '\\ud800' has half of a surrogate pair."),
-        (b"[" * 100_000, ":2", "is nested too deeply to be read."),
-        (b'{"_id": 1' + b"0" * 5000 + b"}", ":2", "has a number too long to be read."),
+        (b"[" * 100_000, ":2", "has a number too long, or is nested too deeply, to be read."),
+        (b'{"_id": 1' + b"0" * 5000 + b"}", ":2", "has a number too long, or is nested too deeply, to be read."),
         (
             b'{"_id": "caf\xe9"}',
             ":2",

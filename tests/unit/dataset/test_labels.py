@@ -156,8 +156,8 @@ def test_a_missing_file_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
         ('{"queries": []} x', ":1:17: is not JSON: Extra data."),
         ('{"queries": [\n {"id": 1, "text":\n', ":3:1: is not JSON: Expecting value."),
         ('{"prompt": "NaN",\n "queries": NaN}', ":2:13: is not JSON: NaN is not JSON."),
-        ("[" * 100_000, ": is nested too deeply to be labels."),
-        ('{"queries": 1' + "0" * 5000 + "}", ": has a number too long to be read."),
+        ("[" * 100_000, ": has a number too long, or is nested too deeply, to be labels."),
+        ('{"queries": 1' + "0" * 5000 + "}", ": has a number too long, or is nested too deeply, to be labels."),
         (
             b'{"queries": [\n\n{"id": "caf\xe9"}]}',
             ":3: byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8).",
@@ -194,7 +194,7 @@ def test_a_file_that_holds_no_labels_is_refused_with_its_place(
             '{"id": 1, "text": 5, "relevant_docs": []}',
             ":2:19: queries[0].text is 5; it must be a text (put it in quotes).",
         ),
-        ('{"id": 1, "text": " \\n", "relevant_docs": []}', ":2:19: queries[0].text is empty; query '1' needs a text."),
+        ('{"id": 1, "text": " \\n", "relevant_docs": []}', ":2:19: queries[0].text is empty (query '1')."),
         (
             '{"id": "\\ud800", "text": "x", "relevant_docs": []}',
             ":2:8: query id '\\ud800' has half of a surrogate pair.",
@@ -206,7 +206,7 @@ def test_a_file_that_holds_no_labels_is_refused_with_its_place(
         ),
         (
             '{"id": 1, "text": "x", "relevant_docs": [], "tags": "a"}',
-            ":2:53: queries[0].tags is 'a'; it must be a list, like [\"a\"].",
+            ":2:53: queries[0].tags is 'a'; it must be a list.",
         ),
         (
             '{"id": 1, "text": "x", "relevant_docs": [], "ordered": "yes"}',
@@ -252,16 +252,15 @@ def test_a_file_that_holds_no_labels_is_refused_with_its_place(
         ),
         (
             '{"id": 1, "text": "x", "relevant_docs": [], "phrasings": ["y", "x "]}',
-            ":2:64: queries[0].phrasings[1] is the same as the text itself; it must be another wording (query '1').",
+            ":2:64: queries[0].phrasings[1] repeats the text or a phrasing; it must be another wording (query '1').",
         ),
         (
             '{"id": 1, "text": "x", "relevant_docs": [], "phrasings": ["\\u00e9", "z", "e\\u0301"]}',
-            ":2:74: queries[0].phrasings[2] is the same as queries[0].phrasings[0]; it must be another wording "
-            "(query '1').",
+            ":2:74: queries[0].phrasings[2] repeats the text or a phrasing; it must be another wording (query '1').",
         ),
         (
             '{"id": 1, "text": "x", "relevant_docs": [], "phrasings": "y"}',
-            ":2:58: queries[0].phrasings is 'y'; it must be a list, like [\"y\"].",
+            ":2:58: queries[0].phrasings is 'y'; it must be a list.",
         ),
         (
             '{"id": 1, "text": "x", "relevant_docs": [], "where": {}}',
@@ -328,7 +327,7 @@ def test_all_faults_of_content_are_reported_at_once(tmp_path: Path) -> None:
   {"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "quote": ""}]}
 ]}"""
     assert faults_of(tmp_path, content) == [
-        ":2:21: queries[0].text is empty; query '1' needs a text.",
+        ":2:21: queries[0].text is empty (query '1').",
         ":2:51: queries[0].relevant_docs[0].doc is empty (query '1').",
         ":3:10: query id '1' is taken already by queries[0].",
         ":3:66: queries[1].relevant_docs[0].quote is empty (query '1').",
@@ -351,7 +350,7 @@ def test_nesting_of_any_depth_is_refused_without_a_crash(tmp_path: Path, depth: 
     (fault,) = faults_of(tmp_path, '{"queries": ' + "[" * depth + "]" * depth + "}")
     assert fault in {
         ":1:14: queries[0] is a list; it must be a mapping of keys to values.",
-        ": is nested too deeply to be labels.",
+        ": has a number too long, or is nested too deeply, to be labels.",
     }
 
 

@@ -63,8 +63,7 @@ def test_an_overlay_that_is_not_there_yet_is_empty_and_this_is_told(
 ) -> None:
     """Until the first label makes it; then nothing is told of it."""
     message = (
-        f"{folder / 'mine.tsv'} (dataset.overlay) is not there yet and counts as empty: the first label makes it. "
-        "If it should be there, mend its name."
+        f"{folder / 'mine.tsv'} (dataset.overlay) does not exist yet and counts as empty: the first label makes it."
     )
     config = load_config(folder / "config.yaml")
     dataset = load_dataset(config.dataset)
@@ -77,7 +76,7 @@ def test_an_overlay_that_is_not_there_yet_is_empty_and_this_is_told(
     for warnings in (parent.warnings, rescore(parent, folder / "config.yaml").warnings):
         assert [one.message for one in warnings if one.code == "overlay-missing"] == [message]
     checked = ragtrial(capsys, "validate", "config.yaml")
-    assert (checked.code, "mine.tsv (dataset.overlay) is not there yet" in checked.err) == (0, True)
+    assert (checked.code, "mine.tsv (dataset.overlay) does not exist yet" in checked.err) == (0, True)
     write_back(read_overlay_text(folder / "mine.tsv"), [Grade("q1", "d3", 2)], "ada")
     again = rescore(parent, folder / "config.yaml")
     assert {one.code for one in again.warnings} & {"overlay", "overlay-missing"} == {"overlay"}
@@ -98,7 +97,7 @@ def test_an_overlay_that_is_wrong_is_refused_by_its_name(folder: Path) -> None:
     with pytest.raises(LabelsError, match=r"mine\.tsv: judges 1 queries that are not in queries\.jsonl, 'q9' first"):
         load_dataset(config.dataset)
     (folder / "config.yaml").write_text(CONFIG.replace("beir: data", "corpus: data, queries: q.json"))
-    with pytest.raises(ConfigError, match="overlay belongs to beir; add labels to the file of queries itself"):
+    with pytest.raises(ConfigError, match="split and overlay belong to beir"):
         load_config(folder / "config.yaml")
 
 
@@ -176,7 +175,7 @@ def test_of_many_bad_lines_the_first_are_told_and_of_trec_qrels_what_they_are(tm
         assert [one.line for one in faults] == [*range(1, 21), 0, 0]
         assert [one.message for one in faults[-3:]] == [
             "must be query, document and grade, tabs between; found 4 fields.",
-            "and 1,344 more faults like these.",
+            "and 1,344 more like these.",
             "looks like TREC qrels (query, iteration, document, grade). Here there are three columns, tabs between: "
             "query-id, corpus-id, score. Take out the second: awk -v OFS='\\t' '{print $1, $3, $4}'",
         ]

@@ -199,9 +199,9 @@ def test_a_page_that_is_not_there_is_refused_with_its_number(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        (b"", "is empty; a PDF is expected."),
+        (b"", "is no PDF: it does not begin with %PDF-; give it the name that fits what it is."),
         (b"Only a text.\n" * 9, "is no PDF: it does not begin with %PDF-; give it the name that fits what it is."),
-        (b"%PDF-1.7\n" + b"\x00\xff" * 99, "is damaged: it cannot be opened as a PDF; download or export it again."),
+        (b"%PDF-1.7\n" + b"\x00\xff" * 99, "is damaged: it cannot be opened; download or export it again."),
     ],
     ids=["empty", "text", "noise"],
 )

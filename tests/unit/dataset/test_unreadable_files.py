@@ -157,7 +157,7 @@ def test_pdfs_that_nothing_can_read_are_one_error_with_two_ways_on(
     made = ragtrial(capsys, "run", "experiment.yaml")
     assert made.code == 2
     assert made.err == (
-        f"error: {tmp_path}/documents: has 2 PDF files, which need a package that is not installed: "
+        f"error: {tmp_path}/documents: has 2 PDF files, and the package that reads them is not installed: "
         "pip install 'ragtrial[pdf]'. Or leave PDFs out with `dataset.on_error: skip`.\n"
     )
 

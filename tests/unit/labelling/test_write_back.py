@@ -276,7 +276,7 @@ def test_labels_in_another_order_are_a_conflict_that_says_so(file: Path) -> None
         ([Grade("7", "x.md", 1, start=3)], "comes without end"),
         ([Grade("nobody", "x.md", 1)], "there is no query 'nobody' to be judged."),
         ([NewQuery("7", "Again?")], "query '7' is there already."),
-        ([NewQuery("q9", "  ")], "query 'q9' needs a text"),
+        ([NewQuery("q9", "  ")], "text is empty"),
     ],
 )
 def test_labels_that_would_be_invalid_are_refused_before_anything_is_written(
