@@ -239,20 +239,6 @@ def test_a_share_of_another_key_is_matched_by_the_share() -> None:
     assert effect_table(found).cells[2][:3] == ["chunker.overlap", "0.1 of chunker.size", "0.3 of chunker.size"]
 
 
-def test_what_an_included_combination_does_not_name_is_as_the_config_or_the_default_has_it() -> None:
-    config = {"chunker": {"size": 10}, "retrievers": {"hybrid": {"kind": "fusion"}}}
-    made = [
-        swept("hybrid", {SIZE: 10, RANK: 60}, [0.1]),
-        swept("hybrid", {SIZE: 20}, [0.3], retriever={"kind": "fusion", "rank_constant": 60}),
-        swept("hybrid", {RANK: 10}, [0.8]),
-        setting_of("hybrid", [0.9], parameters={"retriever": {"kind": "fusion", "rank_constant": 7}}),
-    ]
-    found = effects_of(made, config)
-    assert effect(found, SIZE, 20).difference == pytest.approx(0.2)
-    assert effect(found, RANK, 60).difference == pytest.approx(-0.8)
-    assert effect(found, RANK, 10).difference == pytest.approx(-0.1)
-
-
 def test_a_report_that_does_not_tell_entries_is_read_by_its_names() -> None:
     config: dict[str, Any] = {"retrievers": {"dense": {}, "dense-large": {}}}
     made = [

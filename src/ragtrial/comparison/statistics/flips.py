@@ -104,9 +104,7 @@ class _Flips:
         if family.rows_alike:
             known = known[:1]
             if self._has_digits(family):
-                from scipy.sparse import csr_array
-
-                self._weights = csr_array(family.weights[tested])
+                self._weights = family.weights[tested]
                 values = np.where(np.isnan(family.columns), 0.0, family.columns)
         self._summed = len(values)
         self.columns: Scores = np.vstack([values, known])
