@@ -34,8 +34,7 @@ class ComparisonInputs:
         """What is compared; the rest is of ``contest_of``, and so are the errors. No ``settings`` are all."""
         from ragtrial.comparison.contest import contest_of
 
-        chosen = tuple(dict.fromkeys(settings)) or None
-        return contest_of(self.reports, metrics, primary=self.metric, settings=chosen, baseline=self.baseline,
+        return contest_of(self.reports, metrics, primary=self.metric, settings=settings or None, baseline=self.baseline,
                           common=self.common, directory=self.results, **options)  # fmt: skip
 
     def aim(self, contest: ComparisonSet, **options: Any) -> ComparisonOptions:

@@ -156,10 +156,11 @@ def _query_differences(first: ComparedReport, other: ComparedReport, *, orders: 
     told: dict[str, str] = {}
     for name in ours.keys() & theirs.keys():
         one, two = ours[name], theirs[name]
+        ones, twos = (_labels(query, spans=spans, places=places) for query in (one, two))
         if one.text and two.text and one.text != two.text:
             told[name] = "another text"
-        elif doc := _other_document(_labels(one, spans=spans, places=places), _labels(two, spans=spans, places=places)):
-            told[name] = f"other labels of {doc!r}"
+        elif unlike := [doc for doc in {**ones, **twos} if ones.get(doc) != twos.get(doc)]:
+            told[name] = f"other labels of {unlike[0]!r}"
         elif orders and _order(one) != _order(two):
             told[name] = "another order of its labels"
     faults = []
@@ -182,10 +183,6 @@ def _labels(query: QueryPart, *, spans: bool, places: bool) -> Mapping[str, obje
         passage = sorted((span.start * places, span.end - span.start) for span in one.spans)
         found.setdefault(one.doc, []).append((one.relevance, passage))
     return {doc: sorted(labels) for doc, labels in found.items()}
-
-
-def _other_document(ones: Mapping[str, object], others: Mapping[str, object]) -> str | None:
-    return next((doc for doc in {**ones, **others} if ones.get(doc) != others.get(doc)), None)
 
 
 def _order(query: QueryPart) -> list[str] | None:
@@ -211,14 +208,11 @@ def _fullest(entries: Sequence[ComparedReport]) -> Iterator[QueryPart]:
 
 
 def _document_warnings(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]:
+    first = entries[0]
     for other in entries[1:]:
-        pair = [entries[0], other]
-        searched = [entry.report.dataset.documents_fingerprint for entry in pair]
-        if None in searched:
-            message = (
-                f"the documents of {pair[searched.index(None)].name} are not known; differences may come from these."
-            )
-            yield ReportWarning(WarningCode.DOCUMENTS_UNKNOWN, message)
-        elif searched[0] != searched[1]:
-            message = f"{pair[0].name} and {other.name} searched other documents: differences may come from these."
-            yield ReportWarning(WarningCode.OTHER_DOCUMENTS, message)
+        searched = [entry.report.dataset.documents_fingerprint for entry in (first, other)]
+        if None in searched or searched[0] != searched[1]:
+            code = WarningCode.DOCUMENTS_UNKNOWN if None in searched else WarningCode.OTHER_DOCUMENTS
+            are = "are not known to be" if None in searched else "are not"
+            both = f"{first.name} and {other.name}"
+            yield ReportWarning(code, f"the documents of {both} {are} the same: differences may come from these.")

@@ -296,7 +296,7 @@ def test_another_gain_is_another_metric(here: Path) -> None:
 
 def test_other_documents_under_equal_labels_are_a_warning(here: Path) -> None:
     assert warnings(contest_of(["main", "grown"])) == {
-        "other-documents": "main and grown searched other documents: differences may come from these."
+        "other-documents": "the documents of main and grown are not the same: differences may come from these."
     }
 
 
@@ -358,5 +358,6 @@ def test_a_run_and_what_was_scored_by_its_labels_are_compared_over_documents_tha
         contest = contest_of(reports, ["ndcg@2"])
         assert [query.text for query in contest.queries] == ["first", "second"]
         assert warnings(contest) == {
-            "documents-unknown": "the documents of plain are not known; differences may come from these."
+            "documents-unknown": f"the documents of {' and '.join(contest.report_names)} are not known to be the same: "
+            "differences may come from these."
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -131,20 +131,18 @@ def _joined(ones: Sequence[T], others: Sequence[T], key: Callable[[T], Hashable]
 
 def _ordered(levels: Mapping[Level, None]) -> list[Level]:
     """By size where all are numbers, or lists of as many numbers; a share counts as a number."""
-    sizes = {level: list(_sizes(json.loads(level))) for level in levels}
-    if len({len(size) for size in sizes.values()}) > 1 or any(None in size for size in sizes.values()):
+    values = [json.loads(level) for level in levels]
+    rows = [[_size(one) for one in (value if isinstance(value, list) else [value])] for value in values]
+    if len({len(row) for row in rows}) > 1 or any(None in row for row in rows):
         return list(levels)
-    return sorted(levels, key=lambda level: [size or 0.0 for size in sizes[level]])
+    return [
+        level for _, level in sorted(zip(rows, levels, strict=True), key=lambda one: [size or 0 for size in one[0]])
+    ]
 
 
-def _sizes(value: JsonValue) -> Iterator[float | None]:
-    if isinstance(value, list):
-        for one in value:
-            yield from _sizes(one)
-    elif isinstance(value, dict) and value.keys() == {"share", "of"}:
-        yield from _sizes(value["share"])
-    else:
-        yield value if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _size(value: JsonValue) -> float | None:
+    share = value["share"] if isinstance(value, dict) and value.keys() == {"share", "of"} else value
+    return share if isinstance(share, int | float) and not isinstance(share, bool) else None
 
 
 def design_of(contenders: Sequence[ComparedSetting]) -> Design:
