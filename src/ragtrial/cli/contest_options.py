@@ -34,7 +34,8 @@ class ComparisonInputs:
         """What is compared; the rest is of ``contest_of``, and so are the errors. No ``settings`` are all."""
         from ragtrial.comparison.contest import contest_of
 
-        return contest_of(self.reports, metrics, primary=self.metric, settings=settings or None, baseline=self.baseline,
+        chosen = tuple(dict.fromkeys(settings)) or None
+        return contest_of(self.reports, metrics, primary=self.metric, settings=chosen, baseline=self.baseline,
                           common=self.common, directory=self.results, **options)  # fmt: skip
 
     def aim(self, contest: ComparisonSet, **options: Any) -> ComparisonOptions:

@@ -22,10 +22,7 @@ MOST_EQUAL = 20
 def heading(comparison: Comparison) -> str:
     """One line that says what was compared."""
     against = f"against {comparison.procedure.baseline}" if comparison.procedure.baseline else "all pairs"
-    counts = {part.n for part in comparison.comparisons if part.metric == comparison.primary_metric}
     queries = counted(comparison.queries, "query", "queries")
-    if len(counts) == 1 and counts != {comparison.queries}:
-        queries += f" ({counts.pop():,} of them count)"
     return f"{counted(len(comparison.settings), 'setting')}, {queries}, {comparison.primary_metric}, {against}"
 
 

@@ -40,7 +40,7 @@ def difference_plot(given: ViewInput) -> Figure:
     # A baseline that is no setting is a report, of which each setting is set against that of the same name.
     parts = [part for part in close if part.baseline == baseline or baseline not in analysis.settings]
     rows = [
-        ForestRow(part.setting, part.difference, part.ci, claimed(part), _SHORT.get(part.verdict, part.verdict or ""))
+        ForestRow(part.setting, part.difference, part.ci, claimed(part), part.verdict or "")
         for part in parts[:MOST_ROWS]
     ]
     label = f"difference in {analysis.primary_metric} from {shortened(baseline)},\n"
@@ -49,10 +49,5 @@ def difference_plot(given: ViewInput) -> Figure:
         label += f"; {len(parts) - MOST_ROWS:,} lower ones not shown"
     return forest(rows, label, margin=procedure.margin)
 
-
-_SHORT: dict[str | None, str] = {
-    "worse within the margin": "worse, within margin",
-    "too few differences": "cannot tell",
-}
 
 DIFFERENCES = registered(DifferencesView(differences=Plot(difference_plot)))
