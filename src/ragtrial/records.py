@@ -178,7 +178,6 @@ class WarningCode(StrEnum):
         "fused-by-document",
         "The parts of a fusion rank different chunks, so one hit of each document is left.",
     )
-    GIVEN_TWICE = "given-twice", "The same report was named more than once."
     GRAPH_NOT_KEPT = "graph-not-kept", "Chroma builds the graph of a small collection anew whenever it opens it."
     INDEX_LOSS = "index-loss", "The approximate index changes the primary metric more than its standard error."
     L2_LENGTHS = "l2-lengths", "An l2 collection has vectors of different lengths."
