@@ -94,8 +94,6 @@ def test_a_run_and_its_markdown_say_of_a_verdict_what_compare_says_of_it(place: 
         assert line in done.out.splitlines()
         for file in ("gates.md", "gates.xml", "compared.md"):
             assert f"\n{line}" in html.unescape(Path(file).read_text(encoding="utf-8"))
-    shown = ragtrial(capsys, "compare", "latest", "latest", "--query", "q1")
-    assert "was given 2 times, and counts once." in shown.err
 
 
 def test_what_is_wrong_is_told_at_once_and_nothing_is_run(place: Path, capsys: Capture) -> None:
@@ -107,7 +105,7 @@ def test_what_is_wrong_is_told_at_once_and_nothing_is_run(place: Path, capsys: C
     assert (done.code, done.out) == (2, "")
     places = [line.removeprefix("error: ").split(": ")[0] for line in done.err.splitlines()]
     assert places == [
-        "--baseline", "--fail-if #1", "--fail-if #2", "--fail-if #3", "expected.yaml:1:12", "nowhere/junit.xml",
+        "--baseline", "--fail-if #1", "--fail-if #2", "expected.yaml:1:12", "nowhere/junit.xml",
     ]  # fmt: skip
     assert "there is no setting 'goood'. Did you mean 'good'?" in done.err
     assert not (place / "results").exists()

@@ -68,11 +68,8 @@ def command(
         raise click.UsageError("--baseline and --all-pairs say two things; give one of them.")
     views = [view for view in all_views() if options.get(view.name) not in (None, False)]
     alone = [view for view in views if view.alone]
-    others = [f"--{view.name}" for view in views if view is not alone[0]] if alone else []
-    if others and not terminal.as_json:
-        raise click.UsageError(
-            f"--{alone[0].name} shows {alone[0].alone} alone; leave it out for {', '.join(others)}, or add --json."
-        )
+    if alone and len(views) > 1 and not terminal.as_json:
+        raise click.UsageError(f"--{alone[0].name} shows {alone[0].alone} alone; add --json, or leave the others out.")
     named = None if metrics in (None, "all") else list(spellings(str(metrics)))
     contest = compared.contest(named, settings=settings, all_pairs=all_pairs)
     checks = gating.checks_of_contest(asked, contest, terminal)

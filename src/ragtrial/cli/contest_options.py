@@ -29,27 +29,14 @@ class ComparisonInputs:
     common: bool
 
     def contest(
-        self,
-        metrics: Sequence[str] | None = None,
-        *,
-        settings: Sequence[str] = (),
-        all_pairs: bool = False,
-        may_be_one: bool = False,
+        self, metrics: Sequence[str] | None = None, *, settings: Sequence[str] = (), **options: bool
     ) -> ComparisonSet:
         """What is compared; the rest is of ``contest_of``, and so are the errors. No ``settings`` are all."""
         from ragtrial.comparison.contest import contest_of
 
-        return contest_of(
-            self.reports,
-            metrics,
-            primary=self.metric,
-            settings=tuple(dict.fromkeys(settings)) or None,
-            baseline=self.baseline,
-            all_pairs=all_pairs,
-            common=self.common,
-            may_be_one=may_be_one,
-            directory=self.results,
-        )
+        chosen = tuple(dict.fromkeys(settings)) or None
+        return contest_of(self.reports, metrics, primary=self.metric, settings=chosen, baseline=self.baseline,
+                          common=self.common, directory=self.results, **options)  # fmt: skip
 
     def aim(self, contest: ComparisonSet, **options: Any) -> ComparisonOptions:
         """How ``contest`` is compared; ``options`` and errors are those of ``options_of``."""

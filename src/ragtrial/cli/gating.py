@@ -121,11 +121,9 @@ def checks_of_contest(asked: GateOptions, contest: ComparisonSet, terminal: Term
 
     settings = [contender.setting for contender in contest.contenders]
     metrics = tuple(name for name in settings[0].scores if all(name in one.scores for one in settings))
-    pairs = () if contest.baseline is None else contest.pairs(contest.baseline)
-    compared = tuple(contest.names[pair.setting] for pair in pairs)
-    comparable = contest.metrics if len(contest.report_names) > 1 else None
-    subject = Subject(contest.names, metrics, contest.baseline, compared=compared, comparable=comparable)
-    return check(asked, subject, terminal)
+    if len(contest.report_names) > 1:  # others may mean something else in each
+        metrics = contest.metrics
+    return check(asked, Subject(contest.names, metrics, contest.baseline), terminal)
 
 
 @dataclass(frozen=True, eq=False)

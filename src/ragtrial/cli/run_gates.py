@@ -63,7 +63,7 @@ def prepared(
     """What is to be checked; None if nothing was asked for. Raises InputError with all that is wrong."""
     if baseline is None and asked == GateOptions():
         return None
-    from ragtrial.comparison.gates.gate import COSTS, compared_metrics
+    from ragtrial.comparison.gates.gate import compared_metrics
     from ragtrial.comparison.gates.gate_texts import Subject
     from ragtrial.evaluator import RetrievalEvaluator
 
@@ -73,10 +73,9 @@ def prepared(
     found = None if baseline is None else attempt(faults, lambda: _found(baseline, names, config))
     if len(names) == 1 and (found.report is None if found else asked.csv):
         faults.append(Fault("--baseline", message=f"{names[0]!r} is the only setting; there is nothing to compare."))
-    unmeasured = frozenset() if config.latency else frozenset(name for name in COSTS if name.startswith("latency."))
     # A baseline that is wrong is told once, not again for every gate that needs it.
     name = found.name if found else baseline
-    subject = Subject(names, tuple(map(str, evaluator.metrics.metrics)), name, unmeasured)
+    subject = Subject(names, tuple(map(str, evaluator.metrics.metrics)), name)
     checks = attempt(faults, lambda: check(asked, subject, terminal))
     if checks and found and found.report:
         needed = dict.fromkeys([str(evaluator.metrics.primary), *compared_metrics(checks.gates)])

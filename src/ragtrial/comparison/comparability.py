@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -86,16 +85,10 @@ def _metrics(
     if unlike and primary is None and metrics is None:
         message = f"{decisive} decides, the primary metric of {entries[0].name}; it is {listed(unlike)}."
         warnings.append(ReportWarning(WarningCode.OTHER_PRIMARY_METRIC, message))
-    if metrics is None:
-        left_out = {f"being {_GEOMETRIC}: ": [name for name in everywhere if name not in comparable]}
-        for name, report in reports.items():
-            alone = [metric for metric in report.metrics if metric not in everywhere]
-            left_out[f"since not every report has it (as {name} does): "] = alone
-        warnings += [
-            ReportWarning(WarningCode.METRICS_LEFT_OUT, f"left out, {why}{listed(apart)}.")
-            for why, apart in left_out.items()
-            if apart
-        ]
+    left_out = dict.fromkeys(name for one in reports.values() for name in one.metrics if name not in comparable)
+    if left_out and metrics is None:
+        message = f"left out, not in every report, or geometric means over queries: {listed(left_out)}."
+        warnings.append(ReportWarning(WarningCode.METRICS_LEFT_OUT, message))
     return names, warnings
 
 
@@ -163,10 +156,11 @@ def _query_differences(first: ComparedReport, other: ComparedReport, *, orders: 
     told: dict[str, str] = {}
     for name in ours.keys() & theirs.keys():
         one, two = ours[name], theirs[name]
+        ones, twos = (_labels(query, spans=spans, places=places) for query in (one, two))
         if one.text and two.text and one.text != two.text:
             told[name] = "another text"
-        elif doc := _other_document(_labels(one, spans=spans, places=places), _labels(two, spans=spans, places=places)):
-            told[name] = f"other labels of {doc!r}"
+        elif unlike := [doc for doc in {**ones, **twos} if ones.get(doc) != twos.get(doc)]:
+            told[name] = f"other labels of {unlike[0]!r}"
         elif orders and _order(one) != _order(two):
             told[name] = "another order of its labels"
     faults = []
@@ -180,20 +174,15 @@ def _query_differences(first: ComparedReport, other: ComparedReport, *, orders: 
     return (ours.keys() & theirs.keys()) - told.keys(), faults
 
 
-def _labels(query: QueryPart, *, spans: bool, places: bool) -> dict[str, object]:
-    """For each document its highest grade, and how often each grade and set of passages is there."""
-    labels: dict[str, object] = dict(highest_grades((one.doc, one.relevance) for one in query.relevant_docs))
-    if spans:
-        for doc, grade in labels.items():
-            own = [one for one in query.relevant_docs if one.doc == doc]
-            shown = [tuple(sorted((one.start * places, one.end - one.start) for one in label.spans)) for label in own]
-            passages = zip((label.relevance for label in own), shown, strict=True)
-            labels[doc] = (grade, Counter(passages))
-    return labels
-
-
-def _other_document(ones: Mapping[str, object], others: Mapping[str, object]) -> str | None:
-    return next((doc for doc in {**ones, **others} if ones.get(doc) != others.get(doc)), None)
+def _labels(query: QueryPart, *, spans: bool, places: bool) -> Mapping[str, object]:
+    """For each document its highest grade; of passages every grade with its stretches of the document."""
+    if not spans:
+        return highest_grades((one.doc, one.relevance) for one in query.relevant_docs)
+    found: dict[str, list[tuple[int, list[tuple[int, int]]]]] = {}
+    for one in query.relevant_docs:
+        passage = sorted((span.start * places, span.end - span.start) for span in one.spans)
+        found.setdefault(one.doc, []).append((one.relevance, passage))
+    return {doc: sorted(labels) for doc, labels in found.items()}
 
 
 def _order(query: QueryPart) -> list[str] | None:
@@ -222,10 +211,8 @@ def _document_warnings(entries: Sequence[ComparedReport]) -> Iterator[ReportWarn
     first = entries[0]
     for other in entries[1:]:
         searched = [entry.report.dataset.documents_fingerprint for entry in (first, other)]
-        if None in searched:
-            unknown = first.name if searched[0] is None else other.name
-            message = f"the documents of {unknown} are not known; differences may come from the documents."
-            yield ReportWarning(WarningCode.DOCUMENTS_UNKNOWN, message)
-        elif searched[0] != searched[1]:
-            message = f"{first.name} and {other.name} searched other documents: differences may come from these."
-            yield ReportWarning(WarningCode.OTHER_DOCUMENTS, message)
+        if None in searched or searched[0] != searched[1]:
+            code = WarningCode.DOCUMENTS_UNKNOWN if None in searched else WarningCode.OTHER_DOCUMENTS
+            are = "are not known to be" if None in searched else "are not"
+            both = f"{first.name} and {other.name}"
+            yield ReportWarning(code, f"the documents of {both} {are} the same: differences may come from these.")

@@ -231,18 +231,18 @@ def skewed_claims(names: Sequence[str], pairs: Sequence[Pair], inference: Infere
     """A warning about the claims for ``pairs`` whose differences are too skewed."""
     told = []
     for row in np.flatnonzero(inference.claims).tolist():
-        skewness, n = float(inference.skewness[row]), int(inference.n[row])
+        skewness, n, pair = float(inference.skewness[row]), int(inference.n[row]), pairs[row]
         needed = math.ceil(_QUERIES_PER_SQUARE * skewness**2)
         if n < needed:
-            pair = f"{names[pairs[row].setting]} against {names[pairs[row].baseline]}"
-            told.append((needed, f"{pair} (skewness {skewness:+.1f}: {n:,} queries, {needed:,} would do)"))
+            counts = f"(skewness {skewness:+.1f}: {n:,} queries, {needed:,} would do)"
+            told.append((needed, f"{names[pair.setting]} against {names[pair.baseline]} {counts}"))
     if told:
         named = listed([text for _, text in sorted(told, reverse=True)], _MOST_NAMED)
-        message = (
+        yield ReportWarning(
+            WarningCode.SKEWED_DIFFERENCES,
             f"a few queries make most of the difference, and such claims are wrong more often than said: {named}. "
-            "Look at these queries (--queries), or ask more."
+            "Look at these queries (--queries), or ask more.",
         )
-        yield ReportWarning(WarningCode.SKEWED_DIFFERENCES, message)
 
 
 def judged_share(contender: ComparedSetting, metric: str) -> float | None:

@@ -28,14 +28,13 @@ class ComparedSetting:
 
     ``setting`` has the scores of the queries that are compared, and means over them.
     A report that was read for the comparison has no hits: ``load_report(contender.report.folder)`` has them.
-    ``report_name`` is what the report is called here, ``report_spellings`` are all names that mean it.
+    ``report_name`` is what the report is called here.
     """
 
     name: str
     report: Report
     setting: SettingPart
     report_name: str = ""
-    report_spellings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,12 +92,7 @@ class ComparisonSet:
         """
         if name in self.names:
             return self.names.index(name)
-        report, _, setting = name.rpartition(":")
-        found = [
-            place
-            for place, contender in enumerate(self.contenders)
-            if contender.setting.name == setting and (not report or report in contender.report_spellings)
-        ]
+        found = [place for place, contender in enumerate(self.contenders) if contender.setting.name == name]
         if len(found) == 1:
             return found[0]
         if found:
@@ -119,18 +113,13 @@ class ComparisonSet:
         place = self.place(baseline)
         return tuple(Pair(place, other) for other in range(len(self.contenders)) if other != place)
 
-    def pairs_by_name(self, report: str | None = None) -> tuple[Pair, ...]:
-        """Each setting of ``report``, None means the first, with those of the same name in the others; maybe none."""
-        base = self.report_names[0] if report is None else report
-        of_base = {
-            contender.setting.name: place
-            for place, contender in enumerate(self.contenders)
-            if contender.report_name == base
-        }
+    def pairs_by_name(self, report: str) -> tuple[Pair, ...]:
+        """Each setting of ``report`` with those of the same name in the others; maybe none."""
+        own = {one.setting.name: place for place, one in enumerate(self.contenders) if one.report_name == report}
         return tuple(
-            Pair(of_base[contender.setting.name], place)
-            for place, contender in enumerate(self.contenders)
-            if contender.report_name != base and contender.setting.name in of_base
+            Pair(own[one.setting.name], place)
+            for place, one in enumerate(self.contenders)
+            if one.report_name != report and one.setting.name in own
         )
 
     def limited_to(self, metrics: Sequence[str]) -> ComparisonSet:
@@ -198,10 +187,9 @@ def contest_of(
     contenders = tuple(_contenders(entries, {query.id for query in agreement.queries}))
     if len(contenders) < 2 and not may_be_one:
         (entry,) = entries
-        why = f" It was given {entry.times} times, and counts once." if entry.times > 1 else ""
         raise ComparisonError(
             f"there is nothing to compare {contenders[0].name!r} with, the only setting of {entry.name} that is "
-            f"chosen.{why} Name another setting ({listed(entry.names)}) or report; `ragtrial list runs` shows them."
+            f"chosen. Name another setting ({listed(entry.names)}) or report; `ragtrial list runs` shows them."
         )
     contest = ComparisonSet(contenders, agreement.queries, agreement.metrics)
     if not all_pairs:
@@ -221,15 +209,13 @@ def _contenders(entries: Sequence[ComparedReport], queries: Collection[str]) -> 
     for entry in entries:
         for setting in entry.settings:
             name = f"{entry.name}:{setting.name}" if len(entries) > 1 else setting.name
-            yield ComparedSetting(
-                name, entry.report, over_queries(setting, queries), entry.name, tuple(entry.spellings)
-            )
+            yield ComparedSetting(name, entry.report, over_queries(setting, queries), entry.name)
 
 
 def _baseline_name(contest: ComparisonSet, entries: Sequence[ComparedReport], baseline: Baseline | None) -> str | None:
     """The name of a baseline among the contenders, or of the report that is the baseline; None for all pairs."""
     if baseline is None:
-        return entries[0].name if len(entries) > 1 and contest.pairs_by_name() else None
+        return entries[0].name if len(entries) > 1 and contest.pairs_by_name(entries[0].name) else None
     name = next((entry.name for entry in entries if entry.report is baseline.report), None)
     if baseline.setting is None:
         if name is not None and not contest.pairs_by_name(name):
@@ -238,15 +224,13 @@ def _baseline_name(contest: ComparisonSet, entries: Sequence[ComparedReport], ba
                 f"settings: {listed(one.name for one in contest.contenders if one.report_name == name)}."
             )
         return name
-    return contest.names[contest.place(baseline.setting if name is None else f"{name}:{baseline.setting}")]
+    is_told_apart = name is not None and len(entries) > 1
+    return contest.names[contest.place(f"{name}:{baseline.setting}" if is_told_apart else baseline.setting)]
 
 
 def _about_reports(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]:
-    """What is said of reports that were given twice, and of settings that were to be run and are in no comparison."""
+    """What is said of settings that were to be run and are in no comparison."""
     for entry in entries:
-        if entry.times > 1:
-            message = f"{entry.name} was given {entry.times} times, and counts once."
-            yield ReportWarning(WarningCode.GIVEN_TWICE, message)
         for failure in entry.report.failures:
             message = f"{entry.name}: {failure.name} failed when it was run, and is not compared."
             yield ReportWarning(WarningCode.SETTING_FAILED, message)

@@ -23,16 +23,13 @@ _RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
 class ComparedReport:
     """A report that is compared, what it is called, and which of its settings are meant: None means all.
 
-    ``spellings`` are all names that mean it. One that ``is_added`` was not among the reports to compare: it is there
-    for the baseline's sake. ``times`` counts how often all of it was named.
+    ``spellings`` are all names that mean it.
     """
 
     report: Report
     chosen: list[str] | None
-    is_added: bool = False
     name: str = ""
     spellings: list[str] = field(default_factory=list)
-    times: int = 0
 
     @property
     def settings(self) -> list[SettingPart]:
@@ -59,22 +56,19 @@ class _Reading:
     directory: Path
     entries: dict[object, ComparedReport] = field(default_factory=dict)
 
-    def add(self, reference: Reference, *, is_added: bool = False) -> ComparedReport:
+    def add(self, reference: Reference) -> ComparedReport:
         """Raises ReportError if there is no such report, or no such setting of it."""
         if isinstance(reference, Report):
-            given = self.entries.setdefault(id(reference), ComparedReport(reference, None, is_added))
-            given.times += not is_added
-            return given
+            return self.entries.setdefault(id(reference), ComparedReport(reference, None))
         folder, name, setting = self.found(str(reference))
         key = folder.resolve()
         if key not in self.entries:
             report = load_report(folder, hits=False)
-            self.entries[key] = ComparedReport(report, None if setting is None else [], is_added)
+            self.entries[key] = ComparedReport(report, None if setting is None else [])
         entry = self.entries[key]
         entry.spellings += [name] if name not in entry.spellings else []
         if setting is None:
             entry.chosen = None
-            entry.times += 1
         elif entry.chosen is not None:
             entry.chosen.append(entry.report.setting(setting).name)
         return entry
@@ -130,7 +124,7 @@ def read_entries(
 def _read_baseline(reading: _Reading, baseline: Reference) -> Baseline:
     """What a baseline means: first a setting, then a report that is compared, then one that is not."""
     if isinstance(baseline, Report):
-        return Baseline(None, reading.add(baseline, is_added=True).report)
+        return Baseline(None, reading.add(baseline).report)
     written = str(baseline)
     entries = list(reading.entries.values())
     if any(written in entry.names for entry in entries):
@@ -144,7 +138,7 @@ def _read_baseline(reading: _Reading, baseline: Reference) -> Baseline:
         if known:
             return Baseline(known[0].report.setting(setting).name if setting else None, known[0].report)
     try:
-        added = reading.add(written, is_added=True)
+        added = reading.add(written)
     except ReportError as error:
         names = dict.fromkeys(name for entry in entries for name in entry.names)
         raise ComparisonError(
@@ -162,9 +156,6 @@ def _contradictions(report: Report) -> Iterator[str]:
     for what, names in all_names.items():
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             yield f"has two of the {what} {listed(map(repr, twice), 3)}. It was changed by hand; run it again."
-    strange = {query.id for setting in report.settings for query in setting.queries} - set(known)
-    if strange:
-        yield f"has results for queries that it does not list: {listed(sorted(strange), 3)}. Run it again."
     if not report.queries or not report.settings:
         yield f"has no {'settings' if report.queries else 'queries'}; there is nothing to compare."
 
@@ -212,21 +203,19 @@ def _choose(entries: Sequence[ComparedReport], settings: Sequence[str] | None, b
         names = wanted[entry.name]
         if baseline is not None and baseline.setting is not None and baseline.report in (None, entry.report):
             names |= {baseline.setting} & set(entry.names)
-        if baseline is not None and baseline.setting is None and entry.is_added:
-            names &= set().union(*(wanted[other.name] for other in entries if other is not entry))
         entry.chosen = [name for name in entry.names if name in names]
         if not entry.chosen:
-            which = "the settings that are compared" if entry.is_added else f"the settings {listed(settings or ())}"
-            raise ComparisonError(f"{entry.name} has none of {which}; it has: {listed(entry.names)}.")
+            asked = listed(settings or ())
+            raise ComparisonError(f"{entry.name} has none of the settings {asked}; it has: {listed(entry.names)}.")
 
 
 def _wanted(entries: Sequence[ComparedReport], settings: Sequence[str]) -> dict[str, set[str]]:
-    """For each entry the settings that were asked for; of an entry that was added for the baseline, its own."""
-    wanted = {entry.name: {one.name for one in entry.settings} if entry.is_added else set() for entry in entries}
+    """For each entry the settings that were asked for."""
+    wanted: dict[str, set[str]] = {entry.name: set() for entry in entries}
     faults = []
     for written in settings:
         report, _, setting = written.rpartition(":")
-        asked = [entry for entry in entries if not entry.is_added and (not report or report in entry.spellings)]
+        asked = [entry for entry in entries if not report or report in entry.spellings]
         found = [entry for entry in asked if setting in entry.names]
         for entry in found:
             wanted[entry.name].add(setting)

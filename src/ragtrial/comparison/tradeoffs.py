@@ -116,20 +116,17 @@ def pareto(quality: Scores, costs: Sequence[Scores]) -> Bools:
 
 def _column(settings: Sequence[SettingPart], cost: CostName, k: int | None, *, in_tokens: bool) -> Scores:
     """A cost of each setting, NaN where it is not known."""
-    known = [_known(setting, cost, k, in_tokens=in_tokens) for setting in settings]
-    return np.array([np.nan if one is None else one for one in known], dtype=np.float64)
-
-
-def _known(setting: SettingPart, cost: CostName, k: int | None, *, in_tokens: bool) -> float | None:
-    if cost == "latency":
-        return setting.latency.p50 if setting.latency else None
-    if cost == "index":
-        return setting.costs.index_bytes if setting.costs else None
-    cutoff = max((one.k for one in setting.context), default=None) if k is None else k
-    found = next((one for one in setting.context if one.k == cutoff), None)
-    if found is None:
-        return None
-    return found.tokens if in_tokens else found.characters
+    known: list[float | None] = []
+    for setting in settings:
+        if cost == "latency":
+            known.append(setting.latency.p50 if setting.latency else None)
+        elif cost == "index":
+            known.append(setting.costs.index_bytes if setting.costs else None)
+        else:
+            cutoff = max((one.k for one in setting.context), default=None) if k is None else k
+            found = next((one for one in setting.context if one.k == cutoff), None)
+            known.append(None if found is None else found.tokens if in_tokens else found.characters)
+    return np.array(known, dtype=np.float64)  # None becomes NaN
 
 
 def _number(value: float) -> float | None:

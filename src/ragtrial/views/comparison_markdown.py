@@ -8,13 +8,7 @@ from collections.abc import Iterator, Sequence
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.gates.gate import Findings
 from ragtrial.report.schema import MeanPart
-from ragtrial.views.comparison_tables import (
-    best_line,
-    descriptive_table,
-    left_out_line,
-    looked_into_lines,
-    verdict_table,
-)
+from ragtrial.views import comparison_tables as tables
 from ragtrial.views.gate_results import expected_line, gate_details, summary
 from ragtrial.views.plain_text import visible
 from ragtrial.views.table import Table, mean_row, mean_table
@@ -38,10 +32,14 @@ def _sections(findings: Findings) -> Iterator[str]:
     else:
         parts = close_comparisons(comparison)
         if parts:
-            yield _table(verdict_table(comparison, parts).fitted(0, "--csv has all"))
-        lines = [left_out_line(comparison, parts), best_line(comparison)] if parts else ["There is nothing to compare."]
+            yield _table(tables.verdict_table(comparison, parts).fitted(0, "--csv has all"))
+        lines = (
+            [tables.left_out_line(comparison, parts), tables.best_line(comparison)]
+            if parts
+            else ["There is nothing to compare."]
+        )
         yield _escaped(" ".join(filter(None, lines)))
-        yield from map(_escaped, looked_into_lines(comparison))
+        yield from map(_escaped, tables.looked_into_lines(comparison))
     if items := [f"- {item}" for item in _items(findings)]:
         yield "\n".join(items)
     metrics = list(comparison.metrics if comparison else next(iter(findings.settings.values())).scores)
@@ -50,7 +48,7 @@ def _sections(findings: Findings) -> Iterator[str]:
         yield from _folded("All metrics", _table(_score_table(findings, [findings.primary_metric, *others])))
     else:
         yield from _folded("Other metrics, for which nothing is claimed",
-                           _table(descriptive_table(comparison, others, parts)))  # fmt: skip
+                           _table(tables.descriptive_table(comparison, others, parts)))  # fmt: skip
         yield from _folded("How it was tested", _escaped(comparison.procedure.sentence))
 
 

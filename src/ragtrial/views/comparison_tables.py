@@ -22,10 +22,7 @@ MOST_EQUAL = 20
 def heading(comparison: Comparison) -> str:
     """One line that says what was compared."""
     against = f"against {comparison.procedure.baseline}" if comparison.procedure.baseline else "all pairs"
-    counts = {part.n for part in comparison.comparisons if part.metric == comparison.primary_metric}
     queries = counted(comparison.queries, "query", "queries")
-    if len(counts) == 1 and counts != {comparison.queries}:
-        queries += f" ({counts.pop():,} of them count)"
     return f"{counted(len(comparison.settings), 'setting')}, {queries}, {comparison.primary_metric}, {against}"
 
 
@@ -60,23 +57,9 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
     """One row per comparison: means, interval, p, won queries, what queries can show, verdict.
 
     Where all have one baseline it is a row of its own; else each row has what it is compared with, and its mean. If
-    that is wider than ``width``, sentences become the names of verdicts, then columns go: those about queries to ask,
-    won and lost, n, p. Notes say what the columns mean, or which it lacks.
+    that is wider than ``width``, columns go: those about queries to ask, won and lost, n, p. Notes say what verdicts
+    and columns mean, or which it lacks.
     """
-    table = _verdicts(comparison, rows)
-    if width is None or table.width <= width:
-        return replace(table, notes=_advice(comparison))
-    verdicts, notes = {part.verdict for part in rows}, []
-    if verdicts & {"no worse", "worse within the margin"}:
-        notes.append(f"no worse, or within the margin: that is {comparison.procedure.margin:g}.")
-    if "too few differences" in verdicts:
-        notes.append(f"too few differences: in fewer than {LEAST_DIFFERENCES} queries; no interval is given.")
-    brief = replace(_verdicts(comparison, rows, in_brief=True), notes=notes)
-    fitted = brief.fitted(width, "--json has all")
-    return replace(brief, notes=[*notes, *_advice(comparison)]) if fitted is brief else fitted
-
-
-def _verdicts(comparison: Comparison, rows: Sequence[ComparisonPart], *, in_brief: bool = False) -> Table:
     shared, margin = _have_one_baseline(rows), comparison.procedure.margin
     names = ["setting"] if shared else ["setting", "against", "baseline"]
     columns = [Column(title, is_text=title == "setting") for title in [*names, "mean", "difference"]]
@@ -87,14 +70,19 @@ def _verdicts(comparison: Comparison, rows: Sequence[ComparisonPart], *, in_brie
     table = []
     for part in rows:
         named = [part.setting] if shared else [part.setting, part.baseline, number(part.mean_baseline)]
-        is_named = in_brief or part.verdict == "cannot tell"
-        cells = [*named, *_cells(part)][: len(columns)]
-        table.append([*cells, str(part.verdict) if is_named else part.sentence])
+        table.append([*[*named, *_cells(part)][: len(columns)], part.verdict or ""])
     if shared:
         mean = number(rows[0].mean_baseline) if len({part.mean_baseline for part in rows}) == 1 else ""
         place = sum((part.difference or 0.0) > 0 for part in rows)
         table.insert(place, [rows[0].baseline, mean, *[""] * (len(columns) - 2), "(baseline)"])
-    return Table([*columns, Column("verdict", is_text=True)], table)
+    verdicts, notes = {part.verdict for part in rows}, []
+    if verdicts & {"no worse", "worse within the margin"}:
+        notes.append(f"no worse, or within the margin: that is {margin:g}.")
+    if "too few differences" in verdicts:
+        notes.append(f"too few differences: in fewer than {LEAST_DIFFERENCES} queries; no interval is given.")
+    whole = Table([*columns, Column("verdict", is_text=True)], table, notes)
+    fitted = whole if width is None else whole.fitted(width, "--json has all")
+    return replace(whole, notes=[*notes, *_advice(comparison)]) if fitted is whole else fitted
 
 
 def _have_one_baseline(rows: Sequence[ComparisonPart]) -> bool:

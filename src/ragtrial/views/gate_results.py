@@ -5,9 +5,6 @@ from __future__ import annotations
 from ragtrial.comparison.gates.gate import ExpectedOutcome, Findings, GateOutcome
 from ragtrial.errors import counted
 
-_MOST = 5
-"""So many settings are named in a line; the files and --json have all."""
-
 
 def gate_lines(findings: Findings) -> list[str]:
     """A line for each gate and each expected score that is not just so, and one that sums up; none if none was asked.
@@ -38,8 +35,7 @@ def gate_line(gate: GateOutcome) -> str:
 def gate_details(gate: GateOutcome) -> str:
     """What was found for the settings that decided, and how many others passed."""
     shown = [one for one in gate.findings if one.outcome in (gate.outcome, "not checked")]
-    texts = [f"{finding.setting} {finding.found}" for finding in shown[:_MOST]]
-    texts += [f"{len(shown) - _MOST} more"] if len(shown) > _MOST else []
+    texts = [f"{finding.setting} {finding.found}" for finding in shown]
     passed = sum(finding.outcome == "passed" for finding in gate.findings)
     texts += [f"{counted(passed, 'other')} passed"] if passed and gate.outcome != "passed" else []
     note = f" ({gate.note})" if gate.note else ""
@@ -48,18 +44,14 @@ def gate_details(gate: GateOutcome) -> str:
 
 def expected_line(one: ExpectedOutcome) -> str:
     """``dense ndcg@10 is 0.6502, expected 0.6631 (0.0129 lower; OK within 0.001, nearly within 0.01)``."""
-    return f"{one.setting} {one.metric} {expected_details(one)}"
-
-
-def expected_details(one: ExpectedOutcome) -> str:
-    """What was found, what was expected, and how far apart they are."""
+    name = f"{one.setting} {one.metric}"
     if one.outcome == "not checked":
-        return "not checked: the setting could not be run"
+        return f"{name}: the setting could not be run"
     if one.found is None:
-        return f"is over no query, expected {one.expected:.4f}"
+        return f"{name} is over no query, expected {one.expected:.4f}"
     off = f"{abs(one.found - one.expected):.2g} {'higher' if one.found > one.expected else 'lower'}"
     within = f"OK within {one.tolerance:g}, nearly within {one.nearly:g}"
-    return f"is {one.found:.4f}, expected {one.expected:.4f} ({off}; {within})"
+    return f"{name} is {one.found:.4f}, expected {one.expected:.4f} ({off}; {within})"
 
 
 def finding_lines(gate: GateOutcome) -> list[str]:

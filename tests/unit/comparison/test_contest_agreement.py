@@ -287,7 +287,7 @@ def test_another_gain_is_another_metric(here: Path) -> None:
     assert (contest.primary, contest.names) == ("ndcg@3", ("main:dense", "gain:dense"))
     assert warnings(contest) == {
         "other-primary-metric": "ndcg@3 decides, the primary metric of main; it is ndcg(gain=exp)@3 in gain.",
-        "metrics-left-out": "left out, since not every report has it (as gain does): ndcg(gain=exp)@3.",
+        "metrics-left-out": "left out, not in every report, or geometric means over queries: ndcg(gain=exp)@3.",
     }
     with pytest.raises(ComparisonError) as caught:
         contest_of(["gain", "main"])
@@ -296,7 +296,7 @@ def test_another_gain_is_another_metric(here: Path) -> None:
 
 def test_other_documents_under_equal_labels_are_a_warning(here: Path) -> None:
     assert warnings(contest_of(["main", "grown"])) == {
-        "other-documents": "main and grown searched other documents: differences may come from these."
+        "other-documents": "the documents of main and grown are not the same: differences may come from these."
     }
 
 
@@ -328,7 +328,9 @@ def test_a_geometric_mean_over_queries_is_not_compared_as_if_it_were_another(
     contest = contest_of(["both"])
     assert contest.metrics == ("ap",)
     why = "a geometric mean over queries; differences of such are no means of differences by query"
-    assert warnings(contest) == {"metrics-left-out": f"left out, being {why}: gm_ap."}
+    assert warnings(contest) == {
+        "metrics-left-out": "left out, not in every report, or geometric means over queries: gm_ap."
+    }
     for asked in ({"primary": "gm_ap"}, {"metrics": ["ap", "gm_map"]}):
         with pytest.raises(ComparisonError) as caught:
             contest_of(["both"], **asked)
@@ -356,5 +358,6 @@ def test_a_run_and_what_was_scored_by_its_labels_are_compared_over_documents_tha
         contest = contest_of(reports, ["ndcg@2"])
         assert [query.text for query in contest.queries] == ["first", "second"]
         assert warnings(contest) == {
-            "documents-unknown": "the documents of plain are not known; differences may come from the documents."
+            "documents-unknown": f"the documents of {' and '.join(contest.report_names)} are not known to be the same: "
+            "differences may come from these."
         }

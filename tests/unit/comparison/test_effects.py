@@ -21,7 +21,7 @@ from ragtrial.comparison.sweeps.effects import EffectPart, EffectsPart, Interact
 from ragtrial.config.load import load_config
 from ragtrial.experiment import run_experiment
 from ragtrial.report.schema import SettingPart
-from ragtrial.views.sections.effects_view import effect_table, interaction_table, left_out_line
+from ragtrial.views.sections.effects_view import effect_table, interaction_table
 from small_experiment import CONFIG, small_experiment
 
 Values = npt.NDArray[np.float64]
@@ -163,7 +163,6 @@ def test_where_no_settings_match_it_says_so() -> None:
     found = effects_of(made)
     assert [(one.matched, one.difference, one.ci, one.n) for one in found.effects] == [(0, None, None, 0)] * 2
     assert [row[-1] for row in effect_table(found).cells[1:]] == ["no settings match in all else"] * 2
-    assert left_out_line(found) == "Interactions that are not distinguishable from 0: 1."
 
 
 def test_what_only_rounding_keeps_from_nothing_is_identical() -> None:
@@ -239,20 +238,6 @@ def test_a_share_of_another_key_is_matched_by_the_share() -> None:
     assert effect_table(found).cells[2][:3] == ["chunker.overlap", "0.1 of chunker.size", "0.3 of chunker.size"]
 
 
-def test_what_an_included_combination_does_not_name_is_as_the_config_or_the_default_has_it() -> None:
-    config = {"chunker": {"size": 10}, "retrievers": {"hybrid": {"kind": "fusion"}}}
-    made = [
-        swept("hybrid", {SIZE: 10, RANK: 60}, [0.1]),
-        swept("hybrid", {SIZE: 20}, [0.3], retriever={"kind": "fusion", "rank_constant": 60}),
-        swept("hybrid", {RANK: 10}, [0.8]),
-        setting_of("hybrid", [0.9], parameters={"retriever": {"kind": "fusion", "rank_constant": 7}}),
-    ]
-    found = effects_of(made, config)
-    assert effect(found, SIZE, 20).difference == pytest.approx(0.2)
-    assert effect(found, RANK, 60).difference == pytest.approx(-0.8)
-    assert effect(found, RANK, 10).difference == pytest.approx(-0.1)
-
-
 def test_a_report_that_does_not_tell_entries_is_read_by_its_names() -> None:
     config: dict[str, Any] = {"retrievers": {"dense": {}, "dense-large": {}}}
     made = [
@@ -309,7 +294,6 @@ def test_the_tables_show_levels_pairs_and_what_is_told() -> None:
     assert header[:8] == ["effect of", "from", "to", "is greater with", "at", "than at", "fours", "by"]
     assert row[:7] == [SIZE, "true", "false", RANK, "y", "x", "1"]
     assert row[7].startswith(("+0.39", "+0.40", "+0.41"))
-    assert left_out_line(found) == ""
 
 
 def test_a_sweep_that_was_run_has_effects_of_what_reaches_each_retriever(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_the_page_begins_with_the_outcome_and_a_short_table() -> None:
     short, other = cells(text)
     assert short == [
         ["setting", "mean", "difference", "95% interval", "verdict"],
-        ["other", "0.7000", "+0.1000", "-", "cannot tell"],
+        ["other", "0.7000", "+0.1000", "-", "too few differences"],
         ["base", "0.6000", "", "", "(baseline)"],
         ["new", "0.5500", "-0.0500", "-0.0900 -0.0100", "worse"],
     ]

@@ -22,7 +22,7 @@ from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report, read_lines, read_rows
 from ragtrial.views.sections.queries_view import differences_line, differences_table, shared_lines
-from ragtrial.views.sections.query_view import side_text
+from ragtrial.views.sections.query_view import side_blocks
 from scored_runs import scored_report
 
 LABELS = {
@@ -51,6 +51,12 @@ def contest(report: Report, metric: str | None = None) -> ComparisonSet:
 
 def beside(report: Report, query: str, metric: str | None = None) -> SideBySide:
     return side_by_side(contest(report, metric), Pair(0, 1), query)
+
+
+def side_text(side: SideBySide, width: int) -> str:
+    blocks = list(side_blocks(side, width))
+    lines = [[one] if isinstance(one, str) else ["  ".join(row).rstrip() for row in one.aligned()] for one in blocks]
+    return "\n".join(line for block in lines for line in block)
 
 
 def test_queries_stand_from_the_largest_loss_to_the_largest_gain_and_all_are_counted(scored: Report) -> None:
@@ -173,10 +179,10 @@ def test_the_text_has_both_rankings_what_moved_and_what_it_is_worth(scored: Repo
         "query down",
         "old -> new: dcg@2 3.6309 -> 1.0000 (-2.6309)",
         "",
-        "old                                 new",
-        "  1 grade 3 1.0000 a                  1 grade 1 1.0000 b",
-        "  2 grade 1 0.5000 b                  2 grade 0 0.5000 n",
-        "  3 grade 0 0.3333 n                  3 grade 3 0.3333 a",
+        "   old               new",
+        "1  grade 3 1.0000 a  grade 1 1.0000 b",
+        "2  grade 1 0.5000 b  grade 0 0.5000 n",
+        "3  grade 0 0.3333 n  grade 3 0.3333 a",
         "",
         "  1 -> 3     grade 3  -3.0000  a",
         "  2 -> 1     grade 1  +0.3691  b",

@@ -25,17 +25,12 @@ _FORMS = '"ndcg@10 < 0.70" (also <=, >, >=), "ndcg@10 worse than baseline" or "n
 class Subject:
     """What gates can be about: settings and metrics by name, and the baseline that settings are compared with.
 
-    ``settings`` are those that a gate without a setting is about. ``unmeasured`` are those of COSTS that will not be.
-    ``compared`` are the settings that are compared with the baseline, None means all others; ``comparable`` the metrics
-    that mean the same for both, None means all.
+    ``settings`` are those that a gate without a setting is about.
     """
 
     settings: tuple[str, ...]
     metrics: tuple[str, ...]
     baseline: str | None = None
-    unmeasured: frozenset[str] = frozenset()
-    compared: tuple[str, ...] | None = None
-    comparable: tuple[str, ...] | None = None
 
 
 def parse_gates(texts: Iterable[str], subject: Subject) -> list[Gate]:
@@ -95,8 +90,6 @@ def _faults(gate: Gate, subject: Subject) -> Iterator[str]:
         yield f"there is no setting {gate.setting!r}.{near} There are: {listed(subject.settings)}."
     if gate.is_on_baseline:
         yield from _baseline_faults(gate, subject)
-    elif gate.quantity in subject.unmeasured:
-        yield f"{gate.quantity} is not measured in this run; leave out --no-latency and `latency: false`."
     elif gate.quantity not in COSTS:
         definition = parse_metric(gate.quantity).definition
         highest = math.inf if definition.highest is None or definition.aggregate == "sum" else definition.highest
@@ -110,13 +103,8 @@ def _baseline_faults(gate: Gate, subject: Subject) -> Iterator[str]:
         yield "there is no baseline; name the setting to compare with: --baseline SETTING or REPORT:SETTING."
     elif gate.setting == baseline or set(subject.settings) <= {baseline}:
         yield f"there is nothing to compare with the baseline {baseline!r}; name another setting."
-    elif subject.compared is not None and gate.setting and gate.setting not in subject.compared:
-        compared = listed(subject.compared)
-        yield f"{gate.setting!r} is not compared with the baseline {baseline!r}; these are: {compared}."
     if metric in COSTS or parse_metric(metric).definition.aggregate == "geometric":
         yield f"{metric} is not compared query by query; give a limit, as in {metric} > 0.2."
-    elif subject.comparable is not None and metric not in subject.comparable:
-        yield f"{metric} is not among the metrics that are compared: {listed(subject.comparable, 40)}."
     elif gate.limit < 0:
         yield f"the margin is {gate.limit:g}; it must be at least 0."
     elif told := too_wide(gate.limit, metric):

@@ -58,14 +58,24 @@ def kept_parts(contender: ComparedSetting, queries: Sequence[str]) -> KeptPartRa
     if not parameters.get("parts"):
         return KeptPartRankings((), ())
     found = list(_walk(contender.report, parameters, queries, ""))
-    notes = [f"{contender.name}: {said}." for said in _said(parameters)]
+    notes, refiner = [], _refiner(parameters)
+    if refiner and refiner.explanation:  # what its kind does
+        options = defaultdict[str, Any](lambda: None, parameters["retriever"])
+        said = refiner.explanation.format_map(options | {"parts": " and ".join(parameters["parts"])})
+        notes.append(f"{contender.name}: {said}.")
     notes += [f"{contender.name}: {one}" for one in found if isinstance(one, str)]
     return KeptPartRankings(tuple(one for one in found if isinstance(one, KeptPart)), tuple(notes))
 
 
 def ranks_in(kept: KeptPartRankings, query: str, key: Key) -> list[PartRank]:
     """Where a document, or a chunk, stands in each of the parts."""
-    return [_rank_in(part.name, part.rows[query], key) for part in kept.parts]
+    ranks = []
+    for part in kept.parts:
+        row = part.rows[query]
+        rank = rank_in_row(row, key, [place for place, doc in enumerate(row["docs"]) if doc == key[0]])
+        score = row["scores"][rank - 1] if rank and row.get("scores") else None
+        ranks.append(PartRank(part=part.name, rank=rank, score=score, kept=len(row["docs"])))
+    return ranks
 
 
 def rank_in_row(row: Mapping[str, Any], key: Key, places: Sequence[int]) -> int | None:
@@ -79,13 +89,6 @@ def rank_in_row(row: Mapping[str, Any], key: Key, places: Sequence[int]) -> int 
         same = [place for place in places if (starts[place], ends[place]) == (start, end)]
         places = same or [place for place in places if starts[place] < end and start < ends[place]]
     return places[0] + 1 if places else None
-
-
-def _rank_in(name: str, row: Mapping[str, Any], key: Key) -> PartRank:
-    docs, scores = row["docs"], row.get("scores")
-    rank = rank_in_row(row, key, [place for place, doc in enumerate(docs) if doc == key[0]])
-    score = scores[rank - 1] if scores and rank else None
-    return PartRank(part=name, rank=rank, score=score, kept=len(docs))
 
 
 def _walk(report: Report, whole: Mapping[str, Any], queries: Sequence[str], above: str) -> Iterator[KeptPart | str]:
@@ -124,14 +127,6 @@ def _rows(
 def _without_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters without what a sweep calls them: parts do not know of it."""
     return {name: value for name, value in parameters.items() if name not in ("entry", "values")}
-
-
-def _said(parameters: Mapping[str, Any]) -> Iterator[str]:
-    """What its kind of refiner does."""
-    refiner = _refiner(parameters)
-    if refiner and refiner.explanation:
-        options = defaultdict[str, Any](lambda: None, parameters["retriever"])
-        yield refiner.explanation.format_map(options | {"parts": " and ".join(parameters["parts"])})
 
 
 def _refiner(parameters: Mapping[str, Any]) -> type[Refiner] | None:

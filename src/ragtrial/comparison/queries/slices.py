@@ -236,8 +236,7 @@ def _by_thirds(
 
 
 def _words(low: float, high: float) -> str:
-    bounds = f"{low:.0f}" if low == high else f"{low:.0f}-{high:.0f}"
-    return f"{bounds} {'word' if bounds == '1' else 'words'}"
+    return f"{low:.0f} words" if low == high else f"{low:.0f}-{high:.0f} words"
 
 
 def _percent(low: float, high: float) -> str:

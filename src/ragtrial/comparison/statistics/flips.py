@@ -101,13 +101,12 @@ class _Flips:
         """The largest statistics in each flip of the differences, and of those less their means; shape (2, flips)."""
         known = sample.known[tested]
         self._weights = None
-        if family.rows_alike:
+        unknown = np.isnan(family.columns)
+        if (unknown == unknown[:1]).all():  # a query that counts for one column counts for all
             known = known[:1]
             if self._has_digits(family):
-                from scipy.sparse import csr_array
-
-                self._weights = csr_array(family.weights[tested])
-                values = np.where(np.isnan(family.columns), 0.0, family.columns)
+                self._weights = family.weights[tested]
+                values = np.where(unknown, 0.0, family.columns)
         self._summed = len(values)
         self.columns: Scores = np.vstack([values, known])
         """What is multiplied with signs, shape (columns, queries): what is weighed, and where queries count."""

@@ -1,4 +1,4 @@
-"""The procedures that can be asked for: what each does, what speaks against it, and where it is from."""
+"""The procedures that can be asked for: what each does and what speaks against it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,15 @@ from ragtrial.evaluation.grading import Scores
 _BLOCK_VALUES = 2_000_000
 
 
-def infer_t_holm(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
+def infer_t_holm(sample: Sample, procedure: Procedure) -> Inference:
     """Paired t tests with Holm's correction, and simultaneous t intervals with Bonferroni's.
 
     Holm's test has no two-sided intervals that agree with it and tell anything; Bonferroni's are wider than its claims,
     never narrower: where one leaves out 0, the difference is shown.
     """
-    return [_t_holm(Sample(family), procedure.level) for family in families]
-
-
-def _t_holm(sample: Sample, level: float) -> Inference:
     from scipy.special import stdtr
 
-    tested = sample.tested
+    tested, level = sample.tested, procedure.level
     p = np.asarray(2 * stdtr(sample.n[tested] - 1, -sample.studentised[tested]))
     count = max(len(p), 1)
     single = sample.inference(level, p, np.minimum(p * count, 1.0), _t_criticals(sample, level / count))
@@ -50,12 +46,8 @@ def _t_criticals(sample: Sample, level: float) -> Scores:
     return np.asarray(-stdtrit(sample.n[sample.tested] - 1, level / 2), dtype=np.float64)
 
 
-def infer_bootstrap(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
+def infer_bootstrap(sample: Sample, procedure: Procedure) -> Inference:
     """BCa bootstrap intervals (Efron 1987), of each comparison by itself, from ``flips`` resamples; no p."""
-    return [_bootstrap(Sample(family), procedure) for family in families]
-
-
-def _bootstrap(sample: Sample, procedure: Procedure) -> Inference:
     from scipy.stats import bootstrap
 
     found = sample.inference(procedure.level, criticals=_t_criticals(sample, procedure.level))
@@ -80,7 +72,7 @@ def _bootstrap(sample: Sample, procedure: Procedure) -> Inference:
 
 @dataclass(frozen=True)
 class ProcedureCard:
-    """What a reader must know of a procedure; ``infers`` is the procedure itself.
+    """What a reader must know of a procedure; ``infers`` is the procedure itself, None for the default one.
 
     ``draws``: what it draws at random as often as flips are asked for, where that is no flips; nothing where it draws
     none.
@@ -89,8 +81,7 @@ class ProcedureCard:
     name: str
     sentence: str
     caveat: str
-    source: str
-    infers: Callable[[Sequence[Family], Procedure], list[Inference]]
+    infers: Callable[[Sample, Procedure], Inference] | None = None
     draws: str = ""
 
 
@@ -104,15 +95,12 @@ PROCEDURES = {
             "Studentised sign flips, the same for all comparisons; p and simultaneous intervals from their maxima.",
             "It assumes that queries are independent, and that of settings that are equally good either might as well "
             "have won a query by as much as it lost it.",
-            "Westfall & Young 1993, chapter 2; Fisher 1935",
-            infer,
         ),
         ProcedureCard(
             "t-holm",
             "Paired t tests with Holm's correction, and t intervals with Bonferroni's.",
             "It is blind to what comparisons have in common, so near-clones cost it power; a claim may stand beside an "
             "interval that has 0 in it.",
-            "Student 1908; Holm 1979; Smucker, Allan & Carterette 2007",
             infer_t_holm,
         ),
         ProcedureCard(
@@ -120,7 +108,6 @@ PROCEDURES = {
             "BCa bootstrap intervals of each comparison by itself, without p.",
             "It is not corrected for the number of comparisons, and below some hundred queries the intervals hold less "
             "often than they say.",
-            "Efron 1987; Sakai 2006",
             infer_bootstrap,
             draws="resamples",
         ),
@@ -133,4 +120,5 @@ def infer_by(name: str, families: Sequence[Family], procedure: Procedure) -> lis
     if name not in PROCEDURES:
         near = did_you_mean(name, list(PROCEDURES))
         raise ReportError(f"no procedure is called {name!r}.{near} There are: {listed(list(PROCEDURES))}.")
-    return PROCEDURES[name].infers(families, procedure)
+    one = PROCEDURES[name].infers
+    return infer(families, procedure) if one is None else [one(Sample(family), procedure) for family in families]

@@ -57,12 +57,6 @@ class Family:
         made[unknown > 0] = np.nan
         return made
 
-    @property
-    def rows_alike(self) -> bool:
-        """Whether a query that counts for one column counts for all."""
-        unknown = np.isnan(self.columns)
-        return bool((unknown == unknown[:1]).all())
-
 
 @dataclass(frozen=True, eq=False)
 class Inference:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -131,36 +131,32 @@ def _joined(ones: Sequence[T], others: Sequence[T], key: Callable[[T], Hashable]
 
 def _ordered(levels: Mapping[Level, None]) -> list[Level]:
     """By size where all are numbers, or lists of as many numbers; a share counts as a number."""
-    sizes = {level: list(_sizes(json.loads(level))) for level in levels}
-    if len({len(size) for size in sizes.values()}) > 1 or any(None in size for size in sizes.values()):
+    values = [json.loads(level) for level in levels]
+    rows = [[_size(one) for one in (value if isinstance(value, list) else [value])] for value in values]
+    if len({len(row) for row in rows}) > 1 or any(None in row for row in rows):
         return list(levels)
-    return sorted(levels, key=lambda level: [size or 0.0 for size in sizes[level]])
+    return [
+        level for _, level in sorted(zip(rows, levels, strict=True), key=lambda one: [size or 0 for size in one[0]])
+    ]
 
 
-def _sizes(value: JsonValue) -> Iterator[float | None]:
-    if isinstance(value, list):
-        for one in value:
-            yield from _sizes(one)
-    elif isinstance(value, dict) and value.keys() == {"share", "of"}:
-        yield from _sizes(value["share"])
-    else:
-        yield value if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _size(value: JsonValue) -> float | None:
+    share = value["share"] if isinstance(value, dict) and value.keys() == {"share", "of"} else value
+    return share if isinstance(share, int | float) and not isinstance(share, bool) else None
 
 
 def design_of(contenders: Sequence[ComparedSetting]) -> Design:
     """The settings of sweeps, without those of retrievers that none of the values reaches.
 
-    A value that a combination does not name, as those of ``include`` may not, is what the config has.
+    A setting has no level of a parameter that its combination does not name, as those of ``include`` may not.
     """
     entries = [(id(one.report), _entry(one.setting, one.report)) for one in contenders]
-    reaching: dict[tuple[int, str], dict[str, None]] = {}
-    for entry, contender in zip(entries, contenders, strict=True):
-        reaching.setdefault(entry, {}).update(dict.fromkeys(_values(contender.setting)))
+    swept = {entry for entry, one in zip(entries, contenders, strict=True) if _values(one.setting)}
     cells = []
     for place, (entry, contender) in enumerate(zip(entries, contenders, strict=True)):
-        if keys := list(reaching[entry]):
+        if entry in swept:
             levels = {RETRIEVER: _level(entry[1]), _REPORT: str(entry[0])}
-            cells.append(Cell(place, {**_Values(contender, entry[1]).levels(keys), **levels}))
+            cells.append(Cell(place, {**_levels(contender), **levels}))
     return Design(tuple(cells))
 
 
@@ -185,57 +181,26 @@ def _entry(setting: SettingPart, report: Report) -> str:
     return str(setting.parameters.get("entry") or max(entries, key=len, default=setting.name))
 
 
-@dataclass(frozen=True)
-class _Values:
-    """What the dotted keys of a sweep are for a setting of an entry of ``retrievers``."""
+def _levels(contender: ComparedSetting) -> dict[str, Level]:
+    """The level of each parameter of a setting; keys of the sweep that move together are one."""
+    values, sweep = _values(contender.setting), contender.report.config.get("sweep")
+    axes: Any = sweep.get("matrix") or {} if isinstance(sweep, Mapping) else {}
+    groups = [[key.strip() for key in axis.split(",")] for axis in axes]
+    groups += [[key] for key in values if not any(key in group for group in groups)]
+    made: dict[str, Level] = {}
+    for group in groups:
+        moved = [key for key in group if key in values]
+        taken = [_as_share(axes.get(key), values[key], values) for key in moved]
+        if moved:
+            made[", ".join(moved)] = _level(taken if len(taken) > 1 else taken[0])
+    return made
 
-    contender: ComparedSetting
-    entry: str
 
-    def levels(self, keys: Sequence[str]) -> dict[str, Level]:
-        """The level of each parameter whose values are known; keys of the sweep that move together are one."""
-        sweep = self.contender.report.config.get("sweep")
-        axes: Any = sweep.get("matrix") or {} if isinstance(sweep, Mapping) else {}
-        groups = [[key.strip() for key in axis.split(",")] for axis in axes]
-        groups += [[key] for key in keys if not any(key in group for group in groups)]
-        made: dict[str, Level] = {}
-        for group in groups:
-            moved = [key for key in group if key in keys]
-            taken = [self._as_share(axes.get(key), self._value(key)) for key in moved]
-            if moved and _UNKNOWN not in taken:
-                made[", ".join(moved)] = _level(taken if len(taken) > 1 else taken[0])
-        return made
-
-    def _value(self, key: str) -> Any:
-        """By its combination, as written, or by default."""
-        values, path = _values(self.contender.setting), key.split(".")
-        if key in values:
-            return values[key]
-        written = _at(self.contender.report.config, path)
-        if written is _UNKNOWN and path[0] == "retrievers":
-            inside = ["retriever"] if path[1] == self.entry else ["parts", path[1], "retriever"]
-            path = [*inside, *path[2:]]
-        return _at(self.contender.setting.parameters, path) if written is _UNKNOWN else written
-
-    def _as_share(self, axis: Any, value: Any) -> Any:
-        """The share that a value was computed from, as the sweep computes it; else the value."""
-        if not isinstance(axis, Mapping) or not {"share", "of"} <= axis.keys():
-            return value
-        share, of = axis["share"], str(axis["of"])
-        whole = self._value(of)
+def _as_share(axis: Any, value: Any, values: Mapping[str, Any]) -> Any:
+    """The share that a value was computed from, as the sweep computes it; else the value."""
+    if isinstance(axis, Mapping) and {"share", "of"} <= axis.keys():
+        share, whole = axis["share"], values.get(str(axis["of"]))
         for one in share if isinstance(share, list | tuple) else (share,):
             if isinstance(whole, int) and math.floor(Fraction(repr(one)) * whole + Fraction(1, 2)) == value:
-                return {"share": one, "of": of}
-        return value
-
-
-_UNKNOWN = object()
-
-
-def _at(section: Any, path: Sequence[str]) -> Any:
-    """What stands at a path in nested mappings, or _UNKNOWN."""
-    for name in path:
-        if not isinstance(section, Mapping) or name not in section:
-            return _UNKNOWN
-        section = section[name]
-    return section
+                return {"share": one, "of": str(axis["of"])}
+    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import mode
 from typing import TYPE_CHECKING, Any
 
 from ragtrial.errors import PlotError
@@ -11,8 +12,6 @@ from ragtrial.views.sections.base import PageSection, Plot, View, ViewInput, reg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from ragtrial.comparison.comparison_parts import ComparisonPart
 
 
 class DifferencesView(View[None]):
@@ -37,27 +36,18 @@ def difference_plot(given: ViewInput) -> Figure:
     if not close:
         raise PlotError("there is no plot of differences: no query counts for two settings.")
     procedure = analysis.procedure
-    baseline = procedure.baseline
-    if baseline is None:
-        counts = [sum(part.baseline == one.baseline for part in close) for one in close]
-        baseline = close[counts.index(max(counts))].baseline
+    baseline = procedure.baseline or mode(part.baseline for part in close)
     # A baseline that is no setting is a report, of which each setting is set against that of the same name.
     parts = [part for part in close if part.baseline == baseline or baseline not in analysis.settings]
     rows = [
-        ForestRow(part.setting, part.difference, part.ci, claimed(part), _verdict(part)) for part in parts[:MOST_ROWS]
+        ForestRow(part.setting, part.difference, part.ci, claimed(part), part.verdict or "")
+        for part in parts[:MOST_ROWS]
     ]
-    left_out = len(parts) - len(rows)
     label = f"difference in {analysis.primary_metric} from {shortened(baseline)},\n"
     label += f"{percent(procedure.confidence)} intervals, margin {procedure.margin:g}"
-    if left_out:
-        label += f"; {left_out:,} lower ones not shown"
+    if len(parts) > MOST_ROWS:
+        label += f"; {len(parts) - MOST_ROWS:,} lower ones not shown"
     return forest(rows, label, margin=procedure.margin)
-
-
-def _verdict(part: ComparisonPart) -> str:
-    short = {"worse within the margin": "worse, within margin", "too few differences": "cannot tell"}
-    verdict = str(part.verdict or "")
-    return short.get(verdict, verdict)
 
 
 DIFFERENCES = registered(DifferencesView(differences=Plot(difference_plot)))

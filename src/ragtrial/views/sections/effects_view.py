@@ -37,7 +37,6 @@ class EffectsView(View["EffectsPart"]):
             return
         yield effect_table(part)
         yield interaction_table(part, everything=everything)
-        yield "" if everything else left_out_line(part)
 
     def page(self, given: ViewInput) -> PageSection | None:
         part = self.of(given.analysis)
@@ -47,7 +46,7 @@ class EffectsView(View["EffectsPart"]):
             ("All else equal, over settings that differ in it alone", effect_table(part)),
             ("Where one parameter's effect depends on another", interaction_table(part)),
         ]
-        return PageSection("What each parameter does", tables, [left_out_line(part)], data=_page_data(part))
+        return PageSection("What each parameter does", tables, data=_page_data(part))
 
 
 def effect_table(effects: EffectsPart) -> Table:
@@ -71,12 +70,6 @@ def interaction_table(effects: EffectsPart, *, everything: bool = False) -> Tabl
         for part in effects.interactions if everything or side(part.ci)
     ]  # fmt: skip
     return Table.of(titles, rows, texts=(0, -1))
-
-
-def left_out_line(effects: EffectsPart) -> str:
-    """One line about the interactions that the table leaves out; empty if it has all."""
-    hidden = sum(not side(part.ci) for part in effects.interactions)
-    return f"Interactions that are not distinguishable from 0: {hidden:,}." if hidden else ""
 
 
 def _cells(part: ContrastPart) -> list[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ragtrial.comparison.comparison_parts import Comparison
     from ragtrial.comparison.contest import ComparisonSet, Pair
-    from ragtrial.comparison.queries.moves import QueryDifference, QueryDifferences, SharedQueries, SharedQuery
+    from ragtrial.comparison.queries.moves import QueryDifferences, SharedQueries
 
 MOST_SHOWN = 10
 
@@ -73,26 +73,27 @@ def differences_table(found: QueryDifferences, most: int | None = MOST_SHOWN) ->
     tied = [query for query in found.queries if query.outcome == "tied"]
     shown = [*lost[:most], *won[:most]] if most is not None else [*lost, *won, *tied]
     titles = ["query", found.baseline, found.setting, "difference", ""]
-    return Table.of(titles, [_difference_row(query) for query in shown], texts=(0, -1))
-
-
-def _difference_row(query: QueryDifference) -> list[str]:
-    text = textwrap.shorten(query.text, 60, placeholder=" ...")
-    return [query.id, number(query.baseline), number(query.setting), signed(query.difference), text]
+    rows = [
+        [query.id, number(query.baseline), number(query.setting), signed(query.difference), _short(query.text, 60)]
+        for query in shown
+    ]
+    return Table.of(titles, rows, texts=(0, -1))
 
 
 def shared_lines(shared: SharedQueries, most: int = 5) -> list[str]:
     """The queries that all settings fail, and those that none separates, up to ``most`` of each by name."""
     lines = [f"Queries that fail with all settings ({shared.metric}): {shared.failed_count:,} of {shared.queries:,}"]
-    lines += [f"  {_named(query)}" for query in shared.failed[:most]]
+    lines += [f"  {query.id}  {_short(query.text)}".rstrip() for query in shared.failed[:most]]
     if shared.settings > 1:
         lines.append(f"Queries with one value for all settings, which separate none: {shared.equal_count:,} more")
-        lines += [f"  {number(query.value)}  {_named(query)}" for query in shared.equal[:most]]
+        lines += [
+            f"  {number(query.value)}  {query.id}  {_short(query.text)}".rstrip() for query in shared.equal[:most]
+        ]
     return lines
 
 
-def _named(query: SharedQuery) -> str:
-    return f"{query.id}  {textwrap.shorten(query.text, 80, placeholder=' ...')}".rstrip()
+def _short(text: str, width: int = 80) -> str:
+    return textwrap.shorten(text, width, placeholder=" ...")
 
 
 def scatter(found: QueryDifferences) -> Figure:

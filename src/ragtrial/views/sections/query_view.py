@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from ragtrial.comparison.figures import signed
@@ -13,9 +14,6 @@ from ragtrial.views.table import Table, number
 if TYPE_CHECKING:
     from ragtrial.comparison.queries.part_ranks import PartRank
     from ragtrial.comparison.queries.side_by_side import RankedHit, SideBySide
-
-
-_GAP = "   "
 
 
 class QueryView(View["SideBySide"]):
@@ -33,54 +31,44 @@ class QueryView(View["SideBySide"]):
 
     def blocks(self, part: SideBySide | None, width: int, *, everything: bool) -> Iterator[str | Table]:
         if part:
-            yield side_text(part, width)
+            yield from side_blocks(part, width)
 
 
-def side_text(side: SideBySide, width: int) -> str:
+def side_blocks(side: SideBySide, width: int) -> Iterator[str | Table]:
     """Both rankings beside one another, what moved, and why."""
-    values = f"{number(side.value_baseline)} -> {number(side.value)}"
     change = "" if side.difference is None else f" ({signed(side.difference)})"
-    lines = [f"query {side.id}: {side.text}" if side.text else f"query {side.id}"]
-    lines += [f"{side.baseline} -> {side.setting}: {side.metric} {values}{change}", ""]
-    lines += _columns(side, width)
-    lines += ["", *_move_lines(side)]
+    values = f"{number(side.value_baseline)} -> {number(side.value)}{change}"
+    yield f"query {side.id}: {side.text}" if side.text else f"query {side.id}"
+    yield f"{side.baseline} -> {side.setting}: {side.metric} {values}\n"
+    yield _rankings(side, width)
+    lines = ["", *_move_lines(side)]
     lines += [f"  not found by either: grade {label.relevance}  {label.doc}" for label in side.not_found]
-    if side.passages is not None:
-        lines += [
-            f"  passage of grade {one.relevance} in {one.doc}: found at "
-            f"{_rank(one.found_baseline)} -> {_rank(one.found)}"
-            for one in side.passages
-            if one.relevance > 0
-        ]
+    for one in side.passages or ():
+        if one.relevance > 0:
+            found = f"{_rank(one.found_baseline)} -> {_rank(one.found)}"
+            lines.append(f"  passage of grade {one.relevance} in {one.doc}: found at {found}")
     if side.why_no_shares:
         lines.append(f"The difference is not split among documents: {side.why_no_shares}")
-    return "\n".join([*lines, *side.notes])
+    yield "\n".join([*lines, *side.notes])
 
 
-def _columns(side: SideBySide, width: int) -> Iterator[str]:
-    """The two rankings, rank by rank, each hit with the beginning of its text below it where there is room."""
-    column = max(30, (width - len(_GAP)) // 2)
-    yield _beside(side.baseline, side.setting, column)
-    for place in range(max(len(side.hits_baseline), len(side.hits))):
-        pair = [hits[place] if place < len(hits) else None for hits in (side.hits_baseline, side.hits)]
-        blocks = [_hit_lines(hit, column) if hit else [] for hit in pair]
-        for line in range(max(map(len, blocks))):
-            first, second = (block[line] if line < len(block) else "" for block in blocks)
-            yield _beside(first, second, column)
+def _rankings(side: SideBySide, width: int) -> Table:
+    """The two rankings, rank by rank, each hit with the beginning of its text below it."""
+    column = max(30, (width - 6) // 2)
+    rows = []
+    for rank, pair in enumerate(zip_longest(side.hits_baseline, side.hits), 1):
+        rows.append([str(rank), *(_hit(hit, column) if hit else "" for hit in pair)])
+        texts = ["" if hit is None else textwrap.shorten(hit.text or "", column, placeholder=" ...") for hit in pair]
+        rows += [["", *texts]] if any(texts) else []
+    return Table.of(["", side.baseline, side.setting], rows, texts=(1, 2))
 
 
-def _beside(first: str, second: str, column: int) -> str:
-    return f"{first[:column]:<{column}}{_GAP}{second[:column]}".rstrip()
-
-
-def _hit_lines(hit: RankedHit, column: int) -> list[str]:
-    score = "" if hit.score is None else f" {hit.score:.4f}"
-    head = f"{hit.rank:>3} {_grade(hit.grade)}{score} "
-    place = "" if hit.start is None else f" [{hit.start}:{hit.end}]"
+def _hit(hit: RankedHit, column: int) -> str:
+    """``grade 1 0.8312 guides/setup.md [0:212]``; of a long name the end."""
+    head = f"{_grade(hit.grade)} " if hit.score is None else f"{_grade(hit.grade)} {hit.score:.4f} "
+    name = hit.doc if hit.start is None else f"{hit.doc} [{hit.start}:{hit.end}]"
     room = column - len(head)
-    name = hit.doc + place if len(hit.doc + place) <= room else f"...{(hit.doc + place)[-max(1, room - 3) :]}"
-    text = [] if not hit.text else [" " * 4 + textwrap.shorten(hit.text, column - 4, placeholder=" ...")]
-    return [head + name, *text]
+    return head + (name if len(name) <= room else f"...{name[-max(1, room - 3) :]}")
 
 
 def _move_lines(side: SideBySide) -> Iterator[str]:

@@ -53,8 +53,8 @@ def slice_heading(slices: SlicesPart) -> str:
     """One line above the overview: what the differences are, and what their marks say."""
     if not slices.comparisons:
         return "No slices: by tag, relevant documents, length and word overlap all queries are of one kind."
-    baselines = list(dict.fromkeys(part.baseline for part in slices.comparisons))
-    shared = baselines[0] if len(baselines) == 1 else "the baseline of each"
+    baselines = {part.baseline for part in slices.comparisons}
+    shared = baselines.pop() if len(baselines) == 1 else "the baseline of each"
     return (
         f"Differences in {slices.metric} from {shared}, by kind of query. ± half of the interval; * it leaves out 0; "
         "! and contradicts that of all queries"
