@@ -16,7 +16,6 @@ from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.settings import Setting, settings_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library, NamedDocuments
-from ragtrial.dataset.passages import locate_all
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, ReportError, listed
 from ragtrial.evaluation.context_sizes import ContextSizes
@@ -204,7 +203,6 @@ class _Rescoring:
                 "id" if chosen.are_qrels else match,
                 chosen.file,
                 self._options.relevance_threshold,
-                self._corpus.located if self._corpus else locate_all,
             )
             self._warnings += resolved.warnings
             return resolved.labels
