@@ -113,9 +113,9 @@ class RetrievalEvaluator:
     @cached_property
     def resolved(self) -> ResolvedLabels:
         """The labels, looked up in the documents."""
-        dataset, threshold = self.dataset, self.config.evaluators.relevance_threshold
-        corpus, match = self.corpus, self.config.dataset.match
-        return resolve(dataset.labels, corpus.library, match, dataset.labels_file, threshold, corpus.located)
+        dataset, config = self.dataset, self.config
+        threshold, match = config.evaluators.relevance_threshold, config.dataset.match
+        return resolve(dataset.labels, self.corpus.library, match, dataset.labels_file, threshold)
 
     @cached_property
     def metrics(self) -> MetricChoice:
@@ -206,7 +206,7 @@ class RetrievalEvaluator:
 
         What is finished is kept; what failed when it was last called is tried again.
         """
-        self.corpus.runner.forget_failures()
+        self.corpus.runner.failures.clear()
         queries = self.resolved.labels.queries  # wrong labels are refused before anything is searched
         return [self._unevaluated(self.results.of(setting), queries) for setting in self.one_by_one()]
 

@@ -14,29 +14,21 @@ class Progress(Protocol):
     Stages may stand within one another: what is told is of the last that began and has not ended.
     """
 
-    def begin(self, stage: str, total: int | None, unit: str) -> None: ...
-
-    def advance(self, count: int) -> None: ...
-
-    def finish(self) -> None: ...
-
-    def abandon(self) -> None: ...
-
-
-class Silent:
-    """Says nothing: the default of the library."""
-
     def begin(self, stage: str, total: int | None, unit: str) -> None:
-        pass
+        return
 
     def advance(self, count: int) -> None:
-        pass
+        return
 
     def finish(self) -> None:
-        pass
+        return
 
     def abandon(self) -> None:
-        pass
+        return
+
+
+class Silent(Progress):
+    """Says nothing: the default of the library."""
 
 
 @contextmanager

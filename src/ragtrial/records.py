@@ -142,8 +142,6 @@ class WarningCode(StrEnum):
     EMPTY_PAGES = "empty-pages", "Pages of PDF documents have no text; they may be scans."
     EQUAL_SETTINGS = "equal-settings", "Settings of the config are the same; they are run and shown once."
     FEW_CANDIDATES = "few-candidates", "A refiner looks at fewer hits than are scored."
-    FEW_CHUNKS = "few-chunks", "There are fewer chunks than top_k."
-    FEW_DOCUMENTS = "few-documents", "There are fewer documents than top_k."
     FEW_QUERIES_MATCH = "few-queries-match", "Fewer than half of the queries of a run and its qrels match."
     FILTERS_NOT_HEEDED = "filters-not-heeded", "Queries have filters that a setting ignores."
     FIRST_SKIPPED = "first-skipped", "The first questions of a custom retriever could not be answered."

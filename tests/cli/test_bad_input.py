@@ -233,8 +233,8 @@ def test_what_of_the_corpus_is_not_read_is_told_and_no_fault(tmp_path: Path, cap
     made = ragtrial(capsys, command, "experiment.yaml", "--strict")
     assert made.code == 0
     told = made.out + made.err
-    assert "1 folder of the corpus is a link and is not entered; put the documents themselves there." in told
-    assert "1 file of the corpus is of no kind that is read: 1 .doc." in told
+    left_out = ("not read in the corpus: 1 .doc, 1 linked folder.", "not read in the corpus: 1 linked folder, 1 .doc.")
+    assert any(one in told for one in left_out)
 
 
 def test_a_corpus_file_with_rows_that_are_wrong(tmp_path: Path, capsys: Capture) -> None:

@@ -230,11 +230,16 @@ def test_show_refuses_an_id_that_is_unknown_or_may_be_several(two_runs: list[str
 def test_show_says_what_there_is_when_an_experiment_or_all_are_missing(config: Path, capsys: Capture) -> None:
     made = ragtrial(capsys, "show")
     assert made.code == 2
-    assert made.err == "error: there is no report in results yet; `ragtrial run CONFIG` makes one.\n"
+    assert made.err == (
+        "error: there is no report in results. Experiments there: none; `ragtrial run CONFIG` makes a report.\n"
+    )
     assert ragtrial(capsys, "run", config).code == 0
     made = ragtrial(capsys, "show", "smal/latest")
     assert made.code == 2
-    assert made.err == "error: there is no experiment 'smal' in results. Did you mean 'small'? It has: small.\n"
+    assert made.err == (
+        "error: there is no report of 'smal' in results. Did you mean 'small'? Experiments there: small; "
+        "`ragtrial run CONFIG` makes a report.\n"
+    )
 
 
 def test_show_gives_the_hits_of_a_query_with_ranks_grades_and_texts(two_runs: list[str], capsys: Capture) -> None:
@@ -355,13 +360,14 @@ def test_show_says_which_file_of_a_report_is_damaged(
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [("{", "is damaged, or not a report: Invalid JSON: EOF while parsing an object at line 1 column 1. "
-      "Make it again with the command that wrote it."),
-     ('{"schema_version": 1}', "is damaged, or not a report: experiment: Field required. "
-      "Make it again with the command that wrote it."),
-     ('{"schema_version": 0}', "has schema version 0; this ragtrial reads 1. "
-      "Make it again with the command that wrote it."),
-     ('{"schema_version": 99}', "has schema version 99; this ragtrial reads up to 1. Update it.")],
+    [("{", "is damaged, or of another version: Invalid JSON: EOF while parsing an object at line 1 column 1. "
+      "Update ragtrial, or make it again with the command that wrote it."),
+     ('{"schema_version": 1}', "is damaged, or of another version: experiment: Field required. "
+      "Update ragtrial, or make it again with the command that wrote it."),
+     ('{"schema_version": 0}', "is damaged, or of another version: schema_version: Input should be 1. "
+      "Update ragtrial, or make it again with the command that wrote it."),
+     ('{"schema_version": 99}', "is damaged, or of another version: schema_version: Input should be 1. "
+      "Update ragtrial, or make it again with the command that wrote it.")],
 )  # fmt: skip
 def test_a_report_that_cannot_be_read_is_told_and_hides_no_other(
     content: str, told: str, two_runs: list[str], capsys: Capture

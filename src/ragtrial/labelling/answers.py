@@ -164,7 +164,7 @@ class AnswerSheet:
             config = self._config
             corpus = Corpus(config, progress)
             file = str(config.dataset.queries)
-            return resolve(labels, corpus.library, config.dataset.match, file, located=corpus.located)
+            return resolve(labels, corpus.library, config.dataset.match, file)
 
         return check
 

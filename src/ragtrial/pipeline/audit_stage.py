@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from ragtrial.components.stores import Index, Store, Vectors
 from ragtrial.components.stores.exact import ExactStore
 from ragtrial.config.settings import Setting
 from ragtrial.evaluation.evaluators import Evaluation
-from ragtrial.pipeline.index_stage import BuiltIndex, IndexStage, open_indexes
+from ragtrial.pipeline.index_stage import IndexStage, open_indexes
 from ragtrial.pipeline.ranking_stage import RankingStage
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth, Ranked
@@ -69,8 +70,8 @@ class ReachStage(Stage[int]):
         with open_indexes(artefacts, self.resources.workspace, [self.index]) as indexes:
             yield (indexes[self.index],)
 
-    def build(self, folder: Path, index: Index, built: BuiltIndex) -> None:
-        name, count = f"reach ({self.index.setting_name})", built.description["vectors"]
+    def build(self, folder: Path, index: Index, built: dict[str, Any]) -> None:
+        name, count = f"reach ({self.index.setting_name})", built["vectors"]
         with self.resources.working(name, count, "vectors", self.rate):
             unreachable = index.unreachable()
         write_text(folder / "unreachable.json", json.dumps(unreachable))
@@ -121,7 +122,7 @@ class AuditStage(Stage[Audited]):
         exact = ExactStore(space=self.setting.store.space).open(vectors, folder)
         write_array(folder / "scores.npy", exact.scores_of(queries, ranked.cut(self._depth).units))
 
-    def load(self, folder: Path, unreachable: int, exact: Ranked, *_index: BuiltIndex) -> Audited:
+    def load(self, folder: Path, unreachable: int, exact: Ranked, *_index: object) -> Audited:
         return Audited(exact.cut(self._depth), read_array(folder / "scores.npy"), unreachable)
 
     def amount(self, known: Known) -> Amount:

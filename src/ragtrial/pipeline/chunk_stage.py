@@ -91,11 +91,10 @@ def estimated_chunks(setting: Setting, sizes: Counts) -> int:
     chunker, filled = setting.chunker, sizes[sizes > 0]
     if chunker.kind == "document":
         return len(filled)
-    step, again = _BYTES_PER_CHUNK, 0
+    step = _BYTES_PER_CHUNK
     if isinstance(chunker, SizedChunker):
-        unit = _BYTES_PER_UNIT.get(chunker.counted_by, BYTES_PER_TOKEN)
-        step, again = (chunker.size - chunker.overlap) * unit, chunker.overlap * unit
-    return int(np.maximum(1, -(-(filled - again) // step)).sum())
+        step = (chunker.size - chunker.overlap) * _BYTES_PER_UNIT.get(chunker.counted_by, BYTES_PER_TOKEN)
+    return int(np.ceil(filled / step).sum())
 
 
 def embedder_inputs(embedder: CachedEmbedder) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from ragtrial.cache.fingerprints import file_digest
@@ -39,9 +40,16 @@ class ContextStage(Stage[IndexedTexts]):
         self.label = self._context.summary()
 
     def inputs(self) -> Inputs:
-        found = dotted_options("context", self._context.identity())
-        content = self.resources.prefixes_digest(self._prefixes)
-        return found if content is None else found | {"context prefixes": content}
+        content = {} if self._prefixes_digest is None else {"context prefixes": self._prefixes_digest}
+        return dotted_options("context", self._context.identity()) | content
+
+    @cached_property
+    def _prefixes_digest(self) -> str | None:
+        """The hash of the file of prefixes; empty if it cannot be read, which reading it will say."""
+        try:
+            return None if self._prefixes is None else self.resources.digest(Path(self._prefixes))
+        except OSError:
+            return ""
 
     def identity(self) -> str:
         """By its content: another file of prefixes may surround the chunks with the same texts."""
@@ -60,7 +68,7 @@ class ContextStage(Stage[IndexedTexts]):
         if self._prefixes is not None:
             file = Path(self._prefixes)
             prefixes = match_prefixes(chunks, read_prefixes(file), file, self.setting.name)
-            if file_digest(file) != self.resources.prefixes_digest(self._prefixes):
+            if file_digest(file) != self._prefixes_digest:
                 raise RunError(f"{file} changed while it was read; run the same command again.")
         with self.resources.working("context", len(chunks), "chunks", "context") as progress:
             Surroundings.write(folder, chunks, self._context, prefixes, progress.advance)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,10 +11,9 @@ from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import PassageMatch, PassageQuery
 from ragtrial.pipeline.chunk_stage import ChunkStage
 from ragtrial.pipeline.context_stage import ContextStage, prefix_warnings
-from ragtrial.pipeline.document_stage import DocumentStage, PassageStage
+from ragtrial.pipeline.document_stage import DocumentStage
 from ragtrial.pipeline.embedding_stage import EmbeddingStage, LengthStage
 from ragtrial.pipeline.index_stage import IndexStage
 from ragtrial.pipeline.open_setting import SettingContext, SettingStages
@@ -43,23 +42,17 @@ class Corpus:
     def stages(self, setting: Setting) -> SettingStages:
         """The stages of the corpus that reach ``setting`` and its parts."""
         if setting not in self._settings:
-            self._settings[setting] = self._made(setting)
+            chunks = self.chunk_stage(setting) if "chunker" in setting.retriever.reached_by else None
+            texts = self.text_stage(setting) if setting.has_chunks else None
+            lengths = embeddings = index = None
+            if texts is not None and setting.has_index:
+                lengths = self.once(LengthStage(self.resources, texts, setting))
+                embeddings = self.once(EmbeddingStage(self.resources, texts, lengths, setting))
+                index = self.once(IndexStage(self.resources, texts, embeddings, setting))
+            parts = tuple(self.stages(part) for part in setting.parts)
+            made = SettingStages(setting, self.documents, chunks, texts, lengths, embeddings, index, parts)
+            self._settings[setting] = made
         return self._settings[setting]
-
-    def _made(self, setting: Setting) -> SettingStages:
-        parts = tuple(self.stages(part) for part in setting.parts)
-        if "chunker" not in setting.retriever.reached_by:
-            return SettingStages(setting, self.documents, parts=parts)
-        chunks = self.chunk_stage(setting)
-        if not setting.has_chunks:
-            return SettingStages(setting, self.documents, chunks, parts=parts)
-        texts = self.text_stage(setting)
-        if not setting.has_index:
-            return SettingStages(setting, self.documents, chunks, texts, parts=parts)
-        lengths = self.once(LengthStage(self.resources, texts, setting))
-        embeddings = self.once(EmbeddingStage(self.resources, texts, lengths, setting))
-        index = self.once(IndexStage(self.resources, texts, embeddings, setting))
-        return SettingStages(setting, self.documents, chunks, texts, lengths, embeddings, index, parts)
 
     def chunk_stage(self, setting: Setting) -> ChunkStage:
         """The stage of the chunks that the chunker of ``setting`` makes, whether or not these reach it."""
@@ -73,12 +66,6 @@ class Corpus:
         """``stage``, or the one that is equal to it and was there before."""
         found: S = self._stages.setdefault(stage.spec, stage)  # type: ignore[assignment]  # equal ones are of one class
         return found
-
-    def located(self, sought: Sequence[PassageQuery], library: Library) -> list[PassageMatch]:
-        """How and where each passage is found in ``library``, as ``passages.locate_all`` finds them; kept."""
-        wanted = [(one.text, one.among) for one in sought]
-        found = self.runner.artefact(PassageStage(self.resources, self.documents, wanted, library))
-        return [found[one] for one in wanted]
 
     def chunks(self, setting: Setting, *, loads_models: bool = True) -> Chunks | None:
         """The chunks of ``setting``; None if no chunker reaches it, or if making them would load a model."""

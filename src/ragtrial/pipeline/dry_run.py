@@ -43,11 +43,6 @@ class PlannedStage:
     def is_cached(self) -> bool:
         return not self.missing
 
-    @property
-    def seconds(self) -> float | None:
-        """About how long making it takes: 0 where it is cached, None where no such work was done here yet."""
-        return 0.0 if self.is_cached else self.amount.seconds
-
 
 @dataclass(frozen=True)
 class DryRun:
@@ -65,12 +60,12 @@ class DryRun:
     @property
     def seconds(self) -> float:
         """About how long all takes of which that is known."""
-        return sum(stage.seconds or 0.0 for stage in self.stages)
+        return sum(stage.amount.seconds or 0.0 for stage in self.stages)
 
     @property
     def unknown(self) -> int:
         """Of how many stages nobody knows how long they take."""
-        return sum(stage.seconds is None for stage in self.stages)
+        return sum(stage.amount.seconds is None for stage in self.stages)
 
 
 def dry_run(experiment: str, graph: Graph, *, audit: bool = False) -> DryRun:
@@ -99,7 +94,7 @@ class _Walk:
                 self._settings.setdefault(stage, []).append(setting.name)
         found = [self._planned(stage, tuple(names)) for stage, names in self._settings.items()]
         everyone = tuple(setting.name for setting in self._graph.settings)
-        yield PlannedStage("documents", "", everyone, "", Amount(len(self.library), "documents", 0))
+        yield PlannedStage("documents", "", everyone, "", Amount(len(self.library), "documents", 0, seconds=0.0))
         yield from (stage for kind in KINDS for stage in found if stage.kind == kind)
 
     def _shown(self, run: SettingRun) -> Iterator[Stage[Any]]:
@@ -123,7 +118,7 @@ class _Walk:
     def _planned(self, stage: Stage[Any], settings: tuple[str, ...]) -> PlannedStage:
         kind, amount, lacking = stage.shown_as, stage.amount(self), self._lacking(stage)
         if not lacking:
-            return PlannedStage(kind, stage.label, settings, "", replace(amount, to_do=0))
+            return PlannedStage(kind, stage.label, settings, "", replace(amount, to_do=0, seconds=0.0))
         missing = tuple(name for one in lacking for name in self._own_missing(one))
         damage = [self._workspace.damage(folder, name) for folder, name in missing if name]
         why = next((f"damaged: {one}" for one in damage if one), "")
@@ -202,11 +197,9 @@ class _Walk:
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The names of what differs: options first, in their order; contents where no option of theirs says it."""
+    """The names of what differs: options before contents, such as the files of a model that is another one, too."""
     differing = [name for name in {**now, **before} if before.get(name) != now.get(name)]
-    options = [name for name in differing if "." in name]
-    named = {name.partition(".")[0] for name in options}
-    return [*options, *(name for name in differing if "." not in name and name.partition(" ")[0] not in named)]
+    return sorted(differing, key=lambda name: "." not in name)
 
 
 def describe_change(name: str, before: Mapping[str, Any], now: Mapping[str, Any], entry: str = "") -> str:

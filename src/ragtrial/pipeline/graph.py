@@ -24,7 +24,6 @@ Search = tuple[str, int | None]
 class SettingRun:
     """The last stages of a setting: its rankings, and what is measured of it where that is asked for."""
 
-    setting: Setting
     stages: SettingStages
     ranking: RankingStage
     latency: LatencyStage | None
@@ -90,7 +89,7 @@ class Graph:
                 own = next((one for one in self.settings if one.ranking_key == twin.ranking_key), twin)
                 exact = self.ranking(own, self.questions, depth)
                 audit = corpus.once(AuditStage(corpus.resources, setting, stages.index, ranking, exact))
-            self._runs[setting] = SettingRun(setting, stages, ranking, latency, audit)
+            self._runs[setting] = SettingRun(stages, ranking, latency, audit)
         return self._runs[setting]
 
     def ranking(self, setting: Setting, questions: Sequence[Question], depth: Depth) -> RankingStage:

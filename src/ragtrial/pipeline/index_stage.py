@@ -21,17 +21,9 @@ from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.stage import Amount, Artefacts, Inputs, Known, NotBuiltError, Stage, dotted_options
 
 
-@dataclass(frozen=True)
-class BuiltIndex:
-    """A built index."""
-
-    folder: Path
-    description: dict[str, Any]
-
-
 @dataclass(eq=False)
-class IndexStage(Stage[BuiltIndex]):
-    """The index of a setting. An exact one has nothing to build: the vectors are all there is to it.
+class IndexStage(Stage[dict[str, Any]]):
+    """The index of a setting, described. An exact one has nothing to build: the vectors are all there is to it.
 
     Two builds of an approximate index find other hits, so later stages depend on the build and not on the key alone.
     """
@@ -67,12 +59,12 @@ class IndexStage(Stage[BuiltIndex]):
             with self.resources.working("index", len(texts), "vectors", f"index {self.store.kind}") as progress:
                 self.store.build(vectors_of(texts, embeddings), folder, progress.advance)
 
-    def load(self, folder: Path, texts: IndexedTexts) -> BuiltIndex:
+    def load(self, folder: Path, texts: IndexedTexts) -> dict[str, Any]:
         sealed = self.resources.workspace.seal(self.kind, folder.name)
         description = {**self.store.model_dump(mode="json"), "vectors": len(texts)}
         if self.store.is_exact:
-            return BuiltIndex(folder, description)
-        return BuiltIndex(folder, {**description, "id": sealed.id, "bytes": sealed.size})
+            return description
+        return {**description, "id": sealed.id, "bytes": sealed.size}
 
     def vectors(self, artefacts: Artefacts) -> Vectors:
         """What is indexed, with the order that breaks ties; every byte of it is checked."""
@@ -82,13 +74,14 @@ class IndexStage(Stage[BuiltIndex]):
         """The index, open for search; one that turns out to be damaged is built again. Raises StoreError."""
         vectors = self.vectors(artefacts)
         # Chroma finds nothing in a graph with other bytes, or ends the process.
-        folder = artefacts.artefact(self, every_byte=True).folder
+        artefacts.artefact(self, every_byte=True)
+        workspace, key = self.resources.workspace, self.key()
         try:
-            return self.store.open(vectors, folder)
+            return self.store.open(vectors, workspace.path(self.kind, key))
         except StoreError as error:
-            workspace = self.resources.workspace
-            workspace.drop_damaged(self.kind, folder.name, workspace.build_id(self.kind, folder.name), error)
-            return self.store.open(vectors, artefacts.artefact(self, every_byte=True).folder)
+            workspace.drop_damaged(self.kind, key, workspace.build_id(self.kind, key), error)
+            artefacts.artefact(self, every_byte=True)
+            return self.store.open(vectors, workspace.path(self.kind, key))
 
     def amount(self, known: Known) -> Amount:
         chunks = self.texts.amount(known)

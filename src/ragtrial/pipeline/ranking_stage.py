@@ -53,13 +53,7 @@ class RankingStage(Stage[Ranked]):
         searched = stages.index or stages.texts or stages.chunks
         self.needs = (stages.documents, *((searched,) if searched else ()), *parts)
         self.reads = (stages.documents, *self._chunks)
-        options = setting.retriever.model_dump(mode="json")
-        kinds = [setting.retriever.kind, setting.store.kind if setting.has_index else ""]
-        named = [one for one in (*kinds, options.get("model") or options.get("function")) if one]
-        self._rate = " ".join(["rankings", *named])
-        # Refiners go at a rate by the hits that they look at.
-        hits = len(setting.wordings(self.questions)) * setting.depth_of_parts * len(parts)
-        self._work = hits if parts else len(self.questions)
+        self._rate = f"rankings {setting.retriever.kind}"
 
     def inputs(self) -> Inputs:
         retriever, reached = self.setting.retriever, self.setting.retriever.reached_by
@@ -114,7 +108,7 @@ class RankingStage(Stage[Ranked]):
         rankings: Sequence[Ranked] = artefacts[len(artefacts) - len(self.parts) :]
         found = [one.cut(Depth(candidates=self.setting.depth_of_parts)).candidates for one in rankings]
         name, count = f"retrieval ({self.setting.name})", len(self.questions)
-        with self.resources.working(name, count, "queries", self._rate, self._work) as progress:
+        with self.resources.working(name, count, "queries", self._rate) as progress:
             ranked = setting.ranked(self.questions, self.depth, progress.advance, found)
         replace(ranked, stages=frozenset(setting.kept)).save(folder, known)
 
@@ -145,5 +139,4 @@ class RankingStage(Stage[Ranked]):
         name = self.kept_key(self.resources.workspace) if known(self) is not None else None
         count = len(self.questions)
         to_do = (skipped_in(self.resources.workspace.path(self.kind, name)) if name else 0) or count
-        seconds = self.resources.rates.seconds(self._rate, self._work * to_do / max(1, count))
-        return Amount(count, "questions", to_do, seconds=seconds)
+        return Amount(count, "questions", to_do, seconds=self.resources.rates.seconds(self._rate, to_do))

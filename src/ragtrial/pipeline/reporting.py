@@ -85,15 +85,7 @@ def setting_warnings(scored: Scored, primary: str) -> Iterator[ReportWarning]:
             yield from _diagnostic_warnings(replace(part.setting, name=called), part.diagnostics, unit)
     yield from skipped_warnings(name, skipped)
     short = int(((graded.lengths < top_k) & ~skipped).sum())
-    there = len(chunks.library) if unit == "document" else len(chunks)
-    if there < top_k and setting.has_chunks:
-        code = WarningCode.FEW_DOCUMENTS if unit == "document" else WarningCode.FEW_CHUNKS
-        whose = "" if unit == "document" else f"{name}: "
-        what = "documents" if unit == "document" else "chunks"
-        yield ReportWarning(
-            code, f"{whose}there are only {there} {what}, fewer than the {top_k} that are scored (top_k)."
-        )
-    elif graded.lengths.size and not graded.lengths.any() and not skipped.any():
+    if graded.lengths.size and not graded.lengths.any() and not skipped.any():
         message = f"found nothing for any of the {len(graded):,} queries; look at what it searches."
         yield ReportWarning(WarningCode.NOTHING_FOUND, f"{name}: {message}")
     elif short:

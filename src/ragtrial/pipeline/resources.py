@@ -16,8 +16,8 @@ from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.tokenizers import Tokenizer, UnitCounter, Words
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting
-from ragtrial.errors import ModelNotFoundError, did_you_mean
-from ragtrial.options import TOKENIZERS, expand_user
+from ragtrial.errors import ModelNotFoundError
+from ragtrial.options import expand_user
 from ragtrial.progress import Progress, stage
 
 
@@ -32,8 +32,6 @@ class Resources:
         self._lock = Lock()
         self._embedders: dict[Embedder, CachedEmbedder] = {}
         self._tokenizers: dict[Path, Tokenizer] = {}
-        self._prefix_files: dict[str, str] = {}
-        """The hash of each file of prefixes, the same for the whole run."""
 
     def embedder(self, embedder: Embedder) -> CachedEmbedder:
         """The one for all settings with this embedder. Raises ModelNotFoundError."""
@@ -60,12 +58,6 @@ class Resources:
             return Words()
         if counted_by != "embedder":
             path = Path(counted_by)
-            if not path.is_file():
-                near = did_you_mean(path.name, TOKENIZERS)
-                raise ModelNotFoundError(
-                    f"setting {setting.name!r}: its chunker counts with {path}, which is not a file; "
-                    f"chunker.tokenizer must be {', '.join(TOKENIZERS)} or the path of a tokenizer.json.{near}"
-                )
             if path not in self._tokenizers:
                 self._tokenizers[path] = Tokenizer(path)
             return self._tokenizers[path]
@@ -76,17 +68,6 @@ class Resources:
                 "set chunker.unit: characters or chunker.tokenizer: words."
             )
         return tokenizer
-
-    def prefixes_digest(self, file: str | None) -> str | None:
-        """The hash of a file of prefixes, the same for the whole run; empty if it cannot be read, None for no file."""
-        if file is None:
-            return None
-        if file not in self._prefix_files:
-            try:
-                self._prefix_files[file] = self.digest(Path(file))
-            except OSError:  # reading it will say so
-                return ""
-        return self._prefix_files[file]
 
     @contextmanager
     def working(self, name: str, total: int, unit: str, rate: str, amount: float | None = None) -> Iterator[Progress]:

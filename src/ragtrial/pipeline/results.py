@@ -120,6 +120,7 @@ class Results:
             with timed(timings, "audit"):
                 audited = artefact(run.audit)
         chunks = ranked.candidates.units
+        described: dict[str, Any] | None = artefact(stages.index) if stages.index else None
         return SettingResult(
             setting=setting,
             fingerprint=fingerprint(["setting", run.ranking.whatever_is_asked, setting.retriever.top_k]),
@@ -128,7 +129,7 @@ class Results:
             ranked=ranked,
             diagnostics=self._diagnostics(stages, run.ranking.questions, ranked.candidates.facts),
             sizes=context_sizes(chunks, ranked.units, tokens),
-            index=artefact(stages.index).description if stages.index else {},
+            index=described or {},
             timings=timings,
             latency=latency,
             audited=audited,

@@ -28,7 +28,8 @@ class Runner:
         self.workspace = workspace
         self._artefacts: dict[Stage[Any], Any] = {}
         self._large: WeakValueDictionary[Stage[Any], Any] = WeakValueDictionary()
-        self._failures: dict[Stage[Any], Exception] = {}
+        self.failures: dict[Stage[Any], Exception] = {}
+        """What failed; once it is cleared, all may be tried again."""
         self._built: set[Stage[Any]] = set()
 
     def artefact(self, stage: Stage[T], *, every_byte: bool = False) -> T:
@@ -40,8 +41,8 @@ class Runner:
         found: Any = known.get(stage, _UNKNOWN)  # looked up once: another thread may let go of rankings
         if found is not _UNKNOWN and not every_byte:
             return found  # type: ignore[no-any-return]  # what is known of a stage is its artefact
-        if stage in self._failures:
-            raise without_frames(self._failures[stage])
+        if stage in self.failures:
+            raise without_frames(self.failures[stage])
         try:
             made = self._made(stage, every_byte=every_byte or stage.is_large)
             while stage.is_incomplete(made) and stage not in self._built:  # another run left it so: try again
@@ -51,14 +52,10 @@ class Runner:
         except MemoryError:
             raise
         except Exception as error:
-            self._failures[stage] = without_frames(error)
+            self.failures[stage] = without_frames(error)
             raise
         known[stage] = made
         return made
-
-    def forget_failures(self) -> None:
-        """Let what failed be tried again."""
-        self._failures.clear()
 
     def run_side_by_side(
         self,

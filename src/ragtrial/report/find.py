@@ -30,34 +30,23 @@ def find_report(reference: str, directory: Path) -> Path:
     if matching:
         names = listed(run.name for run in matching)
         raise ReportError(f"{reference!r} may be any of: {names}. Write more of the id.")
-    if folder.is_dir():
-        raise ReportError(_no_report(folder))
-    near = did_you_mean(reference, [run.name for run in runs])
+    below = [path.parent.name for path in sorted(folder.glob("*/report.json"))]
+    near = f" It holds {listed(below, 3)}." if below else did_you_mean(reference, [run.name for run in runs])
     raise ReportError(
         f"{reference!r} is no report: neither a folder with report.json nor the id of one of {len(runs)} runs in "
         f"{directory}.{near} `ragtrial list runs` shows them."
     )
 
 
-def _no_report(folder: Path) -> str:
-    """What is said of a folder that is none, the next step by what is in it."""
-    below = sorted(path.parent.name for path in folder.glob("*/report.json"))
-    if below:
-        return f"{str(folder)!r} is no report; it holds {len(below)}: {listed(below, 3)}. Name one of them."
-    return (
-        f"{str(folder)!r} is a folder without report.json; `ragtrial run` makes one below its output directory, "
-        "`ragtrial score -o` in a folder that you name."
-    )
-
-
 def _newest(runs: Sequence[Path], experiment: str, directory: Path) -> Path:
-    if not runs:
-        raise ReportError(f"there is no report in {directory} yet; `ragtrial run CONFIG` makes one.")
-    names = dict.fromkeys(run.parent.name for run in runs)
-    if experiment and experiment not in names:
-        near = did_you_mean(experiment, names)
-        raise ReportError(f"there is no experiment {experiment!r} in {directory}.{near} It has: {listed(names)}.")
-    return [run for run in runs if experiment in ("", run.parent.name)][-1]
+    found = [run for run in runs if experiment in ("", run.parent.name)]
+    if not found:
+        names, wanted = dict.fromkeys(run.parent.name for run in runs), f" of {experiment!r}" if experiment else ""
+        raise ReportError(
+            f"there is no report{wanted} in {directory}.{did_you_mean(experiment, names)} Experiments there: "
+            f"{listed(names) or 'none'}; `ragtrial run CONFIG` makes a report."
+        )
+    return found[-1]
 
 
 def list_reports(directory: Path) -> list[Path]:

@@ -183,12 +183,8 @@ def load_report(reference: str | Path, directory: str | Path = "results", *, hit
 def _damage(error: ValidationError) -> str:
     first = error.errors()[0]
     place = ".".join(map(str, first["loc"]))
-    if place == "schema_version" and first["type"] != "missing":
-        return f"has schema version {first['input']!r}; this ragtrial reads {SCHEMA_VERSION}. Update ragtrial."
-    if first["type"] == "extra_forbidden":
-        return f"has {place}, which this ragtrial does not know. Update ragtrial."
-    message = f"is damaged, or not a report: {place}{': ' if place else ''}{first['msg']}"
-    return f"{message}. Make it again with the command that wrote it."
+    message = f"is damaged, or of another version: {place}{': ' if place else ''}{first['msg']}"
+    return f"{message}. Update ragtrial, or make it again with the command that wrote it."
 
 
 def _placed(report: Report, folder: Path) -> Report:

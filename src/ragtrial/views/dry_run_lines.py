@@ -45,11 +45,22 @@ def total_lines(plan: DryRun) -> list[str]:
 
 def plan_json(plan: DryRun) -> dict[str, Any]:
     """``plan`` as one JSON document."""
+    stages = [
+        {
+            "stage": stage.kind,
+            "what": stage.what,
+            "settings": list(stage.settings),
+            "status": "cached" if stage.is_cached else "to do",
+            "why": stage.why or None,
+            **asdict(stage.amount),
+        }
+        for stage in plan.stages
+    ]
     return {
         "experiment": plan.experiment,
         "workspace": plan.workspace,
         "settings": list(plan.settings),
-        "stages": [_stage_json(stage) for stage in plan.stages],
+        "stages": stages,
         "cached": len(plan.stages) - len(plan.to_do),
         "to_do": len(plan.to_do),
         "seconds": plan.seconds,
@@ -64,20 +75,8 @@ def _row(stage: PlannedStage) -> tuple[str, str, str, str, str]:
     if not stage.is_cached and amount.to_do < amount.count:
         count = f"{about}{amount.to_do:,} of {count}"
     what = stage.what if len(stage.what) <= _WHAT else stage.what[: _WHAT - 2] + ".."
-    time = "" if stage.is_cached else "?" if stage.seconds is None else _time(stage.seconds)
+    time = "" if stage.is_cached else "?" if amount.seconds is None else _time(amount.seconds)
     return "cached" if stage.is_cached else "to do", stage.kind, what, count, time
-
-
-def _stage_json(stage: PlannedStage) -> dict[str, Any]:
-    return {
-        "stage": stage.kind,
-        "what": stage.what,
-        "settings": list(stage.settings),
-        "status": "cached" if stage.is_cached else "to do",
-        "why": stage.why or None,
-        **asdict(stage.amount),
-        "seconds": stage.seconds,
-    }
 
 
 def _time(seconds: float) -> str:

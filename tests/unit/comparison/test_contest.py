@@ -228,13 +228,10 @@ def test_all_reports_that_are_not_there_are_named_at_once(here: Path) -> None:
 def test_a_folder_without_a_report_is_refused_with_what_is_in_it(here: Path, tmp_path: Path) -> None:
     with pytest.raises(ReportError) as caught:
         contest_of([tmp_path])
-    assert str(caught.value) == (
-        f"'{tmp_path}' is a folder without report.json; `ragtrial run` makes one below its output directory, "
-        "`ragtrial score -o` in a folder that you name."
-    )
+    assert str(caught.value).startswith(f"'{tmp_path}' is no report: neither a folder with report.json nor ")
     with pytest.raises(ReportError) as caught:
         contest_of([here])
-    assert str(caught.value) == f"'{here}' is no report; it holds 2: branch, main. Name one of them."
+    assert " It holds branch, main. " in str(caught.value)
 
 
 def test_a_setting_that_failed_is_told_beside_those_that_are_compared() -> None:

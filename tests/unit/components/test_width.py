@@ -196,7 +196,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     setting = evaluator.settings[0]
     stages = evaluator.corpus.stages(setting)
     assert stages.index is not None
-    assert evaluator.corpus.runner.artefact(stages.index).description["vectors"] == 3_000
+    assert evaluator.corpus.runner.artefact(stages.index)["vectors"] == 3_000
     return experiment
 
 

@@ -101,7 +101,7 @@ def cut_short(kind: str, name: str) -> Callable[[Experiment], None]:
     ("change", "overrides", "to_do", "why"),
     [
         (nothing, (), set(), ""),
-        (nothing, ("retrievers.dense.top_k=2",), {"latency", "audit"}, "not measured yet"),
+        (nothing, ("retrievers.dense.top_k=2",), {"latency", "audit"}, "top_k changed"),
         (nothing, ("retrievers.dense.top_k=6",), {"rankings", "latency", "audit"},
          "retrievers.dense.top_k changed from 3 to 6"),
         (nothing, ("retrievers.hybrid.candidates=9",), {"rankings", "latency"},
@@ -246,7 +246,7 @@ def test_texts_that_the_cache_has_are_not_to_do_and_a_text_that_two_stages_need_
     experiment = Experiment(shutil.copytree(finished.folder, tmp_path / "copy"))
     remove("embeddings")(experiment)
     (cached,) = (node for node in plan_of(experiment).stages if node.kind == "embeddings")
-    assert (cached.is_cached, cached.amount.count, cached.amount.to_do, cached.seconds) == (False, 16, 0, 0.0)
+    assert (cached.is_cached, cached.amount.count, cached.amount.to_do, cached.amount.seconds) == (False, 16, 0, 0.0)
     shutil.rmtree(experiment.workspace / "vectors")
     other = "retrievers.other={kind: dense, top_k: 3, context: {title: false}, chunker: {kind: document}}"
     first, second = (node for node in plan_of(experiment, other).stages if node.kind == "embeddings")
@@ -260,22 +260,6 @@ def test_time_is_told_once_the_machine_has_done_such_work(tmp_path: Path) -> Non
     after = plan_of(experiment, "chunker.size=120")
     assert after.unknown == 0
     assert after.seconds > 0
-
-
-def test_functions_of_the_user_s_have_a_rate_each(tmp_path: Path) -> None:
-    """One may ask a service, and the other look into a table."""
-    mine = {"kind": "custom", "function": "mine:first", "top_k": 3}
-    experiment = write_experiment(tmp_path, retrievers={"mine": mine})
-    found = "[['oven.txt'] for _ in queries]"
-    (tmp_path / "mine.py").write_text(
-        f"def first(queries, top_k):\n    return {found}\n\n\ndef second(queries, top_k):\n    return {found}\n"
-    )
-    run_experiment(experiment.config())
-    more = {"mine": {**mine, "top_k": 4}, "other": {**mine, "function": "mine:second"}}
-    planned = plan_of(write_experiment(tmp_path, retrievers=more))
-    seconds = {node.what: node.seconds for node in planned.stages if node.kind == "rankings"}
-    assert seconds["mine (custom)"] is not None
-    assert seconds["other (custom)"] is None
 
 
 def test_a_model_that_is_not_there_is_refused_as_run_refuses_it(experiment: Experiment) -> None:
@@ -328,7 +312,7 @@ def test_json_has_every_stage_with_its_settings_and_why(experiment: Experiment) 
         ({"a.b": 1}, {"a.b": 1}, []),
         ({"a.b": 1, "documents": "x"}, {"a.b": 2, "documents": "y"}, ["a.b", "documents"]),
         ({"embedder.model": "m", "embedder files": "x"}, {"embedder.model": "n", "embedder files": "y"},
-         ["embedder.model"]),
+         ["embedder.model", "embedder files"]),
         ({"embedder files": "x"}, {"embedder files": "y"}, ["embedder files"]),
         ({"a.b": 1}, {}, ["a.b"]),
         ({"a.b": 1}, {"a.b": True}, []),
@@ -354,7 +338,7 @@ def test_a_change_is_told_as_it_stands_in_the_config() -> None:
     ("overrides", "expected"),
     [
         (("chunker.size=100", "chunker.overlap=0"), 1 + 1 + 3),
-        (("chunker.size=100", "chunker.overlap=50"), 1 + 1 + 5),
+        (("chunker.size=100", "chunker.overlap=50"), 1 + 2 + 6),
         (("chunker={kind: document}",), 3),
     ],
 )
@@ -415,5 +399,5 @@ def test_of_fewer_than_a_hundred_queries_the_last_percentile_is_called_the_slowe
 
 def test_a_stage_that_is_kept_has_no_reason_and_takes_no_time(finished: Experiment) -> None:
     plan = plan_of(finished)
-    assert all(stage.is_cached and stage.why == "" and stage.seconds == 0 for stage in plan.stages)
+    assert all(stage.is_cached and stage.why == "" and stage.amount.seconds == 0 for stage in plan.stages)
     assert isinstance(plan.stages[0], PlannedStage)

@@ -426,23 +426,6 @@ def test_equal_settings_are_run_once_and_that_is_said(tmp_path: Path) -> None:
     ]
 
 
-def test_settings_that_find_the_same_at_another_speed_are_told(tmp_path: Path) -> None:
-    retrievers = {
-        "small": {"kind": "dense", "top_k": 3, "embedder": embedder(batch_size=2)},
-        "large": {"kind": "dense", "top_k": 3, "embedder": embedder(batch_size=64)},
-        "other": {"kind": "dense", "top_k": 3, "embedder": embedder(query_prefix="q: ")},
-    }
-    report = run(write_experiment(tmp_path, retrievers=retrievers))
-    assert [setting.name for setting in report.settings] == list(retrievers)
-    assert [warning.message for warning in report.warnings if warning.code == "same-rankings"] == [
-        "small, large find the same: what they differ in changes the time that it takes at most."
-    ]
-    more = {f"by-{size}": {"kind": "dense", "top_k": 3, "embedder": embedder(batch_size=size)} for size in range(2, 9)}
-    report = run(write_experiment(tmp_path / "more", retrievers=more))
-    (told,) = [warning.message for warning in report.warnings if warning.code == "same-rankings"]
-    assert told.startswith("by-2, by-3, by-4, by-5, by-6, and 2 more find the same: ")
-
-
 def test_what_a_setting_does_not_say_comes_from_the_config(tmp_path: Path) -> None:
     own = {
         "chunker": {"kind": "document"},

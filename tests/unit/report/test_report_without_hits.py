@@ -117,5 +117,5 @@ def test_what_is_wrong_with_a_report_is_told_as_for_all_of_it(spoilt: str, tmp_p
 
 def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
     (tmp_path / "report.json").write_bytes(b"\xff\xfe{")
-    with pytest.raises(ReportError, match=r"report\.json: is damaged, or not a report: "):
+    with pytest.raises(ReportError, match=r"report\.json: is damaged, or of another version: "):
         load_report(tmp_path, hits=False)

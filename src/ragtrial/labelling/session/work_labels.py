@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.beir import beir_labels
 from ragtrial.dataset.labels import labels_file
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import Locate, short
+from ragtrial.dataset.passages import short
 from ragtrial.dataset.resolution import resolve
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, LabelsError
@@ -23,12 +23,6 @@ from ragtrial.progress import Progress
 from ragtrial.records import PromptQueries, Query, Span
 
 _MOST_FAULTS = 10
-
-
-@dataclass(frozen=True)
-class _Documents:
-    library: Library
-    located: Locate
 
 
 class WorkLabels:
@@ -46,13 +40,12 @@ class WorkLabels:
         self._by_document = config is not None and config.evaluators.unit == "document"
         file = labels or Path(worklist.labels)
         self.file = labels_file(file) if worklist.kind == "prompt_queries" else file
-        self._documents: _Documents | None = None
+        self._documents: Library | None = None
         if worklist.kind == "overlay" and (config is None or config.dataset.beir is None):
             message = "is laid upon the qrels of a BEIR folder; name the config that has both: --config CONFIG."
             raise LabelsError(Fault(str(self.file), message=message))
         if worklist.kind == "prompt_queries" and config is not None:
-            corpus = Corpus(config, progress)
-            self._documents = _Documents(corpus.library, corpus.located)
+            self._documents = Corpus(config, progress).library
         self.read()
 
     def read(self) -> None:
@@ -115,8 +108,7 @@ class WorkLabels:
         """``labels``, looked up in the documents where these are known. Raises LabelsError."""
         if self._documents is None or self._config is None:
             return labels
-        match, documents = self._config.dataset.match, self._documents
-        return resolve(labels, documents.library, match, str(self.file), located=documents.located).labels
+        return resolve(labels, self._documents, self._config.dataset.match, str(self.file)).labels
 
 
 def _without(labels: PromptQueries, own: Collection[Grade]) -> PromptQueries:

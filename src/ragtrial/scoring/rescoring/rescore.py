@@ -17,7 +17,6 @@ from ragtrial.config.metric_choice import MetricChoice, choose_metrics
 from ragtrial.config.settings import settings_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library, NamedDocuments
-from ragtrial.dataset.passages import locate_all
 from ragtrial.dataset.resolution import resolve
 from ragtrial.errors import (
     ConfigError,
@@ -279,8 +278,7 @@ class _Rescoring:
         chosen, threshold = self._chosen, self._options.relevance_threshold
         if not chosen.are_places:
             match = "id" if chosen.are_qrels else self._config.dataset.match
-            locate = self._corpus.located if self._corpus else locate_all
-            resolved = resolve(chosen.labels, self._library, match, chosen.file, threshold, locate)
+            resolved = resolve(chosen.labels, self._library, match, chosen.file, threshold)
             self._warnings += resolved.warnings
             return resolved.labels
         for query in chosen.labels.queries:
