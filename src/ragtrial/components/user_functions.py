@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn, cast
 
 from pydantic import BaseModel, BeforeValidator, PlainSerializer, WithJsonSchema
 
-from ragtrial.cache.fingerprints import file_digest, fingerprint
+from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.errors import ModelNotFoundError, did_you_mean
 from ragtrial.options import LocatedText
 
@@ -88,6 +88,16 @@ def function_sources(reference: FunctionReference, is_meant: Callable[[Any], boo
         own = None
     named = getattr(module, "__file__", None)
     return sorted({Path(file) for file in (own, named) if file and Path(file).is_file()})
+
+
+def version_parts(reference: FunctionReference, version: str | None, digest: Digest = file_digest) -> dict[str, Any]:
+    """What tells versions of a function apart: the ``version`` that is given, else the hashes of its files."""
+    sources = function_sources(reference)
+    if version is not None:
+        return {"version": version}
+    if not sources:
+        raise ModelNotFoundError(f"{reference} has no source file to tell its versions apart; give `version:`.")
+    return {"files": [digest(source) for source in sources]}
 
 
 def _module(name: str, folder: Path) -> Any:

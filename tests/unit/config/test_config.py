@@ -266,8 +266,8 @@ WRONG = [
     ("default overlap longer than a chunk", with_("top_k: 3", "chunker: {kind: fixed, size: 9, unit: characters}"),
      "7:24: retrievers.dense.chunker: overlap is 40; it must be below size (9)."),
     ("separators without an end", with_("{kind: document}", '{kind: recursive, unit: characters, separators: ["\\n"]}'),
-     "3:46: chunker.separators: the list has no end: a text without any of these could not be cut. Its last must be "
-     '"", which cuts between units; write ["\\n", ""].'),
+     '3:46: chunker.separators: the list is ["\\n"]; each must be in it once, and "" (between units) last: '
+     '["\\n", ""].'),
     ("two units at once", with_("{kind: document}", "{kind: sentence, unit: characters, tokenizer: words}"),
      "3:1: chunker: unit is characters, but tokenizer is words; set unit: tokens, or leave one of the two out."),
     ("tokens without a tokenizer", with_("{kind: document}", "{kind: recursive, unit: tokens}"),

@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from ragtrial.components.chunkers.base import CHUNKERS, EmbeddingChunker, LengthFunction, Vectors, directions
-from ragtrial.components.chunkers.outline import Measure, Outline
-from ragtrial.components.chunkers.piece_merging import chunks_of
+from ragtrial.components.chunkers.outline import Outline
+from ragtrial.components.chunkers.piece_merging import Measure, chunks_of
 from ragtrial.rankings import Floats
 from ragtrial.records import Span
 

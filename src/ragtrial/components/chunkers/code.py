@@ -12,8 +12,8 @@ import numpy as np
 
 from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, SizedChunker
-from ragtrial.components.chunkers.outline import Measure, Outline
-from ragtrial.components.chunkers.piece_merging import chunks_of
+from ragtrial.components.chunkers.outline import Outline
+from ragtrial.components.chunkers.piece_merging import Measure, chunks_of
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.records import Span
 

@@ -44,7 +44,7 @@ def cut(
             if embed is None:
                 raise TypeError(f"the chunker {chunker.kind!r} needs an embedder")
             size = int(library.sizes[positions.start : positions.stop].sum())
-            cuts = _grouped(chunker, texts, rulers, embed, _WorkShare(size, advance))
+            cuts = _grouped(chunker, texts, rulers, embed, size, advance)
         else:
             cuts = _split(chunker, [library.ids[position] for position in positions], texts, rulers)
         for position, text, title, spans in zip(positions, texts, titles, cuts, strict=True):
@@ -68,43 +68,30 @@ def _split(
 
 
 def _grouped(
-    chunker: EmbeddingChunker, texts: Sequence[str], rulers: Sequence[LengthFunction], embed: Embed, share: _WorkShare
+    chunker: EmbeddingChunker,
+    texts: Sequence[str],
+    rulers: Sequence[LengthFunction],
+    embed: Embed,
+    size: int,
+    advance: Callable[[int], None],
 ) -> Iterator[list[Span]]:
-    """The spans of each text, what must be embedded of all of them embedded at once."""
+    """The spans of each text, what must be embedded of all of them embedded at once; progress is shown in ``size``."""
     wanted = [chunker.texts(text, ruler) for text, ruler in zip(texts, rulers, strict=True)]
     together = [text for one in wanted for text in one]
-    vectors = embed(together, share.of(len(together)))
-    share.finish()
+    done = shown = 0
+
+    def embedded(count: int) -> None:
+        nonlocal done, shown
+        done += count
+        advance(size * done // len(together) - shown)
+        shown = size * done // len(together)
+
+    vectors = embed(together, embedded)
+    advance(size - shown)
     start = 0
     for text, ruler, one in zip(texts, rulers, wanted, strict=True):
         yield chunker.group(text, ruler, vectors[start : start + len(one)])
         start += len(one)
-
-
-class _WorkShare:
-    """Passes on the progress of one thing as that of another."""
-
-    def __init__(self, size: int, advance: Callable[[int], None]) -> None:
-        self._size, self._advance = size, advance
-        self._told = 0
-
-    def of(self, total: int) -> Callable[[int], None]:
-        """What is told of each of ``total`` parts, of which this is made up."""
-        done = 0
-
-        def advance(count: int) -> None:
-            nonlocal done
-            done += count
-            self._tell(self._size * done // max(total, 1))
-
-        return advance
-
-    def finish(self) -> None:
-        self._tell(self._size)
-
-    def _tell(self, size: int) -> None:
-        self._advance(size - self._told)
-        self._told = size
 
 
 def _batches(library: Library) -> Iterator[range]:

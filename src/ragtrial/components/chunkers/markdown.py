@@ -7,8 +7,8 @@ from typing import Literal
 
 from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, SizedChunker
 from ragtrial.components.chunkers.headings import Headings, block_tokens, line_starts
-from ragtrial.components.chunkers.outline import Measure, Outline
-from ragtrial.components.chunkers.piece_merging import Stretch, chunks_of
+from ragtrial.components.chunkers.outline import Outline
+from ragtrial.components.chunkers.piece_merging import Measure, Stretch, chunks_of
 from ragtrial.records import Span
 
 _BLOCK = 10  # deeper than any heading

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
-from ragtrial.components.chunkers.base import LengthFunction
-from ragtrial.components.chunkers.piece_merging import Stretch, merged
+from ragtrial.components.chunkers.piece_merging import Measure, Stretch
 from ragtrial.components.chunkers.recursive import SEPARATORS, recursive_stretches
-
-
-@dataclass(frozen=True)
-class Measure:
-    """How long a chunk may be, and how much of the one before it may repeat."""
-
-    ruler: LengthFunction
-    budget: int
-    overlap: int
 
 
 class Outline:
@@ -57,14 +46,18 @@ class Outline:
                 fitting.append((part_start, part_end))
                 lead = part_end
                 continue
-            if fitting and self._are_headers(fitting) and self._fits(measure, fitting[0][0], part_start):
+            if (
+                fitting
+                and all(self._is_header(*part) for part in fitting)
+                and self._fits(measure, fitting[0][0], part_start)
+            ):
                 lead = fitting[0][0]
             else:
-                made += merged(fitting, measure.ruler, measure.budget, measure.overlap)
+                made += measure.merged(fitting)
             fitting = []
             made += self._cut(part_start, part_end, lead, measure)
             lead = part_end
-        return made + merged(fitting, measure.ruler, measure.budget, measure.overlap)
+        return made + measure.merged(fitting)
 
     def _fits(self, measure: Measure, start: int, end: int) -> bool:
         """Whether a stretch is short enough, the white space at its ends not counted: it will be trimmed."""
@@ -79,7 +72,7 @@ class Outline:
             inside = start + len(self.text[start:end].rstrip())
             while self.text.find(separators[0], start, inside) < 0:
                 separators = separators[1:]
-        return recursive_stretches(self.text, lead, end, measure.ruler, measure.budget, measure.overlap, separators)
+        return recursive_stretches(self.text, lead, end, measure, separators)
 
     def _parts(self, start: int, end: int) -> list[Stretch]:
         """The coarsest parts of ``text[start:end]``, end to end; the whole where nothing begins inside it."""
@@ -88,9 +81,6 @@ class Outline:
         coarsest = min(depths, default=0)
         places = [place for place, depth in zip(self._places[first:last], depths, strict=True) if depth == coarsest]
         return list(pairwise([start, *places, end]))
-
-    def _are_headers(self, parts: list[Stretch]) -> bool:
-        return all(self._is_header(*part) for part in parts)
 
     def _is_header(self, start: int, end: int) -> bool:
         """Whether each place of the stretch is followed by a deeper one, at its end the last."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import groupby, pairwise
 
 from ragtrial.components.chunkers.base import LengthFunction, trimmed
 from ragtrial.records import Span
@@ -14,70 +15,59 @@ Stretch = tuple[int, int]
 """The characters from the first to before the second."""
 
 
-def merged(pieces: Sequence[Stretch], ruler: LengthFunction, budget: int, overlap: int) -> list[Stretch]:
-    """Neighbouring pieces joined while they fit; each stretch repeats the last ``overlap`` units of the one before.
+@dataclass(frozen=True)
+class Measure:
+    """How long a stretch may be where it stands in the text, and how much of the one before it may repeat."""
 
-    What counts is the length of a stretch where it stands in the text. A piece longer than ``budget`` stays alone.
-    """
-    joined: list[Stretch] = []
-    window: deque[Stretch] = deque()
-    for piece in pieces:
-        if window and ruler.length(window[0][0], piece[1]) > budget:
-            joined.append((window[0][0], window[-1][1]))
-            while window and (
-                ruler.length(window[0][0], window[-1][1]) > overlap or ruler.length(window[0][0], piece[1]) > budget
-            ):
-                window.popleft()
-        window.append(piece)
-    if window:
-        joined.append((window[0][0], window[-1][1]))
-    return joined
+    ruler: LengthFunction
+    budget: int
+    overlap: int
 
+    def merged(self, pieces: Sequence[Stretch]) -> list[Stretch]:
+        """Neighbouring pieces joined while they fit; a piece longer than ``budget`` stays alone."""
+        length = self.ruler.length
+        joined: list[Stretch] = []
+        window: deque[Stretch] = deque()
+        for start, end in pieces:
+            if window and length(window[0][0], end) > self.budget:
+                joined.append((window[0][0], window[-1][1]))
+                while window and (
+                    length(window[0][0], window[-1][1]) > self.overlap or length(window[0][0], end) > self.budget
+                ):
+                    window.popleft()
+            window.append((start, end))
+        return [*joined, (window[0][0], window[-1][1])] if window else joined
 
-def merged_or_cut(
-    pieces: Iterable[Stretch],
-    ruler: LengthFunction,
-    budget: int,
-    overlap: int,
-    cut: Callable[[int, int], Sequence[Stretch]],
-) -> list[Stretch]:
-    """As ``merged``, but a piece longer than ``budget`` is ``cut`` into stretches, and joined with no other."""
-    joined: list[Stretch] = []
-    fitting: list[Stretch] = []
-    for piece in pieces:
-        if ruler.length(*piece) <= budget:
-            fitting.append(piece)
-            continue
-        joined += merged(fitting, ruler, budget, overlap)
-        fitting = []
-        joined += cut(*piece)
-    return joined + merged(fitting, ruler, budget, overlap)
+    def merged_or_cut(self, pieces: Iterable[Stretch], cut: Callable[[int, int], Sequence[Stretch]]) -> list[Stretch]:
+        """As ``merged``, but a piece longer than ``budget`` is ``cut`` into stretches, and joined with no other."""
+        joined: list[Stretch] = []
+        for is_fitting, group in groupby(pieces, key=lambda piece: self.ruler.length(*piece) <= self.budget):
+            some = list(group)
+            joined += self.merged(some) if is_fitting else [part for piece in some for part in cut(*piece)]
+        return joined
+
+    def units(self, start: int, end: int) -> list[Stretch]:
+        """Stretches of single units (or of the units that share a character), joined."""
+        starts = self.ruler.starts
+        inside = starts[bisect_right(starts, start) : bisect_left(starts, end)]
+        return self.merged(list(pairwise([start, *dict.fromkeys(inside), end])))
 
 
 def merged_by_sums(pieces: Sequence[Stretch], lengths: Sequence[int], size: int, overlap: int) -> list[Stretch]:
-    """As ``merged``, but a stretch is as long as its pieces, each of a given length, are together.
+    """As ``Measure.merged``, but a stretch is as long as its pieces, each of a given length, are together.
 
     That is how LangChain's text splitters count. Pieces of length 0 at the end of a stretch are always repeated.
     """
     joined: list[Stretch] = []
-    window: deque[tuple[Stretch, int]] = deque()
-    total = 0
-    for piece, length in zip(pieces, lengths, strict=True):
-        if window and total + length > size:
-            joined.append((window[0][0][0], window[-1][0][1]))
+    first, total = 0, 0
+    for index, length in enumerate(lengths):
+        if index > first and total + length > size:
+            joined.append((pieces[first][0], pieces[index - 1][1]))
             while total > overlap or (total > 0 and total + length > size):
-                total -= window.popleft()[1]
-        window.append((piece, length))
+                total -= lengths[first]
+                first += 1
         total += length
-    if window:
-        joined.append((window[0][0][0], window[-1][0][1]))
-    return joined
-
-
-def between_units(ruler: LengthFunction, start: int, end: int) -> list[Stretch]:
-    """The stretches of single units (or of the units that share a character) from ``start`` to ``end``."""
-    inside = ruler.starts[bisect_right(ruler.starts, start) : bisect_left(ruler.starts, end)]
-    return list(pairwise([start, *dict.fromkeys(inside), end]))
+    return [*joined, (pieces[first][0], pieces[-1][1])] if pieces else joined
 
 
 def chunks_of(text: str, stretches: Iterable[Stretch]) -> list[Span]:

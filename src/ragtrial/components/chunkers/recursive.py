@@ -11,14 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ModelWrapValidatorHandler, field_validator, model_validator
 
 from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, SizedChunker
-from ragtrial.components.chunkers.piece_merging import (
-    Stretch,
-    between_units,
-    chunks_of,
-    merged,
-    merged_by_sums,
-    merged_or_cut,
-)
+from ragtrial.components.chunkers.piece_merging import Measure, Stretch, chunks_of, merged_by_sums
 from ragtrial.records import Span
 
 SEPARATORS = ("\n\n", "\n", ". ", " ", "")
@@ -66,25 +59,15 @@ class RecursiveChunker(SizedChunker):
     @field_validator("separators")
     @classmethod
     def _separators_end(cls, separators: tuple[str, ...]) -> tuple[str, ...]:
-        plain = tuple(str(one) for one in separators)
-        mended = json.dumps([*dict.fromkeys(one for one in plain if one), ""], ensure_ascii=False)
-        if not plain:
-            mended = json.dumps(list(SEPARATORS))
-            raise ValueError(f'the list is empty; it must end with "", which cuts between units, like {mended}.')
-        twice = next((one for one in plain if plain.count(one) > 1), None)
-        if twice is not None:
-            raise ValueError(f"{json.dumps(twice, ensure_ascii=False)} is there more than once; write {mended}.")
-        if "" in plain[:-1]:
-            raise ValueError(f'"" stands before the end, and what follows it would never be used; write {mended}.')
-        if plain[-1] != "":
-            raise ValueError(
-                'the list has no end: a text without any of these could not be cut. Its last must be "", which cuts '
-                f"between units; write {mended}."
-            )
-        return plain
+        plain = [str(one) for one in separators]
+        mended = [*dict.fromkeys(one for one in plain or SEPARATORS if one), ""]
+        if plain != mended:
+            found, right = (json.dumps(each, ensure_ascii=False) for each in (plain, mended))
+            raise ValueError(f'the list is {found}; each must be in it once, and "" (between units) last: {right}.')
+        return tuple(plain)
 
     def split(self, text: str, ruler: LengthFunction) -> list[Span]:
-        task = _Task(text, ruler, self.keep, *self.window(ruler))
+        task = _Task(text, Measure(ruler, *self.window(ruler)), self.keep)
         stretches = task.added_up if self.preset == "langchain" else task.in_place
         return chunks_of(text, stretches(0, len(text), self.separators))
 
@@ -94,20 +77,16 @@ class _Task:
     """A text to be cut into contiguous stretches of at most ``budget`` units."""
 
     text: str
-    ruler: LengthFunction
-    keep: Literal["end", "start"]
-    budget: int
-    overlap: int
+    measure: Measure
+    keep: Literal["end", "start"] = "end"
 
     def in_place(self, start: int, end: int, separators: Sequence[str]) -> list[Stretch]:
         """Stretches of ``text[start:end]``, each as long as it is where it stands."""
         place = self._coarsest(start, end, separators)
         if separators[place] == "":
-            return merged(between_units(self.ruler, start, end), self.ruler, self.budget, self.overlap)
+            return self.measure.units(start, end)
         pieces, finer = self._split(start, end, separators[place]), separators[place + 1 :]
-        return merged_or_cut(
-            pieces, self.ruler, self.budget, self.overlap, lambda first, last: self.in_place(first, last, finer)
-        )
+        return self.measure.merged_or_cut(pieces, lambda first, last: self.in_place(first, last, finer))
 
     def added_up(self, start: int, end: int, separators: Sequence[str]) -> list[Stretch]:
         """Stretches of ``text[start:end]`` as LangChain makes them: as long as their pieces together.
@@ -118,14 +97,15 @@ class _Task:
         finer = separators[place + 1 :]
         pieces = self._split(start, end, separators[place])
         lengths = self._alone(pieces)
+        budget, overlap = self.measure.budget, self.measure.overlap
         found: list[Stretch] = []
         first = 0
         for index, length in enumerate(lengths):
-            if length >= self.budget:
-                found += merged_by_sums(pieces[first:index], lengths[first:index], self.budget, self.overlap)
+            if length >= budget:
+                found += merged_by_sums(pieces[first:index], lengths[first:index], budget, overlap)
                 found += self.added_up(*pieces[index], finer) if finer else [pieces[index]]
                 first = index + 1
-        return found + merged_by_sums(pieces[first:], lengths[first:], self.budget, self.overlap)
+        return found + merged_by_sums(pieces[first:], lengths[first:], budget, overlap)
 
     def _coarsest(self, start: int, end: int, separators: Sequence[str]) -> int:
         """The position of the first separator that is in ``text[start:end]``; the last, "", always is."""
@@ -145,21 +125,12 @@ class _Task:
 
     def _alone(self, pieces: Sequence[Stretch]) -> list[int]:
         texts = [self.text[start:end] for start, end in pieces]
-        if self.ruler.alone is None:
-            return [len(text) for text in texts]
-        distinct = list(dict.fromkeys(texts))
-        lengths = dict(zip(distinct, self.ruler.alone(distinct), strict=True))
-        return [lengths[text] for text in texts]
+        alone = self.measure.ruler.alone
+        return [len(text) for text in texts] if alone is None else list(alone(texts))
 
 
 def recursive_stretches(
-    text: str,
-    start: int,
-    end: int,
-    ruler: LengthFunction,
-    budget: int,
-    overlap: int,
-    separators: Sequence[str] = SEPARATORS,
+    text: str, start: int, end: int, measure: Measure, separators: Sequence[str] = SEPARATORS
 ) -> list[Stretch]:
-    """The stretches of ``text[start:end]``, of at most ``budget`` units, as ``recursive`` cuts them."""
-    return _Task(text, ruler, "end", budget, overlap).in_place(start, end, separators)
+    """The stretches of ``text[start:end]`` that fit, as ``recursive`` cuts them."""
+    return _Task(text, measure).in_place(start, end, separators)

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from ragtrial.components.chunkers.base import CHUNKERS, EmbeddingChunker, LengthFunction, directions
-from ragtrial.components.chunkers.outline import Measure, Outline
-from ragtrial.components.chunkers.piece_merging import chunks_of
+from ragtrial.components.chunkers.outline import Outline
+from ragtrial.components.chunkers.piece_merging import Measure, chunks_of
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.rankings import Floats
 from ragtrial.records import Span

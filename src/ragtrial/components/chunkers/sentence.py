@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Literal
 
 from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction, SizedChunker
-from ragtrial.components.chunkers.piece_merging import Stretch, between_units, merged, merged_or_cut
+from ragtrial.components.chunkers.piece_merging import Measure, Stretch
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.records import Span
 
@@ -27,14 +28,11 @@ class SentenceChunker(SizedChunker):
     """Whole sentences, joined up to `size`; `overlap` is as many whole sentences as fit in it."""
 
     def split(self, text: str, ruler: LengthFunction) -> list[Span]:
-        budget, overlap = self.window(ruler)
-
-        def of_units(start: int, end: int) -> list[Stretch]:
-            return merged(between_units(ruler, start, end), ruler, budget, 0)
+        measure = Measure(ruler, *self.window(ruler))
+        within = replace(measure, overlap=0)
 
         def of_words(start: int, end: int) -> list[Stretch]:
-            words = (word.span() for word in _WORD.finditer(text, start, end))
-            return merged_or_cut(words, ruler, budget, 0, of_units)
+            return within.merged_or_cut((word.span() for word in _WORD.finditer(text, start, end)), within.units)
 
         found = ((sentence.start, sentence.end) for sentence in sentences(text))
-        return [Span(*stretch) for stretch in merged_or_cut(found, ruler, budget, overlap, of_words)]
+        return [Span(*stretch) for stretch in measure.merged_or_cut(found, of_words)]

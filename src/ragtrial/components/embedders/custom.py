@@ -14,7 +14,7 @@ from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.components.embedders.base import EMBEDDERS, Embedder, Encode, checked
 from ragtrial.components.embedders.model_files import find_model
 from ragtrial.components.tokenizers import Tokenizer
-from ragtrial.components.user_functions import FunctionName, function_sources, import_function
+from ragtrial.components.user_functions import FunctionName, import_function, version_parts
 from ragtrial.errors import EmbedderError, ModelNotFoundError
 from ragtrial.options import ModelName
 from ragtrial.rankings import Floats
@@ -51,13 +51,8 @@ class CustomEmbedder(Embedder):
         return self.query_prefix, self.document_prefix
 
     def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
-        sources = function_sources(self.function)
-        identity: dict[str, Any] = {"files": [digest(source) for source in sources]}
-        if self.version is not None:
-            identity = {"version": self.version}
-        elif not sources:
-            raise ModelNotFoundError(f"{self.function} has no source file to tell its versions apart; give `version:`.")
-        return {"backend": "custom", "function": str(self.function), "normalize": self.normalize, **identity}
+        parts = {"backend": "custom", "function": str(self.function), "normalize": self.normalize}
+        return parts | version_parts(self.function, self.version, digest)
 
     @property
     def has_tokenizer(self) -> bool:

