@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
-from ragtrial.components.refiners.fusing import FusingRefiner, Order, order_of
+from ragtrial.components.refiners.fusion import FusingRefiner, Order, order_of
 from ragtrial.components.retrievers.base import Candidates, Facts, RetrieverContext
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings
