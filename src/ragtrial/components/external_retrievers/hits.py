@@ -102,7 +102,7 @@ def _id_of(value: Any) -> str:
 def _score_of(value: Any) -> float:
     if value is None:
         return math.nan
-    if not isinstance(value, Real) or isinstance(value, bool) or not abs(float(value)) <= _LARGEST_SCORE:
+    if isinstance(value, bool) or not isinstance(value, Real) or not abs(float(value)) <= _LARGEST_SCORE:
         raise RetrieverError(
             f"has the score {shown(value)}; it must be a finite number (float32), or None where there is none"
         )
@@ -162,7 +162,8 @@ def place(hits: Sequence[ReturnedHit], library: Library, asked: int | None) -> R
         document = library.positions[hit.document]
         span = _span(hit, library.text(document), number) if hit.text or hit.start is not None else None
         unlocated += span is None and bool(hit.text)
-        placed.append(PlacedHit(document, *(span or (None, None)), hit.score))
+        start, end = span or (None, None)
+        placed.append(PlacedHit(document, start, end, hit.score))
     return RetrieverAnswer(tuple(placed), asked, unlocated)
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pydantic import AfterValidator, Field, model_validator
 
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, Refiner
-from ragtrial.components.retrievers.base import Candidates, Fact, RetrieverContext
+from ragtrial.components.retrievers.base import Candidates, Fact, RetrieverContext, place_order
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.places import ForeignPlaces
 from ragtrial.errors import RunError, listed
@@ -76,14 +76,6 @@ class Order:
         units = np.empty(len(self.place), dtype=np.int32)
         units[self.place] = np.arange(len(self.place))
         return units
-
-
-def order_of(units: Chunks) -> Order:
-    """Units of equal score go by document id ascending, then by start."""
-    by_id = units.library.id_order[units.document]
-    place = np.empty(len(units), dtype=np.int64)
-    place[np.lexsort((units.end, units.start, by_id))] = np.arange(len(units))
-    return Order(place)
 
 
 def fuse(parts: Sequence[Rankings], fusing: Fusing, order: Order) -> Fused:
@@ -352,7 +344,7 @@ class _OpenFusion:
     def _by_chunk(self, parts: Sequence[Candidates]) -> tuple[Fused, Chunks]:
         units = parts[0].units
         if self._ordered is None or self._ordered[0] is not units:
-            self._ordered = units, order_of(units)
+            self._ordered = units, Order(place_order(units))
         fused = self.options.fuse(self.options.input_names, [part.rankings for part in parts], self._ordered[1])
         return fused, units
 
