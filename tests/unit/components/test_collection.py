@@ -14,7 +14,7 @@ import pytest
 from chroma_databases import Item, chroma_server, word_counts, write_collection
 from experiments import DOCUMENTS, QUERIES, Experiment, python, write_experiment
 from ragtrial import RetrievalEvaluator, run_experiment
-from ragtrial.components.chroma_collection import CollectionOptions, held_collection
+from ragtrial.components.chroma_collection import CollectionOptions, Conditions, held_collection
 from ragtrial.components.retrievers import Candidates
 from ragtrial.components.retrievers.existing import grouped
 from ragtrial.records import Question
@@ -263,7 +263,7 @@ def test_a_query_has_conditions_of_its_own_beside_those_of_the_config(
     facts = report.settings[0].facts
     assert (facts["queries_with_conditions"], facts["queries_without_items"]) == (3, 1)
     told = [warning.message for warning in report.warnings if warning.code == "conditions-without-items"]
-    assert told == ["prod: for 1 query, where and where_document let no item of the collection through."]
+    assert told == ["prod: queries whose where and where_document let no item of the collection through: 1."]
 
 
 def test_other_conditions_of_a_query_are_another_ranking(tmp_path: Path, server: Mapping[str, Any]) -> None:
@@ -281,7 +281,7 @@ def test_questions_under_equal_conditions_are_asked_together() -> None:
         Question("d", where={"x": 1}),
         Question("e", where={"x": 1}, where_document={"$contains": "y"}),
     ]
-    assert grouped(questions, (None, {"$contains": "z"})) == {
+    assert grouped(questions, Conditions(None, {"$contains": "z"})) == {
         '[null, {"$contains": "z"}]': [0, 2],
         '[{"x": 1}, {"$contains": "z"}]': [1, 3],
         '[{"x": 1}, {"$and": [{"$contains": "z"}, {"$contains": "y"}]}]': [4],

@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import MappingProxyType
@@ -22,8 +23,8 @@ from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from killed_databases import kill_in_transaction
 from ragtrial import RetrievalEvaluator, run_experiment
 from ragtrial.components.chroma_collection import CollectionOptions, held_collection
-from ragtrial.components.chroma_collection.copying import copied
-from ragtrial.components.chroma_collection.items import ItemDocuments
+from ragtrial.components.chroma_collection.items import ItemReader
+from ragtrial.components.chroma_collection.opening import copied
 from ragtrial.components.chroma_collection.vector_agreement import compare
 from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.errors import ConfigError, InputError
@@ -105,23 +106,21 @@ def refused(made: Experiment) -> str:
     [
         ({"collection": {"path": "db"}}, "retrievers.prod.collection.name is missing; it must be given."),
         ({"collection": {"name": "a"}},
-         "retrievers.prod.collection: neither is given; it must have path (a folder) or host (a server), one of "
-         "the two."),
+         "retrievers.prod.collection: it must have either path (a folder) or host (a server)."),
         ({"collection": {"name": "a", "path": "db", "host": "h"}},
-         "retrievers.prod.collection: both are given; it must have path (a folder) or host (a server), one of "
-         "the two."),
+         "retrievers.prod.collection: it must have either path (a folder) or host (a server)."),
         ({"collection": {"name": "a", "path": "db", "port": 8000}},
-         "retrievers.prod.collection: only a server has port; take that out, or give host in place of path."),
+         "retrievers.prod.collection: only a server has port; remove it, or set host instead of path."),
         ({"collection": {"name": "a", "host": "http://h"}},
          "retrievers.prod.collection: host is 'http://h'; it must be a name or an address alone, like localhost "
          "(see ssl)."),
         ({"collection": {"name": "a", "path": "db", "end": "to"}},
-         "retrievers.prod.collection: end comes without start; give both, or start alone."),
+         "retrievers.prod.collection: end needs start; give both, or start alone."),
         ({"collection": {"name": "a", "host": "h", "port": 0}},
          "retrievers.prod.collection.port is 0; it must be at least 1 (default 8000)."),
         ({"collection": {"name": "a", "path": "db"}, "store": {"kind": "exact"}, "chunker": {"kind": "document"}},
-         "retrievers.prod: collection is searched as it is; take chunker and store out, or collection."),
-        ({"where": {"a": 1}}, "retrievers.prod: where plays a part only with collection; add that, or take where out."),
+         "retrievers.prod: collection is searched as it is; remove chunker and store, or collection."),
+        ({"where": {"a": 1}}, "retrievers.prod: where and where_document need collection; add that, or remove them."),
         ({"collection": {"name": "a", "path": "db"}, "where": {}},
          "retrievers.prod.where has 0 entries; it must have at least 1."),
     ],
@@ -137,7 +136,7 @@ def test_a_config_that_cannot_be_meant_is_refused_with_its_place(
 def test_a_collection_that_is_not_there_is_told_with_those_that_are_and_not_made(
     tmp_path: Path, database: Path, server: int
 ) -> None:
-    there = "There are: docs, asked, empty, other, prefix, shorter, squared."
+    there = "Collections: asked, docs, empty, other, prefix, shorter, squared."
     of_folder = refused(experiment(tmp_path / "1", {"path": str(database), "name": "dosc"}))
     assert of_folder == f"there is no collection 'dosc' at {database}. Did you mean 'docs'? {there}"
     of_server = refused(experiment(tmp_path / "2", {"host": "127.0.0.1", "port": server, "name": "dosc"}))
@@ -147,12 +146,12 @@ def test_a_collection_that_is_not_there_is_told_with_those_that_are_and_not_made
 def test_a_folder_that_is_none_of_chromas_is_told_and_not_made(tmp_path: Path, database: Path) -> None:
     nowhere = tmp_path / "nowhere"
     assert refused(experiment(tmp_path / "1", {"path": str(nowhere)})) == (
-        f"there is no folder {nowhere}. It is not made: path must name that of an existing Chroma."
+        f"{nowhere} is not a folder of Chroma: there is no chroma.sqlite3 in it."
     )
     assert not nowhere.exists()
     above = database.parent
     assert refused(experiment(tmp_path / "2", {"path": str(above)})) == (
-        f"{above} is no folder of Chroma's: there is no chroma.sqlite3 in it. There is one in {database}."
+        f"{above} is not a folder of Chroma: there is no chroma.sqlite3 in it. There is one in {database}."
     )
 
 
@@ -160,7 +159,8 @@ def test_a_database_that_is_damaged_is_told(tmp_path: Path) -> None:
     (tmp_path / "db").mkdir()
     (tmp_path / "db" / "chroma.sqlite3").write_bytes(b"no database" * 100)
     said = refused(experiment(tmp_path / "1", {"path": str(tmp_path / "db")}))
-    assert said == f"{tmp_path / 'db' / 'chroma.sqlite3'} cannot be read: file is not a database."
+    assert said.startswith(f"Chroma at {tmp_path / 'db'} cannot be opened (tenant 'default_tenant', database ")
+    assert said.endswith("file is not a database")
 
 
 def test_a_folder_that_is_written_to_is_not_copied(tmp_path: Path) -> None:
@@ -169,14 +169,17 @@ def test_a_folder_that_is_written_to_is_not_copied(tmp_path: Path) -> None:
     done = threading.Event()
 
     def write(event: str, _: object) -> None:
-        if event == "sqlite3.connect" and not done.is_set():
+        if event == "shutil.copyfile" and not done.is_set():
             moment = next(moments)
             os.utime(folder / "chroma.sqlite3", ns=(moment, moment))
 
     sys.addaudithook(write)  # which stays for the process, as any does; it writes at the moment that a copy begins
     try:
-        with pytest.raises(InputError, match="is being written to, so that no copy of it is sound"):
-            copied(folder, "docs")
+        with (
+            ExitStack() as stack,
+            pytest.raises(InputError, match="is being written to, so that no copy of it is sound"),
+        ):
+            copied(folder, stack)
     finally:
         done.set()
 
@@ -199,18 +202,17 @@ def test_a_server_that_does_not_answer_is_told_with_what_was_tried(tmp_path: Pat
     said = refused(experiment(tmp_path, {"host": "127.0.0.1", "port": port}))
     assert said == (
         f"no Chroma server answers at http://127.0.0.1:{port} ([Errno 111] Connection refused). Start it with `chroma "
-        f"run --path FOLDER --port {port}`, or mend host, port and ssl."
+        f"run --path FOLDER --port {port}`, or correct host, port and ssl."
     )
 
 
 @pytest.mark.parametrize(
     ("status", "text", "fault"),
     [
-        (200, b"<html>hello</html>", "what answers at {url} is no Chroma server: it has no heartbeat. {start}"),
+        (200, b"<html>hello</html>", "the server at {url} is not a Chroma server of version 1. {start}"),
         (404, b"",
-         "what answers at {url} is no Chroma server of version 1 (404 Not Found for {url}/api/v2/heartbeat). "
-         "{start}"),
-        (401, b"", "the server at {url} refuses (401 Unauthorized); give the token that it wants in headers."),
+         "the server at {url} is not a Chroma server of version 1. {start}"),
+        (401, b"", "the server at {url} refuses (401 Unauthorized); set headers to its token."),
     ],
 )  # fmt: skip
 def test_another_server_than_chromas_is_told(tmp_path: Path, status: int, text: bytes, fault: str) -> None:
@@ -228,7 +230,7 @@ def test_another_server_than_chromas_is_told(tmp_path: Path, status: int, text: 
         port = web.server_port
         said = refused(experiment(tmp_path, {"host": "127.0.0.1", "port": port}))
         web.shutdown()
-    start = f"Start it with `chroma run --path FOLDER --port {port}`, or mend host, port and ssl."
+    start = f"Start it with `chroma run --path FOLDER --port {port}`, or correct host, port and ssl."
     assert said == fault.format(url=f"http://127.0.0.1:{port}", start=start)
 
 
@@ -254,8 +256,7 @@ def test_items_of_unknown_documents_are_counted_and_the_key_that_names_them_is_s
     assert said == (
         "6 of 6 items are of documents that are not in the corpus (6 documents, like 'bread/rolls.md'): their id says "
         "'bread/rye.md:0', 'bread/rolls.md:0', 'soup/tomato.md:0', and 3 more. Did you mean 'bread/rye.md'? The "
-        "metadata "
-        "'source' of such items name documents: set document: source."
+        "metadata 'source' name documents: set `document`."
     )
 
 
@@ -263,7 +264,7 @@ def test_items_that_do_not_say_their_document_are_counted(tmp_path: Path) -> Non
     folder = write_collection(tmp_path / "db", [*ITEMS[:2], Item("x", "word", {"about": "none"})])
     said = refused(experiment(tmp_path / "e", {"path": str(folder)}))
     assert said.startswith("1 of 3 items are of documents that are not in the corpus (6 documents, like ")
-    assert said.endswith("): their metadata 'source' says none.")
+    assert said.endswith("): their metadata 'source' says ''.")
     kept = experiment(tmp_path / "kept", {"path": str(folder)}, where={"lang": "en"})
     RetrievalEvaluator(kept.config()).prepare()  # of items that are left out nothing is asked
 
@@ -272,15 +273,14 @@ def test_items_that_do_not_say_their_document_are_counted(tmp_path: Path) -> Non
     ("start", "end", "fault"),
     [
         (0, 100_000,
-         "1 of 7 items are not in their documents: 'x' is said to be characters 0 to 100,000 of 'oven.txt', "
+         "1 of 7 items are not where they say: 'x' is characters 0 to 100,000 of 'oven.txt', "
          "which has 81."),
         (9, 9,
-         "1 of 7 items are not in their documents: 'x' is said to be characters 9 to 9 of 'oven.txt', which has "
+         "1 of 7 items are not where they say: 'x' is characters 9 to 9 of 'oven.txt', which has "
          "81."),
-        ("a", 9, "1 of 7 items are not in their documents: 'x' has 'from' 'a', which is no whole number."),
+        ("a", 9, "1 of 7 items are not where they say: 'x' has 'from' 'a', which is not a whole number."),
         (2, 9,
-         "1 of 1 items are not where they say: 'x' is said to be characters 2 to 9 of 'oven.txt', which are 'ean "
-         "the', and has the text 'Clean the'."),
+         "1 of 7 items are not where they say: 'x' has the text 'Clean the', not 'ean the'."),
     ],
 )  # fmt: skip
 def test_characters_that_are_not_those_of_the_item_are_told(
@@ -300,8 +300,7 @@ def test_characters_that_are_not_those_of_the_item_are_told(
     [
         ({"lang": "en", "source": "x"},
          "Chroma does not understand where: {'lang': 'en', 'source': 'x'} of the config: Expected where to have "
-         "exactly one operator, got {'lang': 'en', 'source': 'x'}. Several keys are written {$and: [{key: "
-         "value}, ...]}."),
+         "exactly one operator, got {'lang': 'en', 'source': 'x'}."),
         ({"lang": {"$like": "e"}},
          "Chroma does not understand where: {'lang': {'$like': 'e'}} of the config: Expected where operator to "
          "be one of $gt, $gte, $lt, $lte, $ne, $eq, $in, $nin, $contains, $not_contains, got $like."),
@@ -341,7 +340,7 @@ def test_vectors_of_another_dimension_are_told(tmp_path: Path, database: Path) -
 @pytest.mark.parametrize(
     ("name", "embedder", "cause"),
     [
-        ("other", {}, r"Another model made them, or this one from other texts \(another document_prefix, a title "),
+        ("other", {}, r"Another model made them, or this one from other texts; set embedder"),
         ("prefix", {}, r"With 'passage: ' before each text they agree: set document_prefix: 'passage: '; "),
         ("asked", {"query_prefix": "asked: asked: asked: "}, r"Embedded as queries are, the texts agree: set doc"),
     ],
@@ -350,8 +349,8 @@ def test_vectors_that_the_embedder_did_not_make_are_told_with_the_likely_cause(
     tmp_path: Path, database: Path, name: str, embedder: Mapping[str, str], cause: str
 ) -> None:
     said = refused(experiment(tmp_path / "1", {"path": str(database), "name": name}, embedder=embedder))
-    pattern = r"it was not made with this embedder: 5 stored texts, embedded again, agree with the vectors beside them "
-    assert re.match(pattern + r"only to a cosine of -?[\d.]+ to [\d.]+ \(the same would be 1\). " + cause, said)
+    pattern = r"its vectors were not made with this embedder: 5 stored texts, embedded again, reach only a "
+    assert re.match(pattern + r"cosine of -?[\d.]+ to [\d.]+ with them. " + cause, said)
     unchecked = experiment(tmp_path / "2", {"path": str(database), "name": name, "check": False}, embedder=embedder)
     RetrievalEvaluator(unchecked.config()).prepare()
 
@@ -359,9 +358,8 @@ def test_vectors_that_the_embedder_did_not_make_are_told_with_the_likely_cause(
 def test_vectors_of_another_length_are_refused_only_where_the_length_counts(tmp_path: Path, database: Path) -> None:
     said = refused(experiment(tmp_path / "1", {"path": str(database), "name": "squared"}, normalize=True))
     assert re.fullmatch(
-        r"its vectors have the direction of the embedder's \(cosine 1.0000\) and another length: [\d.]+, and 1. "
-        r"Its space "
-        r"is l2, in which the length counts; set normalize: false for the embedder.",
+        r"its vectors have the embedder's direction and another length: [\d.]+, not 1. Its space is l2, "
+        r"in which the length counts; set normalize: false for the embedder.",
         said,
     )
     RetrievalEvaluator(experiment(tmp_path / "2", {"path": str(database)}, normalize=True).config()).prepare()
@@ -414,7 +412,7 @@ def test_a_document_is_named_by_its_id_or_by_a_path_that_ends_in_it(
     tmp_path: Path, name: str, document: str | None
 ) -> None:
     library = library_of(tmp_path, {"x.md": "one", "a/x.md": "two", "caf\u00e9.md": "three"})
-    position = ItemDocuments(library).position(name)
+    position = ItemReader(library, CollectionOptions(path="db", name="docs")).position(name)
     assert (None if position is None else library.ids[position]) == document
 
 

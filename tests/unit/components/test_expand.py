@@ -139,8 +139,8 @@ def test_a_part_without_scores_is_named_where_scores_are_needed(units: Chunks) -
     with pytest.raises(RunError) as raised:
         expand(method="combsum").open(cast("RetrieverContext", Nothing())).refine([Question("?", ("!",))], [part])
     assert str(raised.value) == (
-        "the hits of 'dense' have no finite scores for 1 of 1 queries, and method: combsum with normalisation: min_max "
-        "needs them; set method: rrf or normalisation: rank, which look at ranks alone."
+        "the hits of 'dense' have no finite scores for 1 of 1 queries, which method: combsum with normalisation: "
+        "min_max cannot use; set method: rrf or normalisation: rank, which look at ranks alone."
     )
 
 
@@ -194,8 +194,7 @@ WRONG = {
     ),
     "a normalisation of ranks": (
         {"normalisation": "rank"},
-        "wide: `normalisation` plays no part under method: rrf, which looks at ranks alone; leave it out, or set a "
-        "method that adds scores, like combsum.",
+        "wide: `normalisation` is not used by method: rrf; leave it out, or set another method.",
     ),
 }
 

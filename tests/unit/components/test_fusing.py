@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtrial.components.refiners.fusing import Fused, Fusing, Method, Normalisation, Order, fuse, normalised
+from ragtrial.components.refiners.fusion import Fused, Fusing, Method, Normalisation, Order, fuse, normalised
 from ragtrial.rankings import PADDING, Rankings, from_rows, unfilled
 
 METHODS = get_args(Method)

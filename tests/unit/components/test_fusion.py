@@ -172,8 +172,8 @@ def test_a_part_without_scores_is_named_where_scores_are_needed(library: Library
     with pytest.raises(RunError) as raised:
         fused(library, parts, method="weighted", normalisation="z_score")
     assert str(raised.value) == (
-        "the hits of 'bm25' have no finite scores for 1 of 2 queries, and method: weighted with normalisation: z_score "
-        "needs them; set method: rrf or normalisation: rank, which look at ranks alone."
+        "the hits of 'bm25' have no finite scores for 1 of 2 queries, which method: weighted with normalisation: "
+        "z_score cannot use; set method: rrf or normalisation: rank, which look at ranks alone."
     )
     assert len(fused(library, parts).rankings) == len(
         fused(library, parts, method="combsum", normalisation="rank").rankings
@@ -190,8 +190,8 @@ def test_scores_below_zero_are_not_multiplied(library: Library, halves: Chunks) 
     with pytest.raises(RunError) as raised:
         fused(library, parts, method="combmnz", normalisation="none")
     assert str(raised.value) == (
-        "the hits of 'dense' have scores below 0 for 1 of 1 queries, and method: combmnz multiplies them, so that "
-        "being found more often would count against a hit; set normalisation: min_max or rank."
+        "the hits of 'dense' have scores below 0 for 1 of 1 queries, which method: combmnz with normalisation: none "
+        "cannot use; set method: rrf or normalisation: rank, which look at ranks alone."
     )
     fused(library, parts, method="combsum", normalisation="none")
     fused(library, parts, method="combmnz")
@@ -242,7 +242,7 @@ WRONG = {
     ),
     "too few weights": (
         {"weights": [1]},
-        "hybrid: `weights` has 1 and `inputs` has 2; give a weight for each part.",
+        "hybrid: `weights` has 1 values; it must have one for each of `inputs`.",
     ),
     "weights of zero": ({"weights": [0, 0]}, "hybrid.weights: all weights are 0; at least one must be above 0."),
     "a weight below zero": ({"weights": [1, -1]}, "hybrid.weights[1] is -1; it must be at least 0.0."),
@@ -256,21 +256,20 @@ WRONG = {
     ),
     "weights of combsum": (
         {"method": "combsum", "weights": [1, 2]},
-        "hybrid: `weights` play no part under method: combsum; leave them out, or set method: weighted.",
+        "hybrid: `weights` is not used by method: combsum; leave it out, or set method: weighted.",
     ),
     "a normalisation of ranks": (
         {"normalisation": "z_score"},
-        "hybrid: `normalisation` plays no part under method: rrf, which looks at ranks alone; leave it out, or set a "
-        "method that adds scores, like combsum.",
+        "hybrid: `normalisation` is not used by method: rrf; leave it out, or set another method.",
     ),
     "a rank constant of scores": (
         {"method": "weighted", "rank_constant": 60},
-        "hybrid: `rank_constant` plays a part only under method: rrf, not weighted; leave it out.",
+        "hybrid: `rank_constant` is used by method: rrf alone, not by weighted; leave it out.",
     ),
     "products of scores below zero": (
         {"method": "combmnz", "normalisation": "dbsf"},
-        "hybrid: method: combmnz multiplies scores, and with normalisation: dbsf some are below 0, so that being found "
-        "more often would count against a hit; set normalisation: min_max, rank or none.",
+        "hybrid: method: combmnz multiplies scores, and normalisation: dbsf makes some of them negative; "
+        "set normalisation: min_max, rank or none.",
     ),
     "an unknown method": (
         {"method": "borda"},
@@ -294,7 +293,7 @@ def test_what_cannot_be_fused_is_refused_when_the_config_is_read(tmp_path: Path,
 
 
 def test_all_that_is_wrong_with_a_method_is_said_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"`rank_constant` plays .* `weights` play no part under method: combsum"):
+    with pytest.raises(ConfigError, match=r"`rank_constant` is used .* `weights` is not used by method: combsum"):
         load_config(hybrid(tmp_path, method="combsum", rank_constant=1, weights=[1, 2]).file)
 
 

@@ -234,7 +234,8 @@ def test_a_langchain_document_without_an_id_says_what_its_metadata_has(place: Wo
     with pytest.raises(RetrieverError) as error:
         place.search("x", document="file")
     assert str(error.value) == (
-        "my_search:search, query 'x': hit 1 is a Document with no 'file' in its metadata; it has ['source']."
+        "my_search:search, query 'x': hit 1 is a Document with no 'file' in its metadata; it has ['source']: name the "
+        "key that holds the document's id with `document:`."
     )
 
 
@@ -254,7 +255,7 @@ def test_one_document_in_the_place_of_a_list_is_refused(place: Workplace) -> Non
         "class search:\n    def invoke(self, query):\n        return Document(page_content='x', id='rye.md')\n"
     )
     with pytest.raises(
-        RetrieverError, match=r"^my_search:search returned Document for query 'x'; it must return a list of doc"
+        RetrieverError, match=r"^my_search:search returned Document\(.*\) for query 'x'; it must return a list of doc"
     ):
         place.search("x")
 
@@ -278,7 +279,7 @@ def test_a_node_of_llama_index_is_of_the_document_in_its_metadata_or_itself(plac
     with pytest.raises(RetrieverError) as error:
         place.search("x", name="llama:Own")
     assert str(error.value) == (
-        "llama:Own, query 'x': 'node-1' is not the id of a document (3 documents). Its 'file' is one: 'soup.md'; say "
+        "llama:Own, query 'x': 'node-1' is not the id of a document (3 documents). Its 'file' is one: 'soup.md'; set "
         "`document: file`."
     )
 
@@ -315,7 +316,12 @@ def test_a_pipeline_of_haystack_is_asked_wherever_it_waits_for_a_text(place: Wor
             "hay:dense: its run() takes query_embedding, filters, top_k, scale_score, return_embedding, not `query`; "
             "put it into a Pipeline that is asked a text.",
         ),
-        ("hay:two", {}, "hay:two returned ['one', 'other'] for query 'x'; it must return one list under 'documents'."),
+        (
+            "hay:two",
+            {},
+            "hay:two returned {'one': {'documents': []}, 'other': {'documents': []}} for query 'x'; it must return a "
+            "list of documents.",
+        ),
     ],
 )
 def test_what_of_haystack_cannot_be_asked_a_text_says_so(

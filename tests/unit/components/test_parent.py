@@ -108,8 +108,8 @@ def test_a_stretch_ends_where_text_is_in_no_unit_and_that_is_told(bench: Bench) 
     assert found.facts["at_gap"] == 1
     (warning,) = bench.refiner().warnings("wide", found.facts)
     assert warning.message == (
-        "wide: of 1 of 2 hits not all neighbours are known, as text beside them is in no chunk that the part names; "
-        "less is returned for them."
+        "wide: not all neighbours of some hits are known, as text beside them is in no chunk that the part names "
+        "(1 of 2 hits)."
     )
 
 
@@ -153,7 +153,7 @@ def test_hits_in_text_that_the_chunker_leaves_out_are_dropped_and_that_is_told(t
     assert facts == {"hits": 5, "without_parent": 3, "same_parent": 1}
     (warning,) = bench.refiner().warnings("wide", found.facts)
     assert warning.message == (
-        "wide: 3 of 5 hits are in no chunk of its chunker, which leaves text out; they were dropped."
+        "wide: some hits are in no chunk of its chunker, which leaves text out; they were dropped (3 of 5 hits)."
     )
 
 
@@ -163,8 +163,8 @@ def test_parents_smaller_than_what_was_found_are_told(bench: Bench) -> None:
     assert (found.facts["smaller_parent"], found.facts["own_parent"]) == (1, 1)
     (warning,) = bench.refiner(*CHUNK).warnings("wide", found.facts)
     assert warning.message == (
-        "wide: 1 of 3 hits are larger than the chunk returned for them. Set a chunker for larger chunks than those "
-        "that are found."
+        "wide: some hits are larger than the chunk returned for them; set a chunker for larger chunks than those "
+        "found (1 of 3 hits)."
     )
 
 
@@ -174,8 +174,7 @@ def test_hits_that_are_their_own_parents_are_told(bench: Bench) -> None:
     assert places_of(found) == [[("b.txt", 0, 23), ("a.txt", 0, 39)]]
     (warning,) = bench.refiner().warnings("wide", found.facts)
     assert warning.message == (
-        "wide: each of the 2 hits is its own parent, so nothing was changed; what is found is as large as what is "
-        "returned."
+        "wide: each hit is its own parent, so nothing was changed; return more than what is found (2 of 2 hits)."
     )
 
 
@@ -210,8 +209,8 @@ def test_chunks_without_a_chunker_are_refused_where_the_config_is_read(bench: Be
     with pytest.raises(ConfigError) as fault:
         bench.experiment.config("retrievers.refined.returns=chunk")
     assert str(fault.value).endswith(
-        "returns is chunk, which needs the chunker of the larger chunks: add one, such as chunker: {kind: recursive, "
-        "size: 800, overlap: 0}, or set returns: neighbours or document."
+        "returns: chunk needs the chunker of the larger chunks; add one, such as chunker: {kind: recursive, size: 800, "
+        "overlap: 0}."
     )
     assert "retrievers.refined" in str(fault.value)
 
@@ -225,8 +224,7 @@ def test_what_plays_no_part_as_nothing_says_what_is_returned_is_refused(bench: B
     with pytest.raises(ConfigError) as fault:
         bench.experiment.config(f"retrievers.refined.{given}")
     assert str(fault.value).endswith(
-        f"retrievers.refined: {name} is given and plays no part, as whole documents are returned by default; add "
-        f"returns: {wanted}, or take {name} out."
+        f"retrievers.refined: {name} is not used by default, `returns: document`; add returns: {wanted}."
     )
     bench.experiment.config(f"retrievers.refined.{given}", "retrievers.refined.returns=document")
 
@@ -291,7 +289,7 @@ def test_a_neighbourhood_is_what_steps_from_unit_to_unit_reach(
 ) -> None:
     codes = data.draw(st.lists(st.integers(0, len(found) - 1))) if found else []
     stretches = neighbourhoods(Chunks.of(library, found), np.array(codes, dtype=np.int64), count)
-    for code, start, end, is_short in zip(codes, stretches.start, stretches.end, stretches.is_short, strict=True):
+    for code, (start, end, is_short) in zip(codes, stretches, strict=True):
         document = found[code][0]
         mine = sorted(place for place in found if place[0] == document)
         text, place = library.text(document), mine.index(found[code])

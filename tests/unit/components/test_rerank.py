@@ -358,12 +358,8 @@ def test_a_model_saved_by_the_library_is_taken_for_what_it_is(bench: Bench, rera
 @pytest.mark.parametrize(
     ("length", "message"),
     [
-        (65, "refined: max_length is 65; the model {model!r} reads at most 64 tokens. Lower it, or leave it out."),
-        (
-            3,
-            "refined: max_length is 3; the 3 special tokens of a pair take all of it. It must be at least 4, and "
-            "useful values are above 100.",
-        ),
+        (65, "refined: max_length is 65; it must be from 4 (a pair has special tokens) to 64 for the model {model!r}."),
+        (3, "refined: max_length is 3; it must be from 4 (a pair has special tokens) to 64 for the model {model!r}."),
     ],
 )
 def test_a_length_that_the_model_cannot_read_is_refused(
@@ -389,7 +385,7 @@ def test_a_model_that_is_not_there_is_named_with_what_was_tried(bench: Bench, tm
         assert str(fault.value).startswith(message)
 
 
-def test_a_model_that_gives_no_numbers_fails_and_names_the_pair(own_bench: Bench) -> None:
+def test_a_model_that_gives_no_numbers_fails_and_names_the_question(own_bench: Bench) -> None:
     from safetensors.numpy import load_file, save_file
 
     weights = own_bench.experiment.folder / "model" / "model.safetensors"
@@ -399,8 +395,8 @@ def test_a_model_that_gives_no_numbers_fails_and_names_the_pair(own_bench: Bench
     with pytest.raises(RunError) as failure:
         own_bench.refined(QUESTIONS[:1], candidates(documents(own_bench, "a.txt"), [[0]]))
     assert str(failure.value) == (
-        f"the reranker in {weights.parent} returned NaN or infinity for 1 of 1 pairs; the first is the question "
-        "'How long do I bake rye bread?' with the text that begins 'Bake the rye bread for an hour.'."
+        f"the reranker in {weights.parent} returned NaN or infinity for 1 pairs, the first with the question "
+        "'How long do I bake rye bread?'; a model that gives each pair one finite score is needed."
     )
     assert not list((own_bench.experiment.workspace / "pairs").glob("*.sqlite-journal"))
 

@@ -1,6 +1,6 @@
 """A Chroma collection that is there already, as it is: someone else's ids, metadata and vectors."""
 
-from ragtrial.components.chroma_collection.collection import Collection, CollectionItems, CollectionOptions, Found
-from ragtrial.components.chroma_collection.holding import held_collection
+from ragtrial.components.chroma_collection.collection import Collection, CollectionOptions, Conditions, Item
+from ragtrial.components.chroma_collection.opening import held_collection
 
-__all__ = ["Collection", "CollectionItems", "CollectionOptions", "Found", "held_collection"]
+__all__ = ["Collection", "CollectionOptions", "Conditions", "Item", "held_collection"]

@@ -1,20 +1,68 @@
-"""Where the items of a collection stand in the documents."""
+"""Where the items of a collection are in the documents."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ragtrial.components.chroma_collection.collection import CollectionItems, CollectionOptions
+from ragtrial.components.chroma_collection.collection import CollectionOptions, Item
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import PassageQuery, how_alike, locate_all, short
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import RunError, did_you_mean, listed
 
+_SURVEYED = 200_000
+"""Items that are looked at before the run; those beyond are when they are found."""
+
 _COMPARED = 100
 """Items whose characters are compared with their texts before the run."""
+
+
+class ItemReader:
+    """What items say of their documents, and of the characters of these."""
+
+    def __init__(self, library: Library, options: CollectionOptions) -> None:
+        self.library = library
+        self._options = options
+        self._known: dict[str, int | None] = {}
+
+    def document(self, item: Item) -> str:
+        """What its document is called; empty where its metadata do not say."""
+        if self._options.document is None:
+            return item.id
+        value = item.metadata.get(self._options.document)
+        return "" if value is None else str(value)
+
+    def position(self, name: str) -> int | None:
+        """The position of the document of that id, or whose id the path ``name`` ends in: the longest such id."""
+        if name not in self._known:
+            # File names come in either Unicode form, depending on the system they were written on.
+            forms = [name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD"))]
+            parts = [form.replace("\\", "/").split("/") for form in forms]
+            forms += ["/".join(path[start:]) for path in parts for start in range(1, len(path))]
+            self._known[name] = next(
+                (self.library.positions[form] for form in forms if form in self.library.positions), None
+            )
+        return self._known[name]
+
+    def span(self, item: Item, position: int) -> tuple[int, int] | None:
+        """The characters that metadata give an item; None where they give none. Raises ValueError if they cannot be."""
+        keys = [key for key in (self._options.start, self._options.end) if key is not None]
+        given: list[Any] = [item.metadata.get(key) for key in keys]
+        if not given or None in given or (len(given) == 1 and not item.text):
+            return None
+        for key, value in zip(keys, given, strict=True):
+            if type(value) not in (int, float) or value != int(value):
+                raise ValueError(f"has {key!r} {value!r}, which is not a whole number")
+        start = int(given[0])
+        end = int(given[1]) if len(given) > 1 else start + len(normalised(item.text or ""))
+        size = len(self.library.text(position))
+        if not 0 <= start < end <= size:
+            name = self.library.ids[position]
+            raise ValueError(f"is characters {start:,} to {end:,} of {name!r}, which has {size:,}")
+        return start, end
 
 
 class ItemPlaces:
@@ -25,209 +73,77 @@ class ItemPlaces:
     """
 
     def __init__(self, library: Library, options: CollectionOptions) -> None:
-        self._library = library
-        self._options = options
+        self._reader = ItemReader(library, options)
         self._places: dict[str, tuple[int, int, int]] = {}
-        self.documents = ItemDocuments(library)
         self.located = 0
         self.whole = 0
 
-    def of(self, items: CollectionItems) -> list[tuple[int, int, int]]:
+    def of(self, items: Sequence[Item]) -> list[tuple[int, int, int]]:
         """The place of each item. Raises RunError for one whose document or characters are not there."""
-        new: dict[str, tuple[int, PassageQuery | None]] = {}
-        for name, metadata, text in zip(items.ids, items.metadatas, items.texts, strict=True):
-            if name in self._places or name in new:
+        library = self._reader.library
+        sought: dict[str, PassageQuery] = {}
+        for item in items:
+            if item.id in self._places:
                 continue
-            called = document_of(name, metadata, self._options)
-            position = self.documents.position(called)
+            called = self._reader.document(item)
+            position = self._reader.position(called)
             if position is None:
-                raise RunError(f"the item {name!r} is of the document {called!r}, which is not in the corpus.")
-            span = span_of(metadata, text, self._options)
-            if isinstance(span, tuple):
-                self._places[name] = position, *self._checked(name, position, span)
-            else:
-                new[name] = position, PassageQuery(normalised(text), position) if text and text.strip() else None
-        self._locate(new)
-        return [self._places[name] for name in items.ids]
-
-    def _locate(self, new: Mapping[str, tuple[int, PassageQuery | None]]) -> None:
-        sought = [one for _, one in new.values() if one is not None]
-        found = dict(zip(sought, locate_all(sought, self._library), strict=True)) if sought else {}
-        for name, (position, one) in new.items():
-            located = found[one] if one is not None else None
-            if located is not None and located.places:
-                span = located.places[0].span
-                self._places[name] = position, span.start, span.end
+                raise RunError(f"the item {item.id!r} is of the document {called!r}, which is not in the corpus.")
+            try:
+                span = self._reader.span(item, position)
+            except ValueError as error:
+                raise RunError(f"the item {item.id!r} {error}.") from error
+            self._places[item.id] = position, *(span or (0, len(library.text(position))))
+            if span is None and item.text and item.text.strip():
+                sought[item.id] = PassageQuery(normalised(item.text), position)
+            self.whole += span is None
+        for name, found in zip(sought, locate_all(list(sought.values()), library) if sought else (), strict=True):
+            if found.places:
+                first = found.places[0].span
+                self._places[name] = self._places[name][0], first.start, first.end
                 self.located += 1
-            else:
-                self._places[name] = position, 0, len(self._library.text(position))
-                self.whole += 1
-
-    def _checked(self, name: str, position: int, span: tuple[int, int]) -> tuple[int, int]:
-        if not 0 <= span[0] < span[1] <= len(self._library.text(position)):
-            raise RunError(f"the item {name!r} {_beyond(span, self._library, position)}.")
-        return span
+                self.whole -= 1
+        return [self._places[item.id] for item in items]
 
 
-class ItemDocuments:
-    """Documents by what metadata call them: their id, or a path that ends in it."""
-
-    def __init__(self, library: Library) -> None:
-        self._positions = library.positions
-        self._known: dict[str, int | None] = {}
-        self.by_path = 0
-
-    def position(self, name: str) -> int | None:
-        """The document's position; None if there is none. Of several ids that a path ends in, the longest counts."""
-        if name not in self._known:
-            self._known[name] = self._looked_up(name)
-        return self._known[name]
-
-    def _looked_up(self, name: str) -> int | None:
-        # File names come in either Unicode form, depending on the system they were written on.
-        forms = (name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD")))
-        for form in forms:
-            if form in self._positions:
-                return self._positions[form]
-        for form in forms:
-            rest = form.replace("\\", "/")
-            while "/" in rest:
-                rest = rest.partition("/")[2]
-                if rest in self._positions:
-                    self.by_path += 1
-                    return self._positions[rest]
-        return None
-
-
-def document_of(name: str, metadata: Mapping[str, Any], options: CollectionOptions) -> str:
-    """What an item's document is called; empty where its metadata do not say."""
-    if options.document is None:
-        return name
-    value = metadata.get(options.document)
-    return "" if value is None else str(value)
-
-
-def span_of(metadata: Mapping[str, Any], text: str | None, options: CollectionOptions) -> tuple[int, int] | str | None:
-    """The characters that metadata give an item; None where they give none, a text where they are no whole numbers."""
-    if options.start is None or metadata.get(options.start) is None:
-        return None
-    start = _whole(metadata[options.start])
-    if start is None:
-        return f"has {options.start!r} {metadata[options.start]!r}, which is no whole number"
-    if options.end is None:
-        return (start, start + len(normalised(text))) if text else None
-    if metadata.get(options.end) is None:
-        return None
-    end = _whole(metadata[options.end])
-    if end is None:
-        return f"has {options.end!r} {metadata[options.end]!r}, which is no whole number"
-    return start, end
-
-
-def _whole(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
-        return None
-    return int(value)
-
-
-def _beyond(span: tuple[int, int], library: Library, position: int) -> str:
-    return (
-        f"is said to be characters {span[0]:,} to {span[1]:,} of {library.ids[position]!r}, "
-        f"which has {len(library.text(position)):,}"
-    )
-
-
-@dataclass
-class Survey:
-    """Looks at items, page by page, for what does not fit the documents; ``faults`` tells it."""
-
-    library: Library
-    options: CollectionOptions
-    count: int = 0
-    texts: int = 0
-
-    def __post_init__(self) -> None:
-        self._documents = ItemDocuments(self.library)
-        self._unknown: dict[str, int] = {}
-        self._keys: dict[str, int] = {}
-        self._spans: list[str] = []
-        self._misplaced: list[str] = []
-        self._compared = 0
-
-    def add(self, items: CollectionItems) -> None:
-        for name, metadata, text in zip(items.ids, items.metadatas, items.texts, strict=True):
-            self.count += 1
-            self.texts += bool(text and text.strip())
-            called = document_of(name, metadata, self.options)
-            position = self._documents.position(called)
+def survey(pages: Iterable[Sequence[Item]], library: Library, options: CollectionOptions) -> tuple[int, list[str]]:
+    """How many items were looked at, and what of them does not fit the documents."""
+    reader = ItemReader(library, options)
+    count, unknown, keys, misplaced = 0, Counter[str](), Counter[str](), list[str]()
+    for items in pages:
+        for number, item in enumerate(items, count):
+            called = reader.document(item)
+            position = reader.position(called)
             if position is None:
-                self._unknown[called] = self._unknown.get(called, 0) + 1
-                for key, value in metadata.items():
-                    if isinstance(value, str | int) and self._documents.position(str(value)) is not None:
-                        self._keys[key] = self._keys.get(key, 0) + 1
-            else:
-                self._look_at_span(name, metadata, text, position)
-
-    def _look_at_span(self, name: str, metadata: Mapping[str, Any], text: str | None, position: int) -> None:
-        span = span_of(metadata, text, self.options)
-        if isinstance(span, str):
-            self._spans.append(f"{name!r} {span}")
-        elif span is not None and not 0 <= span[0] < span[1] <= len(self.library.text(position)):
-            self._spans.append(f"{name!r} {_beyond(span, self.library, position)}")
-        elif span is not None and text and text.strip() and self._compared < _COMPARED:
-            self._compared += 1
-            piece = self.library.text(position)[span[0] : span[1]]
-            if how_alike(normalised(text), piece) is None:
-                where = f"{span[0]:,} to {span[1]:,} of {self.library.ids[position]!r}"
-                self._misplaced.append(
-                    f"{name!r} is said to be characters {where}, which are {short(piece, 60)!r}, "
-                    f"and has the text {short(text, 60)!r}"
-                )
-
-    def faults(self) -> Iterator[str]:
-        """What does not fit, a sentence or two each."""
-        if self._unknown:
-            yield self._unknown_documents()
-        for those, what in ((self._spans, "are not in their documents"), (self._misplaced, "are not where they say")):
-            if those:
-                of = self.count if those is self._spans else self._compared
-                yield (
-                    f"{len(those):,} of {of:,} items {what}: {those[0]}. Characters are those of the normalised text "
-                    "(line feeds, Unicode NFC), from 0, `end` excluded; without start and end the texts of items are "
-                    "looked for in their documents."
-                )
-
-    def _unknown_documents(self) -> str:
-        items = sum(self._unknown.values())
-        first = next(iter(self._unknown))
-        key = self.options.document
-        named = "their id" if key is None else f"their metadata {key!r}"
-        near = did_you_mean(first, self.library.ids) if first else ""
-        shown = listed((f"{name!r}" if name else "none" for name in self._unknown), 3)
-        keys = [name for name, found in sorted(self._keys.items(), key=lambda one: -one[1]) if name != key]
-        hint = f" The metadata {keys[0]!r} of such items name documents: set document: {keys[0]}." if keys else ""
-        return (
-            f"{items:,} of {self.count:,} items are of documents that are not in the corpus ({len(self.library):,} "
-            f"documents, like {self.library.ids[0]!r}): {named} says {shown}.{near}{hint}"
+                unknown[called] += 1
+                keys.update(key for key, value in item.metadata.items() if reader.position(str(value)) is not None)
+                continue
+            try:
+                span = reader.span(item, position)
+            except ValueError as error:
+                misplaced.append(f"{item.id!r} {error}")
+                continue
+            if span is not None and item.text and item.text.strip() and number < _COMPARED:
+                there = library.text(position)[span[0] : span[1]]
+                if how_alike(normalised(item.text), there) is None:
+                    misplaced.append(f"{item.id!r} has the text {short(item.text, 60)!r}, not {short(there, 60)!r}")
+        count += len(items)
+        if count >= _SURVEYED:
+            break
+    faults = []
+    if unknown:
+        named = "their id" if options.document is None else f"their metadata {options.document!r}"
+        first = next(iter(unknown))
+        near = did_you_mean(first, library.ids) if first else ""
+        hint = f" The metadata {keys.most_common(1)[0][0]!r} name documents: set `document`." if keys else ""
+        faults.append(
+            f"{unknown.total():,} of {count:,} items are of documents that are not in the corpus ({len(library):,} "
+            f"documents, like {library.ids[0]!r}): {named} says {listed(map(repr, unknown), 3)}.{near}{hint}"
         )
-
-
-def joined_conditions(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The condition that both conditions are met; None stands for no condition."""
-    if one is None or other is None:
-        return one if other is None else other
-    return {"$and": [one, other]}
-
-
-Conditions = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
-"""On metadata, and on texts."""
-
-
-def described(conditions: Conditions) -> str:
-    """Conditions as a config has them."""
-    named: Sequence[str] = [
-        f"{key}: {dict(one)}"
-        for key, one in zip(("where", "where_document"), conditions, strict=True)
-        if one is not None
-    ]
-    return ", ".join(named)
+    if misplaced:
+        faults.append(
+            f"{len(misplaced):,} of {count:,} items are not where they say: {misplaced[0]}. Characters are those of "
+            "the normalised text (line feeds, Unicode NFC), from 0, `end` excluded; without start and end the texts of "
+            "items are looked for in their documents."
+        )
+    return count, faults

@@ -50,21 +50,26 @@ def compare(
     least = float(cosines.min())
     if least < _SAME:
         cause = _cause(texts, stored, as_documents, as_queries)
-        if cause or least < _NEAR:
-            return VectorAgreement("no", _disagree(cosines, cause, made_with))
-        return VectorAgreement(f"nearly (cosine {least:.4f})")
+        if not cause and least >= _NEAR:
+            return VectorAgreement(f"nearly (cosine {least:.4f})")
+        cause = cause or f"Another model made them{_as_it_says(made_with)}, or this one from other texts"
+        return VectorAgreement(
+            "no",
+            f"its vectors were not made with this embedder: {len(texts)} stored texts, embedded again, reach only a "
+            f"cosine of {cosines.min():.3f} to {cosines.max():.3f} with them. {cause}; set embedder to what made the "
+            "vectors, or collection.check: false if they were made of other texts than those stored.",
+        )
+    length, own = float(np.median(lengths_of(stored))), float(np.median(lengths_of(made)))
     ratio = float(np.median(lengths_of(stored) / np.maximum(lengths_of(made), 1e-30)))
     if abs(ratio - 1) <= _SAME_LENGTH:
         return VectorAgreement(f"ok (cosine {least:.4f})")
     if space != "l2":  # the length of the query changes no order, and stored vectors are as they are
         return VectorAgreement(f"ok (cosine {least:.4f}, other length)")
-    length = float(np.median(lengths_of(stored)))
     mend = "true" if abs(length - 1) <= _SAME_LENGTH else "false"
     return VectorAgreement(
         "no",
-        f"its vectors have the direction of the embedder's (cosine {least:.4f}) and another length: {length:.3g}, and "
-        f"{float(np.median(lengths_of(made))):.3g}. Its space is l2, in which the length counts; set normalize: {mend} "
-        "for the embedder.",
+        f"its vectors have the embedder's direction and another length: {length:.3g}, not {own:.3g}. Its space is l2, "
+        f"in which the length counts; set normalize: {mend} for the embedder.",
     )
 
 
@@ -82,30 +87,12 @@ def is_normalised(stored: Floats) -> bool:
 
 
 def _cause(texts: Sequence[str], stored: Floats, as_documents: Embed, as_queries: Embed) -> str:
-    if _fits(stored, as_queries(texts)):
+    if _cosines(stored, as_queries(texts)).min() >= _SAME:
         return "Embedded as queries are, the texts agree: set document_prefix to what query_prefix is"
     for prefix in _PREFIXES:
-        if _fits(stored, as_documents([prefix + text for text in texts])):
+        if _cosines(stored, as_documents([prefix + text for text in texts])).min() >= _SAME:
             return f"With {prefix!r} before each text they agree: set document_prefix: {prefix!r}"
     return ""
-
-
-def _fits(stored: Floats, made: Floats) -> bool:
-    return float(_cosines(stored, made).min()) >= _SAME
-
-
-def _disagree(cosines: Floats, cause: str, made_with: str) -> str:
-    count = len(cosines)
-    texts = "1 stored text, embedded again, agrees" if count == 1 else f"{count} stored texts, embedded again, agree"
-    likely = cause or (
-        f"Another model made them{_as_it_says(made_with)}, or this one from other texts (another document_prefix, a "
-        "title before each text)"
-    )
-    return (
-        f"it was not made with this embedder: {texts} with the vectors beside them only to a cosine of "
-        f"{cosines.min():.3f} to {cosines.max():.3f} (the same would be 1). {likely}; set embedder to what made the "
-        "vectors, or collection.check: false if they were made of other texts than those stored."
-    )
 
 
 def _as_it_says(made_with: str) -> str:

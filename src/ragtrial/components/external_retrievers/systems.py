@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from ragtrial.components.external_retrievers.hits import (
     RetrieverAnswer,
     ReturnedHit,
     place,
-    place_plain,
     read_hit,
     shown,
 )
@@ -25,7 +23,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.passages import short
 from ragtrial.errors import ModelNotFoundError, RetrieverError, RunError
 
-_METHODS = {"retrieve": "LlamaIndex", "invoke": "LangChain", "run": "Haystack"}
+_METHODS = ("retrieve", "invoke", "run")
 _MEANT = (
     "a search function (queries, top_k), or an object with `invoke` (LangChain), `retrieve` (LlamaIndex) or `run` "
     "(Haystack), or a function or class that takes the options alone and makes one of these"
@@ -34,83 +32,30 @@ _MEANT = (
 Options = Mapping[str, Any]
 
 
-class System(ABC):
-    """Something that answers questions. ``takes_number``: whether it is told how many hits are wanted."""
+@dataclass(frozen=True)
+class System:
+    """Something that answers questions: several in one call (``at_once``), or one.
 
-    takes_number = True
-    at_once = False
-    """Whether it takes several questions in one call."""
+    ``call`` takes the questions, or the one, and how many hits are wanted; ``takes_number`` says whether that is used.
+    """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    name: str
+    call: Callable[[Any, int], Any]
+    at_once: bool = False
+    takes_number: bool = True
 
     def ask(self, queries: Sequence[str], depth: int) -> list[list[Any]]:
         """The hits of each question, whatever they are. Raises RetrieverError; RunError if the program was ended."""
         with guarded(self.name, queries):
-            return self._lists(self._asked(queries, depth), queries)
-
-    @abstractmethod
-    def _asked(self, queries: Sequence[str], depth: int) -> Any:
-        """What is returned for the questions: a list with one list for each."""
-
-    def _lists(self, returned: Any, queries: Sequence[str]) -> list[list[Any]]:
-        asked = f"{len(queries)} questions" if len(queries) > 1 else "1 question"
-        of_all = f"each of the {asked}" if len(queries) > 1 else "the one question"
-        wanted = f"it must return a list with one list of hits for {of_all}"
-        if not _is_listed(returned):
-            raise RetrieverError(f"{self.name} returned {_kind(returned)}; {wanted}.")
-        answers = list(returned)
-        for position, answer in enumerate(answers):
-            if not _is_listed(answer):
-                found = f"{self.name} returned a list of {_kind(answer)}, {shown(answer)}"
-                of = _for(queries[position : position + 1])
-                raise RetrieverError(f"{found}{of and f',{of}'}; {wanted}.")
-        if len(answers) != len(queries):
-            raise RetrieverError(f"{self.name} returned {len(answers)} lists for {asked}; {wanted}.")
-        return [list(answer) for answer in answers]
-
-
-class _Function(System):
-    at_once = True
-
-    def __init__(self, name: str, function: Callable[..., Any], options: Options) -> None:
-        super().__init__(name)
-        self._function, self._options = function, options
-
-    def _asked(self, queries: Sequence[str], depth: int) -> Any:
-        return self._function(list(queries), depth, **self._options)
-
-
-class _Object(System):
-    """An object of a library, asked one question at a time."""
-
-    def __init__(self, name: str, method: Callable[..., Any], arguments: Callable[[int], Options]) -> None:
-        super().__init__(name)
-        self._method, self._arguments = method, arguments
-        self.takes_number = bool(arguments(1))
-
-    def _asked(self, queries: Sequence[str], depth: int) -> Any:
-        return [self._hits(self._method(query, **self._arguments(depth)), query) for query in queries]
-
-    def _hits(self, returned: Any, query: str) -> Any:
-        if not _is_listed(returned):
-            what = f"{self.name} returned {_kind(returned)}{_for([query])}"
-            raise RetrieverError(f"{what}; it must return a list of documents.")
-        return returned
-
-
-class _Component(_Object):
-    """A retriever of Haystack, or a pipeline with one at its end."""
-
-    def _hits(self, returned: Any, query: str) -> Any:
-        outputs = returned if isinstance(returned, Mapping) else {}
-        found = [outputs["documents"]] if "documents" in outputs else []
-        found += [one["documents"] for one in outputs.values() if isinstance(one, Mapping) and "documents" in one]
-        if len(found) != 1 or not _is_listed(found[0]):
-            seen = shown(list(outputs)) if outputs else _kind(returned)
-            what = f"{self.name} returned {seen}{_for([query])}"
-            raise RetrieverError(f"{what}; it must return one list under 'documents'.")
-        return found[0]
+            returned = self.call(list(queries) if self.at_once else queries[0], depth)
+            answers = returned if self.at_once else [returned]
+            if _is_listed(answers):
+                answers = list(answers)
+                if len(answers) == len(queries) and all(map(_is_listed, answers)):
+                    return [list(answer) for answer in answers]
+        found = _described(returned) + _for(queries)
+        wanted = "one list of hits for each query, in a list" if self.at_once else "a list of documents"
+        raise RetrieverError(f"{self.name} returned {found}; it must return {wanted}.")
 
 
 def check_system(reference: FunctionReference, options: Options) -> None:
@@ -137,22 +82,22 @@ def open_system(reference: FunctionReference, options: Options) -> System:
     named = import_object(reference, _is_there)
     name = str(reference)
     role = _role(reference, named, options)
-    if role == "object":
-        return _wrapped(name, named)
     if role == "function":
-        return _Function(name, named, options)
-    try:
-        with guarded(name, ()):
-            made = named(**options)
-    except RetrieverError as error:
-        raise RunError(*error.faults) from error
-    if _method_of(made):
-        return _wrapped(name, made)
+        return System(name, lambda queries, depth: named(queries, depth, **options), at_once=True)
+    made = named
+    if role == "factory":
+        try:
+            with guarded(name, ()):
+                made = named(**options)
+        except RetrieverError as error:
+            raise RunError(*error.faults) from error
+    if _is_object(made):
+        return _of_object(name, made)
     if callable(made) and not isinstance(made, type) and _takes(made, "queries", 1):
-        return _Function(name, made, {})
-    _close(made)
-    what = f"{name} was called with the options alone, since it needs nothing else, and returned {_kind(made)}"
-    raise RunError(f"{what}; a retriever is {_MEANT}.")
+        return System(name, made, at_once=True)
+    raise RunError(
+        f"{name} was called with the options alone and returned {_described(made)}; a retriever is {_MEANT}."
+    )
 
 
 def _is_there(found: object) -> bool:
@@ -161,21 +106,18 @@ def _is_there(found: object) -> bool:
 
 def _role(reference: FunctionReference, named: Any, options: Options) -> str:
     """``object``, ``function`` (which needs the questions) or ``factory`` (which can be called with options alone)."""
-    if inspect.iscoroutinefunction(named):
-        raise ModelNotFoundError(f"{reference} is an async function; name a plain one, which may use asyncio.run.")
-    if _method_of(named):
+    if _is_object(named):
         if options:
             raise ModelNotFoundError(f"{reference} is an object and takes no `options`; name what makes it.")
         return "object"
-    if not callable(named):
-        raise ModelNotFoundError(f"{reference} is {shown(named)} ({_kind(named)}); a retriever is {_MEANT}.")
-    if _takes(named, **options):
+    if callable(named) and _takes(named, **options):
         return "factory"
-    if _takes(named, "queries", 1, **options):
+    if callable(named) and _takes(named, "queries", 1, **options):
         return "function"
-    signature = f"{reference}{inspect.signature(named)}"
-    given = f" with the options {', '.join(map(repr, options))}" if options else ""
-    raise ModelNotFoundError(f"{signature} cannot be called{given}; a retriever is {_MEANT}.")
+    is_function = inspect.isroutine(named) or isinstance(named, type)
+    found = f"{named.__name__}{inspect.signature(named)}" if is_function else _described(named)
+    given = f" called with the options {shown(dict(options))}" if options else ""
+    raise ModelNotFoundError(f"{reference} cannot be a retriever{given}: it is {found}; a retriever is {_MEANT}.")
 
 
 def _takes(function: Callable[..., Any], *values: object, **options: object) -> bool:
@@ -188,34 +130,44 @@ def _takes(function: Callable[..., Any], *values: object, **options: object) -> 
     return True
 
 
-def _method_of(found: object) -> str:
-    """By which method a library's object is asked; empty for what is none."""
+def _is_object(found: object) -> bool:
+    """Whether it is a library's object, which is asked by one of the known methods."""
     if isinstance(found, type) or inspect.ismodule(found) or inspect.isfunction(found):
-        return ""
-    return next((method for method in _METHODS if callable(getattr(found, method, None))), "")
+        return False
+    return any(callable(getattr(found, method, None)) for method in _METHODS)
 
 
-def _wrapped(name: str, found: Any) -> System:
-    """A library's object as a system. The number of hits is told where a call can take it."""
-    match _method_of(found):
-        case "retrieve":
-            return _Object(name, found.retrieve, lambda _: {})
-        case "invoke":
-            # Of a vector store's retriever: what else takes an unknown argument cannot be known.
-            is_store = isinstance(getattr(found, "search_kwargs", None), Mapping)
-            return _Object(name, found.invoke, lambda depth: {"k": depth} if is_store else {})
+def _of_object(name: str, found: Any) -> System:
+    """A library's object as a system. The number of hits is given where a call can take it."""
+    if callable(getattr(found, "retrieve", None)):
+        return System(name, lambda query, _: found.retrieve(query), takes_number=False)
+    if callable(getattr(found, "invoke", None)):
+        # A vector store's retriever takes `k`; of other objects it is not known whether they do.
+        is_store = isinstance(getattr(found, "search_kwargs", None), Mapping)
+        return System(
+            name, lambda query, k: found.invoke(query, **({"k": k} if is_store else {})), takes_number=is_store
+        )
     parameters = inspect.signature(found.run).parameters
     if "query" in parameters:
-        has_top_k = "top_k" in parameters
-        return _Component(
+        takes = "top_k" in parameters
+        return System(
             name,
-            lambda query, **more: found.run(query=query, **more),
-            lambda depth: {"top_k": depth} if has_top_k else {},
+            lambda query, k: _documents(found.run(query=query, **({"top_k": k} if takes else {}))),
+            takes_number=takes,
         )
     if "data" in parameters and callable(getattr(found, "inputs", None)):
-        return _Component(name, lambda query: found.run(_pipeline_input(name, found, query)), lambda _: {})
-    takes = ", ".join(parameters) or "nothing"
-    raise RunError(f"{name}: its run() takes {takes}, not `query`; put it into a Pipeline that is asked a text.")
+        return System(
+            name, lambda query, _: _documents(found.run(_pipeline_input(name, found, query))), takes_number=False
+        )
+    names = ", ".join(parameters) or "nothing"
+    raise RunError(f"{name}: its run() takes {names}, not `query`; put it into a Pipeline that is asked a text.")
+
+
+def _documents(returned: Any) -> Any:
+    """The one list under `documents` in what Haystack returned; all of that where there is not one."""
+    outputs = returned if isinstance(returned, Mapping) else {}
+    places = [one for one in (outputs, *outputs.values()) if isinstance(one, Mapping) and "documents" in one]
+    return places[0]["documents"] if len(places) == 1 else returned
 
 
 def _pipeline_input(name: str, pipeline: Any, query: str) -> dict[str, dict[str, str]]:
@@ -259,15 +211,11 @@ def _is_listed(value: object) -> bool:
     return isinstance(value, Sequence | Iterator | np.ndarray) and not isinstance(value, str | bytes)
 
 
-def _kind(value: object) -> str:
-    _close(value)
-    return type(value).__name__
-
-
-def _close(value: object) -> None:
-    """A coroutine that nobody waits for is closed, or Python warns of it."""
+def _described(value: object) -> str:
+    """A value as messages show it. A coroutine that nobody waits for is closed, or Python warns of it."""
     if inspect.iscoroutine(value):
         value.close()
+    return shown(value)
 
 
 @dataclass(frozen=True)
@@ -314,21 +262,11 @@ class Asking:
             yield query, self._read(system, query, hits, depth)
 
     def _read(self, system: System, query: str, hits: Sequence[object], depth: int) -> RetrieverAnswer | RetrieverError:
-        asked = depth if system.takes_number else None
-        answer = place_plain(hits, self.library, asked)
-        if answer is not None:
-            return answer
         found: list[ReturnedHit] = []
         try:
             with guarded(system.name, [query]):
                 found += (read_hit(raw, self.document) for raw in hits)
+            return place(found, self.library, depth if system.takes_number else None)
         except RetrieverError as error:
-            return RetrieverError(f"{_of(system, query)}: hit {len(found) + 1} {error}.")
-        try:
-            return place(found, self.library, asked)
-        except RetrieverError as error:
-            return RetrieverError(f"{_of(system, query)}: {error}")
-
-
-def _of(system: System, query: str) -> str:
-    return f"{system.name}, query {short(query)!r}"
+            hit = f"hit {len(found) + 1} " if len(found) < len(hits) else ""
+            return RetrieverError(f"{system.name}, query {short(query)!r}: {hit}{error}{'.' if hit else ''}")

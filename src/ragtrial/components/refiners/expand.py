@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
-from ragtrial.components.refiners.fusing import FusingRefiner, Order, order_of
-from ragtrial.components.retrievers.base import Candidates, Facts, RetrieverContext
+from ragtrial.components.refiners.fusion import FusingRefiner, Order
+from ragtrial.components.retrievers.base import Candidates, Facts, RetrieverContext, place_order
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings
 from ragtrial.records import Question, ReportWarning, WarningCode
@@ -101,7 +101,7 @@ class _OpenExpand:
         counts = np.array([len(self.options.wordings(question)) for question in questions], dtype=np.int64)
         starts = np.cumsum(counts) - counts
         if self._ordered is None or self._ordered[0] is not part.units:
-            self._ordered = part.units, order_of(part.units)
+            self._ordered = part.units, Order(place_order(part.units))
         skipped = np.zeros(len(questions), dtype=np.bool_)
         np.logical_or.at(skipped, np.repeat(np.arange(len(questions)), counts), part.skipped)
         lists = [

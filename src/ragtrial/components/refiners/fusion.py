@@ -1,22 +1,257 @@
-"""Several rankings fused into one."""
+"""Fusion: several rankings of the same questions become one, and the refiners that do so."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import AfterValidator, Field
+import numpy.typing as npt
+from pydantic import AfterValidator, Field, model_validator
 
-from ragtrial.components.refiners.base import REFINERS, OpenRefiner
-from ragtrial.components.refiners.fusing import Fused, Fusing, FusingRefiner, Order, order_of, overlap
-from ragtrial.components.retrievers.base import Candidates, RetrieverContext
+from ragtrial.components.refiners.base import REFINERS, OpenRefiner, Refiner
+from ragtrial.components.retrievers.base import Candidates, Fact, RetrieverContext, place_order
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.dataset.library import Library
 from ragtrial.dataset.places import ForeignPlaces
-from ragtrial.rankings import PADDING, Bools, Codes, Collapsed, Rankings, collapse
+from ragtrial.errors import RunError, listed
+from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, collapse, unfilled
 from ragtrial.records import Question
+
+Method = Literal["rrf", "combsum", "combmnz", "weighted"]
+Normalisation = Literal["min_max", "z_score", "rank", "dbsf", "none"]
+Values = npt.NDArray[np.float64]
+
+_BLOCK = 1 << 20
+"""So many hits are fused at a time, about."""
+
+
+@dataclass(frozen=True)
+class Fusing:
+    """How rankings become one.
+
+    ``rrf`` adds weight / (rank_constant + rank) over the lists in which a unit stands (Cormack, Clarke & Buettcher
+    2009). The others add what ``normalisation`` makes of the scores: ``combsum`` as it is, ``combmnz`` times the number
+    of lists in which the unit stands (both Fox & Shaw 1994), ``weighted`` times the weight of each list. In them a
+    unit that is missing from a list gets the lowest value of that list. ``weights`` are those of the lists in their
+    order, for rrf and weighted; all 1 where they are None.
+    """
+
+    method: Method = "rrf"
+    rank_constant: int = 60
+    normalisation: Normalisation = "min_max"
+    weights: tuple[float, ...] | None = None
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether scores play a part, and not only ranks."""
+        return self.method != "rrf" and self.normalisation != "rank"
+
+
+@dataclass(frozen=True, eq=False)
+class Fused:
+    """The one ranking, with where each of its units came from; all arrays have the shape of its codes.
+
+    ``rankings`` are sorted by score as it is stored (float32); equal scores stand in the order that was given.
+    ``lists`` counts the lists in which the unit stands, 0 at the padding. It stands best at ``column`` (from 0) of
+    the list ``best``; of lists where it stands equally well, that with the greater weight is taken, then the first.
+    """
+
+    rankings: Rankings
+    lists: Codes
+    best: Codes
+    column: Codes
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """How units of equal score are ordered: ``place`` has the place of each unit, a permutation, shape (units,)."""
+
+    place: Counts
+
+    @cached_property
+    def unit_at(self) -> Codes:
+        """The unit at each place."""
+        units = np.empty(len(self.place), dtype=np.int32)
+        units[self.place] = np.arange(len(self.place))
+        return units
+
+
+def fuse(parts: Sequence[Rankings], fusing: Fusing, order: Order) -> Fused:
+    """One ranking for each question of all that stands in any of ``parts``, which have a row for each question.
+
+    The rankings may differ in depth, and may be empty. A unit that stands twice in a list counts where it stands
+    first. Scores must be finite where they are needed.
+    """
+    questions, units = len(parts[0]), len(order.place)
+    lists = [collapse(part, np.arange(units, dtype=np.int32)).rankings for part in parts]
+    size = max(1, _BLOCK // max(1, sum(part.depth for part in lists)))
+    blocks = []
+    for start in range(0, questions, size):
+        rows = [Rankings(part.codes[start : start + size], part.scores[start : start + size]) for part in lists]
+        blocks.append(_fused_rows(rows, fusing, order))
+    depth = max((block.rankings.depth for block in blocks), default=0)
+    made = unfilled(questions, depth)
+    fused = Fused(made, np.zeros_like(made.codes), made.codes.copy(), made.codes.copy())
+    for number, block in enumerate(blocks):
+        place = np.s_[number * size : number * size + len(block.rankings), : block.rankings.depth]
+        made.codes[place], made.scores[place] = block.rankings.codes, block.rankings.scores
+        fused.lists[place], fused.best[place], fused.column[place] = block.lists, block.best, block.column
+    return fused
+
+
+def _fused_rows(parts: Sequence[Rankings], fusing: Fusing, order: Order) -> Fused:
+    """The fusion of some questions. A cell is a unit that any list has for a question, by question, then by place."""
+    weights = np.ones(len(parts)) if fusing.weights is None else np.asarray(fusing.weights, dtype=np.float64)
+    preferred = np.lexsort((np.arange(len(parts)), -weights))
+    hits = [np.nonzero(part.codes != PADDING) for part in parts]
+    numbers = [
+        row.astype(np.int64) * len(order.place) + order.place[part.codes[row, column]]
+        for part, (row, column) in zip(parts, hits, strict=True)
+    ]
+    cells, cell_of = np.unique(np.concatenate(numbers), return_inverse=True)
+    row_of, place_of = np.divmod(cells, max(len(order.place), 1))
+    cells_of = np.split(cell_of, np.cumsum([len(part) for part in numbers])[:-1])
+
+    table = np.empty((len(parts), len(cells)))
+    best = np.full(len(cells), np.iinfo(np.int64).max)  # the column, then the most preferred list
+    for index, (part, (row, column), own) in enumerate(zip(parts, hits, cells_of, strict=True)):
+        added, missing = _contribution(part, fusing, float(weights[index]))
+        table[index] = missing[row_of]
+        table[index, own] = added[row, column]
+        best[own] = np.minimum(best[own], column * len(parts) + int(np.flatnonzero(preferred == index)[0]))
+    table.sort(axis=0)  # added from the smallest up, equal scores stay equal whatever the order of the parts
+    scores = table.sum(axis=0)
+    found_in = np.bincount(cell_of, minlength=len(cells))
+    scores = (scores * found_in if fusing.method == "combmnz" else scores).astype(np.float32)
+
+    ranked = np.lexsort((-scores, row_of))
+    counts = np.bincount(row_of, minlength=len(parts[0]))
+    made = unfilled(len(parts[0]), int(counts.max(initial=0)))
+    filled = np.arange(made.depth) < counts[:, np.newaxis]
+    fused = Fused(made, np.zeros_like(made.codes), made.codes.copy(), made.codes.copy())
+    made.codes[filled], made.scores[filled] = order.unit_at[place_of[ranked]], scores[ranked]
+    column, which = np.divmod(best[ranked], len(parts))
+    fused.lists[filled], fused.best[filled], fused.column[filled] = found_in[ranked], preferred[which], column
+    return fused
+
+
+def _contribution(part: Rankings, fusing: Fusing, weight: float) -> tuple[Values, Values]:
+    """What each hit of a list adds, shape as the list, and what the list adds for a unit that is missing from it."""
+    if fusing.method == "rrf":
+        added = weight / (fusing.rank_constant + np.arange(1, part.depth + 1))
+        return np.broadcast_to(added, part.codes.shape), np.zeros(len(part))
+    present = part.codes != PADDING
+    scores = np.where(present, part.scores, 0.0).astype(np.float64)
+    values, missing = normalised(scores, present, fusing.normalisation)
+    return values * weight, missing * weight
+
+
+def normalised(scores: Values, present: Bools, normalisation: Normalisation) -> tuple[Values, Values]:
+    """What becomes of the scores of each row, shape as ``scores``, and what a missing unit gets, shape (rows,).
+
+    * ``min_max``: (s - min) / (max - min), in [0, 1]. Equal scores become 1.
+    * ``z_score``: (s - mean) / standard deviation, with the deviation over n. Equal scores become 0.
+    * ``dbsf``: mean - 3 standard deviations becomes 0, mean + 3 of them 1, and nothing is clipped; the deviation is
+      over n - 1, as Qdrant has it. Equal scores become 0.5.
+    * ``rank``: 1 - (rank - 1) / n, whatever the scores (Renda & Straccia 2003).
+    * ``none``: the scores.
+
+    A missing unit gets the lowest value of the row. Where all values of a row are equal (one hit, equal scores) that
+    would make found and missing the same, so there a missing unit gets 0, but under ``none`` the score itself. Of an
+    empty row it gets 0. Values are arbitrary where nothing is ``present``.
+    """
+    count = present.sum(axis=1)
+    some = np.maximum(count, 1)
+    if normalisation == "rank":
+        values = 1 - np.arange(scores.shape[1]) / some[:, None]
+        return values, np.where(count > 1, 1 / some, 0.0)
+    lowest = np.where(count > 0, np.where(present, scores, np.inf).min(axis=1, initial=np.inf), 0.0)
+    highest = np.where(count > 0, np.where(present, scores, -np.inf).max(axis=1, initial=-np.inf), 0.0)
+    if normalisation == "none":
+        return scores, lowest
+    mean = np.where(present, scores, 0.0).sum(axis=1) / some
+    squares = (np.where(present, scores - mean[:, None], 0.0) ** 2).sum(axis=1)
+    if normalisation == "min_max":
+        zero, one, equal = lowest, highest - lowest, 1.0
+    elif normalisation == "z_score":
+        zero, one, equal = mean, np.sqrt(squares / some), 0.0
+    else:
+        deviation = np.sqrt(squares / np.maximum(count - 1, 1))
+        zero, one, equal = mean - 3 * deviation, 6 * deviation, 0.5
+    differ = highest > lowest
+    one = np.where(differ, one, 1.0)
+    values = np.where(differ[:, None], (scores - zero[:, None]) / one[:, None], equal)
+    return values, np.where(differ, (lowest - zero) / one, 0.0)
+
+
+class FusingRefiner(Refiner):
+    """A refiner that makes one ranking of several."""
+
+    method: Method = "rrf"
+    """How rankings become one: rrf (reciprocal ranks, whatever the scores), combsum (the sum of the normalised scores),
+    combmnz (that sum times the number of rankings that found the hit), weighted (a weighted sum of them)."""
+
+    rank_constant: Annotated[int, Field(ge=0, le=100_000)] = 60
+    """method: rrf adds 1 / (rank_constant + rank): the higher, the less the first ranks stand out."""
+
+    normalisation: Normalisation = "min_max"
+    """What makes scores comparable (not for rrf): min_max (to 0..1), z_score (mean 0, deviation 1), rank (1 down to
+    1/n), dbsf (mean - 3 to mean + 3 standard deviations become 0..1), none (the scores as they are)."""
+
+    @model_validator(mode="after")
+    def _options_go_with_the_method(self) -> Self:
+        faults = list(self._misplaced())
+        if faults:
+            raise ValueError(" ".join(faults))
+        return self
+
+    def _misplaced(self) -> list[str]:
+        """What is said and plays no part, or cannot be, under the method."""
+        faults = []
+        if self.method == "rrf" and "normalisation" in self.model_fields_set:
+            faults.append("`normalisation` is not used by method: rrf; leave it out, or set another method.")
+        if self.method != "rrf" and "rank_constant" in self.model_fields_set:
+            faults.append(f"`rank_constant` is used by method: rrf alone, not by {self.method}; leave it out.")
+        if self.method == "combmnz" and self.normalisation in ("z_score", "dbsf"):
+            faults.append(
+                f"method: combmnz multiplies scores, and normalisation: {self.normalisation} makes some of them "
+                "negative; set normalisation: min_max, rank or none."
+            )
+        return faults
+
+    def identity(self) -> dict[str, Any]:
+        unused = "normalisation" if self.method == "rrf" else "rank_constant"
+        return {name: value for name, value in super().identity().items() if name != unused}
+
+    def fusing(self) -> Fusing:
+        """The options of the arithmetic."""
+        return Fusing(self.method, self.rank_constant, self.normalisation)
+
+    def fuse(self, names: Sequence[str], lists: Sequence[Rankings], order: Order) -> Fused:
+        """One ranking of several, whose parts' ``names`` a RunError tells if their scores cannot be fused."""
+        fusing = self.fusing()
+        if fusing.needs_scores:
+            for name, ranking in zip(names, lists, strict=True):
+                is_hit = ranking.codes != PADDING
+                bad, what = is_hit & ~np.isfinite(ranking.scores), "no finite scores"
+                if self.method == "combmnz" and self.normalisation == "none" and not bad.any():
+                    bad, what = is_hit & (ranking.scores < 0), "scores below 0"
+                if bad.any():
+                    raise RunError(
+                        f"the hits of {name!r} have {what} for {int(bad.any(axis=1).sum()):,} of {len(ranking):,} "
+                        f"queries, which method: {self.method} with normalisation: {self.normalisation} cannot use; "
+                        "set method: rrf or normalisation: rank, which look at ranks alone."
+                    )
+        with np.errstate(over="ignore"):  # reported below
+            fused = fuse(lists, fusing, order)
+        if np.isinf(fused.rankings.scores).any():
+            parts = listed(map(repr, dict.fromkeys(names)))
+            raise RunError(
+                f"the scores of {parts} are too large to be added (float32); set method: rrf or another normalisation."
+            )
+        return fused
 
 
 def _different(names: list[str]) -> list[str]:
@@ -67,17 +302,10 @@ class FusionRefiner(FusingRefiner):
 
     def _misplaced(self) -> list[str]:
         faults = super()._misplaced()
-        if self.weights is None:
-            return faults
-        if len(self.weights) != len(self.input_names):
-            faults.append(
-                f"`weights` has {len(self.weights)} and `inputs` has {len(self.input_names)}; give a weight for each "
-                "part."
-            )
-        if self.method in ("combsum", "combmnz"):
-            faults.append(
-                f"`weights` play no part under method: {self.method}; leave them out, or set method: weighted."
-            )
+        if self.weights is not None and len(self.weights) != len(self.input_names):
+            faults.append(f"`weights` has {len(self.weights)} values; it must have one for each of `inputs`.")
+        if self.weights is not None and self.method in ("combsum", "combmnz"):
+            faults.append(f"`weights` is not used by method: {self.method}; leave it out, or set method: weighted.")
         return faults
 
     @property
@@ -93,13 +321,12 @@ class FusionRefiner(FusingRefiner):
         return replace(super().fusing(), weights=None if self.weights is None else tuple(self.weights))
 
     def open(self, context: RetrieverContext) -> OpenRefiner:
-        return _OpenFusion(self, context.library, ForeignPlaces(context.library))
+        return _OpenFusion(self, ForeignPlaces(context.library))
 
 
 @dataclass
 class _OpenFusion:
     options: FusionRefiner
-    library: Library
     places: ForeignPlaces
     _ordered: tuple[Chunks, Order] | None = field(default=None, init=False)
 
@@ -107,35 +334,34 @@ class _OpenFusion:
         skipped = np.logical_or.reduce([part.skipped for part in parts])
         answered = [replace(part, rankings=_without(part.rankings, skipped)) for part in parts]
         by_chunk = len({part.units.name for part in parts}) == 1
-        made, fused = self._by_chunk(answered) if by_chunk else self._by_document(answered)
-        facts = {"fused_by": "chunk" if by_chunk else "document", **overlap(fused, len(parts), ~skipped)}
-        return replace(made, skipped=skipped, facts=facts)
+        fused, units = self._by_chunk(answered) if by_chunk else self._by_document(answered)
+        found = fused.lists[~skipped]
+        counts = {"mean_fused": found > 0, "mean_in_all": found == len(parts), "mean_in_one": found == 1}
+        facts: dict[str, Fact] = {"fused_by": "chunk" if by_chunk else "document"}
+        facts.update({name: float(of.sum(axis=1).mean()) if len(of) else None for name, of in counts.items()})
+        return Candidates(units, fused.rankings, skipped, facts)
 
-    def _by_chunk(self, parts: Sequence[Candidates]) -> tuple[Candidates, Fused]:
+    def _by_chunk(self, parts: Sequence[Candidates]) -> tuple[Fused, Chunks]:
         units = parts[0].units
         if self._ordered is None or self._ordered[0] is not units:
-            self._ordered = units, order_of(units)
+            self._ordered = units, Order(place_order(units))
         fused = self.options.fuse(self.options.input_names, [part.rankings for part in parts], self._ordered[1])
-        return Candidates.of(units, fused.rankings), fused
+        return fused, units
 
-    def _by_document(self, parts: Sequence[Candidates]) -> tuple[Candidates, Fused]:
+    def _by_document(self, parts: Sequence[Candidates]) -> tuple[Fused, Chunks]:
         """Each document is represented by the unit of the part where it stands best."""
         collapsed = [collapse(part.rankings, part.units.document) for part in parts]
-        order = Order(self.library.id_order)
+        order = Order(self.places.library.id_order)
         fused = self.options.fuse(self.options.input_names, [part.rankings for part in collapsed], order)
-        codes = np.full(fused.rankings.codes.shape, PADDING, dtype=np.int32)
+        codes = np.full_like(fused.rankings.codes, PADDING)
         for index, (part, documents) in enumerate(zip(parts, collapsed, strict=True)):
             mine = fused.best == index
-            codes[mine] = self._placed(part.units, documents, np.nonzero(mine)[0].astype(np.int32), fused.column[mine])
-        return Candidates.of(self.places.chunks(), Rankings(codes, fused.rankings.scores)), fused
-
-    def _placed(self, units: Chunks, documents: Collapsed, rows: Codes, columns: Codes) -> Codes:
-        """The codes among all places of the units that brought these documents."""
-        distinct, which = np.unique(documents.units[rows, columns], return_inverse=True)
-        columns_of = (units.document[distinct], units.start[distinct], units.end[distinct])
-        places = zip(*(column.tolist() for column in columns_of), strict=True)
-        codes = np.array([self.places.code(*place) for place in places], dtype=np.int32)
-        return codes[which]
+            found = documents.units[np.nonzero(mine)[0], fused.column[mine]]
+            distinct, which = np.unique(found, return_inverse=True)
+            units = part.units
+            bounds = zip(*(one[distinct].tolist() for one in (units.document, units.start, units.end)), strict=True)
+            codes[mine] = np.array([self.places.code(*place) for place in bounds], dtype=np.int32)[which]
+        return replace(fused, rankings=Rankings(codes, fused.rankings.scores)), self.places.chunks()
 
 
 def _without(rankings: Rankings, skipped: Bools) -> Rankings:

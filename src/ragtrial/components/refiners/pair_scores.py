@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -89,27 +90,16 @@ def load(folder: Path, device: str | None, precision: Precision, length: int | N
             made = model.predict(list(pairs), batch_size=len(pairs), show_progress_bar=False, activation_fn=raw)
         except (RuntimeError, ValueError, IndexError) as error:
             raise RunError(f"the reranker in {folder} failed on a batch of {len(pairs)} pairs: {error}") from error
-        return _checked(made, pairs, folder)
+        scores = np.asarray(made, dtype=np.float32)
+        if scores.shape != (len(pairs),) or not np.isfinite(scores).all():
+            bad = "NaN or infinity" if scores.shape == (len(pairs),) else f"the shape {scores.shape}"
+            raise RunError(
+                f"the reranker in {folder} returned {bad} for {len(pairs)} pairs, the first with the question "
+                f"{pairs[0][0][:60]!r}; a model that gives each pair one finite score is needed."
+            )
+        return scores
 
     return score
-
-
-def _checked(made: Any, pairs: Sequence[Pair], folder: Path) -> Floats:
-    """``made`` as float32 (pairs,). Raises RunError for another shape, or scores that are not finite numbers."""
-    scores = np.asarray(made, dtype=np.float32)
-    if scores.shape != (len(pairs),):
-        raise RunError(
-            f"the reranker in {folder} returned the shape {scores.shape} for {len(pairs)} pairs; "
-            "a model that gives one score for each pair is needed."
-        )
-    bad = ~np.isfinite(scores)
-    if bad.any():
-        question, text = pairs[int(bad.argmax())]
-        raise RunError(
-            f"the reranker in {folder} returned NaN or infinity for {int(bad.sum())} of {len(pairs)} pairs; the first "
-            f"is the question {question[:60]!r} with the text that begins {text[:60]!r}."
-        )
-    return scores
 
 
 def _json(folder: Path, name: str) -> Any:
@@ -179,40 +169,26 @@ class PairScores:
 
         Each batch is kept before the next begins. Raises RunError and WorkspaceError.
         """
-        if self.path is None:
-            made = np.empty(len(pairs), dtype=np.float32)
-            self._make(pairs, np.arange(len(pairs)), lengths, made.__setitem__, advance)
-            return made
-        keys = pairs.keys()
-        with VectorCache(self.path, self.what) as kept:
-            absent = np.flatnonzero(kept.missing(keys))
-            advance(len(keys) - len(absent))
-
-            def keep(batch: Counts, scores: Floats) -> None:
-                kept.write(keys[batch], scores[:, np.newaxis])
-
-            self._make(pairs, absent, lengths, keep, advance)
-            return kept.read(keys).reshape(-1)
-
-    def _make(
-        self,
-        pairs: TextPairs,
-        wanted: Counts,
-        lengths: Counts,
-        keep: Callable[[Counts, Floats], None],
-        advance: Callable[[int], None],
-    ) -> None:
-        """Score the ``wanted`` pairs, longest first: a batch wastes no padding, and the most memory is asked for first.
-
-        Of equal length the earlier goes first, so that equal pairs make equal batches.
-        """
-        order = wanted[np.argsort(-lengths[wanted], kind="stable")]
-        for start in range(0, len(order), self.batch_size):
-            batch = order[start : start + self.batch_size]
-            if self._score is None:
-                self._score = self.load()
-            keep(batch, self._score(pairs.at(batch)))
-            advance(len(batch))
+        made = np.empty(len(pairs), dtype=np.float32)
+        wanted, keys = np.arange(len(pairs)), pairs.keys()
+        with nullcontext() if self.path is None else VectorCache(self.path, self.what) as kept:
+            if kept is not None:
+                is_missing = kept.missing(keys)
+                made[~is_missing] = kept.read(keys[~is_missing]).reshape(-1)
+                wanted = np.flatnonzero(is_missing)
+                advance(len(pairs) - len(wanted))
+            # Longest first: a batch wastes no padding, and the most memory is asked for first. Of equal length the
+            # earlier goes first, so that equal pairs make equal batches.
+            order = wanted[np.argsort(-lengths[wanted], kind="stable")]
+            for start in range(0, len(order), self.batch_size):
+                batch = order[start : start + self.batch_size]
+                if self._score is None:
+                    self._score = self.load()
+                made[batch] = self._score(pairs.at(batch))
+                if kept is not None:
+                    kept.write(keys[batch], made[batch, np.newaxis])
+                advance(len(batch))
+        return made
 
 
 def _tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> Counts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -29,7 +29,7 @@ def holding(parents: Chunks, units: Chunks, codes: Counts) -> Counts:
     if not len(parents):
         return best
     document, start, end = units.document[codes].astype(np.int64), units.start[codes], units.end[codes]
-    # ForeignPlaces of all documents on one line, each document on a stretch of its own.
+    # All documents on one line, each document on a stretch of its own.
     width = 1 + max(int(parents.end.max()), int(end.max(initial=0)))
     row, parent_row = document * width, parents.document.astype(np.int64) * width
     first = np.searchsorted(parent_row + parents.end, row + start, side="right")
@@ -45,67 +45,41 @@ def holding(parents: Chunks, units: Chunks, codes: Counts) -> Counts:
     return best
 
 
-@dataclass(frozen=True, eq=False)
-class Stretches:
-    """Characters ``start`` to ``end`` (int64) around units; ``is_short`` marks those that ended at a gap."""
+class Stretch(NamedTuple):
+    """Characters ``start`` to ``end`` around a unit; ``is_short`` where they end at a gap."""
 
-    start: Counts
-    end: Counts
-    is_short: Bools
+    start: int
+    end: int
+    is_short: bool
 
 
-def neighbourhoods(units: Chunks, codes: Counts, count: int) -> Stretches:
+def neighbourhoods(units: Chunks, codes: Counts, count: int) -> list[Stretch]:
     """Each of ``codes`` with the ``count`` units before and after it in the same document, as one stretch.
 
-    Which are beside one another is told by their places. At a gap, characters other than white space that are in no
-    unit, a stretch ends: what stands there is not known.
+    Which are beside one another is known from their places. At a gap, characters other than white space that are in no
+    unit, a stretch ends: the text there is not known.
     """
     near = np.flatnonzero(np.isin(units.document, units.document[codes]))
     near = near[np.lexsort((near, units.end[near], units.start[near], units.document[near]))]
-    place_of = np.full(len(units), PADDING, dtype=np.int64)
-    place_of[near] = np.arange(len(near))
-    place = place_of[codes]
-    is_same, is_gap = _edges(units, near)
-    of_document, of_run = _Runs.of(is_same), _Runs.of(is_same & ~is_gap)
-    low, high = of_run.around(place, count)
-    wanted_low, wanted_high = of_document.around(place, count)
-    end = units.end[near]
-    furthest = end[low]
-    for step in range(1, int((high - low).max(initial=0)) + 1):
-        furthest = np.maximum(furthest, end[np.minimum(low + step, high)])
-    return Stretches(units.start[near][low], furthest, (low > wanted_low) | (high < wanted_high))
-
-
-@dataclass(frozen=True, eq=False)
-class _Runs:
-    """The first and the last of the run that each of some units in a row is in, shape (units,)."""
-
-    first: Counts
-    last: Counts
-
-    @classmethod
-    def of(cls, goes_on: Bools) -> _Runs:
-        """``goes_on`` says of each but the last whether the next is in the same run."""
-        begins = np.flatnonzero(np.concatenate(([True], ~goes_on)))
-        ends = np.append(begins[1:], len(goes_on) + 1) - 1
-        return cls(np.repeat(begins, ends - begins + 1), np.repeat(ends, ends - begins + 1))
-
-    def around(self, place: Counts, count: int) -> tuple[Counts, Counts]:
-        """From ``count`` before ``place`` to ``count`` after it, within the run."""
-        return np.maximum(place - count, self.first[place]), np.minimum(place + count, self.last[place])
-
-
-def _edges(units: Chunks, order: Counts) -> tuple[Bools, Bools]:
-    """For each unit of ``order`` but the last: whether the next is of its document, and whether a gap is before it."""
-    document, start, end = units.document[order].astype(np.int64), units.start[order], units.end[order]
-    row = document * (1 + int(end.max(initial=0)))
-    reached = np.maximum.accumulate(row + end) - row  # the furthest end so far in the same document
-    is_same = document[1:] == document[:-1]
-    is_gap = is_same & (start[1:] > reached[:-1])
-    for place in np.flatnonzero(is_gap).tolist():
-        between = units.library.text(int(document[place]))[reached[place] : start[place + 1]]
-        is_gap[place] = bool(between.strip())
-    return is_same, is_gap
+    document, start, end = (one[near].tolist() for one in (units.document, units.start, units.end))
+    begins, gaps = [True] * (len(near) + 1), [False] * (len(near) + 1)  # before each unit, and after the last
+    reached = 0
+    for place in range(1, len(near)):
+        begins[place] = document[place] != document[place - 1]
+        reached = end[place - 1] if begins[place - 1] else max(reached, end[place - 1])
+        if not begins[place] and start[place] > reached:
+            gaps[place] = bool(units.library.text(document[place])[reached : start[place]].strip())
+    place_of = {code: place for place, code in enumerate(near.tolist())}
+    made = []
+    for place in (place_of[code] for code in codes.tolist()):
+        low = high = place
+        while place - low < count and not (begins[low] or gaps[low]):
+            low -= 1
+        while high - place < count and not (begins[high + 1] or gaps[high + 1]):
+            high += 1
+        is_short = (place - low < count and gaps[low]) or (high - place < count and gaps[high + 1])
+        made.append(Stretch(start[low], max(end[low : high + 1]), is_short))
+    return made
 
 
 @REFINERS.register("parent")
@@ -137,21 +111,13 @@ class Parent(SingleInputRefiner):
 
     @model_validator(mode="after")
     def _says_what_is_returned(self) -> Parent:
-        given = [name for name in ("chunker", "neighbours") if name in self.model_fields_set and getattr(self, name)]
-        if given and "returns" not in self.model_fields_set:
-            wanted = "chunk" if given[0] == "chunker" else given[0]
-            raise ValueError(
-                f"{given[0]} is given and plays no part, as whole documents are returned by default; add returns: "
-                f"{wanted}, or take {given[0]} out."
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _chunker_where_chunks(self) -> Parent:
+        for name, returns in (("chunker", "chunk"), ("neighbours", "neighbours")):
+            if name in self.model_fields_set and getattr(self, name) and "returns" not in self.model_fields_set:
+                raise ValueError(f"{name} is not used by default, `returns: document`; add returns: {returns}.")
         if self.returns == "chunk" and self.chunker is None:
             raise ValueError(
-                "returns is chunk, which needs the chunker of the larger chunks: add one, such as "
-                "chunker: {kind: recursive, size: 800, overlap: 0}, or set returns: neighbours or document."
+                "returns: chunk needs the chunker of the larger chunks; add one, such as chunker: {kind: recursive, "
+                "size: 800, overlap: 0}."
             )
         return self
 
@@ -168,31 +134,29 @@ class Parent(SingleInputRefiner):
         return _OpenParent(self, context)
 
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
-        hits, smaller, same = facts["hits"], facts["smaller_parent"], facts["own_parent"]
-        if smaller:
-            yield ReportWarning(
-                WarningCode.SMALL_PARENTS,
-                f"{setting}: {smaller:,} of {hits:,} hits are larger than the chunk returned for them. Set a chunker "
-                "for larger chunks than those that are found.",
-            )
-        if hits and same == hits:
-            yield ReportWarning(
-                WarningCode.OWN_PARENTS,
-                f"{setting}: each of the {hits:,} hits is its own parent, so nothing was changed; what is found is as "
-                "large as what is returned.",
-            )
-        if facts["without_parent"]:
-            yield ReportWarning(
-                WarningCode.NO_PARENT,
-                f"{setting}: {facts['without_parent']:,} of {hits:,} hits are in no chunk of its chunker, which leaves "
-                "text out; they were dropped.",
-            )
-        if facts["at_gap"]:
-            yield ReportWarning(
-                WarningCode.UNKNOWN_NEIGHBOURS,
-                f"{setting}: of {facts['at_gap']:,} of {hits:,} hits not all neighbours are known, as text beside "
-                "them is in no chunk that the part names; less is returned for them.",
-            )
+        for fact, (code, what) in _WARNINGS.items():
+            if facts[fact] and (fact != "own_parent" or facts[fact] == facts["hits"]):
+                yield ReportWarning(code, f"{setting}: {what} ({facts[fact]:,} of {facts['hits']:,} hits).")
+
+
+_WARNINGS = {
+    "smaller_parent": (
+        WarningCode.SMALL_PARENTS,
+        "some hits are larger than the chunk returned for them; set a chunker for larger chunks than those found",
+    ),
+    "own_parent": (
+        WarningCode.OWN_PARENTS,
+        "each hit is its own parent, so nothing was changed; return more than what is found",
+    ),
+    "without_parent": (
+        WarningCode.NO_PARENT,
+        "some hits are in no chunk of its chunker, which leaves text out; they were dropped",
+    ),
+    "at_gap": (
+        WarningCode.UNKNOWN_NEIGHBOURS,
+        "not all neighbours of some hits are known, as text beside them is in no chunk that the part names",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -206,57 +170,45 @@ class _OpenParent:
 
     def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:
         (part,) = parts
-        codes, scores = part.rankings.codes, part.rankings.scores
+        codes, units = part.rankings.codes, part.units
         is_hit = codes != PADDING
         found, of_hit = np.unique(codes[is_hit], return_inverse=True)
-        around = self._around(part.units, found)
+        around, parent_of, is_short = self._around(units, found)
         parents = np.full_like(codes, PADDING)
-        parents[is_hit] = around.codes[of_hit]
+        parents[is_hit] = parent_of[of_hit]
         if self.options.returns == "neighbours":
-            parents = _uncovered(part.units, codes, around.units, parents)
-        brought = Rankings(parents, np.where(parents != PADDING, scores, np.float32(np.nan)))
-        kept = collapse(brought, np.arange(len(around.units), dtype=np.int32)).rankings
-        facts = around.facts(part.units, found, np.bincount(of_hit, minlength=len(found)))
-        same = int(facts["hits"]) - int(facts["without_parent"]) - int(kept.lengths.sum())
-        return Candidates(around.units, kept, part.skipped, {**facts, "same_parent": same})
+            parents = _uncovered(units, codes, around, parents)
+        brought = Rankings(parents, np.where(parents != PADDING, part.rankings.scores, np.float32(np.nan)))
+        kept = collapse(brought, np.arange(len(around), dtype=np.int32)).rankings
 
-    def _around(self, units: Chunks, found: Counts) -> _Around:
-        """The parent of each unit that was found."""
-        whole = np.zeros(len(found), dtype=np.bool_)
+        has_parent = parent_of != PADDING
+        own, its = found[has_parent], parent_of[has_parent]
+        begins, ends = units.start[own] - around.start[its], units.end[own] - around.end[its]
+        times = np.bincount(of_hit, minlength=len(found))
+        counts = {
+            "hits": times,
+            "without_parent": times[~has_parent],
+            "smaller_parent": times[has_parent][ends > begins],
+            "own_parent": times[has_parent][(begins == 0) & (ends == 0)],
+            "at_gap": times[is_short],
+        }
+        facts = {name: int(count.sum()) for name, count in counts.items()}
+        facts["same_parent"] = facts["hits"] - facts["without_parent"] - int(kept.lengths.sum())
+        return Candidates(around, kept, part.skipped, facts)
+
+    def _around(self, units: Chunks, found: Counts) -> tuple[Chunks, Counts, Bools]:
+        """All parents, which of them that of each unit is (PADDING where there is none), and whether it is short."""
+        is_short = np.zeros(len(found), dtype=np.bool_)
         if self.options.returns == "chunk":
-            parents = self.context.chunks()
-            return _Around(parents, holding(parents, units, found), whole)
+            return self.context.chunks(), holding(self.context.chunks(), units, found), is_short
         documents = units.document[found].tolist()
         if self.options.returns == "document":
             codes = [self._places.code(document) for document in documents]
         else:
             stretches = neighbourhoods(units, found, self.options.neighbours)
-            bounds = zip(documents, stretches.start.tolist(), stretches.end.tolist(), strict=True)
-            codes, whole = [self._places.code(*one) for one in bounds], stretches.is_short
-        return _Around(self._places.chunks(), np.array(codes, dtype=np.int64), whole)
-
-
-@dataclass(frozen=True, eq=False)
-class _Around:
-    """The parent of each unit that was found: a position in ``units``, PADDING where there is none."""
-
-    units: Chunks
-    codes: Counts
-    is_short: Bools
-
-    def facts(self, found_units: Chunks, found: Counts, times: Counts) -> dict[str, int]:
-        """What is counted of all hits; each of the ``found`` is so many ``times`` one."""
-        has_parent = self.codes != PADDING
-        parents, units, counts = self.codes[has_parent], found[has_parent], times[has_parent]
-        starts, ends = self.units.start[parents], self.units.end[parents]
-        own_starts, own_ends = found_units.start[units], found_units.end[units]
-        return {
-            "hits": int(times.sum()),
-            "without_parent": int(times[~has_parent].sum()),
-            "smaller_parent": int(counts[ends - starts < own_ends - own_starts].sum()),
-            "own_parent": int(counts[(starts == own_starts) & (ends == own_ends)].sum()),
-            "at_gap": int(times[self.is_short].sum()),
-        }
+            codes = [self._places.code(at, one.start, one.end) for at, one in zip(documents, stretches, strict=True)]
+            is_short[:] = [one.is_short for one in stretches]
+        return self._places.chunks(), np.array(codes, dtype=np.int64), is_short
 
 
 def _uncovered(units: Chunks, codes: Codes, stretches: Chunks, parents: Codes) -> Codes:

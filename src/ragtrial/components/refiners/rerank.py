@@ -26,11 +26,10 @@ from ragtrial.components.refiners.pair_scores import (
 )
 from ragtrial.components.retrievers.base import Candidates, Facts, RetrieverContext
 from ragtrial.components.tokenizers import Tokenizer
-from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.options import ModelName
 from ragtrial.progress import Silent, stage
-from ragtrial.rankings import PADDING, Bools, Codes, Counts, Floats, Rankings, unfilled
+from ragtrial.rankings import PADDING, Counts, Floats, unfilled
 from ragtrial.records import Question, ReportWarning, WarningCode
 
 
@@ -80,7 +79,9 @@ class Rerank(SingleInputRefiner):
         return {name: value for name, value in super().identity().items() if name not in ("device", "batch_size")}
 
     def inputs(self, digest: Digest) -> Any:
-        return self._scored_by(model_fingerprint(self._folder, digest))
+        """All that changes the score of a pair, but its texts."""
+        files = model_fingerprint(self._folder, digest)
+        return {"files": files, "max_length": self.length, "precision": self.precision, "activation": "identity"}
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         folder = self._folder
@@ -89,18 +90,12 @@ class Rerank(SingleInputRefiner):
                 f"{context.setting}: the model {self.model!r} cannot rerank: {why}. `model:` takes a cross-encoder "
                 "that gives a pair of texts one score, such as cross-encoder/ms-marco-MiniLM-L6-v2."
             )
-        if self.max_length is None:
-            return
-        most, special = most_length(folder), _special_tokens(folder)
-        if most is not None and self.max_length > most:
+        tokenizer = self.tokenizer()
+        least, most = (tokenizer.pair_special_tokens if tokenizer else 0) + 1, most_length(folder)
+        if self.max_length is not None and not least <= self.max_length <= (most or self.max_length):
             raise ConfigError(
-                f"{context.setting}: max_length is {self.max_length}; the model {self.model!r} reads at most {most} "
-                "tokens. Lower it, or leave it out."
-            )
-        if self.max_length <= special:
-            raise ConfigError(
-                f"{context.setting}: max_length is {self.max_length}; the {special} special tokens of a pair take "
-                f"all of it. It must be at least {special + 1}, and useful values are above 100."
+                f"{context.setting}: max_length is {self.max_length}; it must be from {least} (a pair has special "
+                f"tokens) to {most or 'any number'} for the model {self.model!r}."
             )
 
     def open(self, context: RetrieverContext) -> OpenRefiner:
@@ -142,21 +137,8 @@ class Rerank(SingleInputRefiner):
 
     def tokenizer(self) -> Tokenizer | None:
         """The model's tokenizer, None if it has none that can be had. Raises ModelNotFoundError."""
-        return _tokenizer(self._folder)
-
-    def _scored_by(self, files: str) -> dict[str, Any]:
-        """All that changes the score of a pair, but its texts."""
-        return {"files": files, "max_length": self.length, "precision": self.precision, "activation": "identity"}
-
-
-def _tokenizer(folder: Path) -> Tokenizer | None:
-    path = folder / "tokenizer.json"
-    return Tokenizer(path) if path.exists() else None
-
-
-def _special_tokens(folder: Path) -> int:
-    tokenizer = _tokenizer(folder)
-    return tokenizer.pair_special_tokens if tokenizer else 0
+        path = self._folder / "tokenizer.json"
+        return Tokenizer(path) if path.exists() else None
 
 
 @dataclass(frozen=True)
@@ -187,15 +169,22 @@ class _OpenRerank:
             )
         told = [question.text for question in questions]
         scores, truncated = self._scores(told, texts, rows[has_text], of_unit[has_text])
-        spread = _with_blanks(scores, rows, has_text, len(questions))
+        least = np.full(len(questions), np.inf, dtype=np.float32)
+        np.minimum.at(least, rows[has_text], scores)
+        spread = np.where(np.isinf(least), np.float32(0), least)[rows]  # of what has no text
+        spread[has_text] = scores
         facts: Facts = {
             "pairs": len(scores),
             "pairs_truncated": truncated,
             "pairs_without_text": int((~has_text).sum()),
             "max_length": self.options.length,
         }
-        rankings = _ordered(part.units, part.rankings, rows, codes, spread, has_text)
-        return Candidates(part.units, rankings, part.skipped, facts)
+        place = part.units.library.id_order[part.units.document[codes]]
+        order = np.lexsort((part.units.end[codes], part.units.start[codes], place, -spread, ~has_text, rows))
+        made = unfilled(len(questions), part.rankings.depth)
+        filled = np.arange(made.depth) < part.rankings.lengths[:, np.newaxis]
+        made.codes[filled], made.scores[filled] = codes[order], spread[order]
+        return Candidates(part.units, made, part.skipped, facts)
 
     def _scores(
         self, questions: Sequence[str], texts: Sequence[str], question: Counts, text: Counts
@@ -220,26 +209,3 @@ def _distinct(texts: Sequence[str]) -> tuple[list[str], Counts]:
     places: dict[str, int] = {}
     which = [places.setdefault(text, len(places)) for text in texts]
     return list(places), np.array(which, dtype=np.int64)
-
-
-def _with_blanks(scores: Floats, rows: Counts, has_text: Bools, questions: int) -> Floats:
-    """A score for all candidates: one without text has the least of its question's, or 0 where none has a text."""
-    least = np.full(questions, np.inf, dtype=np.float32)
-    np.minimum.at(least, rows[has_text], scores)
-    least[np.isinf(least)] = 0
-    spread = least[rows]
-    spread[has_text] = scores
-    return spread
-
-
-def _ordered(
-    units: Chunks, rankings: Rankings, rows: Counts, codes: Codes, scores: Floats, has_text: Bools
-) -> Rankings:
-    """By score; equal ones, and those without text behind all others, by document id and then by place."""
-    place = units.library.id_order[units.document[codes]]
-    order = np.lexsort((units.end[codes], units.start[codes], place, -scores, ~has_text, rows))
-    made = unfilled(len(rankings), rankings.depth)
-    filled = np.arange(rankings.depth) < rankings.lengths[:, np.newaxis]
-    made.codes[filled] = codes[order]
-    made.scores[filled] = scores[order]
-    return made

@@ -21,7 +21,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.options import Options
 from ragtrial.progress import Progress
-from ragtrial.rankings import Bools, Floats, Rankings
+from ragtrial.rankings import Bools, Counts, Floats, Rankings
 from ragtrial.records import Question, ReportWarning
 from ragtrial.registry import Registry
 
@@ -108,6 +108,13 @@ def _held(top_k: int) -> int:
     if top_k > _MOST_KEPT:
         raise ValueError(f"is {top_k:,}; it must be at most {_MOST_KEPT:,}.")
     return top_k
+
+
+def place_order(units: Chunks) -> Counts:
+    """The place of each unit among those of equal score: by document id ascending, then by where it starts."""
+    order = np.empty(len(units), dtype=np.int64)
+    order[np.lexsort((units.end, units.start, units.library.id_order[units.document]))] = np.arange(len(units))
+    return order
 
 
 class OpenRetriever(Protocol):

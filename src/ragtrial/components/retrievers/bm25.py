@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from ragtrial.cache.fingerprints import Digest
@@ -20,6 +19,7 @@ from ragtrial.components.retrievers.base import (
     Facts,
     OpenRetriever,
     RetrieverContext,
+    place_order,
 )
 from ragtrial.components.terms import analyzer as analysis
 from ragtrial.components.terms import index
@@ -31,7 +31,6 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, CorpusError, RunError, did_you_mean
 from ragtrial.options import located
 from ragtrial.progress import stage
-from ragtrial.rankings import Counts
 from ragtrial.records import Question, ReportWarning, WarningCode
 
 _DELTAS = {"bm25l": 0.5, "bm25+": 1.0}  # as Lv & Zhai recommend: SIGIR 2011 for BM25L, CIKM 2011 for BM25+
@@ -221,7 +220,7 @@ class _OpenBm25:
                 f"{context.setting}: none of the {len(lists):,} chunks has a word to look up, stop words aside; "
                 "BM25 needs words. Look at the chunks with `ragtrial chunks`."
             )
-        order = _order(self._chunks)
+        order = place_order(self._chunks)
         weighting = self.retriever.weighting
         parts = {
             "terms": self.retriever.terms_parts(context.texts().name),
@@ -253,11 +252,3 @@ class _OpenBm25:
             return lists
 
         return context.keep("terms", retriever.terms_parts(texts.name), "terms of the chunks", build, read)
-
-
-def _order(chunks: Chunks) -> Counts:
-    """The place of each chunk among those of equal score: by document id, then by where it starts."""
-    documents = chunks.library.id_order[chunks.document]
-    order = np.empty(len(chunks), dtype=np.int64)
-    order[np.lexsort((chunks.end, chunks.start, documents))] = np.arange(len(chunks))
-    return order

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
@@ -30,7 +28,7 @@ from ragtrial.components.user_functions import FunctionName
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import ForeignPlaces
 from ragtrial.errors import RetrieverError
-from ragtrial.rankings import Rankings, from_rows
+from ragtrial.rankings import from_rows
 from ragtrial.records import Question, ReportWarning, WarningCode
 from ragtrial.report.environment import without_secrets
 
@@ -85,24 +83,21 @@ class CustomRetriever(Retriever):
             message = f"{setting}: the first query that could not be answered: {facts['first_error']}"
             yield ReportWarning(WarningCode.FIRST_SKIPPED, message)
         if facts.get("duplicates"):
-            message = f"{setting}: {facts['duplicates']:,} hits stand in a ranking twice, at the same place"
-            yield ReportWarning(WarningCode.DUPLICATE_HITS, f"{message}; the first counts.")
+            message = f"{setting}: hits at the place of an earlier hit: {facts['duplicates']:,}; the first counts."
+            yield ReportWarning(WarningCode.DUPLICATE_HITS, message)
         if facts.get("rising"):
-            message = f"{setting}: scores of {facts['rising']:,} queries rise, first of {facts['first_rising']!r}"
-            yield ReportWarning(
-                WarningCode.RISING_SCORES, f"{message}. Hits count in the order they were returned: is it best first?"
-            )
+            message = f"{setting}: queries whose scores rise: {facts['rising']:,}, first {facts['first_rising']!r}"
+            yield ReportWarning(WarningCode.RISING_SCORES, f"{message}. Hits are ranked as returned: is it best first?")
         if facts.get("limit"):
-            hits = f"{facts['limit']} hit{'' if facts['limit'] == 1 else 's'}"
-            message = f"{setting}: every query got exactly {hits} where more were asked for"
+            message = f"{setting}: hits for every query: {facts['limit']}, though more were asked for"
             own = "`search_kwargs` in LangChain, `similarity_top_k` in LlamaIndex, `top_k` in Haystack"
-            yield ReportWarning(WarningCode.OWN_LIMIT, f"{message}: has the retriever a limit of its own ({own})?")
+            yield ReportWarning(WarningCode.OWN_LIMIT, f"{message}. Does the retriever have its own limit ({own})?")
 
 
 class _OpenCustom:
     def __init__(self, options: CustomRetriever, context: RetrieverContext) -> None:
         self._options = options
-        self._materials = context
+        self._context = context
         self._has_answered = False
         self._places = ForeignPlaces(context.library)
         self._asking = Asking(context.library, options.document, options.batch_size, retries=options.on_error == "skip")
@@ -113,92 +108,62 @@ class _OpenCustom:
 
     @cached_property
     def _journal(self) -> Journal:
-        library = self._materials.library
+        library = self._context.library
         asked = {key: value for key, value in self._options.identity().items() if key != "on_error"}
         name = fingerprint([asked, self._options.inputs(file_digest), library.digest])
-        return Journal(self._materials.growing("answers", name).with_suffix(".jsonl"), library)
+        return Journal(self._context.growing("answers", name).with_suffix(".jsonl"), library)
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
-        texts = list(dict.fromkeys(question.text for question in questions))
-        answers, errors = self._answered(texts, depth)
-        self._has_answered = self._has_answered or bool(answers) or self._materials.is_fresh
+        answers, errors = self._answered(list(dict.fromkeys(question.text for question in questions)), depth)
+        self._has_answered = self._has_answered or bool(answers) or self._context.is_fresh
         if errors and (self._options.on_error == "stop" or not self._has_answered):
-            messages = list(dict.fromkeys(str(error) for error in errors.values()))
-            more = len(messages) - _MOST_FAULTS
-            raise RetrieverError(*messages[:_MOST_FAULTS], *([f"and {more:,} more errors."] if more > 0 else []))
+            messages = list(dict.fromkeys(map(str, errors)))
+            more = [f"and {len(messages) - _MOST_FAULTS:,} more errors."] if len(messages) > _MOST_FAULTS else []
+            raise RetrieverError(*messages[:_MOST_FAULTS], *more)
         found = [answers.get(question.text) for question in questions]
-        counts: Counter[str] = Counter()
-        rankings = self._rankings(found, depth, counts)
         skipped = np.array([answer is None for answer in found], dtype=np.bool_)
-        facts = {**counts, **_said(questions, found, errors, min(depth, len(self._materials.library)))}
+        rows: list[dict[int, float]] = [{} for _ in found]
+        for row, answer in zip(rows, found, strict=True):
+            for document, start, end, score in answer.hits if answer else ():
+                row.setdefault(self._places.code(document, start, end), score)
+        hits = [len(answer.hits) for answer in found if answer is not None]
+        most = min(depth, len(self._context.library))
+        is_limit = len(hits) >= _ENOUGH and len(set(hits)) == 1 and 0 < hits[0] < most
+        rising = [question.text for question, answer in zip(questions, found, strict=True) if answer and _rises(answer)]
+        facts: dict[str, Fact] = {
+            "duplicates": sum(hits) - sum(map(len, rows)),
+            "beyond_top_k": sum(max(len(row) - depth, 0) for row in rows),
+            "skipped": int(skipped.sum()),
+            "unlocated": sum(answer.unlocated for answer in found if answer is not None),
+            "rising": len(rising),
+            "limit": hits[0] if is_limit else None,
+        }
+        if errors:
+            facts["first_error"] = without_secrets(str(errors[0]))
+        if rising:
+            facts["first_rising"] = short(rising[0])
+        rankings = from_rows([list(row)[:depth] for row in rows], [list(row.values())[:depth] for row in rows])
         return Candidates(self._places.chunks(), rankings, skipped, facts)
 
-    def _answered(
-        self, texts: Sequence[str], depth: int
-    ) -> tuple[dict[str, RetrieverAnswer], dict[str, RetrieverError]]:
+    def _answered(self, texts: Sequence[str], depth: int) -> tuple[dict[str, RetrieverAnswer], list[RetrieverError]]:
         """The answers that there are, kept or new, and what went wrong with the other questions."""
-        answers: dict[str, RetrieverAnswer] = {}
-        if not self._materials.is_fresh:
-            answers = {text: kept for text in texts if (kept := self._journal.get(text, depth)) is not None}
+        keeps = not self._context.is_fresh
+        known = {text: self._journal.get(text, depth) for text in texts} if keeps else {}
+        answers = {text: answer for text, answer in known.items() if answer is not None}
+        errors: list[RetrieverError] = []
         missing = [text for text in texts if text not in answers]
-        errors: dict[str, RetrieverError] = {}
-        if not missing:
-            return answers, errors
-        with nullcontext() if self._materials.is_fresh else self._journal.growing() as keep:
+        if missing:
             for text, answer in self._asking.answers(self._system, missing, depth):
                 if isinstance(answer, RetrieverError):
-                    errors[text] = answer
-                else:
-                    answers[text] = answer
-                    if keep is not None:
-                        keep(text, answer)
+                    errors.append(answer)
+                    continue
+                answers[text] = answer
+                if keeps:
+                    self._journal.add(text, answer)
         return answers, errors
-
-    def _rankings(self, found: Sequence[RetrieverAnswer | None], depth: int, counts: Counter[str]) -> Rankings:
-        """The answers by place, each place once, cut at ``depth``."""
-        rows: list[list[int]] = []
-        scores: list[list[float]] = []
-        code = self._places.code
-        for answer in found:
-            row: dict[int, float] = {}
-            hits = answer.hits if answer else ()
-            for document, start, end, score in hits:
-                row.setdefault(code(document, start, end), score)
-            counts["duplicates"] += len(hits) - len(row)
-            counts["beyond_top_k"] += max(len(row) - depth, 0)
-            rows.append(list(row)[:depth])
-            scores.append(list(row.values())[:depth])
-        return from_rows(rows, scores)
-
-
-def _said(
-    questions: Sequence[Question],
-    found: Sequence[RetrieverAnswer | None],
-    errors: Mapping[str, RetrieverError],
-    most: int,
-) -> dict[str, Fact]:
-    """What the report tells of the answers, besides the counts of hits. ``most`` hits could have come for each."""
-    answers = [answer for answer in found if answer is not None]
-    rising = [question.text for question, answer in zip(questions, found, strict=True) if answer and _rises(answer)]
-    lengths = {len(answer.hits) for answer in answers}
-    limit = lengths.pop() if len(lengths) == 1 and len(answers) >= _ENOUGH else 0
-    said: dict[str, Fact] = {
-        "skipped": len(found) - len(answers),
-        "unlocated": sum(answer.unlocated for answer in answers),
-        "rising": len(rising),
-        "limit": limit if 0 < limit < most else None,
-    }
-    if errors:
-        said["first_error"] = without_secrets(str(next(iter(errors.values()))))
-    if rising:
-        said["first_rising"] = short(rising[0])
-    return said
 
 
 def _rises(answer: RetrieverAnswer) -> bool:
     """Whether a score is above the one before it; those that are not known say nothing."""
-    scores = [hit.score for hit in answer.hits]
-    if scores == sorted(scores, reverse=True):  # as most are: quicker than to look at each pair
-        return False
-    scores = [score for score in scores if not math.isnan(score)]
+    scores = [hit.score for hit in answer.hits if not math.isnan(hit.score)]
     return any(later > earlier for earlier, later in pairwise(scores))

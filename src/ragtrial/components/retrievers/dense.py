@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from ragtrial.cache.fingerprints import Digest
-from ragtrial.components.chroma_collection import CollectionOptions, held_collection
-from ragtrial.components.chroma_collection.items import joined_conditions
+from ragtrial.components.chroma_collection import CollectionOptions, Conditions, held_collection
 from ragtrial.components.retrievers.base import (
     RETRIEVERS,
     Candidates,
@@ -23,7 +22,6 @@ from ragtrial.components.retrievers.existing import OpenCollection, check_collec
 from ragtrial.components.stores import Store
 from ragtrial.records import Question, ReportWarning
 
-_BUILDING = ("chunker", "context", "store")
 _OF_COLLECTIONS = ("collection", "where", "where_document")
 
 
@@ -47,13 +45,11 @@ class DenseRetriever(VectorRetriever):
 
     @model_validator(mode="after")
     def _is_built_or_there(self) -> Self:
-        if self.collection is not None:
-            given = [name for name in _BUILDING if getattr(self, name) is not None]
-            if given:
-                raise ValueError(f"collection is searched as it is; take {' and '.join(given)} out, or collection.")
-        elif self.where is not None or self.where_document is not None:
-            name = "where" if self.where is not None else "where_document"
-            raise ValueError(f"{name} plays a part only with collection; add that, or take {name} out.")
+        given = [name for name in ("chunker", "context", "store") if getattr(self, name) is not None]
+        if self.collection is not None and given:
+            raise ValueError(f"collection is searched as it is; remove {' and '.join(given)}, or collection.")
+        if self.collection is None and (self.where or self.where_document):
+            raise ValueError("where and where_document need collection; add that, or remove them.")
         return self
 
     @property
@@ -80,17 +76,11 @@ class DenseRetriever(VectorRetriever):
         return self.collection is None
 
     def asked(self, question: Question) -> Any:
-        if self.asks_the_text_alone:
-            return question.text
-        return [
-            question.text,
-            joined_conditions(self.where, question.where),
-            joined_conditions(self.where_document, question.where_document),
-        ]
+        return [question.text, *self._conditions.joined(question)] if self.collection is not None else question.text
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         if self.collection is not None:
-            check_collection(self.collection, (self.where, self.where_document), context, questions)
+            check_collection(self.collection, self._conditions, context, questions)
 
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         if self.collection is not None:
@@ -98,8 +88,12 @@ class DenseRetriever(VectorRetriever):
 
     def open(self, context: RetrieverContext) -> OpenRetriever:
         if self.collection is not None:
-            return OpenCollection(self.collection, (self.where, self.where_document), context)
+            return OpenCollection(self.collection, self._conditions, context)
         return _OpenDense(context)
+
+    @property
+    def _conditions(self) -> Conditions:
+        return Conditions(self.where, self.where_document)
 
 
 @dataclass(frozen=True)

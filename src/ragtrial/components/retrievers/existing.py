@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence, Sized
 
 import numpy as np
 
-from ragtrial.components.chroma_collection import Collection, CollectionOptions, held_collection
-from ragtrial.components.chroma_collection.items import Conditions, ItemPlaces, Survey, described, joined_conditions
+from ragtrial.components.chroma_collection import Collection, CollectionOptions, Conditions, held_collection
+from ragtrial.components.chroma_collection.items import ItemPlaces, survey
 from ragtrial.components.chroma_collection.vector_agreement import (
     SAMPLED,
     VectorAgreement,
@@ -19,12 +19,10 @@ from ragtrial.components.chroma_collection.vector_agreement import (
 from ragtrial.components.retrievers.base import Candidates, Fact, Facts, RetrieverContext
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.places import ForeignPlaces
-from ragtrial.errors import InputError, ModelNotFoundError
+from ragtrial.errors import InputError
 from ragtrial.rankings import deeper, from_rows
 from ragtrial.records import Question, ReportWarning, WarningCode
 
-_SURVEYED = 200_000
-"""Items whose documents are looked up before the run; those beyond are when they are found."""
 _MOST_FAULTS = 20
 
 
@@ -40,27 +38,17 @@ def check_collection(
     except InputError as error:
         raise InputError(*(f"{context.setting}: {fault.message}" for fault in error.faults)) from error
     if not held.count:
-        raise InputError(f"{context.setting}: {held.told} is empty; there is nothing to search.")
+        raise InputError(f"{context.setting}: {held} is empty; there is nothing to search.")
     faults = list(_refused(held, conditions, questions))
     if not faults:
-        survey = Survey(context.library, options)
-        for items in held.pages(*conditions):
-            survey.add(items)
-            if survey.count >= _SURVEYED:
-                break
-        if survey.count:
-            faults += survey.faults()
-            try:
-                faults.append(_agreement(held, options, conditions, context, questions).fault)
-            except ModelNotFoundError:
-                if not any(faults):  # or the faults that were found are told
-                    raise
-        else:
-            faults.append(f"no item of {held.count:,} meets {described(conditions)}.")
-    found = [f"{context.setting}: {held.told}: {fault}" for fault in faults if fault]
+        count, faults = survey(held.pages(conditions), context.library, options)
+        if not count:
+            faults = [f"no item of {held.count:,} meets {conditions}."]
+        elif not faults:
+            faults = [_agreement(held, options, conditions, context, questions).fault]
+    found = [f"{context.setting}: {held}: {fault}" for fault in faults if fault]
     if found:
-        rest = len(found) - _MOST_FAULTS
-        more = [f"and {rest:,} more faults like these."] if rest > 0 else []
+        more = [f"and {len(found) - _MOST_FAULTS:,} more faults."] if len(found) > _MOST_FAULTS else []
         raise InputError(*found[:_MOST_FAULTS], *more)
 
 
@@ -83,12 +71,11 @@ def warnings_of(setting: str, facts: Facts) -> Iterator[ReportWarning]:
             "makes another one each time it opens the collection, which finds a little else. So do your users; the "
             "scores are of one of them.",
         )
-    empty = facts.get("queries_without_items")
-    if empty:
+    if facts.get("queries_without_items"):
         yield ReportWarning(
             WarningCode.CONDITIONS_WITHOUT_ITEMS,
-            f"{setting}: for {empty} {'query' if empty == 1 else 'queries'}, where and where_document let no item of "
-            "the collection through.",
+            f"{setting}: queries whose where and where_document let no item of the collection through: "
+            f"{facts['queries_without_items']:,}.",
         )
 
 
@@ -98,20 +85,20 @@ class OpenCollection:
     def __init__(self, options: CollectionOptions, conditions: Conditions, context: RetrieverContext) -> None:
         self._options = options
         self._conditions = conditions
-        self._materials = context
+        self._context = context
         self._held = held_collection(options)
         self._items = ItemPlaces(context.library, options)
         self._places = ForeignPlaces(context.library)
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
-        vectors = self._materials.embed_queries([question.text for question in questions])
+        vectors = self._context.embed_queries([question.text for question in questions])
         rows: list[dict[int, float]] = [{} for _ in questions]
         repeated = 0
         for conditions, members in grouped(questions, self._conditions).items():
             pending, asked = np.array(members), depth
             while len(pending):
                 # An item may stand at the place of another: ask on until there are enough places, or no more items.
-                found = self._held.nearest(vectors[pending], asked, *conditions_of(conditions))
+                found = self._held.nearest(vectors[pending], asked, Conditions(*json.loads(conditions)))
                 short_of: list[int] = []
                 for row, one in zip(pending.tolist(), found, strict=True):
                     for place, score in zip(self._items.of(one.items), one.scores.tolist(), strict=True):
@@ -120,14 +107,13 @@ class OpenCollection:
                     if len(rows[row]) < depth and len(one.items) == min(asked, self._held.count) < self._held.count:
                         short_of.append(row)
                 pending, asked = np.array(short_of, dtype=np.int64), deeper(asked, self._held.width)
-        facts = {} if self._materials.is_fresh else self._facts(questions, rows, repeated)
-        cut = [list(row.items())[:depth] for row in rows]
-        rankings = from_rows([[code for code, _ in row] for row in cut], [[score for _, score in row] for row in cut])
+        facts = {} if self._context.is_fresh else self._facts(questions, rows, repeated)
+        rankings = from_rows([list(row)[:depth] for row in rows], [list(row.values())[:depth] for row in rows])
         return Candidates.of(self._places.chunks(), rankings, facts)
 
     def _facts(self, questions: Sequence[Question], rows: Sequence[Sized], repeated: int) -> Facts:
         held = self._held
-        texts, stored = held.sample(SAMPLED, *self._conditions)
+        texts, stored = held.sample(SAMPLED, self._conditions)
         facts: dict[str, Fact] = {
             "collection": held.options.name,
             "collection_id": held.id,
@@ -135,7 +121,7 @@ class OpenCollection:
             "dimension": held.dimension,
             "space": held.space,
             "keeps_graph": held.keeps_graph,
-            "checked": _agreement(held, self._options, self._conditions, self._materials, questions).said,
+            "checked": _agreement(held, self._options, self._conditions, self._context, questions).said,
             "items_located": self._items.located,
             "items_as_whole_documents": self._items.whole,
             "items_at_the_same_place": repeated,
@@ -152,37 +138,21 @@ def grouped(questions: Sequence[Question], conditions: Conditions) -> dict[str, 
     """The positions of the questions by the conditions that they are asked under, written as JSON."""
     groups: dict[str, list[int]] = {}
     for position, question in enumerate(questions):
-        asked = [
-            joined_conditions(conditions[0], question.where),
-            joined_conditions(conditions[1], question.where_document),
-        ]
-        groups.setdefault(json.dumps(asked), []).append(position)
+        groups.setdefault(json.dumps(conditions.joined(question)), []).append(position)
     return groups
-
-
-def conditions_of(group: str) -> Conditions:
-    """The conditions of a group."""
-    where, where_document = json.loads(group)
-    return where, where_document
 
 
 def _refused(held: Collection, conditions: Conditions, questions: Sequence[Question]) -> Iterator[str]:
     """The conditions that Chroma does not understand, each with where it was written."""
-    tried: set[str] = set()
-    places: list[tuple[str, Conditions]] = [("the config", conditions)]
-    places += [(f"the query {short(one.text, 60)!r}", (one.where, one.where_document)) for one in questions]
-    for whose, asked in places:
-        key = json.dumps(asked)
-        if asked == (None, None) or key in tried:
-            continue
-        tried.add(key)
+    asked = {json.dumps(conditions): ("the config", conditions)}
+    for one in questions:
+        own = Conditions(one.where, one.where_document)
+        asked.setdefault(json.dumps(own), (f"the query {short(one.text, 60)!r}", own))
+    for whose, written in asked.values():
         try:
-            held.matches(*asked)
+            held.check_conditions(written)
         except ValueError as error:
-            hint = (
-                " Several keys are written {$and: [{key: value}, ...]}." if "exactly one operator" in str(error) else ""
-            )
-            yield f"Chroma does not understand {described(asked)} of {whose}: {error}.{hint}"
+            yield f"Chroma does not understand {written} of {whose}: {error}."
 
 
 def _agreement(
@@ -199,7 +169,7 @@ def _agreement(
             return VectorAgreement("no", other_dimension(held.dimension, dimension, held.made_with))
     if not options.check:
         return VectorAgreement("not checked, because of check: false")
-    texts, stored = held.sample(SAMPLED, *conditions)
+    texts, stored = held.sample(SAMPLED, conditions)
     if not texts:
         return VectorAgreement("not checked, because there is no stored text")
     return compare(texts, stored, held.space, held.made_with, context.embed_texts, context.embed_queries)

@@ -31,7 +31,6 @@ from ragtrial.runs.formats.guessing import Form, guess
 from ragtrial.runs.inputs import best_first, run_named
 from ragtrial.runs.qrels import Run
 
-_MOST_FAULTS = 10
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -91,17 +90,15 @@ class RunFileRetriever(Retriever):
     def checked(self, library: Library, questions: Sequence[Question]) -> _RunFileRows:
         """The rows of the questions, all of documents of ``library``. Raises RunFileError, ReportError."""
         rows = self.read(questions)
-        positions = library.positions
         named = [document for row in rows.rows.values() for document in row.documents]
-        unknown = Counter(document for document in named if document not in positions)
+        unknown = Counter(document for document in named if document not in library.positions)
         if unknown:
-            size = f"({len(positions):,} documents)"
-            what = f"{unknown.total():,} of {len(named):,} hits name documents that the corpus does not have {size}:"
-            told = list(unknown.items())[:_MOST_FAULTS]
-            faults = [what, *(f"{name!r} ({count:,}).{did_you_mean(name, positions)}" for name, count in told)]
-            more = len(unknown) - len(told)
-            faults += [f"and {more:,} more documents."] if more else []
-            raise RunFileError(*(Fault(self.path, message=fault) for fault in faults))
+            first = next(iter(unknown))
+            message = (
+                f"{unknown.total():,} of {len(named):,} hits name documents that are not in the corpus "
+                f"({len(library):,} documents): {listed(map(repr, unknown), 3)}.{did_you_mean(first, library.ids)}"
+            )
+            raise RunFileError(Fault(self.path, message=message))
         return rows
 
     def read(self, questions: Sequence[Question]) -> _RunFileRows:
@@ -113,10 +110,10 @@ class RunFileRetriever(Retriever):
                 f"{self.path}: run {run.name!r} is of passages in chunks (unit: span), and only rankings of documents "
                 "can join as a setting; `ragtrial export --duplicates first` writes its documents."
             )
-        values = run.values
-        if values is not None and not (np.isfinite(values) & (np.abs(values) <= _LARGEST) | np.isnan(values)).all():
-            wrong = float(values[~(np.isfinite(values) & (np.abs(values) <= _LARGEST))][0])
-            raise RunFileError(Fault(self.path, message=f"has the score {wrong}; scores must be finite numbers."))
+        values = np.zeros(0) if run.values is None else run.values
+        wrong = values[np.isinf(values) | (np.abs(values) > _LARGEST)]
+        if len(wrong):
+            raise RunFileError(Fault(self.path, message=f"has the score {wrong[0]}; scores must be finite numbers."))
         return _RunFileRows.of(run, best_first(run, "first"), questions)
 
 

@@ -1,0 +1,196 @@
+"""Opens collections, each once in a process; nothing but a copy of a folder is ever opened.
+
+Chroma 1.5.9 writes to chroma.sqlite3 whenever a folder is opened, upgrades the tables of older versions, and writes the
+graph of a collection anew at its first query while fewer than sync_threshold vectors were added. Two processes that
+write to a folder damage it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import urllib.error
+import urllib.request
+import weakref
+from contextlib import ExitStack
+from http.client import HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from ragtrial.components.chroma_collection.collection import Collection, CollectionOptions
+from ragtrial.components.stores.chroma import is_chroma_error
+from ragtrial.errors import InputError, StoreError, did_you_mean, listed
+
+if TYPE_CHECKING:
+    from chromadb.api.client import Client
+    from chromadb.api.models.Collection import Collection as ChromaCollection
+
+_DATABASE = "chroma.sqlite3"
+_TRIES = 3
+
+_PATIENCE = 10
+"""Seconds in which a server must say that it is one."""
+
+_ANSWER = 300
+"""Seconds in which a server must answer anything else; Chroma's client would wait without end."""
+
+_OF_PLACE = {"name", "path", "host", "port", "ssl", "tenant", "database"}
+"""What tells where a collection is; the rest says what its metadata mean."""
+
+Stamp = tuple[tuple[str, int, int], ...]
+"""Names, sizes and times of files: equal while nobody writes to them."""
+
+_HELD: dict[str, tuple[Stamp, Collection]] = {}
+_LOCK = threading.RLock()
+
+
+def held_collection(options: CollectionOptions, *, afresh: bool = False) -> Collection:
+    """The collection, opened once in this process.
+
+    ``afresh`` looks whether it has changed: a folder is copied again if its files changed, a server asked again.
+    Raises InputError for what is not there or cannot be reached; nothing is ever created.
+    """
+    with _LOCK:
+        key = repr([options.model_dump(mode="json", include=_OF_PLACE), _headers(options)])
+        held = _HELD.get(key)
+        stamp = _stamp_of(Path(options.path)) if options.path is not None and (afresh or held is None) else ()
+        if held is None or (afresh and (options.path is None or held[0] != stamp)):
+            _HELD.pop(key, None)
+            held = _HELD[key] = stamp, _opened(options)
+        return held[1]
+
+
+def _opened(options: CollectionOptions) -> Collection:
+    """The collection; its client is closed, and its copy removed, as soon as nobody uses it."""
+    with ExitStack() as stack:
+        folder = copied(Path(options.path), stack) if options.path is not None else None
+        if folder is None:
+            _look_for_server(options)
+        try:
+            client = _connect(options, folder)
+            stack.callback(_disconnect, client)
+            made = Collection(options, _found(client, options))
+        except BaseException as error:
+            if isinstance(error, InputError) or not is_chroma_error(error):
+                raise
+            place = f"tenant {options.tenant!r}, database {options.database!r}"
+            said = " ".join(str(error).split())
+            raise InputError(f"Chroma at {options.address} cannot be opened ({place}): {said}") from error
+        weakref.finalize(made, stack.pop_all().close)
+        return made
+
+
+def _found(client: Client, options: CollectionOptions) -> ChromaCollection:
+    from chromadb.errors import NotFoundError
+
+    try:
+        return client.get_collection(options.name, embedding_function=None)
+    except (NotFoundError, ValueError) as error:
+        names = sorted(one.name for one in client.list_collections())
+        near = did_you_mean(options.name, names)
+        there = f"there is no collection {options.name!r} at {options.address}.{near}"
+        raise InputError(f"{there} Collections: {listed(names) or 'none'}.") from error
+
+
+def _stamp_of(folder: Path) -> Stamp:
+    """The stamp of the files that Chroma needs of its ``folder``. Raises InputError if it is none."""
+    if not (folder / _DATABASE).is_file():
+        near = sorted(path.parent for path in folder.glob(f"*/{_DATABASE}"))
+        hint = f" There is one in {near[0]}." if near else ""
+        raise InputError(f"{folder} is not a folder of Chroma: there is no {_DATABASE} in it.{hint}")
+    files = [path for pattern in (f"{_DATABASE}*", "*/*.bin", "*/*.pickle") for path in folder.glob(pattern)]
+    found = ((path, path.stat()) for path in sorted(files) if path.exists())
+    return tuple((str(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns) for path, stat in found)
+
+
+def copied(folder: Path, stack: ExitStack) -> Path:
+    """A new folder with what Chroma needs of ``folder``, which ``stack`` removes; nothing is written to ``folder``.
+
+    A transaction that a killed program left half-done is taken back in the copy. Raises InputError if it is no folder
+    of Chroma's or is being written to, and StoreError if it cannot be copied.
+    """
+    try:
+        made = tempfile.TemporaryDirectory(prefix="ragtrial-chroma-", ignore_cleanup_errors=True)
+        target = Path(stack.enter_context(made))
+        for _ in range(_TRIES):
+            before = _stamp_of(folder)
+            for path in target.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            for name, *_ in before:
+                (target / name).parent.mkdir(exist_ok=True)
+                shutil.copyfile(folder / name, target / name)
+            if _stamp_of(folder) == before:
+                return target
+    except OSError as error:
+        raise StoreError(
+            f"{folder} cannot be copied to {tempfile.gettempdir()}, where it is searched: {error}. Set TMPDIR to a "
+            f"place with more room, or serve the folder (`chroma run --path {folder}`) and set host instead of path."
+        ) from error
+    raise InputError(
+        f"{folder} is being written to, so that no copy of it is sound. Stop the program that writes, or serve the "
+        f"folder (`chroma run --path {folder}`) and set host instead of path."
+    )
+
+
+def _connect(options: CollectionOptions, folder: Path | None) -> Client:
+    """A client of the server, or of a copy, deaf to what the environment and the working directory's .env file say."""
+    import chromadb
+    from chromadb.config import Settings
+
+    settings = Settings.model_construct(anonymized_telemetry=False)
+    where: Any = {"tenant": options.tenant, "database": options.database}
+    client: Any
+    if folder is not None:
+        client = chromadb.PersistentClient(path=str(folder), settings=settings, **where)
+    else:
+        at: Any = {"host": options.host, "port": options.port, "ssl": options.ssl, "headers": _headers(options)}
+        client = chromadb.HttpClient(**at, settings=settings, **where)
+    for session in _sessions(client):
+        session.timeout = _ANSWER
+    return client  # type: ignore[no-any-return]  # Chroma says only that it is one of its interfaces
+
+
+def _disconnect(client: Client) -> None:
+    """Close the client, and its connections, which Chroma leaves open."""
+    sessions = _sessions(client)
+    client.close()
+    for session in sessions:
+        session.close()
+
+
+def _sessions(client: Client) -> list[Any]:
+    """The connections of a client of a server, which has no public way to them; none of a folder."""
+    servers: list[Any] = [client._server, getattr(client._admin_client, "_server", None)]  # noqa: SLF001
+    return [server._session for server in servers if hasattr(server, "_session")]  # noqa: SLF001
+
+
+def _headers(options: CollectionOptions) -> dict[str, str]:
+    return {name: value.get_secret_value() for name, value in options.headers.items()}
+
+
+def _look_for_server(options: CollectionOptions) -> None:
+    """Ask for the server's heartbeat and the database: Chroma's client waits without end, and leaves sockets open."""
+    start = f"Start it with `chroma run --path FOLDER --port {options.port}`, or correct host, port and ssl."
+    database = f"tenants/{quote(options.tenant, safe='')}/databases/{quote(options.database, safe='')}"
+    said = []
+    for path in ("heartbeat", database):
+        request = urllib.request.Request(f"{options.url}/api/v2/{path}", headers=_headers(options))  # noqa: S310 - http(s)
+        try:
+            with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:  # noqa: S310 - as above
+                said.append(answer.read(10_000))
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code in (401, 403):
+                fault = f"the server at {options.url} refuses ({error.code} {error.reason}); set headers to its token."
+                raise InputError(fault) from error
+            break
+        except (OSError, ValueError, HTTPException) as error:
+            why = getattr(error, "reason", None) or str(error) or type(error).__name__
+            raise InputError(f"no Chroma server answers at {options.url} ({why}). {start}") from error
+    if not said or b"nanosecond heartbeat" not in said[0]:
+        raise InputError(f"the server at {options.url} is not a Chroma server of version 1. {start}")
+    if len(said) == 1:
+        place = f"{options.database!r} of a tenant {options.tenant!r}"
+        raise InputError(f"the Chroma server at {options.url} has no database {place}.")
