@@ -34,6 +34,7 @@ def share(found: list[Inference], holds: Callable[[Inference], object]) -> float
     return float(np.mean([bool(holds(one)) for one in found]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queries", [15, 60])
 def test_equal_settings_are_told_apart_in_one_experiment_of_twenty(queries: int) -> None:
     def draw(rng: np.random.Generator) -> Family:
@@ -81,6 +82,7 @@ def test_the_queries_that_the_advice_names_find_the_difference_four_times_of_fiv
     assert share(simulated(draw, 1000), lambda one: one.claims[0] > 0) == pytest.approx(0.8, abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("side", "without"), [(1, 0.87), (-1, 0.76)])
 def test_the_queries_that_the_advice_names_for_skewed_differences_find_them_as_often(side: int, without: float) -> None:
     def power(skewness: float) -> float:
@@ -107,6 +109,7 @@ def test_the_detectable_difference_is_found_four_times_of_five_in_a_family_too()
     assert share(found, lambda one: one.claims[0] > 0) == pytest.approx(0.8, abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queries", [15, 30])
 def test_of_skewed_differences_wrong_claims_without_a_warning_are_as_rare_as_promised(queries: int) -> None:
     def draw(rng: np.random.Generator) -> Family:

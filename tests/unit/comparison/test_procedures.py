@@ -38,6 +38,7 @@ def t_tests(given_family: Family) -> Floats:
     return np.array([stats.ttest_1samp(row, 0).pvalue for row in given_family.differences])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_t_tests_and_their_corrections_are_those_of_scipy_and_statsmodels(seed: int) -> None:
     given_family = family(seed)

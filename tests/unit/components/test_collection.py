@@ -154,6 +154,7 @@ def test_the_report_says_what_was_searched_and_that_it_was_checked(tmp_path: Pat
     assert "store" not in setting.parameters
 
 
+@pytest.mark.slow
 def test_a_graph_that_is_made_anew_each_time_is_told(tmp_path: Path) -> None:
     vectors = iter(np.random.default_rng(0).normal(size=(1_000, 32)))
     items = [Item(f"{number}", None, {"source": "oven.txt"}) for number in range(1_000)]
@@ -193,6 +194,7 @@ def test_nothing_in_the_folder_of_a_collection_changes(tmp_path: Path, database:
     assert state() == before
 
 
+@pytest.mark.slow
 def test_copies_of_folders_are_gone_when_the_process_ends(tmp_path: Path, database: Path) -> None:
     made, copies = experiment(tmp_path / "experiment", {"path": str(database)}), tmp_path / "copies"
     copies.mkdir()
@@ -205,6 +207,7 @@ def test_copies_of_folders_are_gone_when_the_process_ends(tmp_path: Path, databa
     assert list(copies.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_same_command_searches_again_only_when_the_collection_has_changed(tmp_path: Path, database: Path) -> None:
     folder = shutil.copytree(database, tmp_path / "db")
     with chroma_server(folder) as port:

@@ -129,6 +129,7 @@ def test_nothing_but_load_loads_a_model(tmp_path: Path, tiny_model: Path) -> Non
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
+@pytest.mark.slow
 def test_minilm_gives_what_sentence_transformers_gives(
     minilm: SentenceTransformer, minilm_embedder: CachedEmbedder
 ) -> None:
@@ -330,6 +331,7 @@ def test_a_model_in_the_hubs_cache_comes_before_the_package_and_is_found_without
     assert found(name, hub=tmp_path) == (snapshot, [])
 
 
+@pytest.mark.slow
 def test_a_revision_is_a_branch_a_tag_or_a_commit_of_the_hubs_cache(tmp_path: Path) -> None:
     main = hub_cache(tmp_path, "nobody/model", "aaaa")
     tagged = hub_cache(tmp_path, "nobody/model", "bbbb", reference="v2")

@@ -260,6 +260,7 @@ def test_one_document_in_the_place_of_a_list_is_refused(place: Workplace) -> Non
         place.search("x")
 
 
+@pytest.mark.slow
 def test_an_index_of_llama_index_finds_places_in_the_documents_it_was_made_of(place: Workplace) -> None:
     found = place.search(RYE, FRIDGE, name="llama:vectors")
     assert show(found) == [["rye.md[28:58]", "rye.md[0:27]"], ["soup.md[16:56]", "oven.md"]]

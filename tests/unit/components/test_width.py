@@ -215,6 +215,7 @@ def found_by(indexed: Experiment, folder: Path, *names: str) -> dict[str, list[l
     }
 
 
+@pytest.mark.slow
 def test_a_setting_finds_the_same_whoever_else_searches_its_approximate_index(
     indexed: Experiment, tmp_path: Path
 ) -> None:
@@ -242,6 +243,7 @@ def test_one_search_serves_all_that_are_no_wider_and_each_that_is_has_its_own(in
     assert of_exact == {None: Depth(90, 12)}
 
 
+@pytest.mark.slow
 def test_the_plan_has_a_search_of_each_width_and_is_right_about_what_is_there(
     indexed: Experiment, tmp_path: Path
 ) -> None:

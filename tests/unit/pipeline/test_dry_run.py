@@ -165,6 +165,7 @@ def test_a_plan_makes_nothing_but_the_documents_and_loads_no_model(tmp_path: Pat
     assert not list((experiment.workspace / "vectors").glob("*"))
 
 
+@pytest.mark.slow
 def test_a_plan_imports_neither_torch_nor_chroma(experiment: Experiment) -> None:
     code = (
         "import sys; from ragtrial.__main__ import main\nsys.argv = ['ragtrial', 'plan', sys.argv[1], '-q']\n"
@@ -262,6 +263,7 @@ def test_time_is_told_once_the_machine_has_done_such_work(tmp_path: Path) -> Non
     assert after.seconds > 0
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_there_is_refused_as_run_refuses_it(experiment: Experiment) -> None:
     command = [sys.executable, "-m", "ragtrial", "plan", str(experiment.file), "--set", "embedder.function=gone:embed"]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -294,6 +296,7 @@ def test_what_all_comes_to_names_what_is_not_known(tmp_path: Path) -> None:
     assert total_lines(plan_of(experiment)) == ["Nothing to do: all 5 stages are cached."]
 
 
+@pytest.mark.slow
 def test_json_has_every_stage_with_its_settings_and_why(experiment: Experiment) -> None:
     command = [sys.executable, "-m", "ragtrial", "plan", str(experiment.file), "--json", "--set", "chunker.size=120"]
     told_json: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)

@@ -287,6 +287,7 @@ def test_a_newer_version_of_a_part_makes_again_what_it_made(
     assert {kind for kind, _ in experiment.stages() - stages} == made_again
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_makes_nothing_again(with_model: Experiment, tmp_path: Path) -> None:
     experiment = Experiment(shutil.copytree(with_model.folder, tmp_path / "elsewhere"))
     stages = experiment.stages()
@@ -370,6 +371,7 @@ def test_the_same_experiment_again_embeds_nothing_and_finds_the_same(experiment:
     assert first.run_id != second.run_id
 
 
+@pytest.mark.slow
 def test_a_finished_experiment_runs_again_without_loading_a_model_or_chroma(tmp_path: Path, tiny_model: Path) -> None:
     experiment = write_experiment(
         tmp_path,
@@ -458,6 +460,7 @@ def killed_after(experiment: Experiment, texts: int) -> None:
     experiment.no_trouble()
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_while_it_embeds_goes_on_where_it_was(tmp_path: Path) -> None:
     options = {"documents": long_documents(), "queries": LOAVES, "embedder": embedder(batch_size=1)}
     experiment, control = (write_experiment(tmp_path / name, **options) for name in ("killed", "whole"))  # type: ignore[arg-type]  # mypy takes the values for one type
@@ -508,6 +511,7 @@ def test_any_part_of_the_workspace_may_be_deleted(experiment: Experiment, kind: 
     assert numbers(run(experiment).settings[0]) == numbers(first.settings[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", ["exact", "chroma"])
 def test_two_runs_at_once_share_the_work_and_find_the_same(tmp_path: Path, store: str) -> None:
     experiment = write_experiment(tmp_path, long_documents(), LOAVES, store={"kind": store})

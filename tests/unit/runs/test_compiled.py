@@ -189,6 +189,7 @@ EDGES = b"""1e400 -1e400 1e-400 5e-324 2.4703282292062327e-324 2.470328229206232
 LONG = [b"1" + b"0" * 400, b"0." + b"0" * 400 + b"1", b"9" * 800, b"0" * 100 + b"1.5"]
 
 
+@pytest.mark.slow
 def test_scores_are_the_doubles_that_python_reads_bit_for_bit() -> None:
     loaded = library()
     assert loaded is not None
@@ -224,6 +225,7 @@ def test_scores_do_not_depend_on_the_locale() -> None:
         locale.setlocale(locale.LC_NUMERIC, before)
 
 
+@pytest.mark.slow
 def test_a_library_of_other_sources_is_not_used_and_the_log_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -268,6 +270,7 @@ def sanitizers() -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
+@pytest.mark.slow
 def test_no_bytes_make_the_compiled_code_read_or_write_beyond_its_memory(tmp_path: Path) -> None:
     flags = ("-std=c11", "-O1", "-g", "-fPIC", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
     if not Path(sanitizers()).is_absolute():

@@ -231,6 +231,7 @@ def test_the_tradeoff_has_each_setting_at_its_price(contest: ComparisonSet, anal
         assert sy * y + iy == pytest.approx(part.mean, abs=2e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", plot_names())
 @pytest.mark.parametrize("ending", [".svg", ".png"])
 def test_the_same_report_makes_the_same_bytes_whatever_the_users_own_rules_say(
