@@ -26,10 +26,11 @@ from ragtrial.runs.compiled import building
 from ragtrial.runs.compiled.binding import library, load
 from ragtrial.runs.compiled.block_scans import Rules
 from ragtrial.runs.compiled.calls import CompiledScanner
+from ragtrial.runs.formats.reading import read_qrels
 from ragtrial.runs.qrels import PackedIds, Qrels, Run
 from ragtrial.runs.trec.in_memory import match
 from run_files import columns_of, outcome
-from run_strategies import files, msmarco_rows, trec_rows
+from run_strategies import files, msmarco_rows, qrels_rows, trec_rows
 
 pytestmark = pytest.mark.skipif(building.compiler() is None, reason="there is no C compiler, so no compiled code")
 
@@ -61,6 +62,26 @@ def run_outcomes(content: bytes, **options: Any) -> tuple[Any, Any]:
         path = Path(folder, "a.run")
         path.write_bytes(content)
         return both(lambda: outcome(path, QRELS, **options))
+
+
+def qrels_outcome(path: Path) -> Any:
+    """The qrels of a file as values, or what is wrong with it."""
+    try:
+        qrels = read_qrels(path, form="trec")
+    except RagtrialError as error:
+        return str(error)
+    documents = [qrels.documents[row] for row in range(len(qrels.documents))]
+    return qrels.queries, documents, qrels.judgments.grades.tolist(), qrels.judgments.starts.tolist()
+
+
+@settings(max_examples=200)
+@given(files(qrels_rows(is_sound=False)))
+def test_qrels_are_those_that_python_reads_and_so_are_their_faults(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "qrels")
+        path.write_bytes(content)
+        one, other = both(lambda: qrels_outcome(path))
+    assert one == other
 
 
 OPTIONS = {

@@ -60,6 +60,16 @@ class CNames(ctypes.Structure):
     _fields_: ClassVar[_Fields] = [("text", c_void_p), ("ends", c_void_p), ("count", c_int64)]
 
 
+class CQrels(ctypes.Structure):
+    """Qrels as they were read; what is wrong comes behind the arrays and is not looked at."""
+
+    _fields_: ClassVar[_Fields] = [
+        *((name, c_int64) for name in ("rows", "queries", "query_size", "document_size", "fault_count")),
+        ("faults_kept", c_int64),
+        *((name, c_void_p) for name in ("query_text", "document_text", "ends", "starts", "grades")),
+    ]
+
+
 _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "rt_mark": (c_char_p, []),
     "rt_judged_new": (c_void_p, [POINTER(CNames), POINTER(CNames), c_void_p]),
@@ -70,6 +80,8 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "rt_match": (c_int32, [c_void_p, POINTER(CNames), POINTER(CNames), c_void_p, c_void_p, c_int64, c_int64]),
     "rt_found": (POINTER(CFound), [c_void_p]),
     "rt_cut": (c_int64, [c_void_p, c_int64, c_int64]),
+    "rt_qrels_new": (POINTER(CQrels), [c_void_p, c_int64]),
+    "rt_qrels_free": (None, [POINTER(CQrels)]),
     "rt_score": (c_int32, [c_char_p, c_int64, POINTER(c_double)]),
 }
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.runs.compiled.binding import CFault, CNames, CRules, library
+from ragtrial.runs.compiled.binding import CFault, CNames, CQrels, CRules, library
 from ragtrial.runs.compiled.block_scans import (
     HIT_COLUMNS,
     SEGMENT_COLUMNS,
@@ -23,7 +23,7 @@ from ragtrial.runs.compiled.block_scans import (
     Rules,
     Seconds,
 )
-from ragtrial.runs.qrels import PackedIds, Qrels, Run
+from ragtrial.runs.qrels import Judgments, PackedIds, Qrels, Run
 
 _FORMS = {"trec": 0, "msmarco": 1}
 _ORDERS = {"score": 0, "trec": 1, "rank": 2, "file": 3}
@@ -154,3 +154,24 @@ def _line_fault(fault: CFault, text: Bytes) -> LineFault:
 def compiled_cut(buffer: Bytes, end: int) -> int:
     """Where the lines of the last query begin that ends, or does not yet end, before ``end``; 0 if it is the only."""
     return int(_library().rt_cut(_address(buffer), 0, end))
+
+
+def compiled_qrels(buffer: Bytes, size: int) -> Qrels | None:
+    """Qrels of four columns; None where anything is wrong with them."""
+    pointer = _made(_library().rt_qrels_new(_address(buffer), size))
+    try:
+        read: CQrels = pointer.contents
+        if read.fault_count or not read.rows:
+            return None
+        text = ctypes.string_at(read.query_text, read.query_size).decode("utf-8", "surrogateescape")
+        documents = PackedIds(
+            _copied(read.document_text, read.document_size, np.uint8), _copied(read.ends, read.rows, np.int64)
+        )
+        judgments = Judgments(
+            _copied(read.starts, read.queries + 1, np.int64),
+            _copied(read.grades, read.rows, np.int32),
+            np.zeros(read.queries, dtype=np.bool_),
+        )
+        return Qrels(tuple(text.split("\n")[:-1]), documents, judgments)
+    finally:
+        _library().rt_qrels_free(pointer)

@@ -7,7 +7,7 @@
 
 enum { FORM_TREC = 0, FORM_MSMARCO = 1 };
 enum { ORDER_SCORE = 0, ORDER_TREC = 1, ORDER_RANK = 2, ORDER_FILE = 3 };
-enum { COLUMNS = 1, RANK = 2, SCORE = 3, NOT_A_NUMBER = 4, DUPLICATE = 5, RANK_TAKEN = 6 };
+enum { COLUMNS = 1, RANK = 2, SCORE = 3, NOT_A_NUMBER = 4, DUPLICATE = 5, RANK_TAKEN = 6, GRADE = 7, JUDGED_TWICE = 8 };
 enum { MOST_FAULTS = 20, MOST_UNKNOWN = 10 };
 enum { OK = 0, OUT_OF_MEMORY = 1 };
 /* So many bytes beyond the end of a block may be read, and the first of them be written. */

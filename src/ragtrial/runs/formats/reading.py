@@ -16,6 +16,7 @@ from ragtrial.runs.formats.rows import Rows, file_rows, value_rows
 from ragtrial.runs.qrels import Qrels, Run
 from ragtrial.runs.streams import Source, name_of, stem_of
 from ragtrial.runs.trec.exact_reader import load_run_file
+from ragtrial.runs.trec.text_files import read_sound_qrels
 
 REPORTS = "results"
 """Where reports are looked for by id."""
@@ -42,6 +43,8 @@ def read_qrels(
             return own_files.qrels_of_labels(own_files.labels_of(source))
         if form == "report":
             return own_files.report_qrels(source, directory)
+        if form == "trec" and (sound := read_sound_qrels(source)):
+            return sound
     return qrels_of(_rows(source, form, "qrels", columns, faults), faults)
 
 

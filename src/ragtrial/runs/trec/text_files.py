@@ -8,7 +8,8 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ragtrial.errors import RunFileError
+from ragtrial.errors import LabelsError, RunFileError
+from ragtrial.records import MOST_GRADE
 from ragtrial.runs.compiled import available
 from ragtrial.runs.compiled.block_scans import BlockScan, Bytes, Form, MergedScans, Rules
 from ragtrial.runs.faults import Faults
@@ -26,6 +27,21 @@ BLOCK = 4 * 2**20
 PADDING = 64
 """So many bytes beyond the end of a block may be read, but mean nothing."""
 _MOST = 2**31
+
+
+def read_sound_qrels(path: Source) -> Qrels | None:
+    """Qrels of four columns by the compiled reader; None without it, and where anything is wrong with a line.
+
+    ``-`` is standard input, gzip data are unpacked. Raises LabelsError if the file cannot be read.
+    """
+    if not available():
+        return None
+    from ragtrial.runs.compiled.calls import compiled_qrels
+
+    with opened(path, LabelsError, keeps=True) as stream:
+        content = stream.read().removeprefix(BOM)
+    qrels = compiled_qrels(np.frombuffer(bytearray(content + bytes(PADDING)), dtype=np.uint8), len(content))
+    return qrels if qrels and np.abs(qrels.judgments.grades.astype(np.int64)).max() <= MOST_GRADE else None
 
 
 def read_run(
