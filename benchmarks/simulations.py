@@ -3,7 +3,7 @@
     python benchmarks/simulations.py [--experiments 10000] [--flips 2000] [--contrast 1000] [--jobs 2]
                                      [--only one,family,power,real] [--report PATH] [--json PATH]
 
-(It is not called statistics.py: beside the other benchmarks it would stand in for Python's own module of that name.)
+(It is not called statistics.py: beside the other benchmarks it would be in for Python's own module of that name.)
 
 Scores are like those of real runs. A query has 1 to 4 relevant documents; a document's rank under a setting comes from
 how hard it is (the same for all settings) and from the setting; `ndcg` is nDCG@10 of the ranks, so that many queries

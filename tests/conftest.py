@@ -81,7 +81,7 @@ def draw_few(items: list[pytest.Item]) -> None:
 
 
 def folder_of(item: pytest.Item) -> str:
-    """The folder of tests/ that the item stands in."""
+    """The folder of tests/ that the item is in."""
     return item.path.relative_to(TESTS).parts[0]
 
 

@@ -1,7 +1,7 @@
 """Every error that ragtrial raises on purpose, in one tree.
 
     RagtrialError
-    ├── InputError               what was written is wrong; nothing was run      (exit code 2)
+    ├── InputError               invalid config, labels or options; nothing ran  (exit code 2)
     │   ├── ConfigError          the YAML config, --set, the environment
     │   ├── LabelsError          prompt_queries.json, qrels
     │   ├── RunFileError         a run: a file, or a table in memory, of what a system returned
@@ -63,7 +63,7 @@ class RagtrialError(Exception):
 
 
 class InputError(RagtrialError):
-    """What was written is wrong; nothing was run."""
+    """Config, labels or options are invalid; nothing was run."""
 
     exit_code = 2
 

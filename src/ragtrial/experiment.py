@@ -43,8 +43,8 @@ def run_experiment(
     ``limit`` runs only the first queries; ``strict`` makes warnings about the input errors; ``audit`` compares every
     index with exact search, also those of 100,000 vectors and more. Up to ``jobs`` stages are made side by side.
 
-    A setting that fails is told to ``on_failure`` at once (its name, and why), noted in the report, and the others go
-    on; with ``fail_fast`` the first one ends the run, and no stage beside it is begun any more. Raises InputError
+    A setting that fails is reported to ``on_failure`` at once (its name, and why) and noted in the report, and the others
+    go on; with ``fail_fast`` the first one ends the run, and no stage beside it is begun any more. Raises InputError
     before anything is run, RunError if all settings fail.
     """
     evaluator = RetrievalEvaluator(config, progress=progress, limit=limit, strict=strict, audit=audit)
@@ -101,7 +101,7 @@ def _score_all(
             scored[setting.name] = evaluator.scorer.score(evaluator.results.of(setting))
         except MemoryError:
             raise
-        except Exception as error:  # noqa: BLE001 - of whatever kind: the others go on, and it is told
+        except Exception as error:  # noqa: BLE001 - of whatever kind: the others go on, and it is reported
             failed(setting, error)
     if not scored:
         raise _all_of(failures)
@@ -110,7 +110,7 @@ def _score_all(
 
 
 def _make_side_by_side(evaluator: RetrievalEvaluator, jobs: int, failed: Callable[[Setting, Exception], None]) -> None:
-    """Make all stages up to the rankings; ``failed`` is told at once of every setting that needs one that fails."""
+    """Make all stages up to the rankings; ``failed`` is called at once with every setting that needs one that fails."""
     stages = {setting: all_needs(evaluator.graph.run_of(setting).ranking) for setting in evaluator.settings}
 
     def stage_failed(stage: Stage[Any], error: Exception) -> None:

@@ -11,7 +11,7 @@ from typing import Protocol
 class Progress(Protocol):
     """Told of each stage once (``begin``), of every step (``advance``), and of its end (``finish``, ``abandon``).
 
-    Stages may stand within one another: what is told is of the last that began and has not ended.
+    Stages may stand within one another: what is reported is of the last that began and has not ended.
     """
 
     def begin(self, stage: str, total: int | None, unit: str) -> None:

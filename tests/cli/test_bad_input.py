@@ -1,4 +1,4 @@
-"""What is wrong with the files is told before anything is run: the place, what was found, what to do about it."""
+"""What is wrong with the files is reported before anything is run: the place, what was found, what to do about it."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_a_corpus_file_with_rows_that_are_wrong(tmp_path: Path, capsys: Capture)
     *faults, way_on = made.err.splitlines()
     assert [fault.removeprefix(f"error: {corpus}:").split(":")[0] for fault in faults] == ["2", "3", "4", "5"]
     assert way_on == f"error: {corpus}: `dataset.on_error: skip` leaves out what cannot be read, and names it."
-    assert "document 'a' stands in line 1 already." in made.err
+    assert "document 'a' is in line 1 already." in made.err
 
 
 # The embedder.

@@ -214,7 +214,7 @@ def test_a_run_of_several_settings_says_which_cannot_be_told_from_the_best(tmp_p
     (tmp_path / "wrong.py").write_text(WRONG, encoding="utf-8")
     made = ragtrial(capsys, "run", config)
     said, command, _, report = made.out.splitlines()[-4:]
-    assert said == "Cannot be told from the best by ndcg@3, all pairs compared: bm25, other."
+    assert said == "Not distinguishable from the best by ndcg@3, all pairs compared: bm25, other."
     assert command == f"By how much: ragtrial compare {report.removeprefix('report: ').removesuffix('/report.json')}"
     assert ragtrial(capsys, "run", config, "--json").json["not_worse_than_best"] == {"ndcg@3": ["bm25", "other"]}
 

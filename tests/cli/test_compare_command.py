@@ -76,7 +76,7 @@ def test_the_text_of_a_small_comparison(small: Path, capsys: Capture, monkeypatc
         "detectable: a true difference of this size would be found 4 times of 5 with these n queries; n for 0.02: "
         "how many queries would find one of 0.02, the margin, as often (enough: n would).",
         "max-t: Studentised sign flips, the same for all comparisons; p and simultaneous intervals from their maxima. "
-        "All 4,096 flips; with probability 95% all 3 intervals of a metric hold together.",
+        "All 4,096 flips; with probability 95% all 3 intervals of a metric hold simultaneously.",
     ]
 
 
@@ -292,7 +292,7 @@ def test_of_very_many_settings_as_good_as_the_best_the_first_are_named() -> None
     made = package.compare(report_of({"good": [0.9] * 12, "bad": [n / 99 for n in range(12)]}))
     names = [f"s{place}" for place in range(60)]
     many = made.model_copy(update={"settings": names, "not_worse_than_best": {"ndcg@3": names[:25]}})
-    assert best_line(many).startswith("Cannot be told from the best by ndcg@3, all pairs compared: s0, s1, ")
+    assert best_line(many).startswith("Not distinguishable from the best by ndcg@3, all pairs compared: s0, s1, ")
     assert best_line(many).endswith("s19, and 5 more.")
 
 

@@ -77,7 +77,7 @@ def test_the_terminal_counts_by_how_and_lists_what_was_not_exact(convert: Conver
         "labels (kirchhoff): 7 labels",
         "",
         "how      labels",
-        "exact         2  as it stands in the document",
+        "exact         2  as it is in the document",
         "spacing       1  with other white space",
         "case          1  in other case",
         "title         1  without its first line, which is the document's title",

@@ -43,7 +43,7 @@ def test_half_a_place_is_not_taken_for_the_whole_document(
 
 
 def test_a_document_that_is_not_there_is_not_looked_for_as_a_passage(convert: Conversions) -> None:
-    """`ring` stands in the documents, but is the name of none."""
+    """`ring` is in the documents, but is the name of none."""
     for content in (
         [{"question": "?", "doc": "ring"}],
         "question,doc\n?,ring\n",

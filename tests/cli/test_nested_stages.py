@@ -1,4 +1,4 @@
-"""Stages within one another: each is told by its own name and size."""
+"""Stages within one another: each is reported by its own name and size."""
 
 from __future__ import annotations
 

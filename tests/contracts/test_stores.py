@@ -28,7 +28,7 @@ SPACES: tuple[Space, ...] = get_args(Space)
 
 
 def nothing(count: int) -> None:
-    """No one is told."""
+    """No one is reported."""
 
 
 @contextmanager

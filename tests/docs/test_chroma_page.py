@@ -17,7 +17,7 @@ _BLOCK = re.compile(r"^```(?P<language>sh|python)\n(?P<code>.*?)^```$(\n\n^```te
 
 _NUMBER = re.compile(r"\d\.\d{4}")
 _BEST = re.compile(
-    r"^(Cannot be told from the best|The best) by ndcg@10, all pairs compared: .*smaller-chunks\.$", re.M
+    r"^(Not distinguishable from the best|The best) by ndcg@10, all pairs compared: .*smaller-chunks\.$", re.M
 )
 """The settings are just told apart, or just not: Chroma's graph is another one each time it is built."""
 

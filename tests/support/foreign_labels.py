@@ -98,6 +98,6 @@ class Conversions:
 
 
 def label(doc: str, quote: str, relevance: int = 1, after: int = 0) -> dict[str, Any]:
-    """The row of a passage that stands in ``doc``, from the character ``after`` on."""
+    """The row of a passage that is in ``doc``, from the character ``after`` on."""
     start = DOCUMENTS[doc].index(quote, after)
     return {"doc": doc, "relevance": relevance, "quote": quote, "start": start, "end": start + len(quote)}

@@ -1,4 +1,4 @@
-"""Sweeps as they stand in configs, for tests."""
+"""Sweeps as they are in configs, for tests."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Labelling(Seen):
             self.page.keyboard.press(key)
 
     def answer(self, key: str, place: str) -> None:
-        """Press a key, and wait for the place to be told that comes then."""
+        """Press a key, and wait for the place to be reported that comes then."""
         self.press(key)
         expect(self.page.locator("#place")).to_contain_text(place)
 

@@ -117,7 +117,7 @@ class Usage:
         self._touch(self._root / user / f"{kind}-{name}")
 
     def begin(self, user: str) -> float:
-        """When a run of ``user`` begins, by the clock that marks go by; 0 if that cannot be told."""
+        """When a run of ``user`` begins, by the clock that marks go by; 0 if that is not known."""
         path = self._root / user / _BEGAN
         self._touch(path)
         return _time(path)

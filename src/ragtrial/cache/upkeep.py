@@ -1,4 +1,4 @@
-"""Looking after a workspace: what is in it, what may go, and whether it is still what was written."""
+"""Looking after a workspace: what is in it, what may go, and whether it is damaged."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Upkeep:
         return sorted({use.experiment for use in self._usage.uses()})
 
     def verify(self, advance: Callable[[int], None] = lambda _: None) -> list[tuple[Entry, str]]:
-        """Read everything, and remove what is not what was written: it is made again when it is needed.
+        """Read everything, and remove what was changed or cut: it is made again when it is needed.
 
         Gives the entries that were damaged, and in what; of a file of cached vectors or scores only the damaged
         ones are removed. Raises WorkspaceError if another run is at work in the workspace.

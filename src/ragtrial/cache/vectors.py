@@ -129,7 +129,7 @@ class VectorCache:
         self._change("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", ((*row, _crc(*row)) for row in rows))
 
     def drop_damaged(self) -> int:
-        """Remove the vectors whose bytes are not what was written; how many they were. Reads them all."""
+        """Remove the vectors whose bytes were changed; how many they were. Reads them all."""
         with self._errors():
             rows = self._connection.execute("SELECT key, vector, crc FROM vectors")
             damaged = [(key,) for key, vector, crc in rows if _crc(key, vector) != crc]

@@ -116,7 +116,7 @@ class Workspace:
         return self.read(kind, make, checked)
 
     def check(self, kind: str, name: str) -> None:
-        """Compare every byte of a stage with what was written, once in a run. Raises DamagedError."""
+        """Compare every byte of a stage with its hashes, once in a run. Raises DamagedError."""
         if self.build_id(kind, name) not in self._sound:
             self._sound.add(check_bytes(self.path(kind, name)).id)
 

@@ -87,7 +87,7 @@ def prune(
 @click.argument("where", required=False)
 @common_options
 def verify(terminal: Terminal, where: str | None) -> int:
-    """Read everything that is kept, and remove what is not what was written."""
+    """Read everything that is kept, and remove what was changed or cut."""
     from ragtrial.progress import stage
 
     upkeep = _upkeep(where)

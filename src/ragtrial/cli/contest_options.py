@@ -64,10 +64,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--baseline", metavar="NAME", help="SETTING, REPORT or REPORT:SETTING: what the others are compared with."
     ),
-    click.option("--metric", metavar="NAME", help="The metric that decides, in place of the report's primary one."),
+    click.option("--metric", metavar="NAME", help="The metric that decides, instead of the report's primary one."),
     click.option("--margin", type=click.FloatRange(min=0), default=0.02, show_default=True,
                  help="A difference that would not matter."),
     click.option("--confidence", type=click.FloatRange(0.5, 0.9999), default=0.95, show_default=True,
-                 help="That all intervals of a metric hold together."),
+                 help="That all intervals of a metric hold simultaneously."),
     click.option("--common", is_flag=True, help="Compare the queries that have the same labels in all reports."),
 )  # fmt: skip

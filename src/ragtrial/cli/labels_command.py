@@ -36,7 +36,7 @@ def command() -> None:
 @command.command("convert")
 @click.argument("file", type=click.Path())
 @click.option("--corpus", metavar="PATH", help="The documents: a folder, or a corpus.jsonl.")
-@click.option("--config", metavar="CONFIG", help="The config whose documents they are, in place of --corpus.")
+@click.option("--config", metavar="CONFIG", help="The config whose documents they are, instead of --corpus.")
 @click.option(
     "-o",
     "--output",

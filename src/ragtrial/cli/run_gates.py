@@ -73,7 +73,7 @@ def prepared(
     found = None if baseline is None else attempt(faults, lambda: _found(baseline, names, config))
     if len(names) == 1 and (found.report is None if found else asked.csv):
         faults.append(Fault("--baseline", message=f"{names[0]!r} is the only setting; there is nothing to compare."))
-    # A baseline that is wrong is told once, not again for every gate that needs it.
+    # A baseline that is wrong is reported once, not again for every gate that needs it.
     name = found.name if found else baseline
     subject = Subject(names, tuple(map(str, evaluator.metrics.metrics)), name)
     checks = attempt(faults, lambda: check(asked, subject, terminal))

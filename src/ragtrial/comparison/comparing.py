@@ -94,7 +94,7 @@ def compare(
     setting or a report (then those of equal names); without one all pairs are, and of several reports the first is it,
     unless ``all_pairs`` are asked for. ``metric`` decides, or the first of ``metrics``, or the primary metric of the
     first report; the others are shown beside it. A difference below ``margin`` would not matter. ``procedure`` is one
-    of docs/statistics.md; by that which is usual all intervals of a metric hold together with the probability
+    of docs/statistics.md; by that which is usual all intervals of a metric hold simultaneously with the probability
     ``confidence``. With ``common`` only those queries are compared that have the same labels in all reports.
 
     Raises InputError for reports that cannot be read or may not be compared, and for numbers out of range.
@@ -276,7 +276,9 @@ def _procedure_sentence(aim: ComparisonOptions, comparisons: int, queries: int) 
         return f"{card.name}: {card.sentence}{drawn} Level {procedure.level:g}. {card.caveat}"
     exact = takes_all(queries, procedure)
     drawn = f"All {2**queries:,} flips" if exact else f"{procedure.flips:,} random flips, seed {procedure.seed}"
-    together = "the interval holds" if comparisons == 1 else f"all {comparisons:,} intervals of a metric hold together"
+    together = (
+        "the interval holds" if comparisons == 1 else f"all {comparisons:,} intervals of a metric hold simultaneously"
+    )
     return f"{card.name}: {card.sentence} {drawn}; with probability {percent(1 - procedure.level)} {together}."
 
 

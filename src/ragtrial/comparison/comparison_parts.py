@@ -85,7 +85,7 @@ class Comparison(Part):
 
     comparisons: list[ComparisonPart]
     not_worse_than_best: dict[str, list[str]]
-    """For each metric the settings that cannot be told from the best of all: none is shown to be better."""
+    """For each metric the settings not distinguishable from the best of all: none is shown to be better."""
 
     procedure: ProcedurePart
     primary_metric: str

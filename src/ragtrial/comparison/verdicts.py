@@ -153,7 +153,7 @@ def detectable_difference(
     ]
     with np.errstate(invalid="ignore", divide="ignore"):
         spread, lean = shifts - critical, skewness / np.sqrt(n)
-        # The shift x with x = critical + lean / 2 + spread * sqrt(1 - lean * x): the variance hangs on the shift.
+        # The shift x with x = critical + lean / 2 + spread * sqrt(1 - lean * x): the variance depends on the shift.
         least = critical + lean / 2
         root = np.sqrt(np.maximum(1 - least * lean + np.square(spread * lean) / 4, 0.0))
         shifts = least + spread * np.maximum(root - spread * lean / 2, _NARROWEST)

@@ -91,7 +91,7 @@ class Surroundings:
     ) -> None:
         """Find what surrounds each of ``chunks`` and put it into ``folder``.
 
-        ``prefixes`` has one for each chunk, None for a chunk without; ``advance`` is told of every chunk.
+        ``prefixes`` has one for each chunk, None for a chunk without; ``advance`` is called for every chunk.
         """
         start, end, offsets, leads = array("q"), array("q"), array("q", [0]), bytearray()
         for document, positions in _by_document(chunks):

@@ -116,7 +116,7 @@ _LOADING = RLock()
 
 
 class _SourceLoader(SourceFileLoader):
-    """Always reads the source: cached bytecode is told apart by the second, and an edit may be quicker than that."""
+    """Always reads the source: cached bytecode is distinguished by the second, and an edit may be quicker than that."""
 
     def path_stats(self, path: Any) -> NoReturn:
         raise OSError("cached bytecode is not used")

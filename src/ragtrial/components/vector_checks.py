@@ -67,7 +67,7 @@ def health_warnings(name: str, health: VectorHealth, embedder: Embedder, store: 
         yield ReportWarning(
             WarningCode.DUPLICATE_TEXTS,
             f"{name}: {repeated:,} of {health.vectors:,} chunks have the same text as an earlier chunk; equal chunks "
-            "of different documents cannot be told apart, and stand in each other's way.",
+            "of different documents cannot be distinguished, and push each other down.",
         )
     yield from _space_warnings(name, health, embedder, store)
 

@@ -66,7 +66,7 @@ class EvaluatorOptions(Options):
     """The share of a passage's characters that the hits so far must have together for it to be found (unit: span)."""
 
     budget: Annotated[int, Field(ge=1)] | None = None
-    """Score also the first hits that fit into so many tokens together: equal context in place of equal k, which
+    """Score also the first hits that fit into so many tokens together: equal context instead of equal k, which
     flatters large chunks. Tokens are those of the config's embedder, for all settings."""
 
     relevance_threshold: Annotated[int, Field(ge=1)] = 1

@@ -219,7 +219,7 @@ class _Walker:
         if self._values > _MOST_VALUES:
             raise ConfigError(self._fault(node, f"aliases expand to more than {_MOST_VALUES:,} values; write fewer."))
         if depth > _MOST_NESTING:
-            message = f"is an alias of what it stands in, or more than {_MOST_NESTING} levels deep; no config needs it."
+            message = f"is an alias of what it is in, or more than {_MOST_NESTING} levels deep; no config needs it."
             raise ConfigError(self._fault(node, message))
 
     def _refuse_tag(self, node: yaml.Node) -> None:

@@ -123,7 +123,7 @@ class SweepOptions(Options):
     matrix: dict[str, AxisValues] = Field(default={})
     """Axes: dotted keys of the config, each with a list of values, `{range: [start, stop, step]}` (stop inclusive) or
     `{share: 0.2, of: chunker.size}` (a whole number computed from another key's). Values may be whole mappings; those
-    of another kind replace what the config has, others are laid over it. Keys that move together stand in one entry,
+    of another kind replace what the config has, others are laid over it. Keys that move together are in one entry,
     joined by commas, with a list of lists: `"chunker.size, chunker.overlap": [[128, 20], [256, 40]]`."""
 
     include: list[dict[str, Any]] = Field(default=[])

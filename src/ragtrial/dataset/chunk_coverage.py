@@ -28,7 +28,7 @@ class CutPassages:
 def cut_passages(chunks: Chunks, labels: PromptQueries) -> CutPassages:
     """How many labelled passages no single chunk holds from the first character to the last.
 
-    A passage is a judgment with spans, of whatever grade; of a passage that stands in several places of its document
+    A passage is a judgment with spans, of whatever grade; of a passage that is in several places of its document
     it is enough that one place is whole. ``labels`` are resolved.
     """
     judgments = [judgment for query in labels.queries for judgment in query.relevant_docs if judgment.spans]

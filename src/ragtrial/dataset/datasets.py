@@ -29,7 +29,7 @@ class DatasetOptions(Options):
     """What a label's `doc` holds: a document's id, or a verbatim passage."""
 
     beir: PathText | None = None
-    """A folder with corpus.jsonl, queries.jsonl and qrels/, in place of `corpus` and `queries`."""
+    """A folder with corpus.jsonl, queries.jsonl and qrels/, instead of `corpus` and `queries`."""
 
     split: str | None = None
     """Which qrels/<split>.tsv of the BEIR folder is scored (default test)."""

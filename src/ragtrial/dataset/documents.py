@@ -213,7 +213,7 @@ def _row_documents(corpus: Path, faults: list[Fault]) -> Iterator[Document]:
         elif not is_unicode(str(name)):
             message = f"document id {name!r} has half of a surrogate pair."
         elif str(name) in seen:
-            message = f"document {str(name)!r} stands in line {seen[str(name)]} already."
+            message = f"document {str(name)!r} is in line {seen[str(name)]} already."
         else:
             seen[str(name)] = number
             yield Document(str(name), normalised(text), normalised(title))

@@ -79,7 +79,7 @@ def places(text: str) -> dict[tuple[str | int, ...], Place]:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Where a value stands in a JSON text: characters ``start`` to ``end``, this one excluded.
+    """Where a value is in a JSON text: characters ``start`` to ``end``, this one excluded.
 
     ``begin`` is where what belongs to it starts: of a member of an object its key, else the value itself.
     """

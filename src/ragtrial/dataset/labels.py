@@ -41,7 +41,7 @@ class LabelRow(Options):
 
     text_hash: Annotated[str, Field(pattern="^[0-9a-f]{16}$")] | None = None
     """The document's normalised text when the label was made: the first 16 hexadecimal digits of the SHA-256 of its
-    UTF-8. If the text has changed since, that is told, and `start` and `end` without a `quote` are refused."""
+    UTF-8. If the text has changed since, that is reported, and `start` and `end` without a `quote` are refused."""
 
 
 class QueryRow(Options):

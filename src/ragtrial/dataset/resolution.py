@@ -270,7 +270,7 @@ class _ByContent(_Resolver):
             found.setdefault(self._library.ids[place.document], []).append(place.span)
         if len(located.places) > 1:
             message = (
-                f"the passage {short(judgment.doc, 60)!r} of query {query!r} stands in {len(located.places)} places of "
+                f"the passage {short(judgment.doc, 60)!r} of query {query!r} is in {len(located.places)} places of "
                 f"{len(found)} documents; each counts as the answer."
             )
             self.warn(WarningCode.PASSAGE_TWICE, message)

@@ -30,7 +30,7 @@ class GradedRankings:
     Hits that nobody judged are only counted: rankings are long and judgments few, so this is small whatever the
     depth. The judged hits of query ``i`` are ``starts[i]:starts[i + 1]`` (``starts`` int64, (queries + 1,)): their
     ``ranks`` from 1 on (int32, ascending), and the ``indices`` of their judgments in ``judgments`` (int64). A document
-    stands at most once in a ranking. ``lengths`` counts the hits of each query, judged or not. ``depth`` is the top_k
+    is at most once in a ranking. ``lengths`` counts the hits of each query, judged or not. ``depth`` is the top_k
     that was asked for (a ranking may be shorter), None where a ranking is all there is. A document is relevant from
     grade ``threshold`` on. ``ties`` has the first and the last rank that hold the score of each hit, int32 (hits, 2),
     None where there are no scores. Where ``pooled``, a grade below 0 says what it says to trec_eval: seen by the pool,

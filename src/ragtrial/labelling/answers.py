@@ -100,7 +100,7 @@ class AnswerSheet:
     ) -> list[Change]:
         """What the ``grades`` of ``hits``, by their numbers, change in the labels.
 
-        ``quotes`` are passages of hits that answer, verbatim, in place of the whole text of a hit. A new query is
+        ``quotes`` are passages of hits that answer, verbatim, instead of the whole text of a hit. A new query is
         called ``name``, else after its text. Raises InputError for numbers that no hit has, and for passages that are
         not in their hit.
         """
@@ -207,7 +207,7 @@ def judged(
 
 
 def has_passage(hit: FoundText, passage: str) -> bool:
-    """Whether a passage stands in the text of a hit, perhaps with other white space."""
+    """Whether a passage is in the text of a hit, perhaps with other white space."""
     words = " ".join(passage.split())
     return bool(words) and words in " ".join((hit.text or "").split())
 

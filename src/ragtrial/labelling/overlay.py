@@ -87,6 +87,6 @@ def _refuse(file: Path, grades: Sequence[Grade]) -> None:
                           "in a prompt_queries.json.")  # fmt: skip
         if any(not name or name != name.strip() or any(mark in name for mark in "\t\r\n")
                for name in (one.query, one.doc)):  # fmt: skip
-            faults.append(f"{one.query!r} and {one.doc!r} cannot both stand in qrels: they are set apart by tabs.")
+            faults.append(f"{one.query!r} and {one.doc!r} cannot both be in qrels: they are set apart by tabs.")
     if faults:
         raise LabelsError(*(Fault(str(file), message=fault) for fault in faults))

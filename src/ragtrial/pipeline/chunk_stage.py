@@ -23,7 +23,7 @@ from ragtrial.rankings import Counts, Floats
 
 _BYTES_PER_UNIT = {"characters": 1, "words": 6}
 BYTES_PER_TOKEN = 4  # of English text, by the usual rule of thumb
-_BYTES_PER_CHUNK = 800  # of chunkers that are told no size
+_BYTES_PER_CHUNK = 800  # of chunkers that are given no size
 
 
 @dataclass(eq=False)

@@ -148,7 +148,7 @@ class OpenSetting:
         advance: Callable[[int], None] = lambda _: None,
         found: Sequence[Candidates] | None = None,
     ) -> Ranked:
-        """The rankings of ``questions``; ``advance`` is told of every one that is done.
+        """The rankings of ``questions``; ``advance`` is called for every one that is done.
 
         ``found`` is what the parts of a refiner found; without it they are searched on the way.
         """

@@ -1,4 +1,4 @@
-"""From scored settings to a report, and the warnings that stand in it."""
+"""From scored settings to a report, and the warnings that are in it."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def retrieve(
 
     Under ``unit: document`` hits collapse to their documents, the first one wins. A question whose hits hold fewer
     units than are wanted is asked again for twice as many hits, until it has enough or no more come; with ``is_whole``
-    there never are more. ``advance`` is told of every question that is done.
+    there never are more. ``advance`` is called for every question that is done.
 
     ``width`` tells how widely is searched for so many hits (see ``Store.width``). What only a wider search finds
     comes after what was found before: so the first units of a ranking do not depend on how many more are wanted.

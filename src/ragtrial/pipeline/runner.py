@@ -33,7 +33,7 @@ class Runner:
         self._built: set[Stage[Any]] = set()
 
     def artefact(self, stage: Stage[T], *, every_byte: bool = False) -> T:
-        """The artefact of ``stage``; with ``every_byte`` its files are checked to be what was written.
+        """The artefact of ``stage``; with ``every_byte`` its files are compared with their hashes.
 
         Raises what building it raises, or a stage that it needs; what was finished before is kept.
         """
@@ -65,8 +65,8 @@ class Runner:
     ) -> None:
         """Make ``stages``, which come after what they need, at most ``workers`` at a time.
 
-        ``failed`` is told at once of what fails, and all that needs it is left. What ``failed`` raises ends the work:
-        no other stage is begun.
+        ``failed`` is called at once with what fails, and all that needs it is left. What ``failed`` raises ends the
+        work: no other stage is begun.
         """
         done, left, at_work = set[Stage[Any]](), list(stages), dict[Future[object], Stage[Any]]()
         executor = ThreadPoolExecutor(workers, "ragtrial")

@@ -49,7 +49,7 @@ class Artefacts(Protocol):
     """Gives the artefact of any stage, building first what is not kept."""
 
     def artefact(self, stage: Stage[T], *, every_byte: bool = False) -> T:
-        """The artefact of ``stage``; with ``every_byte`` its files are checked to be what was written."""
+        """The artefact of ``stage``; with ``every_byte`` its files are compared with their hashes."""
         ...
 
 

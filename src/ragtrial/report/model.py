@@ -23,7 +23,7 @@ from ragtrial.report.schema import DatasetPart, FailurePart, MetricPart, Part, Q
 
 SCHEMA_VERSION = 1
 HITS_SHOWN = 20
-"""How many hits of a query stand in report.json; all of them are in rankings/."""
+"""How many hits of a query are in report.json; all of them are in rankings/."""
 
 _HITS = re.compile(rb'"hits": \[(?=\n {6}\{\n {7}"doc")(?:\n {6}.*+)++\n {5}\]')
 """The hits of a query as ``write_folder`` indents them."""
@@ -100,7 +100,7 @@ def report_schema() -> dict[str, Any]:
 def part_file(whole: Mapping[str, Any], entry: str) -> str:
     """The name, below rankings/ and without its ending, of what ``whole`` looked at of its part ``entry``.
 
-    ``whole`` are the parameters of a setting, or of a part with parts, as they stand in the report. Equal parts that
+    ``whole`` are the parameters of a setting, or of a part with parts, as they are in the report. Equal parts that
     are looked at equally deep have one file, whatever is made of them.
     """
     looked_at = whole["retriever"].get("candidates")

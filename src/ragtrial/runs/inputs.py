@@ -141,7 +141,7 @@ def best_first(run: Run, duplicates: Duplicates) -> Run:
 
 
 def _refuse_chunks(run: Run, duplicates: Duplicates) -> None:
-    """Chunks and passages are another question than documents: one is not answered in place of the other unasked."""
+    """Chunks and passages are another question than documents: one is not answered instead of the other unasked."""
     if run.of_chunks and duplicates == "error":
         raise RunFileError(
             f"run {run.name!r} is of a report of passages in chunks (unit: span), and what is scored and written here "

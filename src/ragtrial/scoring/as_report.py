@@ -150,7 +150,7 @@ def _setting(name: str, run: RunScores, rows: list[Row], labels: PromptQueries, 
 
 
 def _rows(labels: PromptQueries, run: Run, depth: int | None) -> Iterator[Row]:
-    """For each judged query what the run found for it, as it stands in rankings/; nothing where it has nothing."""
+    """For each judged query what the run found for it, as it is in rankings/; nothing where it has nothing."""
     documents = list(run.documents)
     scores = None if run.values is None or run.by_rank else run.values.tolist()
     bounds = dict(zip(run.queries, pairwise(run.starts.tolist()), strict=True))

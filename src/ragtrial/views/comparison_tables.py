@@ -16,7 +16,7 @@ from ragtrial.views.sections import all_views
 from ragtrial.views.table import Column, Table, number
 
 MOST_EQUAL = 20
-"""So many settings that cannot be told from the best are named."""
+"""So many settings not distinguishable from the best are named."""
 
 
 def heading(comparison: Comparison) -> str:
@@ -131,14 +131,14 @@ def looked_into_lines(comparison: Comparison) -> list[str]:
 
 
 def best_line(comparison: Comparison) -> str:
-    """Which settings cannot be told from the best."""
+    """Which settings are not distinguishable from the best."""
     names = comparison.not_worse_than_best[comparison.primary_metric]
     by = f"by {comparison.primary_metric}, all pairs compared"
     if len(names) == len(comparison.settings):
         return f"No setting is shown to be worse than another {by}."
     if len(names) == 1:
         return f"The best {by}: {names[0]}."
-    return f"Cannot be told from the best {by}: {listed(names, MOST_EQUAL)}."
+    return f"Not distinguishable from the best {by}: {listed(names, MOST_EQUAL)}."
 
 
 def descriptive_table(

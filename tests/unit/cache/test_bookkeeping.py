@@ -144,7 +144,7 @@ def old_file(tmp_path: Path) -> Path:
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """Time that passes when it is given to."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead = 0

@@ -106,8 +106,8 @@ def test_queries_that_do_not_count_for_a_setting_are_left_out_for_all() -> None:
     ("scores", "setting", "sentence"),
     [
         ({"one": [0.5] * 20}, "one", "one setting: nothing was chosen"),
-        ({"one": [0.5] * 9, "two": [0.6] * 9}, "two", "fewer than 10 queries (9): how much is luck cannot be told"),
-        ({"one": [0.5], "two": [0.6]}, "two", "fewer than 10 queries (1): how much is luck cannot be told"),
+        ({"one": [0.5] * 9, "two": [0.6] * 9}, "two", "fewer than 10 queries (9): how much is luck is not known"),
+        ({"one": [0.5], "two": [0.6]}, "two", "fewer than 10 queries (1): how much is luck is not known"),
         ({"one": [None, 1.0], "two": [1.0, None]}, None, "no query counts for all settings: nothing to choose by"),
         ({"one": [], "two": []}, None, "no query counts for all settings: nothing to choose by"),
     ],

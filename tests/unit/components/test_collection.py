@@ -180,7 +180,7 @@ def test_latency_is_measured_one_question_at_a_time(tmp_path: Path, server: Mapp
     assert latency is not None
     assert latency.n == len(QUERIES)
     assert latency.p50 > 0
-    # Each question was embedded by the model again, in place of being read from the cache.
+    # Each question was embedded by the model again, instead of being read from the cache.
     assert made.embedded().count(QUERIES[0]["text"]) > 1
 
 

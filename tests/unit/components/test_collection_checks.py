@@ -1,4 +1,4 @@
-"""What is wrong with a collection is told before the run, with what is likely meant and what to do."""
+"""What is wrong with a collection is reported before the run, with what is likely meant and what to do."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def test_a_config_asks_templates_of_its_retriever(tmp_path: Path) -> None:
 
 
 def test_what_a_file_has_for_a_question_was_not_found_for_its_other_wordings(tmp_path: Path) -> None:
-    """Of another wording it has what it has under that text, if anything; what it lacks is told."""
+    """Of another wording it has what it has under that text, if anything; what it lacks is reported."""
     entries = {
         "file": {"kind": "run_file", "path": "run.json", "score": False},
         "wide": {"kind": "expand", "inputs": "file", "top_k": 3},

@@ -60,7 +60,7 @@ def test_zeros_and_repeated_texts_are_counted() -> None:
         "zero-vectors": "dense: 1,200 of 4,000 chunks have a vector of zeros, which is near to nothing; look at what "
         "the embedder does with their texts.",
         "duplicate-texts": "dense: 1,500 of 4,000 chunks have the same text as an earlier chunk; equal chunks of "
-        "different documents cannot be told apart, and stand in each other's way.",
+        "different documents cannot be distinguished, and push each other down.",
     }
 
 

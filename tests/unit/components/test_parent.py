@@ -1,4 +1,4 @@
-"""Parents: the larger text that a hit stands in, worked by hand and against the plain definition."""
+"""Parents: the larger text that a hit is in, worked by hand and against the plain definition."""
 
 from __future__ import annotations
 

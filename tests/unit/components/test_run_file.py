@@ -1,4 +1,4 @@
-"""Rankings made elsewhere join as a setting: queries and documents are found by name, and what is not is told."""
+"""Rankings made elsewhere join as a setting: queries and documents are found by name, and what is not is reported."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_sentences_are_ascending_trimmed_disjoint_and_leave_out_white_space_alon
 @pytest.mark.parametrize(
     "written",
     [
-        # What stands between two bars is one sentence; the bars are put in place of the space between two.
+        # What stands between two bars is one sentence; the bars are put instead of the space between two.
         "Hold the button.| Is it green?| Good!| Done",
         'He said "Stop."| Then (so it seems.)| He left.| “Why?” she asked.| ‘Well.’| No.',
         "Ask Dr. Smith vs. J. R. Doe, Prof. Ames or Mrs. Hill.| They know.",

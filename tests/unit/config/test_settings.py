@@ -56,7 +56,7 @@ def fault_of(made: Experiment, *overrides: str) -> list[str]:
 
 
 def place_of(made: Experiment, text: str) -> str:
-    """Line and column at which a text stands in the config for the first time."""
+    """Line and column at which a text is in the config for the first time."""
     lines = made.file.read_text().splitlines()
     number = next(number for number, line in enumerate(lines) if text in line)
     return f"config.yaml:{number + 1}:{lines[number].index(text) + 1}"

@@ -213,7 +213,7 @@ def test_nesting_without_end_is_refused(text: str) -> None:
 
 def test_nesting_beyond_fifty_levels_is_refused() -> None:
     assert faults_of("a: " + "[" * 60 + "]" * 60 + "\n") == [
-        "1:54: is an alias of what it stands in, or more than 50 levels deep; no config needs it."
+        "1:54: is an alias of what it is in, or more than 50 levels deep; no config needs it."
     ]
 
 
@@ -236,9 +236,7 @@ def test_aliases_that_expand_without_measure_are_refused(link: str) -> None:
 
 @pytest.mark.parametrize("text", ["a: &x [*x]\n", "a: &x {b: *x}\n", "a: &x {<<: *x}\n", "a: &x {<<: [*x, *x]}\n"])
 def test_an_alias_of_what_it_stands_in_is_refused(text: str) -> None:
-    assert faults_of(text) == [
-        "1:4: is an alias of what it stands in, or more than 50 levels deep; no config needs it."
-    ]
+    assert faults_of(text) == ["1:4: is an alias of what it is in, or more than 50 levels deep; no config needs it."]
 
 
 @pytest.mark.parametrize(

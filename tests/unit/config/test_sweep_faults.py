@@ -1,4 +1,4 @@
-"""What is wrong with a sweep is told at once, each fault with its line, its column and the way out.
+"""What is wrong with a sweep is reported at once, each fault with its line, its column and the way out.
 
 Lines count from the one below ``sweep:``.
 """

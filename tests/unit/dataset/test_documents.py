@@ -181,9 +181,9 @@ def test_ids_that_stand_twice_are_refused_with_both_lines(tmp_path: Path) -> Non
     rows = [{"_id": name, "text": "x"} for name in ("a", "b", "a", 1, "1", "a")]
     path = write_rows(tmp_path / "corpus.jsonl", rows)
     assert fault_of(path) == (
-        f"{path}:3: document 'a' stands in line 1 already.\n"
-        f"{path}:5: document '1' stands in line 4 already.\n"
-        f"{path}:6: document 'a' stands in line 1 already." + way_on(path)
+        f"{path}:3: document 'a' is in line 1 already.\n"
+        f"{path}:5: document '1' is in line 4 already.\n"
+        f"{path}:6: document 'a' is in line 1 already." + way_on(path)
     )
 
 

@@ -61,7 +61,7 @@ def test_later_labels_count_and_this_is_counted(folder: Path) -> None:
 def test_an_overlay_that_is_not_there_yet_is_empty_and_this_is_told(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Until the first label makes it; then nothing is told of it."""
+    """Until the first label makes it; then nothing is reported of it."""
     message = (
         f"{folder / 'mine.tsv'} (dataset.overlay) does not exist yet and counts as empty: the first label makes it."
     )
@@ -154,7 +154,7 @@ def test_what_somebody_else_judged_meanwhile_is_merged_or_shown(tmp_path: Path) 
     [
         (Grade("q1", "d1", None), "cannot be taken back: qrels only add"),
         (Grade("q1", "d1", 1, quote="x"), "a passage of 'd1' cannot be judged in qrels"),
-        (Grade("q1", "d\t1", 1), "cannot both stand in qrels"),
+        (Grade("q1", "d\t1", 1), "cannot both be in qrels"),
         (Grade("q1", "d1", 2_000_000), "is beyond 1,000,000"),
     ],
 )

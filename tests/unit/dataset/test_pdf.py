@@ -1,4 +1,4 @@
-"""A PDF is read page by page: where a page starts is known, and what cannot be read is told."""
+"""A PDF is read page by page: where a page starts is known, and what cannot be read is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels are looked up in the documents: every judgment has its document and places, or all faults are told."""
+"""Labels are looked up in the documents: every judgment has its document and places, or all faults are reported."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_passage_becomes_one_judgment_for_each_document_that_holds_it(library:
     assert resolved.warnings == (
         ReportWarning(
             "passage-twice",
-            "the passage 'The ring blinks red.' of query 'q1' stands in 3 places of 2 documents; "
+            "the passage 'The ring blinks red.' of query 'q1' is in 3 places of 2 documents; "
             "each counts as the answer.",
         ),
     )

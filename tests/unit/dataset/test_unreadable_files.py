@@ -85,7 +85,7 @@ def test_bad_rows_are_left_out_the_second_of_one_id_among_them(tmp_path: Path) -
     assert skipping(corpus) == (
         ["a", "b"],
         [
-            "corpus.jsonl:2: document 'a' stands in line 1 already.",
+            "corpus.jsonl:2: document 'a' is in line 1 already.",
             "corpus.jsonl:3: must be a JSON object, in {}.",
             "corpus.jsonl:5:7: is not JSON: Expecting ':' delimiter.",
         ],

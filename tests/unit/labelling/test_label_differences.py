@@ -1,4 +1,4 @@
-"""What somebody else did to labels meanwhile, and what one who graded the same query is told."""
+"""What somebody else did to labels meanwhile, and what one who graded the same query is reported."""
 
 from __future__ import annotations
 

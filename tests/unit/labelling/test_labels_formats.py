@@ -186,7 +186,7 @@ def given(*answers: str, context: str = LIGHTS) -> list[dict[str, Any]]:
 
 
 def test_an_answer_of_squad_is_its_own_characters_in_the_paragraph(convert: Conversions) -> None:
-    """555 stands in two documents, and "ring" twice in this one: the paragraph and the offset say which is meant."""
+    """555 is in two documents, and "ring" twice in this one: the paragraph and the offset say which is meant."""
     second = LIGHTS.index("ring means an")
     questions = squad(
         {"id": "s1", "question": "phone?", "answers": given("555")},

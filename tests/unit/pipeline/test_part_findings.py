@@ -1,4 +1,4 @@
-"""What is known of parts that are no settings of their own is told with what is made of them."""
+"""What is known of parts that are no settings of their own is reported with what is made of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RUN = "rye Q0 bread/rye.md 1 2.0 made\nsmooth Q0 soup/leek.md 1 1.0 made\nkeep Q
 
 TOLD = {
     "duplicate-texts": "flat{}: 1 of 7 chunks have the same text as an earlier chunk; equal chunks of different "
-    "documents cannot be told apart, and stand in each other's way.",
+    "documents cannot be distinguished, and push each other down.",
     "queries-not-in-run": "made{}: 1 labelled queries are not in made.trec ('coffee'); they score 0.",
     "bm25-languages": "words{}: `stemmer: german` with `stop_words: english`, two languages; is one of them the "
     "default, and forgotten?",

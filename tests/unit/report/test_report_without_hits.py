@@ -1,4 +1,4 @@
-"""Reports that are read without their hits: the same in all else, whatever stands in them."""
+"""Reports that are read without their hits: the same in all else, whatever is in them."""
 
 from __future__ import annotations
 

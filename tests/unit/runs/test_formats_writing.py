@@ -258,7 +258,7 @@ def test_what_no_table_can_be_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     )
     with pytest.raises(InputError, match="an infinite number cannot be written as JSON; write the table as CSV"):
         write_table(tmp_path / "a.json", {"x": [math.inf]})
-    with pytest.raises(ValueError, match=r"columns of \[1, 2\] rows stand in no table"):
+    with pytest.raises(ValueError, match=r"columns of \[1, 2\] rows are in no table"):
         write_table(tmp_path / "a.json", {"x": [1], "y": [1, 2]})
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError, match=r"to be written as Parquet: pip install 'ragtrial\[parquet\]'\.$"):

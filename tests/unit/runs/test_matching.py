@@ -1,4 +1,4 @@
-"""A run file, or a run in memory, becomes its judged hits; what is wrong with it is told with file and line."""
+"""A run file, or a run in memory, becomes its judged hits; what is wrong with it is reported with file and line."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ def test_labels_of_other_queries_or_other_documents_are_refused(tmp_path: Path) 
         rescore(parent, tmp_path / "prompt_queries.json")
     made.write_queries([{**query, "relevant_docs": [{"doc": "d1"}, {"doc": "d2"}]} for query in QUERIES])
     with pytest.raises(
-        LabelsError, match=r"2 of the 2 documents in the labels stand in no stored ranking .*: d1, d2\. The report has"
+        LabelsError, match=r"2 of the 2 documents in the labels are in no stored ranking .*: d1, d2\. The report has"
     ):
         rescore(parent, tmp_path / "prompt_queries.json")
     assert len(list(parent.folder.parent.glob("2*"))) == 1
@@ -254,9 +254,7 @@ def test_documents_that_nothing_knows_are_told(tmp_path: Path) -> None:
     made.write_queries([{**QUERIES[1], "relevant_docs": [{"doc": "storage.txt"}, {"doc": "storrage.txt"}]}])
     again = rescore(parent, tmp_path / "prompt_queries.json")
     (told,) = (warning.message for warning in again.warnings if warning.code == "unknown-documents")
-    assert told.startswith(
-        "1 of the 2 documents in the labels stand in no stored ranking and in no earlier label: storr"
-    )
+    assert told.startswith("1 of the 2 documents in the labels are in no stored ranking and in no earlier label: storr")
     assert again.settings[0].scores["recall@3"].mean == 0.5
 
 

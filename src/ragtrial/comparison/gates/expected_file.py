@@ -54,7 +54,7 @@ class ExpectedFile(Options):
     """Within it a score is OK."""
 
     nearly: Off = NEARLY
-    """Within it a score is nearly what is expected, which is told and does not fail; at least the tolerance."""
+    """Within it a score is nearly what is expected, which is reported and does not fail; at least the tolerance."""
 
     settings: dict[str, Annotated[dict[str, Expected], Field(min_length=1)]] = Field(min_length=1)
     """By setting, and by metric in any spelling."""

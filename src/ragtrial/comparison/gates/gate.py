@@ -156,7 +156,7 @@ def compared_metrics(gates: Sequence[Gate]) -> list[str]:
 
 
 def judge_gates(gates: Sequence[Gate], evidence: GateEvidence) -> list[GateOutcome]:
-    """What came of every gate, in their order. What cannot be told, for want of queries or of a measurement, fails."""
+    """What came of every gate, in their order. What is not known, for want of queries or of a measurement, fails."""
     outcomes = []
     for gate in gates:
         findings = list(_findings(gate, evidence))

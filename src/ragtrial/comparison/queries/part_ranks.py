@@ -1,4 +1,4 @@
-"""Where a hit stands in the parts of a setting: what a fusion fused, or a reranker put in another order."""
+"""Where a hit is in the parts of a setting: what a fusion fused, or a reranker put in another order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_KEPT = "is no setting of the report, which has not kept its ranking: made b
 
 
 class PartRank(Part):
-    """Where a hit stands in a part of a setting."""
+    """Where a hit is in a part of a setting."""
 
     part: str
     """Its name; of a part of a part both names, as in `hybrid > dense`."""
@@ -38,7 +38,7 @@ class PartRank(Part):
 
 @dataclass(frozen=True)
 class KeptPart:
-    """The rankings of a part: rows as they stand in the report, by query."""
+    """The rankings of a part: rows as they are in the report, by query."""
 
     name: str
     rows: Mapping[str, Mapping[str, Any]]
@@ -68,7 +68,7 @@ def kept_parts(contender: ComparedSetting, queries: Sequence[str]) -> KeptPartRa
 
 
 def ranks_in(kept: KeptPartRankings, query: str, key: Key) -> list[PartRank]:
-    """Where a document, or a chunk, stands in each of the parts."""
+    """Where a document, or a chunk, is in each of the parts."""
     ranks = []
     for part in kept.parts:
         row = part.rows[query]
@@ -79,7 +79,7 @@ def ranks_in(kept: KeptPartRankings, query: str, key: Key) -> list[PartRank]:
 
 
 def rank_in_row(row: Mapping[str, Any], key: Key, places: Sequence[int]) -> int | None:
-    """The rank of a document, or a chunk, whose document stands at these ``places`` of a part's row, from 0.
+    """The rank of a document, or a chunk, whose document is at these ``places`` of a part's row, from 0.
 
     Of a chunk its own rank, or else that of the first one in the part that overlaps it; None where there is none.
     """

@@ -37,7 +37,7 @@ class RankedHit(Part):
 
 
 class Move(Part):
-    """A document, or a chunk, and where it stands in both rankings."""
+    """A document, or a chunk, and where it is in both rankings."""
 
     doc: str
     start: int | None
@@ -56,7 +56,7 @@ class Move(Part):
     """What it adds to the difference of the metric; null where the metric is no sum over documents."""
 
     parts_baseline: list[PartRank]
-    """Where it stands in what the baseline is made of; empty for a setting without parts."""
+    """Where it is in what the baseline is made of; empty for a setting without parts."""
 
     parts: list[PartRank]
 

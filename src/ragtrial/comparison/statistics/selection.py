@@ -1,4 +1,4 @@
-"""What the best of many settings may be expected to score on other queries: the best one is best partly by luck."""
+"""What the best of many settings can be expected to score on other queries: the best one is best partly by luck."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> 
     if settings < 2:
         return SelectionPart(**made, sentence="one setting: nothing was chosen")
     if n < LEAST_QUERIES:
-        few = f"fewer than {LEAST_QUERIES} queries ({n}): how much is luck cannot be told"
+        few = f"fewer than {LEAST_QUERIES} queries ({n}): how much is luck is not known"
         return SelectionPart(**made, sentence=few)
     gain, shares = _drawn(values, winner, draws, seed)
     order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place] > 0]

@@ -1,4 +1,4 @@
-"""What each parameter of a sweep does by itself, and whether that hangs on another one."""
+"""What each parameter of a sweep does by itself, and whether that depends on another one."""
 
 from __future__ import annotations
 

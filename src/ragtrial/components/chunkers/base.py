@@ -137,7 +137,7 @@ class MeasuredChunker(Chunker):
 
 
 class SizedChunker(MeasuredChunker):
-    """A chunker that is told how long a chunk may be."""
+    """A chunker that is given how long a chunk may be."""
 
     named_by = ("size", "overlap", "unit")
 

@@ -31,8 +31,8 @@ def cut(
     """The chunks of every document, in order; lengths as ``tokenizer`` counts, in characters without one.
 
     With ``has_titles`` (titles are indexed) lengths count the title, and a document without text but with a title has
-    one chunk with an empty span, so that its title can be found; else it has none. ``advance`` is told of every batch
-    of documents; where texts are embedded, which takes long, of the bytes of the documents, bit by bit. ``embed`` is
+    one chunk with an empty span, so that its title can be found; else it has none. ``advance`` counts documents,
+    batch by batch; where texts are embedded, which takes long, it counts the bytes of the documents, bit by bit. ``embed`` is
     needed by chunkers that need an embedder. Raises ChunkerError, and what ``embed`` raises.
     """
     writer = ChunksWriter()

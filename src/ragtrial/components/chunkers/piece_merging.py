@@ -17,7 +17,7 @@ Stretch = tuple[int, int]
 
 @dataclass(frozen=True)
 class Measure:
-    """How long a stretch may be where it stands in the text, and how much of the one before it may repeat."""
+    """How long a stretch may be where it is in the text, and how much of the one before it may repeat."""
 
     ruler: LengthFunction
     budget: int

@@ -31,7 +31,7 @@ class SemanticChunker(EmbeddingChunker):
 
     The distance is 1 - cosine. The threshold is one of a document's own distances: with ``threshold`` as LangChain's
     SemanticChunker defines it (after Kamradt 2023), with ``target`` as Smith & Troynikov 2024 modified it (who cut
-    between pieces of 50 tokens in place of sentences, each with three on both sides). A document with fewer than two
+    between pieces of 50 tokens instead of sentences, each with three on both sides). A document with fewer than two
     distances (three sentences) has no gradient, and one of a single sentence nothing to cut.
     """
 

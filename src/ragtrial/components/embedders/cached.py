@@ -117,7 +117,7 @@ class CachedEmbedder:
         return self._vectors(texts, self.query_prefix)
 
     def embed_documents(self, texts: Sequence[str], advance: Callable[[int], None] = lambda _: None) -> Floats:
-        """The vectors of texts of documents, as ``embed_queries``; ``advance`` is told of every text that is done."""
+        """The vectors of texts of documents, as ``embed_queries``; ``advance`` counts the texts that are done."""
         return self._vectors(texts, self.document_prefix, advance)
 
     def _vectors(self, texts: Sequence[str], prefix: str, advance: Callable[[int], None] = lambda _: None) -> Floats:
@@ -149,7 +149,7 @@ class CachedEmbedder:
         """Embed every text of ``source`` behind ``prefix``, of the given ``lengths`` (see there).
 
         Equal texts are embedded once, texts that the cache has not at all; each finished batch is kept before the
-        next begins. ``advance`` is told of every text that is done. Raises EmbedderError and WorkspaceError.
+        next begins. ``advance`` is called for every text that is done. Raises EmbedderError and WorkspaceError.
         """
         keys = _keys(source, prefix)
         # Of threads that want the same text the second finds it in the cache.

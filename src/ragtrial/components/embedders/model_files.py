@@ -77,7 +77,7 @@ def find_model(name: str, revision: str | None = None) -> Path:
 
 
 def disable_downloads() -> None:
-    """From here on this process fetches no model; what is not on this machine is told as not here yet.
+    """From here on this process fetches no model; what is not on this machine is reported as not here yet.
 
     Must be called before anything imports the hub's library, which reads the environment once.
     """

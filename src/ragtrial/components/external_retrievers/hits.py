@@ -65,7 +65,7 @@ def _of_mapping(raw: Mapping[Any, Any], key: str | None) -> ReturnedHit:
 
 
 def _of_document(raw: Any, key: str | None) -> ReturnedHit:
-    """Of a library's class: a NodeWithScore wraps a node; the others are told apart by where their text is."""
+    """Of a library's class: a NodeWithScore wraps a node; the others are distinguished by where their text is."""
     if hasattr(raw, "node") and hasattr(raw.node, "get_content"):
         node, metadata, text = raw.node, raw.node.metadata, raw.node.get_content()
         own, hint = node.ref_doc_id or node.node_id, getattr(node, "start_char_idx", None)
@@ -176,7 +176,7 @@ def _unknown(hit: ReturnedHit, library: Library) -> str:
 
 
 def _span(hit: ReturnedHit, text: str, number: int) -> tuple[int, int] | None:
-    """Where a hit is in its document; None where that is all of it, or cannot be told."""
+    """Where a hit is in its document; None where that is all of it, or is not known."""
     whole = normalised(hit.text or "")
     words = whole.strip()
     if hit.start is not None and hit.end is not None:

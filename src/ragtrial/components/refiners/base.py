@@ -41,7 +41,7 @@ class Refiner(Ranker):
     """How many hits of each part are looked at."""
 
     def wordings(self, question: Question) -> Sequence[Question]:
-        """What its parts are asked in place of ``question``: the question itself, unless it says otherwise."""
+        """What its parts are asked instead of ``question``: the question itself, unless it says otherwise."""
         return [question]
 
     @abstractmethod

@@ -53,7 +53,7 @@ class Fusing:
 class Fused:
     """The one ranking, with where each of its units came from; all arrays have the shape of its codes.
 
-    ``rankings`` are sorted by score as it is stored (float32); equal scores stand in the order that was given.
+    ``rankings`` are sorted by score as it is stored (float32); equal scores are in the order that was given.
     ``lists`` counts the lists in which the unit stands, 0 at the padding. It stands best at ``column`` (from 0) of
     the list ``best``; of lists where it stands equally well, that with the greater weight is taken, then the first.
     """
@@ -79,7 +79,7 @@ class Order:
 
 
 def fuse(parts: Sequence[Rankings], fusing: Fusing, order: Order) -> Fused:
-    """One ranking for each question of all that stands in any of ``parts``, which have a row for each question.
+    """One ranking for each question of all that is in any of ``parts``, which have a row for each question.
 
     The rankings may differ in depth, and may be empty. A unit that stands twice in a list counts where it stands
     first. Scores must be finite where they are needed.

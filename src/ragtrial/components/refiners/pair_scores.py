@@ -165,7 +165,7 @@ class PairScores:
     _score: Score | None = None
 
     def scores(self, pairs: TextPairs, lengths: Counts, advance: Callable[[int], None]) -> Floats:
-        """One score for each pair, float32 (pairs,); ``advance`` is told of all that are done.
+        """One score for each pair, float32 (pairs,); ``advance`` is called for all that are done.
 
         Each batch is kept before the next begins. Raises RunError and WorkspaceError.
         """

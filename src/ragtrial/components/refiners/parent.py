@@ -84,7 +84,7 @@ def neighbourhoods(units: Chunks, codes: Counts, count: int) -> list[Stretch]:
 
 @REFINERS.register("parent")
 class Parent(SingleInputRefiner):
-    """The larger text that each hit of another retriever stands in.
+    """The larger text that each hit of another retriever is in.
 
     The first hit in a parent brings it, with its score, to its rank; later ones are dropped, and counted. With
     ``neighbours`` those are dropped that stand within what was returned before; stretches may overlap in part.
@@ -97,7 +97,7 @@ class Parent(SingleInputRefiner):
     )
 
     kind: Literal["parent"] = "parent"
-    """The larger text that each hit stands in: small chunks are found, large ones returned."""
+    """The larger text that each hit is in: small chunks are found, large ones returned."""
 
     returns: Literal["chunk", "neighbours", "document"] = "document"
     """What is returned for a hit: the `chunk` of `chunker` that holds most of its characters, the hit with its

@@ -152,7 +152,7 @@ class _OpenRerank:
 
     @cached_property
     def _tokenizer(self) -> Tokenizer | None:
-        # Counts are told of the questions together; one asked alone, to measure how long it takes, is not to wait.
+        # Counts are reported of the questions together; one asked alone, to measure how long it takes, is not to wait.
         return None if self.context.is_fresh else self.options.tokenizer()
 
     def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:

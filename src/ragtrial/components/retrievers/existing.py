@@ -97,7 +97,7 @@ class OpenCollection:
         for conditions, members in grouped(questions, self._conditions).items():
             pending, asked = np.array(members), depth
             while len(pending):
-                # An item may stand at the place of another: ask on until there are enough places, or no more items.
+                # An item may be at the place of another: ask on until there are enough places, or no more items.
                 found = self._held.nearest(vectors[pending], asked, Conditions(*json.loads(conditions)))
                 short_of: list[int] = []
                 for row, one in zip(pending.tolist(), found, strict=True):

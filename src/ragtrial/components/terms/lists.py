@@ -57,7 +57,7 @@ class TermLists:
     ) -> None:
         """Put the terms of ``texts`` into ``folder``; those of titles, the first of each pair, ``title_weight`` times.
 
-        ``advance`` is told of every text. The memory that is taken does not grow with them, but with their vocabulary.
+        ``advance`` counts the texts. The memory that is taken grows with their vocabulary, not with their number.
         """
         vocabulary: dict[str, int] = {}
         offsets, held, written = array("q", [0]), array("i"), 0

@@ -26,11 +26,11 @@ Value = float | int | str | bool
 
 @dataclass(frozen=True)
 class MetricParameter:
-    """What may stand in brackets behind a metric's name.
+    """What may be in brackets behind a metric's name.
 
     A number strictly between ``low`` and ``high`` (one from ``low`` to ``high`` where ``whole`` or ``closed``), one of
     ``choices``, or, where neither is given, true or false. A parameter whose ``default`` is None, or that is not
-    ``always`` shown, stands in the spelling only where it is given and is not the default.
+    ``always`` shown, is in the spelling only where it is given and is not the default.
     """
 
     default: Value | None
@@ -332,7 +332,7 @@ def _plain(gain: float) -> str:
 
 
 def shown(value: Value) -> str:
-    """A parameter's value as it stands in a spelling."""
+    """A parameter's value as it is in a spelling."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -15,7 +15,7 @@ from ragtrial.rankings import Counts
 
 _SMITH = "Smith & Troynikov 2024, Evaluating Chunking Strategies for Retrieval, Chroma Technical Report"
 _RELEVANT = "1 for a character of a relevant passage, counted once, else 0"
-_ALTERNATIVES = "of a passage that stands in several places, the place that is found in the first k chunks counts"
+_ALTERNATIVES = "of a passage that is in several places, the place that is found in the first k chunks counts"
 _UNIT = "the report speaks of tokens, its code and this count characters"
 
 
@@ -92,11 +92,11 @@ class CharacterMetrics(Formulas):
         "the characters of all chunks with a relevant one, each once",
         "the precision of a retriever that returns these chunks and no others: what the chunks allow",
         "no retriever plays a part",
-        alternatives="of a passage that stands in several places, all are relevant",
+        alternatives="of a passage that is in several places, all are relevant",
         unlike=(
             "the report's code counts chunks that only touch a passage, too, and divides by the relevant characters "
             "of no chunk as well: touching=true",
-            "that code places a chunk whose text stands in several places at the first of them",
+            "that code places a chunk whose text is in several places at the first of them",
         ),
         cut="none", of_chunks=True, parameters={"touching": MetricParameter(default=False)},
     )  # fmt: skip

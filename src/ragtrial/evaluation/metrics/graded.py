@@ -128,7 +128,7 @@ class GradedMetrics(Formulas):
             elsewhere={"ir_measures": "ERR@{k} (max is always 4)", "gdeval": "err@{k} (max is always 4)"},
         ),
     )  # fmt: skip
-    def err(self, k: int | None = None, max: int = 4) -> Scores:  # noqa: A002 - as it stands in the spelling
+    def err(self, k: int | None = None, max: int = 4) -> Scores:  # noqa: A002 - as it is in the spelling
         """Expected reciprocal rank of the hit that contents the reader, in [0, 1).
 
         Raises MetricError for a grade above ``max``. Source: Chapelle et al. 2009, equations 4 and 5.

@@ -1,4 +1,4 @@
-"""Metrics of where the relevant documents stand in the ranking."""
+"""Metrics of where the relevant documents are in the ranking."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def parse_metrics(metrics: str | Sequence[str | Metric]) -> list[Metric]:
 
 
 def spellings(text: str) -> Iterator[str]:
-    """The pieces between commas that stand in no brackets."""
+    """The pieces between commas that are in no brackets."""
     return filter(None, (piece.strip() for piece in re.split(r",(?![^(]*\))", text)))
 
 
@@ -113,7 +113,7 @@ def _meant(name: str, text: str) -> tuple[Definition, Alias]:
 
 
 def _inside(definition: Definition, alias: Alias, inside: str, text: str) -> tuple[dict[str, Value], dict[int, float]]:
-    """The parameters and the gains of grades that stand in the brackets."""
+    """The parameters and the gains of grades that are in the brackets."""
     given: dict[str, Value] = {}
     gains: dict[int, float] = {}
     for part in filter(None, (piece.strip() for piece in inside.split(","))):

@@ -12,7 +12,7 @@ def can_read(content: Content) -> bool:
 
 
 def read(content: Content) -> ForeignLabels:
-    """The questions; the corpus of each is also its tag, so that scores can be told apart by corpus."""
+    """The questions; the corpus of each is also its tag, so that scores can be distinguished by corpus."""
     questions = []
     for position, value in enumerate(content.rows):
         row = ContentRow(content, (position,), value, "an object: a question")

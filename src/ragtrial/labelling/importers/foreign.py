@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Path = tuple[str | int, ...]
-"""Where a value stands in a file: keys and positions."""
+"""Where a value is in a file: keys and positions."""
 
 
 @dataclass(frozen=True, slots=True)

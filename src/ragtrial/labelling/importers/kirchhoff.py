@@ -1,4 +1,4 @@
-"""Labels as prompt_queries.json has them, and as David Kirchhoff's framework wrote them: passages in place of ids."""
+"""Labels as prompt_queries.json has them, and as David Kirchhoff's framework wrote them: passages instead of ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the answers of another tool's labels stand in the documents, and how each was found."""
+"""Where the answers of another tool's labels are in the documents, and how each was found."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONTEXT_ALONE = "its context is in the documents, the answer is not in it"
 InContext = Literal["exact", "spacing", "case"]
 HOWS: dict[How, str] = {
     "document": "the label is the whole document",
-    "exact": "as it stands in the document",
+    "exact": "as it is in the document",
     "spacing": "with other white space",
     "case": "in other case",
     "title": "without its first line, which is the document's title",
@@ -32,7 +32,7 @@ HOWS: dict[How, str] = {
     "fuzzy": "a place that is like it, with the score",
     "lost": "nowhere",
 }
-"""How a label was resolved, and what it means; from what is sure to what is not. The last that applies is told."""
+"""How a label was resolved, and what it means; from what is sure to what is not. The last that applies is reported."""
 
 
 @dataclass(frozen=True, slots=True)

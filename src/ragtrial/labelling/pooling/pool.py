@@ -132,7 +132,7 @@ class Pool:
 def pool_of(contest: ComparisonSet, options: PoolOptions, progress: Progress | None = None) -> Pooled:
     """The worklist of a contest.
 
-    The order is random, by the seed, with judged hits in between, so that nothing is told by it. Raises InputError
+    The order is random, by the seed, with judged hits in between, so that it reveals nothing. Raises InputError
     where nothing is to label, and where texts or the file of the labels cannot be had.
     """
     pool = Pool(contest, options.depth)

@@ -11,7 +11,7 @@ from ragtrial.labelling.session.session import Session
 
 
 def ending_lines(session: Session) -> list[str]:
-    """What was answered, what was written where, how alike it is to earlier labels, and what to do next."""
+    """What was answered, which files were changed, how alike it is to earlier labels, and what to do next."""
     answers = session.answers
     left = answers.total - len(answers.given) - len(answers.skipped)
     lines = [

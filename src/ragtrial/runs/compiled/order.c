@@ -87,7 +87,7 @@ static void sort_ties(Scanner *scanner, uint32_t *order, size_t count) {
     }
 }
 
-/* Fills scanner->order. True if the rows stand in order already, by score and, all different, by rank. */
+/* Fills scanner->order. True if the rows are in order already, by score and, all different, by rank. */
 int order_rows(Scanner *scanner) {
     const Rows *rows = &scanner->rows;
     size_t count = rows->count;

@@ -19,7 +19,7 @@ _GZIP_LEVEL = 4  # the default, 9, takes three times as long for a twentieth of 
 
 
 def check_folder(target: Target) -> None:
-    """Raises InputError if the folder that ``target`` shall stand in is not there, or if ``target`` is a folder."""
+    """Raises InputError if the folder that ``target`` shall be in is not there, or if ``target`` is a folder."""
     parent = Path(target).parent
     if str(target) != "-" and Path(target).is_dir():
         raise InputError(Fault(str(target), message="is a folder; name the file to write."))

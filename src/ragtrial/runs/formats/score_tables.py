@@ -36,7 +36,7 @@ def write_table(target: Target, columns: Mapping[str, Column], *, form: TableFor
     chosen = form or table_form(target)
     lengths = {len(column) for column in columns.values()}
     if len(lengths) > 1:
-        raise ValueError(f"columns of {sorted(lengths)} rows stand in no table")
+        raise ValueError(f"columns of {sorted(lengths)} rows are in no table")
     if chosen == "parquet":
         _write_parquet(target, columns)
         return

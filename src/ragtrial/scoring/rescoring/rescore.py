@@ -73,7 +73,7 @@ def rescore(
     """Score the rankings of a run's ``report`` again, and write that as a report of its own.
 
     ``labels`` is a prompt_queries.json or qrels, by default the labels of the report; ``overrides`` are of keys of
-    ``evaluators``, ``metrics`` names with commas between in place of those of the config. The numbers are those of a
+    ``evaluators``, ``metrics`` names with commas between instead of those of the config. The numbers are those of a
     run with these labels and metrics, and the same rankings. Documents are read only where labels have passages:
     those of ``config_file``, else of the config of the report. ``target`` is a new folder, by default one beside that
     of ``report``.
@@ -263,7 +263,7 @@ class _Rescoring:
         known = NamedDocuments(found)
         strange = [doc for doc in labelled if known.position(doc) is None]
         message = (
-            f"{len(strange):,} of the {len(labelled):,} documents in the labels stand in no stored ranking and in no "
+            f"{len(strange):,} of the {len(labelled):,} documents in the labels are in no stored ranking and in no "
             f"earlier label: {listed(strange, 5)}."
         )
         if strange and len(strange) == len(labelled):

@@ -25,7 +25,7 @@ _COLUMNS = ("docs", "chunks", "starts", "ends", "scores")
 
 @dataclass(frozen=True, eq=False)
 class StoredSetting:
-    """What a setting found for some queries, in their order: ``rows`` as they stand in rankings/, best first.
+    """What a setting found for some queries, in their order: ``rows`` as they are in rankings/, best first.
 
     ``top_k`` is how many hits were kept; ``is_all`` says whether the queries are all that it was asked.
     """

@@ -21,7 +21,7 @@ function drawSlices() {
   const select = made("select", { id: "choose-slices" });
   options(select, settings.indexOf(setting), settings, (place) => { state.k = settings[place]; writeFragment(); drawSlices(); document.getElementById("choose-slices").focus(); });
   put("slices-plot",
-    made("div", { class: "controls wide" }, made("label", {}, "Setting ", select), made("span", { class: "soft" }, `less ${baseline}; how many queries in brackets; the intervals hold together`)),
+    made("div", { class: "controls wide" }, made("label", {}, "Setting ", select), made("span", { class: "soft" }, `less ${baseline}; how many queries in brackets; the intervals hold simultaneously`)),
     ...figures);
 }
 function drawAxes() {
