@@ -94,8 +94,8 @@ def compare_slices(contest: ComparisonSet, comparisons: Sequence[ComparisonPart]
     """The differences by the primary metric within each slice of the queries.
 
     ``comparisons`` are what is said of all queries. Where a setting is in several, as in all pairs, those with the
-    best baseline are taken, the one with the highest mean. The intervals of one pair are simultaneous over all slices; a
-    slice in which fewer than ``LEAST_DIFFERENCES`` queries differ has none. Raises ReportError if
+    best baseline are taken, the one with the highest mean. The intervals of one pair are simultaneous over all slices;
+    a slice in which fewer than ``LEAST_DIFFERENCES`` queries differ has none. Raises ReportError if
     the texts of a report are damaged.
     """
     wholes = [part for part in comparisons if part.metric == contest.primary]

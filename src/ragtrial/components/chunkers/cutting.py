@@ -32,7 +32,7 @@ def cut(
 
     With ``has_titles`` (titles are indexed) lengths count the title, and a document without text but with a title has
     one chunk with an empty span, so that its title can be found; else it has none. ``advance`` counts documents,
-    batch by batch; where texts are embedded, which takes long, it counts the bytes of the documents, bit by bit. ``embed`` is
+    batch by batch; where texts are embedded, which takes long, it counts bytes of the documents. ``embed`` is
     needed by chunkers that need an embedder. Raises ChunkerError, and what ``embed`` raises.
     """
     writer = ChunksWriter()
