@@ -43,7 +43,7 @@ def run_experiment(
     ``limit`` runs only the first queries; ``strict`` makes warnings about the input errors; ``audit`` compares every
     index with exact search, also those of 100,000 vectors and more. Up to ``jobs`` stages are made side by side.
 
-    A setting that fails is reported to ``on_failure`` at once (name and reason) and noted in the report, and the others go
+    A setting that fails is reported to ``on_failure`` at once (name and reason), noted in the report, and the others go
     on; with ``fail_fast`` the first one ends the run, and no stage beside it is begun any more. Raises InputError
     before anything is run, RunError if all settings fail.
     """

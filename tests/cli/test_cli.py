@@ -88,7 +88,7 @@ def test_help_names_every_command_and_every_exit_code(capsys: Capture) -> None:
         assert f"\n  {command} " in made.out
     assert "..." not in made.out.partition("Commands:")[2], "what a command does is said in one line of 80 columns"
     assert "Exit codes: 0 done; 1 a gate failed" in made.out
-    assert "2 nothing was run" in " ".join(made.out.split())
+    assert "2 invalid config" in " ".join(made.out.split())
     assert "130" in made.out
 
 

@@ -91,7 +91,7 @@ def test_a_plan_says_that_skipped_questions_will_be_asked_again(tmp_path: Path) 
     both = ("retrievers.both={kind: fusion, inputs: [mine, dense]}",)
     run_experiment(made.config(*both))
     planned = RetrievalEvaluator(made.config(*both)).dry_run()
-    why = "1 question that was skipped will be asked again"
+    why = "questions that were skipped will be asked again: 1"
     assert [(node.what, node.why, node.amount.to_do) for node in planned.to_do] == [
         ("mine (custom)", why, 1),
         ("both (fusion)", why, 1),
@@ -141,8 +141,8 @@ def test_a_run_file_that_does_not_fit_stops_before_anything_is_run(
     made = write_experiment(tmp_path, retrievers=settings)
     assert command(["run", str(made.file), "-q"]) == 2
     said = capsys.readouterr().err
-    assert "1 of 2 hits name documents that the corpus does not have (6 documents):" in said
-    assert "'bread/rey.md' (1). Did you mean 'bread/rye.md'?" in said
+    assert "1 of 2 hits name documents that are not in the corpus (6 documents)" in said
+    assert "'bread/rey.md'. Did you mean 'bread/rye.md'?" in said
     assert made.embedded() == []
 
 

@@ -333,6 +333,6 @@ def test_a_budget_needs_a_tokenizer(config: Path, capsys: Capture) -> None:
     outcome = ragtrial(capsys, "run", str(config), "--set", "evaluators.budget=100")
     assert outcome.code == 2
     assert outcome.err == (
-        "error: --set #1: evaluators.budget is counted in tokens of the config's embedder, and a custom embedder has "
-        "no tokenizer; give it a tokenizer_model.\n"
+        "error: --set #1: evaluators.budget counts tokens of the custom embedder, which has no tokenizer; give it a "
+        "tokenizer_model.\n"
     )

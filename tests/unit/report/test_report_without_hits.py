@@ -80,7 +80,7 @@ def test_a_report_of_before_some_fields_were_there_is_read_and_compared(tmp_path
                 del hit["tokens"]
     folder = saved(tmp_path / "old", content)
     assert load_report(folder, hits=False).model_dump() == with_hits(REPORT, []).model_dump()
-    assert contest_of([folder, REPORT]).names == ("old:a", "old:b", "kitchen:a", "kitchen:b")
+    assert contest_of([folder, REPORT]).names == ("old:a", "old:b", "report-2:a", "report-2:b")
 
 
 def text_of(report: Report) -> str:

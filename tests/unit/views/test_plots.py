@@ -279,8 +279,8 @@ def test_a_file_is_named_after_its_plot_where_nothing_else_is_said(
     [
         (
             ["--plot", "curve", "-o", "x.svg"],
-            "there is no plot 'curve'. Did you mean 'curves'? "
-            "There are: differences, curves, slices, effects, tradeoff, scatter, distribution.",
+            "unknown plot 'curve'. Did you mean 'curves'? "
+            "Plots: differences, curves, slices, effects, tradeoff, scatter, distribution.",
         ),
         (["--plot", "curves", "-o", "x.pdf"], "x.pdf: a plot is written as .svg or .png; name such a file."),
         (["-o", "x.json"], "x.json: a page is written as .html; with --plot NAME, a plot as .svg or .png."),
@@ -334,9 +334,9 @@ def test_of_two_reports_each_setting_stands_against_its_namesake(tmp_path: Path)
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("curves", "there is no plot of curves: no metric has two cutoffs; add values of k, and run again."),
+        ("curves", "cannot plot curves: no metric has two cutoffs; add values of k and run again."),
         ("effects", "there is no plot of effects: no two settings agree in all but one parameter of a sweep."),
-        ("tradeoff", "there is no plot of the tradeoff: of no cost (latency, context, index) are two settings known."),
+        ("tradeoff", "cannot plot the tradeoff: no cost (latency, context, index) is known for two settings."),
     ],
 )
 def test_a_plot_without_data_says_why(name: str, said: str, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def select_winner(contest: ComparisonSet, draws: int = DRAWS, seed: int = 0) -> 
     made["chosen"] = {contest.names[place]: float(shares[place]) for place in order}
     here = "the queries" if n == counted else f"the {n:,} queries that count for all settings,"
     said = (
-        f"{name} has {mean:.4f} on {here} that it was chosen by; the best setting, chosen on other queries, may "
+        f"{name} has {mean:.4f} on {here} that it was chosen by; the best setting, chosen on other queries, can "
         f"be expected to have {mean + gain:.4f} (it is {name} in {shares[winner]:.0%} of draws)"
     )
     return SelectionPart(**made, sentence=said)
