@@ -168,4 +168,5 @@ def _table(cuts: Cuts, without: Sequence[str]) -> Table:
             rows.append([name, f"{made[0]:,}", f"{made[1].cut:,} of {made[1].passages:,}", share])
         elif name not in without:
             rows.append([name, "not counted", "-", "-"])
-    return Table.of(["setting", "chunks", "passages cut", "share"], rows)
+    shown = 4 if any(made and made[1].passages for made in cuts.values()) else 2
+    return Table.of(["setting", "chunks", "passages cut", "share"][:shown], [row[:shown] for row in rows])

@@ -271,7 +271,7 @@ def test_conflicting_grades_are_refused_as_in_a_run(tmp_path: Path) -> None:
 def test_metrics_deeper_than_what_was_kept_are_refused(tmp_path: Path) -> None:
     parent = run_experiment(write_experiment(tmp_path).config())
     for deep in ({"metrics": "ndcg@4"}, {"overrides": ["evaluators.graded.k=[1, 7]"]}):
-        with pytest.raises(ConfigError, match=r"above the top_k of 3 of 'dense'.*; only that many documents are kept"):
+        with pytest.raises(ConfigError, match=r"above the top_k of 3 of 'dense'.*; only that many are kept"):
             rescore(parent, **deep)
     assert rescore(parent, metrics="ndcg@3").settings[0].scores["ndcg@3"] == parent.settings[0].scores["ndcg@3"]
 
