@@ -140,7 +140,8 @@ def test_a_run_interrupted_while_it_embeds_keeps_every_batch(
 
 
 @pytest.mark.parametrize(
-    ("stage", "alone"), [(r"retrieval \(dense\) \(0 of 4 queries done\)", False), (r"latency \(dense\) \(0 of 4 queries done\)", True)]
+    ("stage", "alone"),
+    [(r"retrieval \(dense\) \(0 of 4 queries done\)", False), (r"latency \(dense\) \(0 of 4 queries done\)", True)],
 )
 def test_a_run_interrupted_while_it_searches_embeds_no_document_again(
     stage: str, alone: bool, experiment: Experiment, start: Callable[..., Command]
