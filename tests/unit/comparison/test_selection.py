@@ -124,7 +124,7 @@ def test_the_sentence_has_both_scores_and_how_often_the_winner_is_chosen() -> No
     low = np.linspace(0, 0.5, 12)
     part = select_winner(contest_between({"low": low, "high": low + 0.1}))
     assert part.sentence == (
-        "high has 0.3500 on the queries that it was chosen by; the best setting, chosen on other queries, may be "
+        "high has 0.3500 on the queries that it was chosen by; the best setting, chosen on other queries, can be "
         "expected to have 0.3500 (it is high in 100% of draws)"
     )
 
