@@ -70,7 +70,7 @@ def test_the_text_of_a_small_comparison(small: Path, capsys: Capture, monkeypatc
     )
     assert made.out.splitlines()[8:] == [
         "The best by ndcg@3, all pairs compared: new.",
-        "new has 0.7250 on the queries that it was chosen by; the best setting, chosen on other queries, may be "
+        "new has 0.7250 on the queries that it was chosen by; the best setting, chosen on other queries, can be "
         "expected to have 0.7250 (it is new in 100% of draws).",
         "too few differences: in fewer than 10 queries; no interval is given.",
         "detectable: a true difference of this size would be found 4 times of 5 with these n queries; n for 0.02: "

@@ -142,6 +142,7 @@ def test_chunks_are_ascending_spans_that_together_cover_all_but_white_space(
     assert bool(spans) == bool(text.strip())
 
 
+@pytest.mark.slow
 @every_limited_kind
 @every_unit
 @given(text=document_texts, sizing=sizes(), overhead=st.integers(0, 90))

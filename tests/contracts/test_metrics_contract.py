@@ -107,6 +107,7 @@ def test_no_metric_with_a_maximum_of_one_exceeds_it_by_even_the_last_bit(name: s
     assert max(float(scores(example(name, k), graded).max()) for k in range(1, 61)) <= 1
 
 
+@pytest.mark.slow
 @given(metrics=one_of_each_metric(), case=scenarios())
 def test_nothing_retrieved_scores_zero(metrics: list[Metric], case: Scenario) -> None:
     empty = replace(case, rankings=((),) * len(case)).graded()

@@ -250,6 +250,7 @@ def test_every_kind_has_a_case() -> None:
     assert {case.kind for case in CASES.values()} == set(KINDS)
 
 
+@pytest.mark.slow
 @every_case
 def test_the_same_questions_find_the_same(evaluator: RetrievalEvaluator, name: str) -> None:
     questions = questions_of(evaluator)

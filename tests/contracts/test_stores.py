@@ -77,6 +77,7 @@ def test_rows_are_distinct_units_with_scores_that_fall(store: Store, tmp_path: P
     assert (np.diff(found.scores, axis=1) <= 0).all()
 
 
+@pytest.mark.slow
 def test_a_vector_is_nearest_to_itself(store: Store, tmp_path: Path) -> None:
     vectors = vectors_of(like_embeddings(200, 24, seed=3))
     found = found_by(store, vectors, vectors.matrix, 1, tmp_path)
@@ -285,6 +286,7 @@ def configuration_of(folder: Path) -> dict[str, Any]:
     return dict(json.loads(python(code, folder).stdout))
 
 
+@pytest.mark.slow
 def test_a_poorer_graph_finds_less(many: Vectors, tmp_path: Path) -> None:
     queries = like_embeddings(50, 32, seed=17)
     true = exactly(many, queries, 10, "cosine").codes
@@ -379,6 +381,7 @@ def test_neither_the_environment_nor_an_env_file_sends_vectors_to_a_server(tmp_p
     assert (tmp_path / "index" / "chroma.sqlite3").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 99, 999, 1_001, 5_399])
 def test_an_index_is_the_same_graph_at_every_opening(tmp_path: Path, count: int) -> None:
     vectors = vectors_of(like_embeddings(count, 8, seed=22))

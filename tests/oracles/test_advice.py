@@ -43,6 +43,7 @@ def test_equal_settings_are_told_apart_in_one_experiment_of_twenty(queries: int)
     assert share(simulated(draw, 2000), lambda one: one.claims.any()) == pytest.approx(0.05, abs=0.015)
 
 
+@pytest.mark.slow
 def test_twenty_settings_of_which_most_are_clones_are_told_apart_no_more_often() -> None:
     def draw(rng: np.random.Generator) -> Family:
         columns = rng.standard_normal((21, 20))
@@ -52,6 +53,7 @@ def test_twenty_settings_of_which_most_are_clones_are_told_apart_no_more_often()
     assert share(simulated(draw, 1000), lambda one: one.claims.any()) == pytest.approx(0.048, abs=0.02)
 
 
+@pytest.mark.slow
 def test_intervals_of_settings_that_differ_hold_together_in_nineteen_experiments_of_twenty() -> None:
     truth = np.repeat([4.0, 0.0], [9, 1])
 
@@ -63,6 +65,7 @@ def test_intervals_of_settings_that_differ_hold_together_in_nineteen_experiments
     assert held == pytest.approx(0.95, abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_setting_that_is_equal_is_not_claimed_beside_others_that_are_better() -> None:
     def draw(rng: np.random.Generator) -> Family:
         made = rng.standard_normal((6, 20))
@@ -72,6 +75,7 @@ def test_a_setting_that_is_equal_is_not_claimed_beside_others_that_are_better() 
     assert share(simulated(draw, 1000), lambda one: one.claims[3:].any()) < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deviation", [1.0, 0.2])
 def test_the_queries_that_the_advice_names_find_the_difference_four_times_of_five(deviation: float) -> None:
     needed = int(queries_for(0.5 * deviation, np.array([deviation]), np.array([0.05]))[0])
@@ -97,6 +101,7 @@ def test_the_queries_that_the_advice_names_for_skewed_differences_find_them_as_o
     assert power(0.0) == pytest.approx(without, abs=0.02)
 
 
+@pytest.mark.slow
 def test_the_detectable_difference_is_found_four_times_of_five_in_a_family_too() -> None:
     def draw(rng: np.random.Generator, shift: float = 0.0) -> Family:
         columns = rng.standard_normal((9, 40))

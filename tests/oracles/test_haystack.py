@@ -104,6 +104,7 @@ def test_the_numbers_are_those_of_haystack(
     assert_same(made, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["DocumentMRREvaluator", "DocumentMAPEvaluator"])
 @given(case=inputs(nested))
 def test_lists_and_dicts_compare_as_haystack_compares_them(name: str, case: tuple[Lists, Lists]) -> None:

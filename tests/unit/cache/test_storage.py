@@ -75,6 +75,7 @@ def test_a_written_file_replaces_the_old_one_and_can_be_read_by_others(tmp_path:
     assert names_in(path.parent) == ["file"]
 
 
+@pytest.mark.slow
 def test_a_reader_always_finds_the_old_file_or_the_new_one(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_bytes(path, b"0" * 50_000)

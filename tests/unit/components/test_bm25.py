@@ -42,6 +42,7 @@ def bread(tmp_path: Path) -> Shelf:
     return shelf(tmp_path, BREAD)
 
 
+@pytest.mark.slow
 def test_scores_are_those_worked_out_by_hand_from_lucenes_formula(bread: Shelf) -> None:
     found = asked(opened(bread, **PLAIN), "rye oven", "milk")
     # idf = ln(1 + (N - n + 0.5) / (n + 0.5)): rye ln(1.6), oven and milk ln(8 / 3);

@@ -107,6 +107,7 @@ def exact_scores(space: str) -> np.ndarray[Any, Any]:
     return np.asarray(product / np.linalg.norm(items, axis=1) / np.linalg.norm(asked, axis=1)[:, None])
 
 
+@pytest.mark.slow
 def test_a_folder_and_a_server_give_the_documents_of_the_nearest_items(
     tmp_path: Path, database: Path, server: Mapping[str, Any]
 ) -> None:
@@ -269,6 +270,7 @@ def test_a_query_has_conditions_of_its_own_beside_those_of_the_config(
     assert told == ["prod: queries whose where and where_document let no item of the collection through: 1."]
 
 
+@pytest.mark.slow
 def test_other_conditions_of_a_query_are_another_ranking(tmp_path: Path, server: Mapping[str, Any]) -> None:
     made = experiment(tmp_path, server)
     reported(made)

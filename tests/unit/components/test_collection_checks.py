@@ -206,6 +206,7 @@ def test_a_server_that_does_not_answer_is_told_with_what_was_tried(tmp_path: Pat
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "text", "fault"),
     [

@@ -407,6 +407,7 @@ def test_two_processes_write_answers_side_by_side(place: Workplace) -> None:
     assert (before, len(asked(place))) == (400, 400)
 
 
+@pytest.mark.slow
 def test_a_killed_process_keeps_what_was_answered(place: Workplace) -> None:
     kill = "if queries == ['z']: import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     place.write(COUNTED.replace("return", f"{kill}\n    return"))

@@ -116,6 +116,7 @@ def test_unknown_options_are_refused(make: Make) -> None:
         make(colour="blue")
 
 
+@pytest.mark.slow
 def test_nothing_but_load_loads_a_model(tmp_path: Path, tiny_model: Path) -> None:
     code = (
         "import sys, json; from ragtrial.components.embedders import EMBEDDERS\n"
@@ -138,6 +139,7 @@ def test_minilm_gives_what_sentence_transformers_gives(
     np.testing.assert_allclose(minilm_embedder.embed_now(texts), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_minilm_reads_the_prefix_as_part_of_the_text(
     minilm: SentenceTransformer, minilm_folder: Path, tmp_path: Path
 ) -> None:
@@ -146,6 +148,7 @@ def test_minilm_reads_the_prefix_as_part_of_the_text(
     np.testing.assert_allclose(cached(embedder, tmp_path).embed_queries(["rye bread"]), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_bfloat16_is_close_to_float32_but_another_embedder(
     minilm_folder: Path, minilm_embedder: CachedEmbedder, tmp_path: Path
 ) -> None:
@@ -246,6 +249,7 @@ def test_the_limit_comes_from_the_first_file_that_declares_a_sensible_one(tiny_m
     assert SentenceTransformerEmbedder(model=str(folder), max_length=8).max_tokens() == 8
 
 
+@pytest.mark.slow
 def test_prompts_that_a_model_declares_are_used_as_the_library_uses_them(minilm_folder: Path, tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
@@ -311,6 +315,7 @@ def hub_cache(hub: Path, name: str, commit: str = "c0ffee", *, reference: str = 
     return snapshot
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [MINILM, "all-MiniLM-L6-v2"])
 def test_minilm_is_found_offline_in_the_package_with_its_weights(
     name: str, minilm_folder: Path, tmp_path: Path
@@ -323,6 +328,7 @@ def test_the_package_has_the_weights_that_the_hub_has(minilm_folder: Path) -> No
     assert digest == "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [MINILM, "all-MiniLM-L6-v2"])
 def test_a_model_in_the_hubs_cache_comes_before_the_package_and_is_found_without_the_hubs_library(
     name: str, tmp_path: Path
@@ -339,12 +345,14 @@ def test_a_revision_is_a_branch_a_tag_or_a_commit_of_the_hubs_cache(tmp_path: Pa
         assert found("nobody/model", *revision, hub=tmp_path) == (folder, [])
 
 
+@pytest.mark.slow
 def test_a_snapshot_without_weights_is_not_taken(tmp_path: Path, minilm_folder: Path) -> None:
     snapshot = hub_cache(tmp_path, MINILM)
     (snapshot / "model.safetensors").unlink()
     assert found(MINILM, hub=tmp_path)[0] == minilm_folder
 
 
+@pytest.mark.slow
 def test_a_snapshot_without_a_configuration_is_not_taken(tmp_path: Path, minilm_folder: Path) -> None:
     (hub_cache(tmp_path, MINILM) / "config.json").unlink()
     assert found(MINILM, hub=tmp_path)[0] == minilm_folder
@@ -355,10 +363,12 @@ def test_the_cache_is_where_the_environment_says(tmp_path: Path) -> None:
     assert found("nobody/model", hub=tmp_path / "empty", cache=tmp_path / "hub") == (snapshot, [])
 
 
+@pytest.mark.slow
 def test_a_path_comes_before_all_else(tiny_model: Path, tmp_path: Path) -> None:
     assert found(tiny_model, hub=tmp_path) == (tiny_model, [])
 
 
+@pytest.mark.slow
 def test_minilm_has_the_same_fingerprint_by_name_and_by_folder(minilm_embedder: CachedEmbedder, tmp_path: Path) -> None:
     code = (
         "from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder as Embedder\n"
@@ -378,6 +388,7 @@ def test_another_revision_of_minilm_is_not_taken_from_the_package(tmp_path: Path
     )
 
 
+@pytest.mark.slow
 def test_a_model_that_is_nowhere_says_all_that_was_tried(tmp_path: Path) -> None:
     last = python(FIND, "nobody/no-such-model", HF_HOME=str(tmp_path)).stderr.splitlines()[-1]
     assert last == (
@@ -387,6 +398,7 @@ def test_a_model_that_is_nowhere_says_all_that_was_tried(tmp_path: Path) -> None
     )
 
 
+@pytest.mark.slow
 def test_a_package_that_is_not_installed_is_among_what_was_tried(tmp_path: Path) -> None:
     hide = "import importlib.util; importlib.util.find_spec = lambda _: None\n"
     last = python(hide + FIND, MINILM, HF_HOME=str(tmp_path)).stderr.splitlines()[-1]

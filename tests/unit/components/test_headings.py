@@ -109,6 +109,7 @@ def test_the_lines_of_a_block_are_lines_of_the_text(text: str) -> None:
             assert 0 <= token.map[0] <= token.map[1] <= len(line_starts(text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", [">" * 20_000, "- " * 20_000, "# " + "*a " * 5_000, "`" * 50_000, "---\na:" + "b:\n" * 20_000]
 )

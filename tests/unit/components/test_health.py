@@ -152,6 +152,7 @@ def test_a_run_says_what_its_vectors_are_like(tmp_path: Path, space: Space, norm
     assert {warning.code for warning in report.warnings} == expected
 
 
+@pytest.mark.slow
 def test_a_run_with_a_model_trained_for_the_inner_product_says_that_it_is_taken_for_another(
     trained: Path, tmp_path: Path
 ) -> None:

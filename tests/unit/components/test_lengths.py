@@ -67,6 +67,7 @@ def test_characters_are_one_unit_however_they_are_written(experiment: Experiment
     )
 
 
+@pytest.mark.slow
 def test_a_tokenizer_file_beside_the_config_counts_and_is_hashed_by_its_content(
     experiment: Experiment, minilm_folder: Path
 ) -> None:

@@ -188,6 +188,7 @@ def place(tmp_path: Path) -> Workplace:
 RYE, FRIDGE = "How long does rye bread keep?", "soup in the fridge"
 
 
+@pytest.mark.slow
 def test_a_vector_store_of_langchain_is_asked_for_top_k_chunks_and_they_are_placed(place: Workplace) -> None:
     found = place.search(RYE, FRIDGE, depth=2, name="lang:vectors", document="source", options={"size": 30})
     assert show(found) == [["rye.md[28:58]", "rye.md[0:27]"], ["soup.md[16:56]", "oven.md"]]
@@ -267,6 +268,7 @@ def test_an_index_of_llama_index_finds_places_in_the_documents_it_was_made_of(pl
     assert all(score is not None for row in scores(found) for score in row)
 
 
+@pytest.mark.slow
 def test_a_retriever_of_llama_index_keeps_its_own_number_and_serves_every_depth(place: Workplace) -> None:
     assert show(place.search(RYE, depth=1, name="llama:vectors", options={"k": 1})) == [["rye.md[28:58]"]]
     place.write("raise RuntimeError", "llama_unused")

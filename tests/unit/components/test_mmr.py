@@ -116,6 +116,7 @@ def places_key(units: Chunks, code: int) -> tuple[str, int]:
     return units.document_id(code), int(units.start[code])
 
 
+@pytest.mark.slow
 @given(data=st.data(), tenths=st.integers(0, 10))
 @settings(max_examples=25)
 def test_candidates_are_ordered_by_the_settings_own_embedder_as_the_definition_says(

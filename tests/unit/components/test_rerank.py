@@ -180,6 +180,7 @@ def break_model(bench: Bench) -> None:
     (bench.experiment.folder / "model" / "model.safetensors").write_bytes(b"no weights")
 
 
+@pytest.mark.slow
 def test_a_pair_is_scored_once_and_the_model_is_loaded_for_missing_pairs_alone(own_bench: Bench) -> None:
     units = documents(own_bench, "a.txt", "b.txt", "c.txt", "d.txt")
     first = own_bench.refined(QUESTIONS, candidates(units, [[0, 1, 2], [2, 1]]))
@@ -271,6 +272,7 @@ def test_what_changes_scores_is_in_the_fingerprint_and_what_does_not_is_not(
     assert name(own_bench) != before
 
 
+@pytest.mark.slow
 def test_titles_are_read_unless_that_is_switched_off(reranker: Path, tmp_path: Path) -> None:
     bench = write_bench(tmp_path, {"kind": "rerank", "model": str(reranker), "device": "cpu"})
     units = bench.units([("soup/leek.md", 0, 40)])

@@ -30,6 +30,7 @@ def test_the_truncation_and_padding_that_the_file_carries_are_off(minilm_folder:
     assert tokenizer.special_tokens == 2
 
 
+@pytest.mark.slow
 def test_counts_of_real_text_equal_those_of_transformers(minilm_folder: Path, tokenizer: Tokenizer, root: Path) -> None:
     from transformers import AutoTokenizer
 

@@ -224,6 +224,7 @@ def test_a_sweep_that_is_wrong_is_refused_with_its_place(
     assert not made.workspace.exists()
 
 
+@pytest.mark.slow
 def test_a_sweep_makes_each_stage_once_and_rows_of_settings_alone(tmp_path: Path, capsys: Capture) -> None:
     made = experiment(tmp_path, {"matrix": MATRIX})
     assert run(capsys, made).code == 0
@@ -252,6 +253,7 @@ def test_an_axis_of_depths_is_cut_from_the_deepest(tmp_path: Path, capsys: Captu
             assert [hit.doc for hit in query.hits] == deepest[query.id][:depth]
 
 
+@pytest.mark.slow
 def test_settings_of_a_sweep_are_shown_exported_and_searched_by_their_names(tmp_path: Path, capsys: Capture) -> None:
     made = experiment(tmp_path, {"matrix": MATRIX})
     run(capsys, made)

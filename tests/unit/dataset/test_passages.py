@@ -120,6 +120,7 @@ def test_a_passage_is_found_exactly_else_with_other_white_space_else_in_other_ca
     assert found.score == (0.0 if how == "lost" else 1.0)
 
 
+@pytest.mark.slow
 @given(st.lists(small_texts, min_size=1, max_size=4), st.data())
 def test_what_is_found_is_what_trying_every_piece_of_every_document_finds(
     texts: list[str], data: st.DataObject

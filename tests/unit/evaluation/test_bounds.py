@@ -79,6 +79,7 @@ def labelled(case: Scenario, more: Sequence[Mapping[str, int]]) -> Scenario:
     return Scenario(case.rankings * len(more), tuple({**case.labels[0], **one} for one in more), (True,) * len(more))
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(drawn=partly_judged(), metrics=metrics_with_bounds(), pooled=st.booleans(), threshold=st.integers(-1, 3))
 def test_the_bounds_are_the_extremes_over_all_labellings(
@@ -124,6 +125,7 @@ def test_in_long_rankings_the_extremes_lie_where_the_highest_or_the_lowest_hits_
     assert found.low[0] - 1e-12 <= scores(metric, other)[0] <= found.high[0] + 1e-12
 
 
+@pytest.mark.slow
 @given(case=scenarios(grades=st.sampled_from((-1, 0, 2)), most_queries=8), metrics=metrics_with_bounds())
 def test_every_score_lies_within_its_bounds_and_queries_do_not_touch_each_other(
     case: Scenario, metrics: list[Metric]

@@ -66,6 +66,7 @@ def transformations(depth: int) -> tuple[Transformation, ...]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_DOCUMENTS)
 @settings(max_examples=100)
 @given(

@@ -247,6 +247,7 @@ def test_a_new_query_whose_id_somebody_else_took_meanwhile_is_a_conflict(file: P
     )
 
 
+@pytest.mark.slow
 def test_a_conflict_over_many_labels_stays_short_and_leaves_out_what_is_the_same(file: Path) -> None:
     base = read_labels_text(file)
     written(file, *(Grade("7", f"theirs{n}.md", 1) for n in range(300)))

@@ -221,6 +221,7 @@ def test_a_poor_index_is_warned_about_and_a_good_one_is_not(report: Report) -> N
     assert len(unreachable) == (poor.unreachable > 0)
 
 
+@pytest.mark.slow
 def test_a_large_index_is_compared_only_when_it_is_asked_for(
     clustered: Experiment, report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ def cut_short(kind: str, name: str) -> Callable[[Experiment], None]:
     return change
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "overrides", "to_do", "why"),
     [
@@ -254,6 +255,7 @@ def test_texts_that_the_cache_has_are_not_to_do_and_a_text_that_two_stages_need_
     assert (first.amount.to_do, second.amount.is_estimate) == (16, True)
 
 
+@pytest.mark.slow
 def test_time_is_told_once_the_machine_has_done_such_work(tmp_path: Path) -> None:
     experiment = write_experiment(tmp_path, retrievers=TREE, latency=True)
     assert plan_of(experiment).unknown == len([node for node in plan_of(experiment).to_do if node.kind != "index"]) + 1

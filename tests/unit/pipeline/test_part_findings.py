@@ -41,6 +41,7 @@ def told(folder: Path, *, scored: bool) -> dict[str, str]:
     return {warning.code: warning.message for warning in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scored", [False, True])
 def test_what_is_to_be_known_of_parts_is_told_once_and_again_when_all_is_kept(tmp_path: Path, *, scored: bool) -> None:
     said = {"duplicate-texts": "both", "queries-not-in-run": "both", "bm25-languages": "hybrid"}

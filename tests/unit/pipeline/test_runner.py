@@ -161,6 +161,7 @@ def test_equal_stages_of_settings_are_one_stage_behind_all_that_it_needs(swept: 
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_side_by_side_each_text_is_embedded_once_and_all_is_there_for_the_run(swept: Experiment) -> None:
     evaluator = evaluator_of(swept)
     run_side_by_side(evaluator)

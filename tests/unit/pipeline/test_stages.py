@@ -229,6 +229,7 @@ EMBEDDED = {"embeddings", *INDEXED}
 CUT = {"chunks", "lengths", *EMBEDDED}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "made_again"),
     [
@@ -269,6 +270,7 @@ def test_each_stage_hashes_what_changes_it_and_nothing_else(
     assert {kind for kind, _ in experiment.stages() - stages} == made_again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "made_again"),
     [
@@ -494,6 +496,7 @@ def test_a_failure_while_embedding_leaves_no_stage_that_counts(experiment: Exper
 QUESTIONS = [query["text"] for query in QUERIES]
 
 
+@pytest.mark.slow
 def test_an_index_that_was_built_again_has_rankings_of_its_own(tmp_path: Path) -> None:
     experiment = write_experiment(tmp_path, store={"kind": "chroma"})
     before = rankings(experiment, QUESTIONS)
@@ -665,6 +668,7 @@ def test_how_many_texts_are_too_long_follows_the_limit_that_is_set_now(tiny_mode
     assert counts[1:] == [None, 0]
 
 
+@pytest.mark.slow
 def test_what_a_killed_run_left_half_made_is_gone_after_the_next(tmp_path: Path) -> None:
     experiment = write_experiment(tmp_path)
     experiment.trouble("kill", after=2)

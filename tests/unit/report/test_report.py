@@ -294,6 +294,7 @@ def test_the_index_is_described(written: Written) -> None:
     assert graph["bytes"] > 0
 
 
+@pytest.mark.slow
 def test_the_same_experiment_gives_the_golden_report(tmp_path: Path) -> None:
     assert_close(fixed_report(tmp_path), json.loads(GOLDEN.read_text(encoding="utf-8")), "report")
 

@@ -310,6 +310,7 @@ def test_no_folder_is_made_for_a_file(tmp_path: Path, name: str) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("rows", [1, 50_000])
 def test_a_standard_output_that_takes_nothing_is_told(tmp_path: Path, rows: int) -> None:

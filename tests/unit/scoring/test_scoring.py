@@ -108,6 +108,7 @@ def test_every_form_of_one_run_has_the_same_scores(
         assert found.scores == expected.scores
 
 
+@pytest.mark.slow
 @given(judgments(), runs(), st.integers(1, 3))
 def test_queries_scored_a_few_at_a_time_have_the_same_scores(qrels: Grades, run: Table, size: int) -> None:
     metrics = [name if METRICS[name].cut == "none" else f"{name}@3" for name in OF_DOCUMENTS]

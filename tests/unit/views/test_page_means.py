@@ -20,6 +20,7 @@ LABELS: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_mean_over_fewer_queries_has_its_own_n_in_brackets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -102,6 +102,7 @@ def drawn(name: str, contest: ComparisonSet, analysis: Analysis, setting: str | 
     return Drawn(ET.fromstring(image(draw(name, contest, analysis, setting), f"{name}.svg")))
 
 
+@pytest.mark.slow
 def test_differences_stand_where_the_comparison_says_with_their_intervals_and_verdicts(
     contest: ComparisonSet, analysis: Analysis
 ) -> None:
