@@ -82,7 +82,6 @@ def at_import(node: ast.AST) -> Iterator[ast.AST]:
         yield from at_import(child)
 
 
-@pytest.mark.slow
 def test_nothing_imports_a_module_for_another_framework() -> None:
     assert not [
         f"{name}:{line}: {module}"
@@ -96,7 +95,6 @@ def test_the_order_names_every_part_that_there_is_once() -> None:
     assert sorted(ORDER) == sorted({part_of(name) for name in FILES if name not in DOORS})
 
 
-@pytest.mark.slow
 def test_a_module_imports_only_parts_above_its_own() -> None:
     wrong = []
     for name in FILES:
@@ -121,7 +119,6 @@ def test_a_module_imports_no_heavy_package_before_it_is_needed() -> None:
     ]
 
 
-@pytest.mark.slow
 def test_only_the_command_line_prints_and_exits() -> None:
     forbidden = {"print", "click.echo", "sys.stdout.write", "sys.stderr.write", "exit", "quit", "os._exit", "sys.exit"}
     wrong = [
