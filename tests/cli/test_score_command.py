@@ -375,7 +375,7 @@ def test_scoring_files_loads_nothing_heavy() -> None:
         (("qrels.txt", "-", "-o", "r", "--format", "trec"), "a report cannot be made of standard input"),
         (("nowhere.txt", "bm25.run"), "nowhere.txt"),
         (("qrels.txt", "bm25.run", "--metrics", ""), "names no metric"),
-        (("qrels.txt", "bm25.run", "--metrics", "rbo@" + "9" * 5000), "k must be at most 1,000,000"),
+        (("qrels.txt", "bm25.run", "--metrics", "rbo@" + "9" * 5000), "it must be a whole number from 1 to 1,000,000"),
         (("qrels.txt", "bm25.run", "--trec-compat", "--no-relevant", "skip"), "--trec-compat counts every query"),
         (("qrels.txt", "bm25.run", "--table", "-"), "--table and --output are files"),
         (("qrels.txt", "bm25.run", "--columns", "query=q"), "bm25.run is text without names of columns (form trec)"),
