@@ -11,12 +11,10 @@ from ragtrial.comparison.contest import ComparisonSet
 from ragtrial.comparison.judged_rankings import Found, found_in
 from ragtrial.config import load_config
 from ragtrial.dataset.datasets import load_dataset
-from ragtrial.dataset.library import Library
 from ragtrial.errors import CorpusError, Fault, InputError, ReportError, listed
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress
-from ragtrial.report.model import Report, read_rows
-from ragtrial.scoring.rescoring.report_documents import documents_of
+from ragtrial.report.model import read_rows
 from ragtrial.scoring.rescoring.scored_runs import is_of_given_runs
 
 GAP = "\n\n[...]\n\n"
@@ -57,15 +55,24 @@ def texts_of(
     to be had.
     """
     report = contest.contenders[0].report
-    if all((one.report.folder / "texts.jsonl.gz").is_file() and not is_of_given_runs(one.report)
-           for one in contest.contenders):  # fmt: skip
+    if not any(is_of_given_runs(one.report) for one in contest.contenders):
         return _kept(contest, wanted)
-    library = _library(report, config_file, progress)
-    missing = sorted({_document(unit) for _, unit in wanted if _document(unit) not in library.positions})
+    if config_file is None:
+        raise InputError(
+            f"run {report.run_id} was scored from rankings alone, without texts to label. Name a config with the "
+            "documents: --config CONFIG."
+        )
+    library = Corpus(load_config(config_file), progress).library
+    missing = sorted({str(found) for _, found in wanted} - library.positions.keys())
     if missing:
         message = f"lacks documents of run {report.run_id} ({listed(missing, 5)}); is it the right config?"
         raise CorpusError(Fault(str(config_file), message=message))
-    return {one: _whole(library, one[1]) for one in wanted}
+    texts = {}
+    for query, found in wanted:
+        document = library[library.positions[str(found)]]
+        whole = Stretch(0, len(document.text), document.text)
+        texts[query, found] = ItemText(document.id, document.title, (whole,))
+    return texts
 
 
 def questions_of(contest: ComparisonSet, rows: Sequence[int], config_file: Path | None) -> dict[int, str]:
@@ -78,28 +85,6 @@ def questions_of(contest: ComparisonSet, rows: Sequence[int], config_file: Path 
         options = options.model_copy(update={"overlay": None})
     texts = {query.id: query.text for query in load_dataset(options).labels.queries}
     return {row: text or texts.get(contest.queries[row].id, "") for row, text in found.items()}
-
-
-def _library(report: Report, config_file: Path | None, progress: Progress) -> Library:
-    if not is_of_given_runs(report):
-        return documents_of(report, config_file, progress)[1].library
-    if config_file is None:
-        raise InputError(
-            f"run {report.run_id} was scored from rankings alone, without texts to label. Name a config with the "
-            "documents: --config CONFIG."
-        )
-    config = load_config(config_file)
-    return Corpus(config, progress).library
-
-
-def _whole(library: Library, unit: Found) -> ItemText:
-    document = library[library.positions[_document(unit)]]
-    start, end = (0, len(document.text)) if isinstance(unit, str) else unit[1:]
-    return ItemText(document.id, document.title, (Stretch(start, end, document.text[start:end]),))
-
-
-def _document(unit: Found) -> str:
-    return unit if isinstance(unit, str) else unit[0]
 
 
 def _kept(contest: ComparisonSet, wanted: Sequence[Wanted]) -> dict[Wanted, ItemText]:
