@@ -126,9 +126,13 @@ def match_codes(codes: Codes, judged: Codes, starts: Counts) -> CodeHits:
     having = np.flatnonzero(judged >= 0)
     order = having[np.argsort(keys[having], kind="stable")]
     keys = np.append(keys[order], -1)  # nothing is found at the end
-    wanted = ((np.arange(queries) << 32)[:, None] + codes).ravel()
+    is_judged = np.zeros(max(codes.max(initial=-1), judged.max(initial=-1)) + 2, dtype=np.bool_)  # the last: for -1
+    is_judged[judged[having]] = True
+    known = np.flatnonzero(is_judged[codes.ravel()])  # few of many: judged for any query
+    wanted = (known // max(depth, 1) << 32) + codes.ravel()[known]
     at = np.searchsorted(keys[:-1], wanted)
-    hits = np.flatnonzero((keys[at] == wanted) & (codes.ravel() >= 0))
+    hits = known[keys[at] == wanted]
+    at = at[keys[at] == wanted]
     query, place = np.divmod(hits, max(depth, 1))
     ends = np.cumsum(np.bincount(query, minlength=queries))
-    return CodeHits(np.concatenate(([0], ends)).astype(np.int64), (place + 1).astype(np.int32), order[at[hits]])
+    return CodeHits(np.concatenate(([0], ends)).astype(np.int64), (place + 1).astype(np.int32), order[at])
