@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.stores.exact import ExactStore
 from ragtrial.config.settings import Setting
 from ragtrial.pipeline.audit_stage import AuditStage
@@ -28,6 +29,11 @@ class SettingRun:
     ranking: RankingStage
     latency: LatencyStage | None
     audit: AuditStage | None
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the setting, whatever is asked."""
+        return fingerprint(["setting", self.ranking.whatever_is_asked, self.stages.setting.retriever.top_k])
 
 
 class Graph:

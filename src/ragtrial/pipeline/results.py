@@ -123,7 +123,7 @@ class Results:
         described: dict[str, Any] | None = artefact(stages.index) if stages.index else None
         return SettingResult(
             setting=setting,
-            fingerprint=fingerprint(["setting", run.ranking.whatever_is_asked, setting.retriever.top_k]),
+            fingerprint=run.fingerprint,
             chunks=chunks,
             are_all=any(chunks.name == artefact(one.chunks).name for one in stages.tree() if one.chunks),
             ranked=ranked,
