@@ -411,31 +411,46 @@ def test_a_free_lock_and_another_lock_are_not_waited_for(
     assert caplog.records == []
 
 
-@pytest.mark.parametrize("found", ["3", "1", "two"])
-def test_a_workspace_of_another_layout_is_refused(tmp_path: Path, found: str) -> None:
+def sealed_layout(layout: str) -> str:
+    return f"{layout} {fingerprint(layout)}\n"
+
+
+@pytest.mark.parametrize("written", [sealed_layout("3"), "1\n"])
+def test_a_workspace_of_another_layout_is_refused(tmp_path: Path, written: str) -> None:
     root = tmp_path / "workspace"
     Workspace(root)
-    assert (root / "LAYOUT").read_text() == "2\n"
-    (root / "LAYOUT").write_text(f"{found}\n")
+    assert (root / "LAYOUT").read_text() == sealed_layout("2")
+    (root / "LAYOUT").write_text(written)
     with pytest.raises(WorkspaceError) as caught:
         Workspace(root)
     assert str(caught.value) == (
-        f"the workspace {root} has layout {found!r}; this ragtrial reads '2'. Use the ragtrial that made it, "
+        f"the workspace {root} has layout {written[0]!r}; this ragtrial reads '2'. Use the ragtrial that made it, "
         "delete the folder (it is made again), or name another with `workspace:`."
     )
     assert caught.value.exit_code == 3
 
 
-@pytest.mark.parametrize(("content", "why"), [(None, "No such file or directory"), (b"\xff", "invalid start byte")])
-def test_a_folder_without_a_layout_that_can_be_read_is_no_workspace(
-    tmp_path: Path, content: bytes | None, why: str
-) -> None:
+@pytest.mark.parametrize("written", [b"", b"\xff", b"3\n", b"two", sealed_layout("2").replace("2", "3", 1).encode()])
+def test_a_damaged_layout_is_written_again_and_reported(tmp_path: Path, written: bytes) -> None:
+    root = tmp_path / "workspace"
+    Workspace(root)
+    (root / "LAYOUT").write_bytes(written)
+    assert Workspace(root).repaired == [f"{root / 'LAYOUT'} is damaged (it names no layout); it is made again."]
+    assert Workspace(root).repaired == []
+    (root / "LAYOUT").write_text("2\n")
+    assert Workspace(root).repaired == [], "so it was written before it had a hash"
+
+
+@pytest.mark.parametrize("content", [None, b"\xff", b"my own notes"])
+def test_a_folder_without_a_layout_that_can_be_read_is_no_workspace(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "LAYOUT").write_bytes(content)
+        with pytest.raises(WorkspaceError, match="is no workspace"):
+            Workspace(tmp_path)
+        assert (tmp_path / "LAYOUT").read_bytes() == content
     with pytest.raises(WorkspaceError) as caught:
         check_layout(tmp_path)
-    assert str(caught.value).startswith(f"{tmp_path} is no workspace: its file LAYOUT cannot be read (")
-    assert why in str(caught.value)
+    assert str(caught.value) == f"{tmp_path} is no workspace: its file LAYOUT is missing, damaged or cannot be read."
 
 
 def test_a_workspace_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
