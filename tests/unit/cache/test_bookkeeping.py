@@ -45,7 +45,8 @@ def test_a_seal_knows_each_file_by_size_and_hash(sealed: Path) -> None:
     assert found == check_sizes(sealed) == check_bytes(sealed)
     assert found.what == "what it is"
     assert found.files == {
-        name: ((sealed / name).stat().st_size, file_checksum(sealed / name)) for name in ("a.bin", "c.json", "sub/b.bin")
+        name: ((sealed / name).stat().st_size, file_checksum(sealed / name))
+        for name in ("a.bin", "c.json", "sub/b.bin")
     }
     assert found.size == 5
 

@@ -101,6 +101,8 @@ def test_the_report_has_these_parts(written: Written) -> None:
         "failures",
         "warnings",
         "environment",
+        "files",
+        "checksum",
     ]
     setting = written.report["settings"][0]
     assert set(setting) == {
