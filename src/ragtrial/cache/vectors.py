@@ -41,17 +41,19 @@ def text_keys(texts: Iterable[str]) -> Keys:
 class VectorCache:
     """float32 vectors of one dimension by 16-byte key. Close it, or use it as a context manager.
 
-    ``what`` says in words what makes the vectors; it is kept in the file when that is made.
+    ``what`` says in words what makes the vectors; it is kept in the file when that is made. A file that is no whole
+    database is made anew, unless ``as_it_is``.
     """
 
-    def __init__(self, path: Path, what: str = "") -> None:
+    def __init__(self, path: Path, what: str = "", *, as_it_is: bool = False) -> None:
         from filelock import FileLock
 
         self.path = path
         with self._errors():
             path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(f"{path}.lock"):
-                _remove_if_damaged(path)
+            if not as_it_is:
+                with FileLock(f"{path}.lock"):
+                    _remove_if_damaged(path)
             if _is_made(path):
                 self._open(what)
             else:

@@ -588,15 +588,39 @@ def test_a_batch_that_finds_the_disk_full_is_not_written_at_all_and_the_cache_go
         assert np.array_equal(cache.read(keys_of(-1, *many)), vectors_of(-1, *many, dimension=64))
 
 
-def test_a_damaged_cache_says_how_to_mend_it(tmp_path: Path) -> None:
+def test_a_cache_that_is_no_database_is_made_anew_or_left_as_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "v.db"
     path.write_bytes(b"not a database " * 1000)
     with pytest.raises(WorkspaceError) as caught:
-        VectorCache(path)
+        VectorCache(path, as_it_is=True)
     assert str(caught.value) == (
         f"the embedding cache {path} cannot be used: file is not a database. Free space or mend permissions; if the "
         "file is damaged, `ragtrial cache verify` removes it."
     )
+    with VectorCache(path) as cache:
+        assert len(cache) == 0
+        cache.write(keys_of(1), vectors_of(1))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{path} is damaged (v.db: file is not a database); it is made again."
+    ]
+
+
+def test_a_vector_with_other_bytes_is_missing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "v.db"
+    with VectorCache(path) as cache:
+        cache.write(keys_of(1, 2), vectors_of(1, 2))
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE vectors SET vector = zeroblob(length(vector)) WHERE key = ?", (keys_of(1).tobytes(),))
+        database.commit()
+    with VectorCache(path) as cache:
+        assert not cache.missing(keys_of(1, 2), unread=True).any()
+        with pytest.raises(KeyError):
+            cache.read(keys_of(1))
+        assert cache.missing(keys_of(1, 2)).tolist() == [True, False]
+        assert np.array_equal(cache.read(keys_of(2)), vectors_of(2))
+    assert [record.getMessage() for record in caplog.records] == [f"{path}: 1 row damaged; made again"]
 
 
 def test_what_one_process_wrote_another_reads(tmp_path: Path) -> None:
