@@ -127,7 +127,7 @@ class ExperimentConfig(Options):
     """What counts, and which metrics."""
 
     output: OutputOptions = OutputOptions()
-    """Where reports go."""
+    """The folder that reports are written to."""
 
     workspace: PathText | None = None
     """Where finished stages are kept (default: .ragtrial beside this file, or RAGTRIAL_WORKSPACE)."""
@@ -136,7 +136,7 @@ class ExperimentConfig(Options):
     """Measure how long single queries take, on at most 50 of them, when a setting is first retrieved."""
 
     seed: int = 0
-    """Of everything that is drawn at random."""
+    """The random seed, for a sweep's `sample` and for the queries whose latency is measured."""
 
     _file: str | None = PrivateAttr(default=None)
     _written: Mapping[str, Any] | None = PrivateAttr(default=None)
