@@ -40,8 +40,8 @@ evaluators: {primary_metric: ndcg@10}
 
 Editors with a YAML language server complete and check a config whose first line is
 `# yaml-language-server: $schema=experiment.schema.json`. `ragtrial init` writes both; `ragtrial schema config -o FILE`
-writes the schema alone. `ragtrial explain chunker.size` explains a key in the terminal, `ragtrial explain recursive` all
-keys of a kind.
+writes the schema alone. `ragtrial explain chunker.size` explains a key in the terminal, `ragtrial explain recursive`
+all keys of a kind.
 
 ## Sample configs
 
@@ -62,7 +62,7 @@ All of these run on the sample data, except the last two, which need public data
 | `beir.yaml` | a BEIR data set, scored as leaderboards do |
 """
 PLACES = {"": "Keys", "retrievers.NAME": "retrievers", "sweep.matrix.KEY": "Values of sweep.matrix"}
-SHARED = 3
+SHARED = 2
 """Keys that so many kinds have alike are listed once, before them."""
 
 
