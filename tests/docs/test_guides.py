@@ -194,7 +194,7 @@ def test_the_chunk_size_guide_shows_how_many_passages_are_cut(root: Path, place:
     printed = place.run(validate).splitlines()
     for line in blocks(root, "chunk-size", "text")[0].splitlines():
         assert line in printed
-    assert any(line.endswith("is right; 12 settings") for line in printed)
+    assert any(line.endswith("is valid; 12 settings") for line in printed)
 
 
 def test_the_chunk_size_guide_s_scores_are_those_of_its_config(root: Path, place: Place) -> None:

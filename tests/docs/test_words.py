@@ -27,10 +27,9 @@ WORDS = {
     r"(because of )?what was written": "invalid config",
     r"cautions?\b": "warning",
     r"ingredients?\b|run depth of demands": "inputs",
-    r"(?<!there )(is|are) no (?!longer|more|less|worse|better)[a-z]+(?<!one) (of|but|nor)\b": "is not a",
     r"is right[;.]": "is valid",
     r"it must be given": "missing required",
-    r"is no (report|metric|config|key|setting|JSON|file)\b": "is not a",
+    r"(?<!there )is no (report|metric|config|key|setting|JSON|file|option|form|worklist)\b": "is not a",
     r"shown to be (better|worse)": "clearly worse",
     r"4 times of 5": "80% power",
     r"nothing was tested": "too little data to compare",
@@ -113,6 +112,7 @@ def messages(file: Path) -> Iterator[str]:
     """The texts of a module that are no docstrings: messages, help, tables."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     silent = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    silent |= {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)

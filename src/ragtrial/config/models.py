@@ -60,7 +60,7 @@ class EvaluatorOptions(Options):
     """The unit of scoring, relevance, and the metrics."""
 
     unit: Literal["document", "span"] = "document"
-    """What is scored: document (a ranking of chunks collapses to documents), or span (the passages that labels quote;
+    """The scored unit: document (a ranking of chunks collapses to documents), or span (the passages that labels quote;
     the unit for comparing chunkers)."""
 
     span_coverage: Annotated[float, Field(gt=0, le=1)] = 0.5
