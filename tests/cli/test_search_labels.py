@@ -32,7 +32,7 @@ def labels() -> list[dict[str, Any]]:
 
 def order(capsys: Capture, text: str = TEXT) -> list[str]:
     """The documents in the order in which they are found."""
-    (found,) = ragtrial(capsys, "search", "experiment.yaml", text, "--json").json
+    found = ragtrial(capsys, "search", "experiment.yaml", text, "--json").json
     return [hit["doc"] for hit in found["hits"]]
 
 
@@ -106,7 +106,7 @@ def test_labels_that_quote_are_added_with_quotes(tmp_path: Path, capsys: Capture
 def test_the_characters_of_a_passage_count_from_the_beginning_of_its_document(tmp_path: Path, capsys: Capture) -> None:
     config = CONFIG.replace("{kind: document}", "{kind: fixed, size: 12, overlap: 0, unit: characters}")
     small_experiment(tmp_path, config=config.replace("latency", "evaluators: {unit: span}\nlatency"))
-    (found,) = ragtrial(capsys, "search", "experiment.yaml", "arrive", "--json").json
+    found = ragtrial(capsys, "search", "experiment.yaml", "arrive", "--json").json
     hit = next(hit for hit in found["hits"] if hit["start"] > 0)
     made = ragtrial(capsys, "search", "experiment.yaml", "arrive", "--grade", f"{hit['rank']}=1")
     assert made.code == 0, made.err
@@ -146,6 +146,70 @@ def test_what_several_settings_find_is_asked_once(tmp_path: Path, capsys: Captur
     assert {hit["score"] for hit in made.json["hits"]} == {None}
 
 
+SWEEP = """
+experiment: sweep
+dataset: {corpus: documents, queries: prompt_queries.json}
+chunker: {kind: fixed, size: 80, overlap: 20, unit: characters}
+sweep: {matrix: {chunker.size: [80, 160, 320]}}
+retrievers:
+  plain: {kind: bm25, top_k: 20}
+  saturated: {kind: bm25, k1: 0.5, top_k: 20}
+  long: {kind: bm25, b: 0.2, top_k: 20}
+evaluators: {unit: span}
+"""
+
+
+def test_search_and_grade_number_the_same_hits(tmp_path: Path, capsys: Capture) -> None:
+    """Also where nine settings rank chunks of three sizes: `search` shows what the number means to `--grade`."""
+    small_experiment(tmp_path, config=SWEEP)
+    long = "".join(f"Rule {n}. Parcels of class {n} take {n} days, and nobody pays for them.\n\n" for n in range(40))
+    Path("documents", "long.md").write_text(long)
+    shown = ragtrial(capsys, "search", "experiment.yaml", "how many days do parcels of class 7 take")
+    assert shown.code == 0, shown.err
+    assert [line.split()[0] for line in shown.out.splitlines() if " grade -" in line] == [str(n) for n in range(1, 11)]
+    second = next(line for line in shown.out.splitlines() if line.startswith("  2  grade -"))
+    graded = ragtrial(capsys, "search", "experiment.yaml", "how many days do parcels of class 7 take", "--grade", "2=3")
+    assert graded.code == 0, graded.err
+    assert graded.out.splitlines()[0] == second.replace("grade -", "grade 3")
+    (label,) = labels()[-1]["relevant_docs"]
+    start, end = map(int, second.partition(" [")[2].rstrip("]").split(":"))
+    assert (label["doc"], label["quote"]) == ("long.md", long[start:end].strip())
+    assert label["relevance"] == 3
+
+
+def test_hits_over_the_same_text_are_one_item(tmp_path: Path, capsys: Capture) -> None:
+    """Nine settings, 180 hits, one document of 2,880 characters: items share less than half of their text."""
+    small_experiment(tmp_path, config=SWEEP)
+    text = "".join(f"Rule {n}. Parcels of class {n} take {n} days, and nobody pays for them.\n\n" for n in range(40))
+    Path("documents", "long.md").write_text(text)
+    asked = "how many days do parcels of class 7 take"
+    found = ragtrial(capsys, "search", "experiment.yaml", asked, "--top", "1000", "--json").json
+    assert sum(len(one["hits"]) for one in found["settings"]) > 100
+    items = [hit for hit in found["hits"] if hit["doc"] == "long.md"]
+    assert len(items) < 30
+    for hit in items:
+        assert hit["text"] == text[hit["start"] : hit["end"]]
+    assert sum(len(hit["found_by"]) > 1 for hit in items) > len(items) / 2
+    top = ragtrial(capsys, "search", "experiment.yaml", asked, "--json").json["hits"]
+    assert top == found["hits"][:10]
+
+
+def test_a_document_may_be_named_instead_of_a_number(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path)
+    search = ["search", "experiment.yaml", TEXT, "-q"]
+    made = ragtrial(capsys, *search, "--grade", "shipping.txt=2")
+    assert made.code == 0, made.err
+    assert {"doc": "shipping.txt", "relevance": 2} in labels()[-1]["relevant_docs"]
+    assert "grade 2  shipping.txt" in made.out
+    place = order(capsys).index("shipping.txt") + 1
+    for grades, why in (
+        (["nowhere.md=2"], "no hit is 'nowhere.md'; they are 1 to 3, and --top shows more."),
+        (["shipping.txt=2", f"{place}=1"], f"hit {place} is graded twice."),
+    ):
+        other = ragtrial(capsys, *search, *(part for grade in grades for part in ("--grade", grade)))
+        assert (other.code, other.out, other.err) == (2, "", f"error: {why}\n")
+
+
 def test_judgments_of_a_beir_folder_go_into_the_overlay(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path)
     write_rows(tmp_path / "data" / "queries.jsonl", [{"_id": "b1", "text": TEXT}])
@@ -168,8 +232,8 @@ def test_judgments_of_a_beir_folder_go_into_the_overlay(tmp_path: Path, capsys: 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--grade", "9=1"], "there is no hit 9; they are 1 to 3."),
-        (["--grade", "1"], "--grade: '1' must be written HIT=..., the number of a hit first: 1=2."),
+        (["--grade", "9=1"], "no hit is '9'; they are 1 to 3, and --top shows more."),
+        (["--grade", "1"], "--grade: '1' must be written HIT=..., the number or the document of a hit first: 1=2."),
         (["--grade", "1=good"], "--grade: the grade 'good' must be a whole number."),
         (["--grade", "1=12"], "hit 1 has the grade 12, above 9 and above all grades of the labels; is it one?"),
         (["--grade", "1=1", "--grade", "1=2"], "--grade: hit 1 is graded twice."),

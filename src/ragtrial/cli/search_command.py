@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +13,7 @@ from ragtrial.cli.terminal import Stopped, Terminal, common_options, override_op
 from ragtrial.errors import InputError, counted
 
 if TYPE_CHECKING:
-    from ragtrial.labelling.answers import Added, AnswerSheet
+    from ragtrial.labelling.answers import Added, AnswerSheet, Item
     from ragtrial.records import FoundText
 
 
@@ -21,9 +22,17 @@ if TYPE_CHECKING:
 @click.argument("text")
 @override_option
 @click.option("--setting", metavar="NAME", help="Only this setting (default: every one).")
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
+              help="Show, and grade, so many hits.")  # fmt: skip
 @click.option("--label", "--add-to-labels", "label", is_flag=True,
               help="Grade the hits by key, and add the query to the labels.")  # fmt: skip
-@click.option("--grade", "grades", multiple=True, metavar="HIT=GRADE", help="Grade a hit without being asked: 1=2.")
+@click.option(
+    "--grade",
+    "grades",
+    multiple=True,
+    metavar="HIT=GRADE",
+    help="Grade a hit by its number or document: 1=2, returns.md=3.",
+)
 @click.option("--quote", "quotes", multiple=True, metavar="HIT=TEXT", help="The passage of a graded hit that answers.")
 @click.option("--id", "name", metavar="ID", help="The new query's id (default: made of its words).")
 @click.option("--tag", "tags", multiple=True, metavar="NAME", help="A tag of the new query.")
@@ -35,29 +44,34 @@ def command(
     text: str,
     overrides: tuple[str, ...],
     setting: str | None,
+    top: int,
     *,
     label: bool,
     **given: Any,
 ) -> int:
-    """Show what the settings of CONFIG return for TEXT; with --label or --grade, add graded answers to the labels."""
+    """Show what the settings of CONFIG return for TEXT; with --label or --grade, add graded answers to the labels.
+
+    All settings make one list, best ranks first. --grade takes the numbers of this list, or documents.
+    """
     from ragtrial.config import load_config
     from ragtrial.experiment import search_settings
-    from ragtrial.views.query import found_text
+    from ragtrial.labelling.answers import AnswerSheet, by_number, labels_form, parse_grades, parse_marks, pooled
+    from ragtrial.views.query import items_text
 
     if not text.strip():
         raise InputError("the text to search for is empty.")
     _check(terminal, label=label, **given)
     loaded = load_config(config, overrides)
-    sheet = None
-    if label or given["grades"]:
-        from ragtrial.labelling.answers import AnswerSheet
-
-        sheet = AnswerSheet(loaded, text)
+    grades, quotes = parse_grades(given["grades"]), parse_marks(given["quotes"], "--quote")
+    sheet = AnswerSheet(loaded, text) if label or grades else None
     found = search_settings(loaded, text, setting, progress=terminal.progress())
+    items = pooled(found, sheet.form if sheet else labels_form(loaded), top)
     if sheet is not None:
-        return _label(terminal, sheet, found, **given)
-    terminal.say("\n\n".join(found_text(one, hits, terminal.width) for one, hits in found.items()))
-    terminal.say_json([{"setting": one, "hits": [vars(hit) for hit in hits]} for one, hits in found.items()])
+        marks = by_number(items, grades), by_number(items, quotes)
+        return _label(terminal, sheet, sheet.graded(items), marks, given["name"], given["tags"], given["who"])
+    terminal.say(items_text(items, list(found), terminal.width))
+    by_setting = [{"setting": one, "hits": [vars(hit) for hit in hits[:top]]} for one, hits in found.items()]
+    terminal.say_json({"exit_code": 0, "hits": _items_json(items), "settings": by_setting})
     return 0
 
 
@@ -72,24 +86,17 @@ def _check(terminal: Terminal, *, label: bool, grades: Sequence[str], quotes: Se
 def _label(
     terminal: Terminal,
     sheet: AnswerSheet,
-    found: Mapping[str, Sequence[FoundText]],
-    *,
-    grades: Sequence[str],
-    quotes: Sequence[str],
+    items: Sequence[Item],
+    marks: tuple[Mapping[int, int], Mapping[int, str]],
     name: str | None,
     tags: Sequence[str],
     who: str | None,
 ) -> int:
     from ragtrial.cli.grading_keys import ask_grades
-    from ragtrial.labelling.answers import parse_graded, parse_grades
     from ragtrial.labelling.changes import current_user
-    from ragtrial.views.query import found_text
 
-    hits = sheet.pooled(found)
-    graded, passages = parse_grades(grades), parse_graded(quotes, "--quote")
-    if grades or not hits:
-        terminal.say(found_text("found", hits, terminal.width))
-    else:
+    hits, (graded, passages) = [item.hit for item in items], marks
+    if hits and not graded:
         sheet.refuse(name, tags, terminal.progress())
         try:
             graded, passages = ask_grades(terminal, hits, sheet.form)
@@ -99,13 +106,20 @@ def _label(
             raise Stopped("stopped: nothing was written, and no grade of this search is kept.") from None
     changes = sheet.changes(hits, graded, passages, name=name, tags=tags)
     added = sheet.write(changes, who or current_user(), terminal.progress())
-    _say(terminal, added)
-    terminal.say_json({"exit_code": 0, "hits": [vars(hit) for hit in hits], "labels": _as_json(added)})
+    _say(terminal, added, [(hit, graded[hit.rank]) for hit in hits if hit.rank in graded])
+    terminal.say_json({"exit_code": 0, "hits": _items_json(items), "labels": _as_json(added)})
     return 0
 
 
-def _say(terminal: Terminal, added: Added) -> None:
+def _items_json(items: Sequence[Item]) -> list[dict[str, Any]]:
+    return [{**vars(item.hit), "found_by": dict(item.found_by)} for item in items]
 
+
+def _say(terminal: Terminal, added: Added, graded: Sequence[tuple[FoundText, int]]) -> None:
+    from ragtrial.views.query import hit_text
+
+    for hit, grade in graded:
+        terminal.say(hit_text(replace(hit, grade=grade, score=None), terminal.width))
     judgments = [one for one in added.done if one.action != "query"]
     what = "new query" if added.is_new else "query"
     total = "" if added.queries is None else f"; it has {counted(added.queries, 'query', 'queries')}"

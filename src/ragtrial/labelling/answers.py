@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.beir import beir_labels
@@ -20,6 +21,8 @@ from ragtrial.labelling.write_back import LabelsConflictError, LabelsText, read_
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import FoundText, PromptQueries, Query, Unit
+
+Mark = TypeVar("Mark")
 
 NO_TEXT = "this text is empty, and the labels name passages; leave it out."
 """Why an answer cannot be graded."""
@@ -38,6 +41,14 @@ class Added:
     is_new: bool
     done: tuple[Done, ...]
     queries: int | None
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing to grade among what settings found: ``hit.rank`` is its number, ``found_by`` its best rank in each."""
+
+    hit: FoundText
+    found_by: Mapping[str, int]
 
 
 class AnswerSheet:
@@ -74,20 +85,9 @@ class AnswerSheet:
             else form_of(labels.queries, by_content=by_passage, unit=config.evaluators.unit)
         )
 
-    def pooled(self, found: Mapping[str, Sequence[FoundText]]) -> list[FoundText]:
-        """What settings found, each answer once, the highest ranked first; with the grades that labels have already.
-
-        Numbered from 1; scores of several settings say nothing side by side, and are left out.
-        """
-        placed = [(hit.rank, place, hit) for place, row in enumerate(found.values()) for hit in row]
-        hits = [hit for _, _, hit in sorted(placed, key=lambda one: one[:2])]
-        distinct = {self._key(hit): hit for hit in reversed(hits)}
-        first = [hit for hit in hits if distinct[self._key(hit)] is hit]
-        several = len(found) > 1
-        return [
-            replace(hit, rank=number, score=None if several else hit.score, grade=self._grade_of(hit))
-            for number, hit in enumerate(first, 1)
-        ]
+    def graded(self, items: Sequence[Item]) -> list[Item]:
+        """The same with the grades that labels have already."""
+        return [replace(item, hit=replace(item.hit, grade=self._grade_of(item.hit))) for item in items]
 
     def changes(
         self,
@@ -101,17 +101,14 @@ class AnswerSheet:
         """What the ``grades`` of ``hits``, by their numbers, change in the labels.
 
         ``quotes`` are passages of hits that answer, verbatim, instead of the whole text of a hit. A new query is
-        called ``name``, else after its text. Raises InputError for numbers that no hit has, and for passages that are
-        not in their hit.
+        called ``name``, else after its text. Raises InputError for passages that are not in their hit.
         """
-        by_number, quotes = {hit.rank: hit for hit in hits}, dict(quotes or {})
-        faults = [f"there is no hit {number}; they are 1 to {len(hits)}." for number in {*grades, *quotes}
-                  if number not in by_number]  # fmt: skip
-        faults += [f"the passage of hit {number} comes without a grade." for number in quotes.keys() - grades.keys()]
+        by_rank, quotes = {hit.rank: hit for hit in hits}, dict(quotes or {})
+        faults = [f"the passage of hit {number} comes without a grade." for number in quotes.keys() - grades.keys()]
         faults += [
             f"the passage {passage!r} is not in the text of hit {number}; it must be verbatim."
             for number, passage in quotes.items()
-            if number in by_number and not has_passage(by_number[number], passage)
+            if not has_passage(by_rank[number], passage)
         ]
         known = [label.relevance for query in self._labels.queries for label in query.relevant_docs]
         highest = max([_MOST_KEY, *known])
@@ -127,7 +124,7 @@ class AnswerSheet:
         self._refuse_name(name, tags)
         query = self.query.id if self.query else name or new_id(self.text, {one.id for one in self._labels.queries})
         new: list[Change] = [] if self.query else [NewQuery(query, self.text, tuple(tags))]
-        made = [judged(self.form, query, by_number[number], grade, quotes.get(number))
+        made = [judged(self.form, query, by_rank[number], grade, quotes.get(number))
                 for number, grade in sorted(grades.items())]  # fmt: skip
         return [*new, *beside(self.query.relevant_docs if self.query else (), made, self.form)]
 
@@ -168,9 +165,6 @@ class AnswerSheet:
 
         return check
 
-    def _key(self, hit: FoundText) -> tuple[object, ...]:
-        return (hit.doc,) if self.form == "document" else (hit.doc, hit.start, hit.end)
-
     def _grade_of(self, hit: FoundText) -> int | None:
         text = (hit.text or "").strip()
         labels = self.query.relevant_docs if self.query else ()
@@ -181,6 +175,71 @@ class AnswerSheet:
             and (one.quote is None or self.form != "quote" or one.quote in text)
         ]
         return max(met, default=None)
+
+
+def labels_form(config: ExperimentConfig) -> Form:
+    """What the labels of ``config`` name; without labels that can be read, what they would name."""
+    options, unit = config.dataset, config.evaluators.unit
+    if options.beir is not None:
+        return "document"
+    try:
+        labels = read_labels_text(options.queries or "").labels
+    except LabelsError:
+        labels = None
+    return form_of(labels.queries if labels else (), by_content=options.match == "content", unit=unit)
+
+
+def pooled(found: Mapping[str, Sequence[FoundText]], form: Form, top: int) -> list[Item]:
+    """The ``top`` best of what settings found, each document or passage once, numbered from 1, highest ranks first.
+
+    Where labels name passages (``form``), hits of a document are one passage if they share half of the shorter one, as
+    the chunks of several sizes do. Scores of several settings say nothing side by side, and are left out.
+    """
+    placed = [(hit.rank, place, name, hit) for place, (name, row) in enumerate(found.items()) for hit in row]
+    pools: list[_Pool] = []
+    of_document: dict[str, list[_Pool]] = {}
+    for _, _, name, hit in sorted(placed, key=lambda one: one[:2]):
+        known = of_document.setdefault(hit.doc, [])
+        pool = next((one for one in known if form == "document" or one.holds(hit)), None)
+        if pool is None:
+            pool = _Pool(hit)
+            pools.append(pool)
+            known.append(pool)
+        pool.add(name, hit, widen=form != "document")
+    kept = [(pool.whole if len(found) == 1 else replace(pool.whole, score=None), pool.found_by) for pool in pools[:top]]
+    return [Item(replace(hit, rank=number), found_by) for number, (hit, found_by) in enumerate(kept, 1)]
+
+
+class _Pool:
+    """Hits that are one item: the ``first``, and the ``whole`` of those that share half of it."""
+
+    def __init__(self, first: FoundText) -> None:
+        self.first = self.whole = first
+        self.found_by: dict[str, int] = {}
+
+    def holds(self, hit: FoundText) -> bool:
+        return _shares_half(self.first, hit) or _shares_half(self.whole, hit)
+
+    def add(self, setting: str, hit: FoundText, *, widen: bool) -> None:
+        self.found_by.setdefault(setting, hit.rank)
+        if widen and _shares_half(self.first, hit):
+            self.whole = _union(self.whole, hit)
+
+
+def _shares_half(one: FoundText, other: FoundText) -> bool:
+    if one.start is None or one.end is None or other.start is None or other.end is None:
+        return (one.start, one.end) == (other.start, other.end)
+    shared = min(one.end, other.end) - max(one.start, other.start)
+    return shared * 2 >= min(one.end - one.start, other.end - other.start)
+
+
+def _union(one: FoundText, other: FoundText) -> FoundText:
+    """``one`` with the text of another that overlaps it."""
+    first, last = sorted((one, other), key=lambda hit: hit.start or 0)
+    if first.end is None or last.start is None or last.end is None or last.end <= first.end:
+        return replace(one, start=first.start, end=first.end, text=first.text)
+    text = (first.text or "") + (last.text or "")[first.end - last.start :]
+    return replace(one, start=first.start, end=last.end, text=text)
 
 
 def judged(
@@ -231,27 +290,52 @@ def form_of(queries: Iterable[Query], *, by_content: bool, unit: Unit) -> Form:
     return "quote" if unit == "span" or quoted * 2 > len(labels) else "document"
 
 
-def parse_graded(texts: Iterable[str], option: str) -> dict[int, str]:
-    """``{1: "2"}`` from ``1=2``: the number of a hit, and what is said of it. Raises InputError."""
-    found: dict[int, str] = {}
+def parse_marks(texts: Iterable[str], option: str, *, last: bool = False) -> dict[str, str]:
+    """``{"1": "2"}`` from ``1=2``: the number or document of a hit, and what is said of it. Raises InputError.
+
+    With ``last`` the last equals sign parts the two, as a document's id may have one.
+    """
+    found: dict[str, str] = {}
     faults = []
     for text in texts:
-        number, equals, said = text.partition("=")
-        if not equals or not number.strip().isdecimal() or not said.strip():
-            faults.append(Fault(option, message=f"{text!r} must be written HIT=..., the number of a hit first: 1=2."))
-        elif int(number) in found:
-            faults.append(Fault(option, message=f"hit {int(number)} is graded twice."))
+        key, equals, said = (part.strip() for part in (text.rpartition("=") if last else text.partition("=")))
+        if not (equals and key and said):
+            message = f"{text!r} must be written HIT=..., the number or the document of a hit first: 1=2."
+            faults.append(Fault(option, message=message))
+        elif key in found:
+            faults.append(Fault(option, message=f"hit {key} is graded twice."))
         else:
-            found[int(number)] = said.strip()
+            found[key] = said
     if faults:
         raise InputError(*faults)
     return found
 
 
-def parse_grades(texts: Iterable[str], option: str = "--grade") -> dict[int, int]:
-    """The grade of each hit by its number. Raises InputError."""
-    found = parse_graded(texts, option)
+def parse_grades(texts: Iterable[str], option: str = "--grade") -> dict[str, int]:
+    """The grade of each hit by its number or document. Raises InputError."""
+    found = parse_marks(texts, option, last=True)
     wrong = [said for said in found.values() if not re.fullmatch(r"-?\d+", said)]
     if wrong:
         raise InputError(*(Fault(option, message=f"the grade {said!r} must be a whole number.") for said in wrong))
-    return {number: int(said) for number, said in found.items()}
+    return {key: int(said) for key, said in found.items()}
+
+
+def by_number(items: Sequence[Item], marks: Mapping[str, Mark]) -> dict[int, Mark]:
+    """``marks`` by the number of the hit that each key means. Raises InputError for keys that mean none, or several."""
+    found: dict[int, Mark] = {}
+    faults = []
+    for key, mark in marks.items():
+        named = [one.hit.rank for one in items if one.hit.doc == key]
+        numbers = [int(key)] if key.isdecimal() and 1 <= int(key) <= len(items) else named
+        if len(numbers) > 1:
+            listed = ", ".join(map(str, numbers))
+            faults.append(f"{key} is the document of hits {listed}; give the number of one.")
+        elif not numbers:
+            faults.append(f"no hit is {key!r}; they are 1 to {len(items)}, and --top shows more.")
+        elif numbers[0] in found:
+            faults.append(f"hit {numbers[0]} is graded twice.")
+        else:
+            found[numbers[0]] = mark
+    if faults:
+        raise InputError(*faults)
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+from ragtrial.labelling.answers import Item
 from ragtrial.records import FoundText
 from ragtrial.report.model import Report
 from ragtrial.report.schema import JudgmentPart, PassagePart
@@ -34,9 +35,17 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
     return _harmless("\n".join(lines))
 
 
-def found_text(setting: str, hits: Sequence[FoundText], width: int) -> str:
-    """The hits of a search that nobody judged."""
-    lines = [f"{setting}:", *(hit_text(hit, width) for hit in hits)] if hits else [f"{setting}: nothing found"]
+def items_text(items: Sequence[Item], settings: Sequence[str], width: int) -> str:
+    """What a search found, numbered, and which of several settings found it at which rank."""
+    head = settings[0] if len(settings) == 1 else f"{len(settings)} settings"
+    if not items:
+        return _harmless(f"{head}: nothing found")
+    lines = [f"{head}:"]
+    for item in items:
+        lines.append(hit_text(item.hit, width))
+        if len(settings) > 1:
+            by = ", ".join(f"{name} {rank}" for name, rank in item.found_by.items())
+            lines += textwrap.wrap(f"rank: {by}", max(40, width - 7), initial_indent=" " * 7, subsequent_indent=" " * 7)
     return _harmless("\n".join(lines))
 
 
