@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import IO
 
 TEMPORARY_PREFIX = ".partial-"
+_UMASK = os.umask(0o022)
+os.umask(_UMASK)  # it cannot be read otherwise; here, no other thread makes files
 
 
 @contextmanager
@@ -27,7 +29,7 @@ def new_folder(target: Path) -> Iterator[Path]:
         for path in temporary.rglob("*"):
             if path.is_file():
                 _sync(path)
-        temporary.chmod(0o755)
+        temporary.chmod(0o777 & ~_UMASK)
         if target.exists():
             raise FileExistsError(f"{target} is already there")
         temporary.rename(target)
@@ -64,8 +66,9 @@ def remove_partial(folder: Path, name: str = "") -> None:
 def new_file(path: Path, *, may_be_lost: bool = False) -> Iterator[IO[bytes]]:
     """A temporary file, open for writing, that replaces ``path`` when the block ends well, and goes when it does not.
 
-    A reader of ``path`` sees the old bytes or the new ones, never a part. A device or a pipe is written to as it is.
-    What ``may_be_lost`` is not waited for until it is on the disk: if the power fails, it may be gone, or empty.
+    A reader of ``path`` sees the old bytes or the new ones, never a part. Permissions stay. A device is
+    written to as it is. What ``may_be_lost`` is not waited for until it is on the disk: if the power fails, it may be
+    gone, or empty.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         with path.open("wb") as device:
@@ -79,7 +82,7 @@ def new_file(path: Path, *, may_be_lost: bool = False) -> Iterator[IO[bytes]]:
             if not may_be_lost:
                 file.flush()
                 os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
+        Path(temporary).chmod(path.stat().st_mode & 0o777 if path.is_file() else 0o666 & ~_UMASK)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

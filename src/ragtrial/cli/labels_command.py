@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,20 +18,139 @@ from ragtrial.errors import CorpusError, Fault, InputError, LabelsError, counted
 
 if TYPE_CHECKING:
     from ragtrial.dataset.library import Library
+    from ragtrial.labelling.changes import Change
     from ragtrial.labelling.importers.converting import Converted
     from ragtrial.labelling.importers.recognition import ReadLabels
+    from ragtrial.labelling.label_sets import Prefer
+    from ragtrial.labelling.write_back import LabelsText
 
 _FORMATS = ("kirchhoff", "llamaindex", "squad", "chunking-evaluation", "haystack", "rows")
 _LISTED = 20
+_ACTIONS = (
+    ("query", "query", "queries", "added"),
+    ("remove query", "query", "queries", "removed"),
+    ("add", "judgment", "judgments", "added"),
+    ("change", "judgment", "judgments", "changed"),
+    ("remove", "judgment", "judgments", "removed"),
+)
 _STANDARD_OUTPUT = "-"
 
 
-@click.group("labels", short_help="Convert labels of other tools.")
+@click.group("labels", short_help="List, add, remove, merge and convert labels.")
 def command() -> None:
     """Labels: known good answers, as passages of documents.
 
     A label with its characters survives every change of chunk size: what is scored is the passage, not the chunk.
     """
+
+
+_who_option = click.option("--who", metavar="NAME",
+                           help="Who labels, for the history (default: the user of the machine).")  # fmt: skip
+
+
+@command.command("list")
+@click.argument("config", type=click.Path())
+@common_options
+def list_labels(terminal: Terminal, config: str) -> int:
+    """List the queries of CONFIG's labels: id, judgments, those that are relevant, tags, text."""
+    from ragtrial.config import load_config
+    from ragtrial.dataset.datasets import load_dataset
+    from ragtrial.dataset.passages import short
+    from ragtrial.views.table import Table
+
+    loaded = load_config(config)
+    labels, threshold = load_dataset(loaded.dataset).labels, loaded.evaluators.relevance_threshold
+    rows: list[dict[str, Any]] = [
+        {
+            "id": one.id,
+            "judgments": len(one.relevant_docs),
+            "relevant": sum(label.relevance >= threshold for label in one.relevant_docs),
+            "tags": list(one.tags),
+            "text": one.text,
+        }
+        for one in labels.queries
+    ]
+    cells = [[row["id"], str(row["judgments"]), str(row["relevant"]), ", ".join(row["tags"]), short(row["text"], 60)]
+             for row in rows]  # fmt: skip
+    terminal.table(Table.of(["query", "judgments", "relevant", "tags", "text"], cells, texts=(0, 3, 4)))
+    terminal.say_json({"exit_code": 0, "queries": rows})
+    return 0
+
+
+@command.command("add")
+@click.argument("config", type=click.Path())
+@click.argument("text")
+@click.option("--doc", required=True, metavar="ID", help="The document that answers (match: content: the passage).")
+@click.option("--quote", metavar="TEXT", help="The passage of the document that answers, verbatim.")
+@click.option("--relevance", type=int, default=1, show_default=True, metavar="GRADE", help="How well it answers.")
+@click.option("--id", "name", metavar="ID", help="A new query's id (default: made of its words).")
+@click.option("--tag", "tags", multiple=True, metavar="NAME", help="A tag of a new query.")
+@_who_option
+@common_options
+def add_label(
+    terminal: Terminal, config: str, text: str, doc: str, quote: str | None, relevance: int, name: str | None,
+    tags: tuple[str, ...], who: str | None,
+) -> int:  # fmt: skip
+    """Add a judgment of the question TEXT to CONFIG's labels, and the question if it is new."""
+    from ragtrial.labelling.changes import Grade
+    from ragtrial.labelling.label_sets import added
+
+    return _change(terminal, config, who, lambda base: added(base, text, name, tags, Grade("", doc, relevance, quote)))
+
+
+@command.command("remove")
+@click.argument("config", type=click.Path())
+@click.argument("query")
+@click.option("--doc", metavar="ID", help="Only its judgments of this document.")
+@click.option("--quote", metavar="TEXT", help="Only that of this passage of the document.")
+@_who_option
+@common_options
+def remove_labels(
+    terminal: Terminal, config: str, query: str, doc: str | None, quote: str | None, who: str | None
+) -> int:
+    """Remove QUERY, or judgments of it, from CONFIG's labels; the history keeps what they were."""
+    from ragtrial.labelling.label_sets import removed
+
+    if quote is not None and doc is None:
+        raise click.UsageError("--quote needs --doc.")
+    return _change(terminal, config, who, lambda base: removed(base, query, doc, quote))
+
+
+@command.command("merge")
+@click.argument("config", type=click.Path())
+@click.argument("files", type=click.Path(), nargs=-1, required=True, metavar="FILE...")
+@click.option("--prefer", type=click.Choice(["mine", "theirs"]),
+              help="Whose grade holds where they differ (default: nothing is written).")  # fmt: skip
+@_who_option
+@common_options
+def merge_labels(
+    terminal: Terminal, config: str, files: tuple[str, ...], prefer: Prefer | None, who: str | None
+) -> int:
+    """Bring the labels of FILEs into those of CONFIG. Questions of one text are one query."""
+    from ragtrial.labelling.label_sets import merged
+    from ragtrial.options import expand_user
+
+    return _change(terminal, config, who, lambda base: merged(base, [expand_user(one) for one in files], prefer))
+
+
+def _change(terminal: Terminal, config: str, who: str | None, changes: Callable[[LabelsText], Sequence[Change]]) -> int:
+    """Make ``changes`` in the labels of ``config``, and say which were made."""
+    from ragtrial.config import load_config
+    from ragtrial.labelling.changes import current_user, query_of
+    from ragtrial.labelling.label_sets import labels_of, write
+
+    loaded = load_config(config)
+    base = labels_of(loaded)
+    written, done = write(base, changes(base), loaded, who or current_user(), terminal.progress())
+    counts = Counter(one.action for one in done)
+    said = [counted(counts[action], noun, several) + f" {verb}" for action, noun, several, verb in _ACTIONS
+            if counts[action]]  # fmt: skip
+    queries = counted(len(written.rows), "query", "queries")
+    terminal.say(f"{written.file}: {', '.join(said) or 'nothing to change'}; it has {queries}")
+    rows = [{"query": query_of(one.change), "action": one.action, "before": one.before, "after": one.after}
+            for one in done]  # fmt: skip
+    terminal.say_json({"exit_code": 0, "file": str(written.file), "queries": len(written.rows), "changes": rows})
+    return 0
 
 
 @command.command("convert")

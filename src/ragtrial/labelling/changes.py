@@ -9,7 +9,7 @@ import getpass
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -53,9 +53,18 @@ class NewQuery:
     id: str
     text: str
     tags: tuple[str, ...] = ()
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Its other keys, as a file has them."""
 
 
-Change = Grade | NewQuery
+@dataclass(frozen=True, slots=True)
+class RemovedQuery:
+    """A question that is taken out of the labels, with all its judgments."""
+
+    id: str
+
+
+Change = Grade | NewQuery | RemovedQuery
 
 
 def place_of(label: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -65,7 +74,7 @@ def place_of(label: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def query_of(change: Change) -> str:
     """The id of the query that a change is of."""
-    return change.id if isinstance(change, NewQuery) else change.query
+    return change.query if isinstance(change, Grade) else change.id
 
 
 @dataclass(frozen=True)
@@ -78,9 +87,9 @@ class Done:
 
     @property
     def action(self) -> str:
-        """``add``, ``change`` or ``remove`` a judgment, or add a ``query``."""
-        if isinstance(self.change, NewQuery):
-            return "query"
+        """``add``, ``change`` or ``remove`` a judgment, add a ``query``, or ``remove query``."""
+        if not isinstance(self.change, Grade):
+            return "query" if self.before is None else "remove query"
         return "add" if self.before is None else "remove" if self.after is None else "change"
 
 

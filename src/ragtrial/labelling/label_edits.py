@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from ragtrial.labelling.changes import Change, Done, Grade, NewQuery
+from ragtrial.labelling.changes import Change, Done, Grade, NewQuery, RemovedQuery
 
 EMPTY = '{"queries": []}'
 """Labels without any query, to which the first can be added."""
@@ -16,7 +16,7 @@ def edited(text: str, changes: Iterable[Change]) -> tuple[str, list[Done]]:
     """``text``, labels, with ``changes``, and what each changed; ``text`` itself if none changed anything.
 
     Keys, their order and all values but those of the labels stay; the text is laid out with an indent of two spaces.
-    Raises LookupError for a grade of an unknown query, and for a new query whose id is taken.
+    Raises LookupError for an unknown query, and for a new one whose id is taken.
     """
     labels = json.loads(text)
     queries = {str(row["id"]): row for row in labels["queries"]}
@@ -24,6 +24,11 @@ def edited(text: str, changes: Iterable[Change]) -> tuple[str, list[Done]]:
     for change in changes:
         if isinstance(change, Grade):
             done += _graded(queries[change.query]["relevant_docs"], change)
+            continue
+        if isinstance(change, RemovedQuery):
+            gone = queries.pop(change.id)
+            labels["queries"].remove(gone)
+            done.append(Done(change, gone, None))
             continue
         if change.id in queries:
             raise LookupError(change.id)
@@ -40,7 +45,7 @@ def edited(text: str, changes: Iterable[Change]) -> tuple[str, list[Done]]:
 
 def _new_row(change: NewQuery) -> dict[str, Any]:
     tags = {"tags": list(change.tags)} if change.tags else {}
-    return {"id": change.id, "text": change.text, "relevant_docs": [], **tags}
+    return {"id": change.id, "text": change.text, "relevant_docs": [], **tags, **change.more}
 
 
 def _graded(labels: list[dict[str, Any]], change: Grade) -> list[Done]:

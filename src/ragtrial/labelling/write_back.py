@@ -16,7 +16,7 @@ from ragtrial.dataset.labels import labels_file, prompt_queries
 from ragtrial.dataset.passages import short
 from ragtrial.dataset.texts import decoded, read_bytes
 from ragtrial.errors import Fault, LabelsError, RunError
-from ragtrial.labelling.changes import Change, Done, NewQuery, note, place_of, query_of
+from ragtrial.labelling.changes import Change, Done, NewQuery, RemovedQuery, note, place_of, query_of
 from ragtrial.labelling.label_edits import EMPTY, edited
 from ragtrial.records import PromptQueries
 
@@ -74,11 +74,12 @@ class LabelsText:
         return read_labels_text(self.file)
 
     def of_query(self, query: str) -> Mapping[str, Any] | None:
-        row = self._rows.get(query)
+        row = self.rows.get(query)
         return None if row is None else {key: row.get(key) for key in ("text", "relevant_docs")}
 
     @cached_property
-    def _rows(self) -> Mapping[str, Mapping[str, Any]]:
+    def rows(self) -> Mapping[str, Mapping[str, Any]]:
+        """The queries by their ids, as the file has them. Raises LabelsError where they are invalid."""
         if self.labels is None:  # which raises if the file is invalid
             return {}
         return {str(row["id"]): row for row in json.loads(self.content.removeprefix(_MARK))["queries"]}
@@ -91,7 +92,7 @@ class LabelsText:
         except LookupError as error:
             name = error.args[0]
             known = any(isinstance(change, NewQuery) and change.id == name for change in changes)
-            message = f"query {name!r} is there already." if known else f"there is no query {name!r} to be judged."
+            message = f"query {name!r} is there already." if known else f"there is no query {name!r}."
             raise LabelsError(Fault(str(self.file), message=message)) from None
         return LabelsText(self.file, text), done
 
@@ -198,6 +199,8 @@ def _theirs(was: Any, stands: Any) -> list[str]:
 def _own(change: Change) -> str:
     if isinstance(change, NewQuery):
         return f"a new query, {short(change.text, _MOST_TEXT)!r}"
+    if isinstance(change, RemovedQuery):
+        return "the query is removed"
     return f"{_json(change.as_label())}{' taken back' if change.relevance is None else ''}"
 
 

@@ -275,7 +275,7 @@ def test_labels_in_another_order_are_a_conflict_that_says_so(file: Path) -> None
         ([Grade("7", "x.md", 2_000_000)], "relevance"),
         ([Grade("7", " ", 1)], "is empty"),
         ([Grade("7", "x.md", 1, start=3)], "comes without end"),
-        ([Grade("nobody", "x.md", 1)], "there is no query 'nobody' to be judged."),
+        ([Grade("nobody", "x.md", 1)], "there is no query 'nobody'."),
         ([NewQuery("7", "Again?")], "query '7' is there already."),
         ([NewQuery("q9", "  ")], "text is empty"),
     ],
