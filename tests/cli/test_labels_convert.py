@@ -246,8 +246,8 @@ def test_a_file_of_no_known_form_is_told_with_what_it_is_and_what_was_tried(
             lines([{"quote": RED, "tags": [1]}, {"question": "?"}, {"question": ["?"], "doc": "f", "start": 1.5}]),
             [
                 ":1: tags[0] is 1; it must be a text.",
-                ":1: the row must have one of question, query, user_input; it has quote, tags.",
-                ":2: the row must have one of quote, passage, context, answer; it has question.",
+                ":1: the row must have one of question, query, user_input, prompt; it has quote, tags.",
+                ":2: the row must have one of quote, passage, context, answer, expected, ground_truth; it has question.",
                 ":3: question is a list; it must be a text.",
                 ":3: start is 1.5; it must be a whole number.",
             ],
@@ -255,8 +255,8 @@ def test_a_file_of_no_known_form_is_told_with_what_it_is_and_what_was_tried(
         (
             "question,quote,relevance\n,x,1\n\"a\nb\",,\n?,x,high\n",
             [
-                ":2: the row must have one of question, query, user_input; it has question, quote, relevance.",
-                ":3: the row must have one of quote, passage, context, answer; it has question, quote, relevance.",
+                ":2: the row must have one of question, query, user_input, prompt; it has question, quote, relevance.",
+                ":3: the row must have one of quote, passage, context, answer, expected, ground_truth; it has question, quote, relevance.",
                 ":5: relevance is 'high'; it must be a whole number.",
             ],
         ),

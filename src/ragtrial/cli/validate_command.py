@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     """By setting its chunks, and the passages that they cut; None where it has none, or they are not known."""
 
 _HOWS = {"exact": "verbatim", "spacing": "with other white space", "case": "in other case",
+         "typography": "with other quotation marks or dashes",
          "offsets": "by start and end alone"}  # fmt: skip
 
 

@@ -25,13 +25,25 @@ def json_value(text: str, file: str, error: type[InputError], what: str) -> obje
     try:
         value, twice = load_json(text)
     except json.JSONDecodeError as failure:
-        raise error(Fault(file, failure.lineno, failure.colno, f"is not JSON: {failure.msg}.")) from None
+        raise error(Fault(file, failure.lineno, failure.colno, _why_not_json(text, failure))) from None
     except (ValueError, RecursionError):  # numbers of thousands of digits, thousands of brackets
         message = f"has a number too long, or is nested too deeply, to be {what}."
         raise error(Fault(file, message=message)) from None
     if twice:
         raise error(*(Fault(file, *place, f"duplicate key {key!r} in one object.") for key, place in twice))
     return value
+
+
+def _why_not_json(text: str, failure: json.JSONDecodeError) -> str:
+    """What is wrong, in words to act on for what people often write."""
+    if not text.strip():
+        return "is empty."
+    before, rest = text[: failure.pos].rstrip(), text[failure.pos :].lstrip()
+    if rest.startswith(("//", "/*", "#")):
+        return "is not JSON: it has a comment, which JSON does not know; remove it."
+    if before.endswith(",") and rest[:1] in ("]", "}"):
+        return f"is not JSON: there is a comma before {rest[0]!r}; remove it."
+    return f"is not JSON: {failure.msg}."
 
 
 def load_json(text: str) -> tuple[object, list[tuple[str, Place]]]:

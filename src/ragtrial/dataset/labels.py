@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, JsonValue
 
 from ragtrial.dataset.json_places import fault_in, json_value
-from ragtrial.dataset.texts import is_unicode, normalised, read_text
-from ragtrial.errors import LabelsError
+from ragtrial.dataset.texts import is_unicode, near_names, normalised, read_text
+from ragtrial.errors import Fault, LabelsError
 from ragtrial.options import FieldPath, Options, dotted, validate
 from ragtrial.records import MOST_GRADE, Judgment, PromptQueries, Query, Span
 
 NAMES = ("prompt_queries.json", "prompts_queries.json")
 """The file's name, and the older spelling that is accepted in its place."""
+
+_FIRST_LABELS = (
+    '`ragtrial search CONFIG "QUESTION" --label` labels a first question, `ragtrial labels convert FILE --corpus '
+    "DOCUMENTS -o prompt_queries.json` reads a CSV with question and answer."
+)
+_OTHER_KEYS = ("question", "query", "prompt", "answer", "answers", "expected", "context")
 
 Id = Annotated[str | int, Field(union_mode="left_to_right")]
 
@@ -98,18 +104,45 @@ def load_prompt_queries(path: str | Path) -> PromptQueries:
     empty queries and passages, no query at all.
     """
     file = labels_file(Path(path))
+    if not file.exists():
+        message = f"there is no such file.{near_names(file)} {_FIRST_LABELS}"
+        raise LabelsError(Fault(str(file), message=message))
     return prompt_queries(read_text(file, LabelsError), file)
 
 
 def prompt_queries(text: str, file: Path) -> PromptQueries:
     """The labels of a text, as ``load_prompt_queries`` reads them from a file; ``file`` is for messages."""
+    if not text.strip():
+        raise LabelsError(Fault(str(file), message=f"is empty. {_FIRST_LABELS}"))
+    if text.lstrip()[0] not in "{[" or file.suffix.lower() in (".csv", ".tsv", ".jsonl"):
+        raise LabelsError(Fault(str(file), message=f"is not a prompt_queries.json. {_converted(file)}"))
     value = json_value(text, str(file), LabelsError, "labels")
     fault_at = fault_in(text, str(file))
-    rows = validate(LabelsFile, value, LabelsError, fault_at)
+    try:
+        rows = validate(LabelsFile, value, LabelsError, fault_at)
+    except LabelsError as error:
+        if not _is_foreign(value):
+            raise
+        raise LabelsError(*error.faults, Fault(str(file), message=_converted(file))) from None
     faults = [fault_at(where, message) for where, message in _faults(rows)]
     if faults:
         raise LabelsError(*faults)
     return PromptQueries(tuple(_query(row) for row in rows.queries), rows.prompt)
+
+
+def _converted(file: Path) -> str:
+    """The command that turns other labels into ours."""
+    target = "labels.json" if file.name == "prompt_queries.json" else "prompt_queries.json"
+    command = f"ragtrial labels convert {file.name} --corpus DOCUMENTS -o {target}"
+    return f"`{command}` reads CSV and the labels of other tools."
+
+
+def _is_foreign(value: object) -> bool:
+    """Whether the labels look like those of another tool."""
+    if not isinstance(value, Mapping) or "queries" not in value:
+        return bool(value)
+    rows = value["queries"] if isinstance(value["queries"], list) else []
+    return any(isinstance(row, Mapping) and not row.keys().isdisjoint(_OTHER_KEYS) for row in rows)
 
 
 def _faults(rows: LabelsFile) -> Iterator[tuple[FieldPath, str]]:

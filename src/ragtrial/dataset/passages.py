@@ -15,11 +15,14 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.likeness import most_like
 from ragtrial.records import Span
 
-MatchKind = Literal["exact", "spacing", "case", "fuzzy", "lost"]
+MatchKind = Literal["exact", "spacing", "case", "typography", "fuzzy", "lost"]
 
-MATCH_KINDS: tuple[MatchKind, ...] = ("exact", "spacing", "case", "fuzzy", "lost")
+MATCH_KINDS: tuple[MatchKind, ...] = ("exact", "spacing", "case", "typography", "fuzzy", "lost")
 """From the best to the worst."""
 
+_TYPOGRAPHY = str.maketrans(dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'")
+                            | dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"')
+                            | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"))  # fmt: skip
 _NEAR = 0.6
 """The least likeness of what is shown as the nearest: pieces of English that have nothing in common reach 0.5."""
 
@@ -45,8 +48,9 @@ class PassageMatch:
     """How a passage was found, and every place of that kind, ascending by document and character.
 
     ``how`` is ``exact``, ``spacing`` (the same words with other white space between them), ``case`` (the same when
-    case-folded, and perhaps other white space), ``fuzzy`` (like it: the best place alone), or ``lost`` (no places).
-    ``score`` is 1 for the first three, 0 for ``lost``, and for ``fuzzy`` in (0, 1]: see ``likeness.likeness``.
+    case-folded, and perhaps other white space), ``typography`` (the same with plain quotation marks, apostrophes and
+    dashes, and perhaps in other case and white space), ``fuzzy`` (like it: the best place alone), or ``lost`` (no
+    places). ``score`` is 1 for the first four, 0 for ``lost``, and for ``fuzzy`` in (0, 1]: see ``likeness.likeness``.
     """
 
     how: MatchKind
@@ -63,12 +67,12 @@ Locate = Callable[[Sequence[PassageQuery], Library], list[PassageMatch]]
 def locate_all(sought: Sequence[PassageQuery], library: Library, *, fuzzy: float | None = None) -> list[PassageMatch]:
     """How and where each passage is found, in the order of ``sought``.
 
-    The first of exact, spacing, case and fuzzy that finds a passage anywhere it may be decides, and all its places of
-    that kind are given, overlapping ones too. White space at a passage's ends is left out; a passage of nothing else
-    is lost. ``fuzzy`` is the least score, in (0, 1], at which a passage that is nowhere is found by likeness; without
-    it that is never done.
+    The first of exact, spacing, case, typography and fuzzy that finds a passage anywhere it may be decides, and all
+    its places of that kind are given, overlapping ones too. White space at a passage's ends is left out; a
+    passage of nothing else is lost. ``fuzzy`` is the least score, in (0, 1], at which a passage that is nowhere is
+    found by likeness; without it that is never done.
     """
-    words = {one: one.text.casefold().split() for one in dict.fromkeys(sought)}
+    words = {one: plain(one.text).split() for one in dict.fromkeys(sought)}
     within: dict[int, list[PassageQuery]] = {}
     anywhere: dict[str, list[PassageQuery]] = {}  # by a word that a document must have, "" where there is none
     for one in filter(words.get, words):
@@ -111,17 +115,17 @@ class _Document:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self.words = frozenset(text.casefold().split())
+        self.words = frozenset(plain(text).split())
 
     @cached_property
     def _folded(self) -> tuple[str, list[int], list[int]]:
-        """The case-folded words, a space behind each, and where the character of the text begins and ends that begins
+        """The ``plain`` words, a space behind each, and where the character of the text begins and ends that begins
         and ends at each place; -1 inside of one, such as between the two s of a sharp s.
         """
         pieces, begins, ends = list[str](), list[int](), list[int]()
         for word in re.finditer(r"\S+", self._text):
             for place in range(*word.span()):
-                pieces.append(self._text[place].casefold())
+                pieces.append(plain(self._text[place]))
                 inside = [-1] * (len(pieces[-1]) - 1)
                 begins += [place, *inside]
                 ends += [*inside, place + 1]
@@ -131,7 +135,7 @@ class _Document:
         return "".join(pieces), begins, ends
 
     def find(self, passage: str, words: str, *, verbatim: bool) -> tuple[MatchKind, list[Span]]:
-        """How a passage is found here, and its places of that kind; ``words`` are its case-folded words, joined.
+        """How a passage is found here, and its places of that kind; ``words`` are its ``plain`` words, joined.
 
         ``verbatim`` says that no other kind is of interest.
         """
@@ -150,6 +154,12 @@ class _Document:
         return best, [span for how, span in alike if how == best]
 
 
+def typographic_places(passage: str, text: str) -> list[Span]:
+    """Where a passage is in ``text`` with other quotation marks or dashes, but not as it is."""
+    kind, spans = _Document(text).find(passage, " ".join(plain(passage).split()), verbatim=False)
+    return spans if kind == "typography" else []
+
+
 def _all_starts(piece: str, text: str) -> Iterator[int]:
     start = text.find(piece)
     while start >= 0:
@@ -157,13 +167,20 @@ def _all_starts(piece: str, text: str) -> Iterator[int]:
         start = text.find(piece, start + 1)
 
 
-def how_alike(passage: str, piece: str) -> Literal["exact", "spacing", "case"] | None:
+def plain(text: str) -> str:
+    """``text`` case-folded, with plain quotation marks, apostrophes and dashes."""
+    return text.translate(_TYPOGRAPHY).casefold()
+
+
+def how_alike(passage: str, piece: str) -> Literal["exact", "spacing", "case", "typography"] | None:
     """How a piece of text is the passage, white space at their ends apart; None if it is not."""
     if piece.strip() == passage.strip():
         return "exact"
     if piece.split() == passage.split():
         return "spacing"
-    return "case" if piece.casefold().split() == passage.casefold().split() else None
+    if piece.casefold().split() == passage.casefold().split():
+        return "case"
+    return "typography" if plain(piece).split() == plain(passage).split() else None
 
 
 def nearest(passages: Sequence[PassageQuery], library: Library) -> list[str]:

@@ -19,7 +19,7 @@ from ragtrial.dataset.passages import (
     short,
 )
 from ragtrial.dataset.texts import normalised, text_hash
-from ragtrial.errors import Fault, LabelsError, did_you_mean
+from ragtrial.errors import Fault, LabelsError, did_you_mean, listed
 from ragtrial.records import Judgment, PromptQueries, ReportWarning, Span, WarningCode
 
 Match = Literal["id", "content"]
@@ -129,12 +129,20 @@ class _Resolver(ABC):
         """Raise LabelsError if there are faults, with what is nearest to the first lost passages."""
         told, rest = self._faults[:_MOST_FAULTS], len(self._faults) - _MOST_FAULTS
         lost = [one for _, one in told[:_MOST_NEAREST] if one is not None]
-        near = dict(zip(lost, nearest(lost, self._library), strict=True))
+        near = dict(zip(lost, map(self._elsewhere, lost, nearest(lost, self._library)), strict=True))
         messages = [message + (near.get(one, "") if one is not None else "") for message, one in told]
         if rest > 0:
             messages.append(f"and {rest} more faults like these.")
         if messages:
             raise LabelsError(*(Fault(self._file, message=message) for message in messages))
+
+    def _elsewhere(self, lost: PassageQuery, near: str) -> str:
+        """What is nearest to a passage, or the other document that has the passage itself."""
+        (found,) = locate_all([PassageQuery(lost.text)], self._library) if lost.among is not None else [None]
+        if found is None or not found.places:
+            return near
+        documents = dict.fromkeys(repr(self._library.ids[place.document]) for place in found.places)
+        return f" It is in {listed(documents, 3)}."
 
     def merged(self, query: str, judgments: list[Judgment]) -> tuple[Judgment, ...]:
         """The judgments without repetitions; two grades for one document and passage are a fault."""

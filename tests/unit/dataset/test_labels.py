@@ -133,26 +133,48 @@ def test_the_file_that_was_named_wins_where_both_spellings_are_there(tmp_path: P
     assert [labels_file(path) for path in paths] == paths
 
 
+CONVERT = "`ragtrial labels convert labels.json --corpus DOCUMENTS -o prompt_queries.json` reads CSV and the labels of"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("question,answer\nHow long?,30 days\n", ": is not a prompt_queries.json. " + CONVERT),
+        ('[{"question": "How long?", "answer": "30 days"}]', ": " + CONVERT),
+        ('{"queries": [{"id": 1, "question": "How long?", "relevant_docs": []}]}', ": " + CONVERT),
+        (" \n", ': is empty. `ragtrial search CONFIG "QUESTION" --label` labels a first question'),
+    ],
+)
+def test_what_is_no_labels_file_names_the_command_that_makes_one(tmp_path: Path, content: str, why: str) -> None:
+    file = tmp_path / "labels.json"
+    file.write_text(content)
+    with pytest.raises(LabelsError) as caught:
+        load_prompt_queries(file)
+    assert f"{file}{why}" in str(caught.value)
+
+
 def test_another_name_has_no_other_spelling(tmp_path: Path) -> None:
     written(tmp_path, WHOLE)
     absent = tmp_path / "labels.json"
     with pytest.raises(LabelsError) as caught:
         load_prompt_queries(absent)
-    assert str(caught.value) == f"{absent}: there is no such file."
+    assert str(caught.value).startswith(f"{absent}: there is no such file. `ragtrial search CONFIG ")
+    assert "labels convert" in str(caught.value)
 
 
 def test_a_missing_file_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
     absent = tmp_path / "prompt_queries.json"
     with pytest.raises(LabelsError) as caught:
         load_prompt_queries(absent)
-    assert str(caught.value) == f"{absent}: there is no such file."
+    assert str(caught.value).startswith(f"{absent}: there is no such file. `ragtrial search CONFIG ")
 
 
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
         ('{"queries": [\n  {"id": 1 "text": "x"}\n]}', ":2:12: is not JSON: Expecting ',' delimiter."),
-        ("", ":1:1: is not JSON: Expecting value."),
+        (' {"queries": [],}', ":1:17: is not JSON: there is a comma before '}'; remove it."),
+        ('{\n  // mine\n  "queries": []}', ":2:3: is not JSON: it has a comment, which JSON does not know; remove it."),
         ('{"queries": []} x', ":1:17: is not JSON: Extra data."),
         ('{"queries": [\n {"id": 1, "text":\n', ":3:1: is not JSON: Expecting value."),
         ('{"prompt": "NaN",\n "queries": NaN}', ":2:13: is not JSON: NaN is not JSON."),
@@ -164,7 +186,6 @@ def test_a_missing_file_is_named_as_it_was_asked_for(tmp_path: Path) -> None:
         ),
         ('{"queries": [], "queries": [{"id": 1}]}', ":1:17: duplicate key 'queries' in one object."),
         ("[]", ":1:1: the file is a list; it must be a mapping of keys to values."),
-        ("null", ":1:1: the file is empty; it must be a mapping of keys to values. Leave the key out for its default."),
         ("{}", ":1:1: queries is missing; it is required."),
         ('{"queries": []}', ":1:13: there is no query; an experiment needs at least one."),
         ('{"queries": {"id": 1}}', ":1:13: queries is a mapping; it must be a list."),

@@ -32,14 +32,21 @@ def pieces(text: str) -> Iterator[tuple[Span, str]]:
                 yield Span(start, end), text[start:end]
 
 
+def ascii_marks(text: str) -> str:
+    for mark, written in {"\u2019": "'", "\u201c": '"', "\u2013": "-"}.items():
+        text = text.replace(mark, written)
+    return text
+
+
 def tried(one: PassageQuery, texts: list[str]) -> PassageMatch:
     """The definition: compare with every piece of every document."""
     passage = one.text.strip()
     among = range(len(texts)) if one.among is None else [one.among]
-    kinds: dict[Literal["exact", "spacing", "case"], Callable[[str], bool]] = {
+    kinds: dict[Literal["exact", "spacing", "case", "typography"], Callable[[str], bool]] = {
         "exact": lambda piece: piece == passage,
         "spacing": lambda piece: piece.split() == passage.split(),
         "case": lambda piece: piece.casefold().split() == passage.casefold().split(),
+        "typography": lambda piece: ascii_marks(piece).casefold().split() == ascii_marks(passage).casefold().split(),
     }
     for how, is_passage in kinds.items():
         places = tuple(
@@ -52,6 +59,10 @@ def tried(one: PassageQuery, texts: list[str]) -> PassageMatch:
 
 LETTERS = [
     "a",
+    "'",
+    "\u2019",
+    "-",
+    "\u2013",
     "A",
     "b",
     "ab",

@@ -88,7 +88,7 @@ def test_a_quote_that_is_not_in_its_document_is_refused_with_the_nearest_piece_o
 
 def test_a_quote_that_stands_in_another_document_alone_is_refused(library: Library) -> None:
     assert faults_of(labels(Judgment("faq.md", 1, "no power")), library) == [
-        "query 'q1' quotes 'no power', which is not in 'faq.md'."
+        "query 'q1' quotes 'no power', which is not in 'faq.md'. It is in 'hub/lights.md'."
     ]
 
 

@@ -234,7 +234,7 @@ def test_show_and_search_name_the_page_of_a_hit(capsys: Capture) -> None:
     pages = {hit["doc"]: hit["pages"] for hit in ranking["hits"]}
     assert pages.pop("hub/manual.pdf") == [2, 2]
     assert set(pages.values()) == {None}
-    (found,) = ragtrial(capsys, "search", "experiment.yaml", "wait for the lamp", "--json").json
+    found = ragtrial(capsys, "search", "experiment.yaml", "wait for the lamp", "--json").json
     assert (found["hits"][0]["doc"], found["hits"][0]["pages"]) == ("hub/manual.pdf", [2, 2])
     assert "]  p. 2\n" in ragtrial(capsys, "search", "experiment.yaml", "wait for the lamp").out
 

@@ -21,6 +21,7 @@ from ragtrial.records import MOST_GRADE
 MOST_FAULTS = 20
 _LOOKED_AT = 20  # rows
 _DELIMITERS = ",;\t"
+_SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 _LONGEST_CELL = 2**31 - 1
 
 
@@ -209,6 +210,9 @@ def read_content(path: Path) -> Content:
 
     Raises LabelsError if there is no such file, if it is empty or not UTF-8, and with the place of what is not JSON.
     """
+    if path.suffix.lower() in _SPREADSHEETS:
+        message = "is a spreadsheet; save it as CSV, with a header such as question,answer."
+        raise LabelsError(Fault(str(path), message=message))
     text = read_text(path, LabelsError)
     if not text.strip():
         raise LabelsError(Fault(str(path), message="is empty."))
@@ -249,7 +253,7 @@ def _csv(path: Path, text: str) -> Content:
     faults: list[Fault] = []
     try:
         reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-        names = [name.strip() for name in reader.fieldnames or ()]
+        names = [name.strip().lower() for name in reader.fieldnames or ()]
         twice = listed(f"{name!r}" for name, count in Counter(filter(None, names)).items() if count > 1)
         if twice:
             faults.append(Fault(str(path), 1, 0, f"has more than one column {twice}; which one counts is not known."))

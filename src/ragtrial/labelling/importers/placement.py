@@ -11,21 +11,22 @@ from pathlib import PurePosixPath
 from typing import Literal, cast
 
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.passages import LOST, PassageMatch, PassageQuery, Place, locate_all
+from ragtrial.dataset.passages import LOST, PassageMatch, PassageQuery, Place, locate_all, typographic_places
 from ragtrial.dataset.texts import normalised, text_hash
 from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer
 from ragtrial.records import Span
 
-How = Literal["document", "exact", "spacing", "case", "title", "moved", "several", "fuzzy", "lost"]
+How = Literal["document", "exact", "spacing", "case", "typography", "title", "moved", "several", "fuzzy", "lost"]
 CONTEXT_ALONE = "its context is in the documents, the answer is not in it"
 """The note of an answer that is lost though its paragraph is there."""
 
-InContext = Literal["exact", "spacing", "case"]
+InContext = Literal["exact", "spacing", "case", "typography"]
 HOWS: dict[How, str] = {
     "document": "the label is the whole document",
     "exact": "as it is in the document",
     "spacing": "with other white space",
     "case": "in other case",
+    "typography": "with other quotation marks or dashes",
     "title": "without its first line, which is the document's title",
     "moved": "not where the file says: another character, another document",
     "several": "in several places, each of which counts as the answer",
@@ -288,4 +289,4 @@ def _occurrences(passage: str, region: str) -> tuple[InContext, list[Span]]:
         spans = [Span(*match.span()) for match in re.finditer(pattern, region)]
         if spans:
             return cast("InContext", kind), spans
-    return "exact", []
+    return "typography", typographic_places(passage, region)

@@ -8,8 +8,8 @@ from ragtrial.labelling.importers.base import Importer, register
 from ragtrial.labelling.importers.content import Content, ContentRow
 from ragtrial.labelling.importers.foreign import ForeignLabels, ImportedAnswer, ImportedQuestion
 
-_QUESTIONS = ("question", "query", "user_input")
-_PASSAGES = ("quote", "passage", "context", "answer")
+_QUESTIONS = ("question", "query", "user_input", "prompt")
+_PASSAGES = ("quote", "passage", "context", "answer", "expected", "ground_truth")
 """The first that is there is the passage: beside a context, an answer is often in other words."""
 _MANY = "reference_contexts"
 _DOCUMENTS = ("doc", "document", "file")
