@@ -193,6 +193,7 @@ class WarningCode(StrEnum):
     SKIPPED_FILES = "skipped-files", "Files of the corpus could not be read and are left out."
     SLICE_CONTRADICTS = "slice-contradicts", "The difference in a slice contradicts that over all queries."
     SMALL_PARENTS = "small-parents", "Hits are larger than the chunks that are returned for them."
+    TAG_CONTRADICTS = "tag-contradicts", "A query with the tag `unanswerable` has relevant documents."
     TEXT_CHANGED = "text-changed", "A document was changed since a label was made."
     TEXT_OF_QUERY = "text-of-query", "Queries have another text than when they were ranked."
     TIES = "ties", "The order of equal scores may change values."

@@ -178,6 +178,9 @@ def test_two_grades_for_one_passage_are_refused_wherever_they_come_from(convert:
 # wrong files
 
 
+PASSAGES = "quote, passage, context, answer, expected, ground_truth"
+
+
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
@@ -247,7 +250,7 @@ def test_a_file_of_no_known_form_is_told_with_what_it_is_and_what_was_tried(
             [
                 ":1: tags[0] is 1; it must be a text.",
                 ":1: the row must have one of question, query, user_input, prompt; it has quote, tags.",
-                ":2: the row must have one of quote, passage, context, answer, expected, ground_truth; it has question.",
+                f":2: the row must have one of {PASSAGES}; it has question.",
                 ":3: question is a list; it must be a text.",
                 ":3: start is 1.5; it must be a whole number.",
             ],
@@ -256,7 +259,7 @@ def test_a_file_of_no_known_form_is_told_with_what_it_is_and_what_was_tried(
             "question,quote,relevance\n,x,1\n\"a\nb\",,\n?,x,high\n",
             [
                 ":2: the row must have one of question, query, user_input, prompt; it has question, quote, relevance.",
-                ":3: the row must have one of quote, passage, context, answer, expected, ground_truth; it has question, quote, relevance.",
+                f":3: the row must have one of {PASSAGES}; it has question, quote, relevance.",
                 ":5: relevance is 'high'; it must be a whole number.",
             ],
         ),

@@ -112,6 +112,26 @@ class JudgedRankings:
         return [known[query.id] for query in self._contest.queries]
 
     @cached_property
+    def _queries_with_spans(self) -> list[Query]:
+        """The queries; under unit: span labels of whole documents have the characters of these."""
+        if self.unit == "document":
+            return self._queries
+        whole = {name: (Span(at.start, at.end),) for name, at in self._report.dataset.judged_whole.items()}
+        judged = {one.doc for query in self._queries for one in query.relevant_docs if not one.spans}
+        if not judged <= whole.keys():
+            raise ReportError(
+                "labels without a quote are of whole documents, and a report that was written before has not kept "
+                f"their lengths. Write it again: ragtrial rescore {self._report.folder}"
+            )
+        return [
+            replace(
+                query,
+                relevant_docs=tuple(replace(one, spans=one.spans or whole[one.doc]) for one in query.relevant_docs),
+            )
+            for query in self._queries
+        ]
+
+    @cached_property
     def _grades(self) -> list[dict[str, int]]:
         return [highest_grades((one.doc, one.relevance) for one in query.relevant_docs) for query in self._queries]
 
@@ -119,16 +139,14 @@ class JudgedRankings:
         found, report = self.found(place), self._contest.contenders[place].report
         codes: dict[Any, int] = {}
         ranked = from_rows([[codes.setdefault(one, len(codes)) for one in found[row][: metric.k]] for row, _ in cases])
-        queries = [_with_grades(self._queries[row], more) for row, more in cases]
+        queries = [_with_grades(self._queries_with_spans[row], more) for row, more in cases]
         threshold = threshold_of(report, str(metric))
         if self.unit == "document":
-            judged = DocumentLabels.of(queries, codes)
-            graded = grade_codes(ranked, judged.judgments, judged.codes, ranked.depth, threshold)
+            by_document = DocumentLabels.of(queries, codes)
+            graded = grade_codes(ranked, by_document.judgments, by_document.codes, ranked.depth, threshold)
         else:
-            judgments = [one for query in queries for one in query.relevant_docs]
-            if not all(one.spans for one in judgments):
-                raise ReportError("labels without a quote are of whole documents, whose lengths no report has.")
-            library = NamedDocuments([*(one[0] for one in codes), *(one.doc for one in judgments)])
+            judged = (one.doc for query in queries for one in query.relevant_docs)
+            library = NamedDocuments([*(one[0] for one in codes), *judged])
             table = np.array([(library.positions[doc], *place) for doc, *place in codes], dtype=np.int64).reshape(-1, 3)
             chunks = ChunkSpans(table[:, 0].astype(np.int32), table[:, 1], table[:, 2])
             labels = span_labels(queries, library)

@@ -24,6 +24,9 @@ from ragtrial.records import Judgment, PromptQueries, ReportWarning, Span, Warni
 
 Match = Literal["id", "content"]
 _MOST_FAULTS = 20
+_UNANSWERABLE = "unanswerable"
+"""The tag of questions that the documents do not answer: they have no relevant documents, and that is meant."""
+
 _MOST_NEAREST = 5  # nobody reads a hundred
 _MOST_PLACES = 3
 _LONGEST_ID = 160
@@ -88,7 +91,13 @@ def resolve(
         judgments = [found for judgment in query.relevant_docs for found in resolver.resolved(query.id, judgment)]
         queries.append(replace(query, relevant_docs=resolver.merged(query.id, judgments)))
         if all(judgment.relevance < threshold for judgment in query.relevant_docs):
-            resolver.warn(WarningCode.NO_RELEVANT, f"query {query.id!r} has no relevant documents.")
+            if _UNANSWERABLE not in query.tags:
+                resolver.warn(WarningCode.NO_RELEVANT, f"query {query.id!r} has no relevant documents.")
+        elif _UNANSWERABLE in query.tags:
+            message = (
+                f"query {query.id!r} has the tag {_UNANSWERABLE!r} and relevant documents; remove one or the other."
+            )
+            resolver.warn(WarningCode.TAG_CONTRADICTS, message)
     resolver.raise_faults()
     return ResolvedLabels(
         replace(labels, queries=tuple(queries)), tuple(resolver.warnings), tuple(resolver.resolutions)

@@ -56,6 +56,12 @@ def span_labels(queries: Sequence[Query], library: Library) -> SpanLabels:
     )
 
 
+def judged_whole(queries: Sequence[Query], library: Library) -> dict[str, Span]:
+    """The documents that ``queries`` judge without a passage, and the characters of each that count."""
+    names = {label.doc for query in queries for label in query.relevant_docs if not label.spans}
+    return {name: _text_of(library.text(library.positions[name])) for name in sorted(names)}
+
+
 def _text_of(text: str) -> Span:
     """All of it but white space at its ends."""
     end = len(text.rstrip())

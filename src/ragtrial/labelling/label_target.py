@@ -76,8 +76,8 @@ def _named(report: Report, config: ExperimentConfig | None, path: Path | None) -
         return Path(options.queries or "")
     if options.overlay is None:
         message = (
-            "a BEIR folder stays as it is; name a file for labels of your own: dataset.overlay in the config, or "
-            "--labels FILE.tsv."
+            "a BEIR folder stays as it is. Put labels of your own into a file beside it: ragtrial pool "
+            f"{report.folder} --labels overlay.tsv. To score by them, set dataset.overlay: overlay.tsv in the config."
         )
         raise LabelsError(Fault(str(path), message=message))
     return Path(options.overlay)

@@ -16,9 +16,11 @@ from ragtrial.components.vector_checks import health_warnings
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.settings import Setting, too_long_warnings, uncovered_warnings
+from ragtrial.dataset.library import Library
 from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.grading import GradedRankings
+from ragtrial.evaluation.span_labels import judged_whole
 from ragtrial.pipeline.audit_stage import audit_warnings
 from ragtrial.pipeline.metric_descriptions import metric_parts
 from ragtrial.pipeline.results import ComponentRanking, Diagnostics
@@ -55,6 +57,7 @@ def build_report(
             queries=len(queries),
             documents_fingerprint=documents_fingerprint,
             labels_fingerprint=fingerprint([query.model_dump(mode="json") for query in queries]),
+            judged_whole=judged_whole_parts(labels, library) if options.unit == "span" else {},
         ),
         unit=options.unit,
         span_coverage=options.span_coverage if options.unit == "span" else None,
@@ -67,6 +70,12 @@ def build_report(
         warnings=[schema.WarningPart(code=one.code, message=one.message) for one in dict.fromkeys(told)],
         environment=environment(),
     )
+
+
+def judged_whole_parts(labels: PromptQueries, library: Library) -> dict[str, schema.SpanPart]:
+    """The documents that ``labels`` judge as a whole, for a report under unit: span."""
+    spans = judged_whole(labels.queries, library)
+    return {name: schema.SpanPart(start=span.start, end=span.end) for name, span in spans.items()}
 
 
 def setting_warnings(scored: Scored, primary: str) -> Iterator[ReportWarning]:

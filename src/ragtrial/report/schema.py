@@ -264,3 +264,5 @@ class DatasetPart(Part):
     queries: int
     documents_fingerprint: str | None
     labels_fingerprint: str
+    judged_whole: dict[str, SpanPart] = Field(default={})
+    """Under unit: span, the documents that are judged without a quote, and where the text of each begins and ends."""

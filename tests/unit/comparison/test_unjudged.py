@@ -194,6 +194,10 @@ def test_rankings_that_do_not_give_the_scores_are_told_and_no_range_is_made_up(t
     report = scored_report(tmp_path, {"q": {"a": 1, "n": 0}}, runs, "--metrics", "rr@2")
     changed(report, "two", {"query": "q", "docs": ["a"]})
     _, (part,) = compared(report, "rr@2")
+    assert (part.why_not_known or "").endswith("it is damaged, or was edited. Run the experiment again.")
+    report = report.model_copy(update={"files": {}})  # as it was before files had checksums
+    changed(report, "two", {"query": "q", "docs": ["a"]})
+    _, (part,) = compared(report, "rr@2")
     assert part.low is part.high is part.hangs_on_unjudged is None
     assert unjudged_reasons([part]) == [
         "rr@2: what unjudged hits could change is not known: the rankings and labels that the report keeps do not give "
@@ -236,4 +240,10 @@ def test_a_chunk_that_nobody_judged_is_a_passage_of_its_own(tmp_path: Path) -> N
         write_experiment(tmp_path / "whole", queries=queries, retrievers=retrievers, evaluators=evaluators).config()
     )
     _, (part,) = compared(report, "precision@3")
-    assert part.why_not_known == "labels without a quote are of whole documents, whose lengths no report has."
+    assert part.low is not None
+    before = report.model_copy(update={"dataset": report.dataset.model_copy(update={"judged_whole": {}})})
+    _, (part,) = compared(before, "precision@3")
+    assert part.why_not_known == (
+        "labels without a quote are of whole documents, and a report that was written before has not kept their "
+        f"lengths. Write it again: ragtrial rescore {report.folder}"
+    )

@@ -354,7 +354,7 @@ def test_a_beir_folder_without_an_overlay_asks_for_one(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     assert ragtrial(capsys, "run", beir(tmp_path, overlay=""), "-q").code == 0
     said = refusal(capsys, "latest:one")
-    assert "a BEIR folder stays as it is; name a file for labels of your own" in said
+    assert "a BEIR folder stays as it is. Put labels of your own into a file beside it: ragtrial pool " in said
     assert ragtrial(capsys, "pool", "latest:one", "--labels", "own.tsv").code == 0
     assert read_worklist("worklist.json").labels == str(tmp_path / "own.tsv")
 

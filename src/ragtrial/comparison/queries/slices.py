@@ -277,9 +277,10 @@ def _pieces(contest: ComparisonSet, documents: set[str]) -> Pieces:
 def _text_rows(report: Report) -> Iterator[dict[str, Any]]:
     """The texts beside a report; none where it was never written, or is kept without them."""
     try:
-        path = report.file("texts.jsonl.gz")
+        _ = report.folder
     except ReportError:
         return
+    path = report.file("texts.jsonl.gz")
     if path.is_file():
         yield from read_lines(path)
 

@@ -220,13 +220,17 @@ class _Rescoring:
         for one in judged:
             warnings += reporting.skipped_warnings(one.setting.part.name, one.setting.skipped)
             warnings += reporting.budget_warnings(one.setting.part.name, one.budget)
-        labels = fingerprint([query.model_dump(mode="json") for query in queries])
+        dataset = {
+            "queries": len(queries),
+            "labels_fingerprint": fingerprint([query.model_dump(mode="json") for query in queries]),
+            "judged_whole": reporting.judged_whole_parts(self._labels, self._library) if options.unit == "span" else {},
+        }
         return report.model_copy(
             update={
                 "run_id": new_run_id(datetime.now(UTC)),
                 "parent": report.run_id,
                 "config": self._config.as_written,
-                "dataset": report.dataset.model_copy(update={"queries": len(queries), "labels_fingerprint": labels}),
+                "dataset": report.dataset.model_copy(update=dataset),
                 "span_coverage": options.span_coverage if options.unit == "span" else None,
                 "primary_metric": str(self._metrics.primary),
                 "metrics": metric_parts(self._metrics, options),
