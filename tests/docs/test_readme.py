@@ -56,6 +56,20 @@ def test_make_test_runs_the_tests(clone: Path) -> None:
     assert "-m pytest" in done.stdout
 
 
+@pytest.mark.slow
+def test_make_demo_compares_four_settings_and_the_commands_after_it_work(clone: Path, shared_workspace: Path) -> None:
+    done = make("demo", clone, RAGTRIAL_WORKSPACE=str(shared_workspace))
+    assert done.returncode == 0, done.stderr
+    rows = [line.split()[0] for line in done.stdout.splitlines() if " 0." in line]
+    assert rows[:4] == ["weighted", "rrf", "dense", "bm25"]
+    page = clone / "report.html"
+    assert page.is_file()
+    page.unlink()
+    after = run_script("ragtrial compare latest\nragtrial report latest", clone)
+    assert after.code == 0, after.err
+    assert page.is_file()
+
+
 def test_the_readme_is_short(root: Path) -> None:
     assert len((root / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 
