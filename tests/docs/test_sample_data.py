@@ -136,7 +136,8 @@ workspace: {shared_workspace}
     for result in results.results:
         found = {hit.doc: hit.score for hit in result.hits}
         kept = stored[result.id]
-        assert sorted((score or 0 for score in found.values()), reverse=True) == pytest.approx(list(kept.values()), abs=1e-4)
+        ranked = sorted((score or 0 for score in found.values()), reverse=True)
+        assert ranked == pytest.approx(list(kept.values()), abs=1e-4)
         both = found.keys() & kept.keys()
         assert len(both) >= 48
         assert [found[doc] for doc in both] == pytest.approx([kept[doc] for doc in both], abs=1e-4)
