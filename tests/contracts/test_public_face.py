@@ -49,7 +49,7 @@ def test_the_package_shows_its_public_names_alone() -> None:
 
 
 def test_help_lists_every_public_name() -> None:
-    shown = pydoc.render_doc(ragtrial, renderer=pydoc.plaintext)
+    shown = pydoc.plain(pydoc.render_doc(ragtrial))
     assert [name for name in PUBLIC if f" {name}(" not in shown and f".{name}" not in shown] == []
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from ragtrial import Report, RetrievalEvaluator, compare, load_config, load_prompt_queries, run_experiment, score
 from ragtrial.errors import ReportError
-from ragtrial.report.notebooks import html_table
-from small_experiment import CONFIG, LABELS, small_experiment
+from ragtrial.report.notebooks import Row, html_table
+from small_experiment import CONFIG, small_experiment
 
 LINE = 300
 """Two lines of a wide terminal."""
@@ -87,7 +87,7 @@ def test_a_comparison_is_a_table_in_a_notebook(report: Report) -> None:
 
 
 def test_a_table_shows_what_looks_like_html_as_text_and_says_how_many_rows_it_leaves_out() -> None:
-    rows = [{"<b>": "<script>", "value": None}, *[{"<b>": "x", "value": 1.5}] * 30]
+    rows: list[Row] = [{"<b>": "<script>", "value": None}, *[{"<b>": "x", "value": 1.5}] * 30]
     table = html_table("a & b.", rows)
     assert table.startswith(
         "<table><caption>a &amp; b. The first 20 of 31 rows.</caption><tr><th>&lt;b&gt;</th><th>value</th></tr>"
@@ -105,7 +105,7 @@ def test_a_report_is_a_frame_with_a_row_per_setting_or_per_setting_and_query(rep
     assert frame["ndcg@3"][0] == report.ranked_settings()[0].scores["ndcg@3"].mean
     queries = report.to_frame(per_query=True)
     assert list(zip(queries["setting"], queries["query"], strict=True)) == [
-        (setting.name, query["id"]) for setting in report.ranked_settings() for query in LABELS["queries"]
+        (setting.name, query) for setting in report.ranked_settings() for query in ("q1", "q2")
     ]
     assert list(queries.columns) == ["setting", "query", *report.metrics]
 
