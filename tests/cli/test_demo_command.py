@@ -68,9 +68,7 @@ def test_a_folder_with_other_files_is_refused_and_left_as_it_is(tmp_path: Path, 
     (tmp_path / "ragtrial-demo" / "report.html").write_text("mine", encoding="utf-8")
     made = ragtrial(capsys, "demo")
     assert (made.code, made.out) == (2, "")
-    assert made.err == (
-        "error: ragtrial-demo: has other files, and no demo. Name another folder: ragtrial demo FOLDER.\n"
-    )
+    assert made.err == ("error: ragtrial-demo: is not empty. Name another folder: ragtrial demo FOLDER.\n")
     assert [path.name for path in (tmp_path / "ragtrial-demo").iterdir()] == ["report.html"]
 
 
@@ -79,7 +77,7 @@ def test_a_demo_that_was_changed_is_not_overwritten(tmp_path: Path, capsys: Capt
     for name in ("experiment.yaml", "documents/hub/webhooks.md"):
         (tmp_path / "mine" / name).write_text("mine", encoding="utf-8")
     made = ragtrial(capsys, "demo", "mine")
-    way_out = "is not that of the demo, which overwrites nothing. Name another folder: ragtrial demo FOLDER."
+    way_out = "differs from the demo's own, and nothing is overwritten. Name another folder: ragtrial demo FOLDER."
     assert (made.code, made.out) == (2, "")
     assert made.err.splitlines() == [
         f"error: mine/experiment.yaml: {way_out}",

@@ -14,7 +14,16 @@ import pytest
 from corpora import write_files
 from scripts import run_python, run_script
 
-SHIPPED = ("configs", "data", "constraints", "prompt_queries.json", "Makefile", "pyproject.toml", "README.md")
+SHIPPED = (
+    "configs",
+    "data",
+    "results/sample",
+    "constraints",
+    "prompt_queries.json",
+    "Makefile",
+    "pyproject.toml",
+    "README.md",
+)
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +71,7 @@ def test_make_demo_compares_four_settings_and_the_commands_after_it_work(clone: 
     assert done.returncode == 0, done.stderr
     rows = [line.split()[0] for line in done.stdout.splitlines() if " 0." in line]
     assert rows[:4] == ["weighted", "rrf", "dense", "bm25"]
+    assert done.stdout.splitlines()[-1].endswith("/bin/ragtrial compare latest")
     page = clone / "report.html"
     assert page.is_file()
     page.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -39,7 +40,7 @@ def command(terminal: Terminal, folder: str) -> int:
             context.invoke(
                 report, reports=("latest",), results=str(root / "results"), output=str(root / "report.html"), **common
             )
-    terminal.say(f"\nNext: cd {root} && ragtrial compare latest\nYour own data: ragtrial init")
+    terminal.say(f"\nNext: cd {shlex.quote(folder)} && ragtrial compare latest\nYour own data: ragtrial init")
     return 0
 
 
@@ -49,12 +50,12 @@ def _write_sample(root: Path) -> None:
     way_out = "Name another folder: ragtrial demo FOLDER."
     try:
         if root.is_dir() and any(root.iterdir()) and not (root / _CONFIG).exists():
-            raise InputError(Fault(str(root), message=f"has other files, and no demo. {way_out}"))
+            raise InputError(Fault(str(root), message=f"is not empty. {way_out}"))
         changed = [
             name for name, held in sample.items() if (root / name).exists() and (root / name).read_bytes() != held
         ]
         if changed:
-            message = f"is not that of the demo, which overwrites nothing. {way_out}"
+            message = f"differs from the demo's own, and nothing is overwritten. {way_out}"
             raise InputError(*(Fault(str(root / name), message=message) for name in changed))
         for name, held in sample.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Row = Mapping[str, Any]
-"""What stands in a row, by column; the same columns in all rows of a table."""
+"""The values of a row by column; all rows of a table have the same columns."""
 
 _MOST_ROWS = 20
 
