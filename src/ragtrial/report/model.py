@@ -121,9 +121,10 @@ class Report(Part):
 
     def __repr__(self) -> str:
         size = f"{counted(len(self.settings), 'setting')}, {counted(len(self.queries), 'query', 'queries')}"
-        best = self.ranked_settings()[0]
-        mean = best.scores[self.primary_metric].mean
-        value = "no value" if mean is None else f"{best.name} {mean:.3f}"
+        value = "no value"
+        for best in self.ranked_settings()[:1]:
+            mean = best.scores[self.primary_metric].mean
+            value = value if mean is None else f"{best.name} {mean:.3f}"
         return f"Report({self.experiment!r}, {size}, {self.primary_metric}: {value})"
 
     def _repr_html_(self) -> str:

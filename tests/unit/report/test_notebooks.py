@@ -43,6 +43,9 @@ def test_a_report_without_any_value_is_one_line_too(report: Report) -> None:
     assert repr(report.model_copy(update={"settings": [setting]})) == (
         "Report('small', 1 setting, 2 queries, ndcg@3: no value)"
     )
+    assert (
+        repr(report.model_copy(update={"settings": []})) == "Report('small', 0 settings, 2 queries, ndcg@3: no value)"
+    )
 
 
 def test_a_comparison_and_its_parts_are_one_line_each(report: Report) -> None:
