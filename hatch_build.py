@@ -1,4 +1,4 @@
-"""Builds the compiled part of ragtrial when a wheel is made, and tags the wheel for this platform.
+"""Builds the compiled part of ragtrial when a wheel is made, tags the wheel for this platform, and adds the sample.
 
 Without a C compiler the wheel is made all the same, of Python alone: scoring does without, slower.
 """
@@ -14,6 +14,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from packaging.tags import sys_tags
 
 FOLDER = Path("src", "ragtrial", "runs", "compiled")
+SAMPLE = {"data/support": "documents", "prompt_queries.json": "prompt_queries.json"}
+"""What `ragtrial demo` reads: where it is in the source tree, and in the wheel below ragtrial/samples/support."""
 
 
 class CompiledLibrary(BuildHookInterface):  # type: ignore[type-arg]  # generic only for type checkers
@@ -22,6 +24,10 @@ class CompiledLibrary(BuildHookInterface):  # type: ignore[type-arg]  # generic 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name != "wheel":
             return
+        if version == "standard":  # an editable installation reads it in the source tree
+            build_data["force_include"] |= {
+                str(Path(self.root, source)): f"ragtrial/samples/support/{name}" for source, name in SAMPLE.items()
+            }
         building = _building(Path(self.root) / FOLDER / "building.py")
         try:
             building.build()

@@ -1,9 +1,9 @@
 """ragtrial runs retrieval experiments for RAG from a config file, and says which setting is really better.
 
-from ragtrial import load_config, run_experiment
+from ragtrial import compare, load_config, run_experiment
 
-report = run_experiment(load_config("configs/quickstart.yaml"))
-print(report.folder, report.settings[0].scores["ndcg@10"].mean)
+report = run_experiment(load_config("configs/hybrid.yaml"))
+print(report, compare(report), report.folder)
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _HOME = {name: module for module, names in _MODULES.items() for name in names}
 def __getattr__(name: str) -> object:
     """Import a public name when it is first asked for, so that ``import ragtrial`` stays instant."""
     if name in _RETIRED:
-        message = f"ragtrial.{name} is retired; use {_RETIRED[name]}.{name} in its place."
+        message = f"ragtrial.{name} is retired; use {_RETIRED[name]}.{name} instead."
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         return getattr(importlib.import_module(_RETIRED[name]), name)
     if name not in _HOME:

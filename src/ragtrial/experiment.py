@@ -36,7 +36,7 @@ def run_experiment(
     audit: bool = False,
     jobs: int = 1,
     fail_fast: bool = False,
-    on_failure: Callable[[str, str], None] = lambda _name, _why: None,
+    on_failure: Callable[[str, str], None] | None = None,
 ) -> Report:
     """Run every setting of ``config``, score it, and write the report.
 
@@ -80,7 +80,7 @@ def search_settings(
 
 
 def _score_all(
-    evaluator: RetrievalEvaluator, jobs: int, on_failure: Callable[[str, str], None], *, fail_fast: bool
+    evaluator: RetrievalEvaluator, jobs: int, on_failure: Callable[[str, str], None] | None, *, fail_fast: bool
 ) -> tuple[list[Scored], list[FailurePart]]:
     """The settings that were scored, and those that failed, in their order. Raises RunError if none was scored."""
     scored: dict[str, Scored] = {}
@@ -88,7 +88,7 @@ def _score_all(
 
     def failed(setting: Setting, error: Exception) -> None:
         part = _failure(setting, error)
-        if setting.name not in failures:
+        if on_failure and setting.name not in failures:
             on_failure(setting.name, part.error)
         failures[setting.name] = part, without_frames(error)
         if fail_fast:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from reprlib import Repr
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
@@ -15,6 +16,30 @@ Unit = Literal["document", "span"]
 """What is found and scored: whole documents, or labelled passages in them."""
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+_SHORT = Repr()
+_SHORT.maxstring, _SHORT.maxother = 60, 30
+
+
+def brief(value: object, names: Iterable[str]) -> str:
+    """``Name(id='q1', hits=<10>)``: the fields ``names`` on one line, collections counted, long texts cut."""
+
+    def shown(one: object) -> str:
+        return (
+            f"<{len(one):,}>" if isinstance(one, Sequence | Mapping) and not isinstance(one, str) else _SHORT.repr(one)
+        )
+
+    return f"{type(value).__name__}({', '.join(f'{name}={shown(getattr(value, name))}' for name in names)})"
+
+
+class Brief:
+    """A dataclass whose ``repr`` is short, whatever it holds: one in a notebook does not fill the page."""
+
+    __slots__ = ()
+    __match_args__: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return brief(self, self.__match_args__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +105,8 @@ class Question:
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+@dataclass(frozen=True, slots=True, repr=False)
+class Query(Brief):
     """A question with its known good answers.
 
     ``ordered`` says that the order of ``relevant_docs`` is the order in which they should be found. The rest is of
@@ -103,8 +128,8 @@ class Query:
         return Question(self.text, self.phrasings, self.where, self.where_document, self.id)
 
 
-@dataclass(frozen=True, slots=True)
-class PromptQueries:
+@dataclass(frozen=True, slots=True, repr=False)
+class PromptQueries(Brief):
     """The labels: queries with judgments, and the prompt template that the retrieved texts will fill.
 
     ``prompt`` may hold the placeholders ``{query}`` and ``{contexts}``.
@@ -227,8 +252,8 @@ class Hit:
     end: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class QueryResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class QueryResult(Brief):
     """What a setting returned for one query, best first, and what the evaluators said of it.
 
     A value in ``evaluations`` is None where the metric is not defined for the query (no relevant documents).
@@ -248,8 +273,8 @@ class Mean:
     n: int
 
 
-@dataclass(frozen=True, slots=True)
-class ExperimentResults:
+@dataclass(frozen=True, slots=True, repr=False)
+class ExperimentResults(Brief):
     """The results of one setting for every query, with or without evaluations."""
 
     name: str

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pkgutil
+import pydoc
 import re
 import subprocess
 import sys
@@ -46,6 +48,17 @@ def test_the_package_shows_its_public_names_alone() -> None:
     assert dir(ragtrial) == PUBLIC
 
 
+def test_help_lists_every_public_name() -> None:
+    shown = pydoc.plain(pydoc.render_doc(ragtrial))
+    assert [name for name in PUBLIC if f" {name}(" not in shown and f".{name}" not in shown] == []
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_signatures_show_defaults_that_can_be_read(name: str) -> None:
+    assert "<lambda>" not in str(inspect.signature(getattr(ragtrial, name)))
+    assert " at 0x" not in str(inspect.signature(getattr(ragtrial, name)))
+
+
 def test_the_example_at_the_front_door_can_be_pasted() -> None:
     shown = (ragtrial.__doc__ or "").split("\n\n", 1)[1]
     assert "run_experiment(load_config(" in shown
@@ -67,7 +80,7 @@ def test_every_public_name_can_be_imported_and_says_what_it_is(name: str) -> Non
 def test_the_name_that_is_retired_is_still_there_and_says_what_to_use() -> None:
     from ragtrial.config import ExperimentConfig
 
-    message = "ragtrial.ExperimentConfig is retired; use ragtrial.config.ExperimentConfig in its place."
+    message = "ragtrial.ExperimentConfig is retired; use ragtrial.config.ExperimentConfig instead."
     with pytest.warns(DeprecationWarning, match=f"^{re.escape(message)}$") as warned:
         assert ragtrial.ExperimentConfig is ExperimentConfig
     assert warned[0].filename == __file__

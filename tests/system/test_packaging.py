@@ -37,12 +37,33 @@ def test_the_wheel_has_every_module_all_of_a_page_and_the_marker_that_it_is_type
     shown.add("ragtrial/views/page/template.html")
     start = source / "ragtrial" / "cli" / "start"
     shown |= {path.relative_to(source).as_posix() for path in start.rglob("*") if path.is_file()}
+    samples = source / "ragtrial" / "samples"
+    shown |= {path.relative_to(source).as_posix() for path in samples.rglob("*") if path.is_file()}
+    support = root / "data" / "support"
+    documents = {path.relative_to(support).as_posix() for path in support.rglob("*.md")}
+    shown |= {
+        f"ragtrial/samples/support/{name}"
+        for name in {"prompt_queries.json", *(f"documents/{one}" for one in documents)}
+    }
+    assert len(documents) == 118
     library = {f"ragtrial/runs/compiled/{building.NAME}"} if building.compiler() else set()
     assert {"ragtrial/views/page/assets/main.js", "ragtrial/views/page/vendor/d3.LICENSE"} <= shown
     assert {f"ragtrial/views/label_page/assets/label.{kind}" for kind in ("html", "css", "js")} <= shown
     assert expected | {"ragtrial/py.typed"} | shown | library == {
         name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("ragtrial/")
     }
+
+
+def test_the_demo_runs_from_the_wheel_alone(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    ran = subprocess.run(
+        [sys.executable, "-m", "ragtrial", "demo", "-q"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "ragtrial-demo" / "documents" / "hub" / "webhooks.md").is_file()
+    assert (tmp_path / "ragtrial-demo" / "report.html").is_file()
 
 
 @pytest.mark.skipif(building.compiler() is None, reason="there is no C compiler, so the wheel has no library")

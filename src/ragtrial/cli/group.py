@@ -9,8 +9,8 @@ import click
 from ragtrial import __version__
 
 COMMANDS = (
-    "init", "run", "plan", "validate", "chunks", "labels", "show", "compare", "report", "search", "score", "pool",
-    "label", "rescore", "export", "list", "explain", "cache", "schema",
+    "demo", "init", "run", "plan", "validate", "chunks", "labels", "show", "compare", "report", "search", "score",
+    "pool", "label", "rescore", "export", "list", "explain", "cache", "schema",
 )  # fmt: skip
 
 
@@ -41,6 +41,7 @@ def group() -> None:
     """Retrieval experiments for RAG, from a config file.
 
     \b
+    ragtrial demo                      a finished comparison on sample data
     ragtrial init                      a config, labels and documents to start from
     ragtrial run experiment.yaml       run it; scores go to results/
     ragtrial show latest               show the scores again

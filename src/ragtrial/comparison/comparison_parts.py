@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from ragtrial.errors import counted, listed
+from ragtrial.report.notebooks import data_frame, html_table
 from ragtrial.report.schema import Part, WarningPart
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 FamilyKind = Literal["primary", "descriptive"]
 Verdict = Literal[
@@ -61,6 +66,11 @@ class ComparisonPart(Part):
 
     judged: float | None
 
+    def __repr__(self) -> str:
+        change = "no difference" if self.difference is None else f"{self.difference:+.4f}"
+        verdict = f", {self.verdict}" if self.verdict else ""
+        return f"ComparisonPart({self.setting!r} against {self.baseline!r}, {self.metric}: {change}{verdict})"
+
 
 class ProcedurePart(Part):
     """How it was tested."""
@@ -93,3 +103,35 @@ class Comparison(Part):
     settings: list[str]
     queries: int
     warnings: list[WarningPart]
+
+    def __repr__(self) -> str:
+        best = listed(self.not_worse_than_best[self.primary_metric], 3)
+        size = f"{counted(len(self.settings), 'setting')}, {counted(self.queries, 'query', 'queries')}"
+        return f"Comparison({size}, {self.primary_metric}, not distinguishable from the best: {best})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            {
+                "setting": part.setting,
+                "against": part.baseline,
+                "difference": part.difference,
+                "from": part.ci and part.ci[0],
+                "to": part.ci and part.ci[1],
+                "verdict": part.verdict,
+            }
+            for part in self.comparisons
+            if part.metric == self.primary_metric
+        ]
+        return html_table(f"{self.primary_metric}. {self.procedure.sentence}", rows)
+
+    def to_frame(self) -> DataFrame:
+        """A pandas DataFrame with a row per comparison and metric: the fields of each, the interval as two columns.
+
+        Raises ReportError where pandas is not installed.
+        """
+        rows = []
+        for part in self.comparisons:
+            row = part.model_dump()
+            row["ci_low"], row["ci_high"] = row.pop("ci") or (None, None)
+            rows.append(row)
+        return data_frame(rows)

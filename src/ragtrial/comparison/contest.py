@@ -187,9 +187,11 @@ def contest_of(
     contenders = tuple(_contenders(entries, {query.id for query in agreement.queries}))
     if len(contenders) < 2 and not may_be_one:
         (entry,) = entries
+        others = [name for name in entry.names if name != contenders[0].name]
         raise ComparisonError(
             f"there is nothing to compare {contenders[0].name!r} with, the only setting of {entry.name} that is "
-            f"chosen. Name another setting ({listed(entry.names)}) or report; `ragtrial list runs` shows them."
+            f"chosen. {'Name another setting' if others else 'Run a config with several retrievers'}"
+            f"{f' ({listed(others)})' if others else ''}, or name another report; `ragtrial list runs` shows them."
         )
     contest = ComparisonSet(contenders, agreement.queries, agreement.metrics)
     if not all_pairs:

@@ -22,7 +22,7 @@ from ragtrial.dataset.datasets import DatasetOptions
 from ragtrial.errors import Fault, MetricError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.options import Options, PathText
-from ragtrial.records import ReportWarning
+from ragtrial.records import ReportWarning, brief
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 Cutoff = Annotated[int, Field(ge=1)]
@@ -145,6 +145,12 @@ class ExperimentConfig(Options):
     _content: YamlText | None = PrivateAttr(default=None)
     _variants: Any = PrivateAttr(default=None)
     _warnings: Sequence[ReportWarning] = PrivateAttr(default=())
+
+    def __repr__(self) -> str:
+        return brief(self, ("experiment", "retrievers"))
+
+    def __str__(self) -> str:
+        return repr(self)
 
     def remember(
         self, content: YamlText, file: str | None, text: str | None, warnings: Sequence[ReportWarning] = ()

@@ -46,6 +46,8 @@ def decoded(content: bytes, file: Path | str, error: type[InputError]) -> str:
         bad = content[failure.start]
         likely = "UTF-16" if content.startswith(_UTF_16) else "CP1252"
         message = f"byte 0x{bad:02x} is not UTF-8; save the file as UTF-8 (iconv -f {likely} -t UTF-8)."
+        if b"\0" in content and likely != "UTF-16":
+            message = "is not a text file: it has NUL bytes. Write it as UTF-8 text, or remove it."
         raise error(Fault(str(file), line, 0, message)) from None
 
 

@@ -7,20 +7,24 @@ import json
 import re
 import secrets
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, PrivateAttr, ValidationError
 
 from ragtrial.cache.atomic import new_folder, write_text
 from ragtrial.cache.fingerprints import checksum, file_checksum, fingerprint
 from ragtrial.cache.presence import only_writer
-from ragtrial.errors import Fault, ReportError, RunError, did_you_mean
+from ragtrial.errors import Fault, ReportError, RunError, counted, did_you_mean
 from ragtrial.records import Unit
 from ragtrial.report.find import find_report
+from ragtrial.report.notebooks import Row, data_frame, html_table
 from ragtrial.report.schema import DatasetPart, FailurePart, MetricPart, Part, QueryPart, SettingPart, WarningPart
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 SCHEMA_VERSION = 1
 HITS_SHOWN = 20
@@ -35,6 +39,7 @@ PARTS = "parts"
 _END = b'"\n}\n'
 """What follows the checksum of report.json, which comes last."""
 
+_METRICS_SHOWN = 6
 _GZIP_LEVEL = 4  # the default, 9, takes three times as long for a twentieth of the size
 
 
@@ -113,6 +118,44 @@ class Report(Part):
     def ranking_file(self, setting: str) -> Path:
         """Where all hits of a setting are, or of a part; see ``file``."""
         return self.file(f"rankings/{setting}.jsonl.gz")
+
+    def __repr__(self) -> str:
+        size = f"{counted(len(self.settings), 'setting')}, {counted(len(self.queries), 'query', 'queries')}"
+        value = "no value"
+        for best in self.ranked_settings()[:1]:
+            mean = best.scores[self.primary_metric].mean
+            value = value if mean is None else f"{best.name} {mean:.3f}"
+        return f"Report({self.experiment!r}, {size}, {self.primary_metric}: {value})"
+
+    def _repr_html_(self) -> str:
+        cutoff = self.primary_metric.rpartition("@")[2]
+        metrics = dict.fromkeys([self.primary_metric, *(name for name in self.metrics if name.endswith(f"@{cutoff}"))])
+        return html_table(f"{self.experiment}, run {self.run_id}", self._rows(list(metrics)[:_METRICS_SHOWN]))
+
+    def to_frame(self, *, per_query: bool = False) -> DataFrame:
+        """The scores as a pandas DataFrame: one row per setting, best first, or per setting and query.
+
+        Columns are ``setting`` (and ``query``), then the metrics. A value is missing where a metric is not defined.
+        Raises ReportError where pandas is not installed.
+        """
+        if not per_query:
+            return data_frame(self._rows(list(self.metrics)))
+        return data_frame(
+            [
+                {"setting": setting.name, "query": query.id, **query.evaluations}
+                for setting in self.ranked_settings()
+                for query in setting.queries
+            ]
+        )
+
+    def _rows(self, metrics: Sequence[str]) -> list[Row]:
+        return [
+            {
+                "setting": setting.name,
+                **{name: setting.scores[name].mean if name in setting.scores else None for name in metrics},
+            }
+            for setting in self.ranked_settings()
+        ]
 
     def setting(self, name: str) -> SettingPart:
         """The setting called ``name``. Raises ReportError with those that there are."""

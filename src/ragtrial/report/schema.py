@@ -6,11 +6,19 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ragtrial.records import brief
+
 
 class Part(BaseModel):
     """Strict, frozen, with descriptions in the schema."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    def __repr__(self) -> str:
+        return brief(self, type(self).model_fields)
+
+    def __str__(self) -> str:
+        return repr(self)
 
 
 class SpanPart(Part):

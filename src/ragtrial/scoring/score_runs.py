@@ -15,7 +15,7 @@ from ragtrial.evaluation.evaluators import EVALUATORS, Evaluation, NoRelevant
 from ragtrial.evaluation.grading import GradedRankings, graded_hits, nothing_retrieved
 from ragtrial.evaluation.metrics import Metric, parse_metrics
 from ragtrial.evaluation.unjudged_bounds import bounds, why_unbounded
-from ragtrial.records import Mean, ReportWarning, WarningCode
+from ragtrial.records import Brief, Mean, ReportWarning, WarningCode
 from ragtrial.runs.formats.gathering import distinct
 from ragtrial.runs.inputs import JoinedRun, RunInput, joined_runs, load_judgments
 from ragtrial.runs.qrels import Duplicates, Order, Qrels
@@ -96,8 +96,8 @@ class RunCounts:
     contradicted: int
 
 
-@dataclass(frozen=True, eq=False)
-class RunScores:
+@dataclass(frozen=True, eq=False, repr=False)
+class RunScores(Brief):
     """The scores of one run.
 
     ``evaluations`` has for each metric its value for every query of ``queries``. ``bounds`` and ``tie_ranges`` are
@@ -251,8 +251,8 @@ def _warnings(joined: JoinedRun, qrels: Qrels, mismatch: Mismatch, counts: RunCo
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Scoring:
+@dataclass(frozen=True, eq=False, repr=False)
+class Scoring(Brief):
     """Runs that were scored by the same qrels and the same rules.
 
     ``attainable`` is what an ideal run would score, None for metrics that have no best.

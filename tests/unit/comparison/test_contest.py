@@ -206,7 +206,7 @@ def test_a_setting_that_several_reports_have_is_no_baseline_by_itself(here: Path
         (["main", "branch"], {"settings": ["new"]}, "main has none of the settings new; it has: dense, bm25."),
         (["main:dense"], {},
          "there is nothing to compare 'dense' with, the only setting of main that is chosen. Name another setting "
-         "(dense, bm25) or report; `ragtrial list runs` shows them."),
+         "(bm25), or name another report; `ragtrial list runs` shows them."),
         ([], {}, "no report is given; name one or more: a folder, a run id, or `latest`."),
     ],
 )  # fmt: skip

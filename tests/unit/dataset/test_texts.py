@@ -85,6 +85,13 @@ def test_a_byte_that_is_not_utf8_is_refused_with_its_line(content: bytes, messag
     assert str(caught.value) == message + "; save the file as UTF-8 (iconv -f CP1252 -t UTF-8)."
 
 
+def test_a_file_that_is_no_text_is_refused_without_an_encoding_to_convert_from() -> None:
+    with pytest.raises(CorpusError) as caught:
+        decoded(b"PK\x03\x04\x00\xff", "notes.txt", CorpusError)
+    message = "is not a text file: it has NUL bytes. Write it as UTF-8 text, or remove it."
+    assert str(caught.value) == f"notes.txt:1: {message}"
+
+
 @pytest.mark.parametrize(
     ("written_as", "named"), [("utf-16-le", "UTF-16"), ("utf-16-be", "UTF-16"), ("cp1252", "CP1252")]
 )

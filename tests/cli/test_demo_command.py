@@ -1,0 +1,95 @@
+"""``ragtrial demo`` compares retrievers on the packaged sample, without a model, and leaves other files alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragtrial import load_report
+from small_experiment import ragtrial
+
+Capture = pytest.CaptureFixture[str]
+SETTINGS = ["hybrid", "dense", "bm25-chunks", "bm25-titles", "bm25"]
+"""Best first by the primary metric."""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_demo_compares_five_settings_and_can_be_repeated(tmp_path: Path, capsys: Capture) -> None:
+    for _ in range(2):
+        made = ragtrial(capsys, "demo")
+        assert made.code == 0
+        assert [line.split()[0] for line in made.out.splitlines()[3:8]] == SETTINGS
+        assert made.out.endswith("\nNext: cd ragtrial-demo && ragtrial compare latest\nYour own data: ragtrial init\n")
+        assert (tmp_path / "ragtrial-demo" / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert [path.name for path in tmp_path.iterdir()] == ["ragtrial-demo"]
+    assert len(list((tmp_path / "ragtrial-demo" / "results" / "demo").glob("*/report.json"))) == 2
+
+
+@pytest.mark.slow
+def test_the_commands_that_the_demo_names_work(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ragtrial(capsys, "demo", "here", "-q").code == 0
+    monkeypatch.chdir(tmp_path / "here")
+    compared = ragtrial(capsys, "compare", "latest", "--json")
+    assert compared.code == 0
+    assert sorted(compared.json["not_worse_than_best"]["ndcg@10"]) == ["dense", "hybrid"]
+    assert ragtrial(capsys, "init", "trial").code == 0
+
+
+@pytest.mark.slow
+def test_as_json_the_demo_is_the_one_document_of_its_run(tmp_path: Path, capsys: Capture) -> None:
+    made = ragtrial(capsys, "demo", "--json", "-q")
+    assert made.json["exit_code"] == 0
+    report = load_report(Path(made.json["report"]).parent)
+    assert [setting.name for setting in report.ranked_settings()] == SETTINGS
+
+
+@pytest.mark.slow
+def test_the_demo_loads_neither_torch_nor_chroma(tmp_path: Path) -> None:
+    code = (
+        "import sys; from ragtrial.cli.outcome import run; assert run(['demo', '-q']) == 0; "
+        "print(sorted({'torch', 'chromadb', 'sentence_transformers', 'transformers'} & set(sys.modules)))"
+    )
+    made = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert made.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_folder_with_other_files_is_refused_and_left_as_it_is(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "ragtrial-demo").mkdir()
+    (tmp_path / "ragtrial-demo" / "report.html").write_text("mine", encoding="utf-8")
+    made = ragtrial(capsys, "demo")
+    assert (made.code, made.out) == (2, "")
+    assert made.err == ("error: ragtrial-demo: is not empty. Name another folder: ragtrial demo FOLDER.\n")
+    assert [path.name for path in (tmp_path / "ragtrial-demo").iterdir()] == ["report.html"]
+
+
+def test_a_demo_that_was_changed_is_not_overwritten(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "mine" / "documents" / "hub").mkdir(parents=True)
+    for name in ("experiment.yaml", "documents/hub/webhooks.md"):
+        (tmp_path / "mine" / name).write_text("mine", encoding="utf-8")
+    made = ragtrial(capsys, "demo", "mine")
+    way_out = "differs from the demo's own, and nothing is overwritten. Name another folder: ragtrial demo FOLDER."
+    assert (made.code, made.out) == (2, "")
+    assert made.err.splitlines() == [
+        f"error: mine/experiment.yaml: {way_out}",
+        f"error: mine/documents/hub/webhooks.md: {way_out}",
+    ]
+    assert not (tmp_path / "mine" / "prompt_queries.json").exists()
+
+
+def test_a_demo_that_cannot_be_written_says_so(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    made = ragtrial(capsys, "demo", "file/demo")
+    assert made.code == 2
+    assert made.err == (
+        "error: file/demo: cannot be written: Not a directory. Name another folder: ragtrial demo FOLDER.\n"
+    )

@@ -1,0 +1,289 @@
+"""What newcomers get wrong: each mistake is answered with its place, what is wrong there, and what to do next."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from small_experiment import CONFIG, DOCUMENTS, LABELS, ragtrial, small_experiment
+
+Capture = pytest.CaptureFixture[str]
+RUN = ("run", "experiment.yaml")
+LABELS_FILE = "prompt_queries.json"
+EMBEDDER = '{kind: custom, function: "hashing:embed"}'
+RETRIEVERS = "retrievers:\n  dense: {kind: dense, top_k: 3}\n"
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A mistake in a small experiment that is right otherwise, and what the answer names."""
+
+    name: str
+    place: str
+    """A file with line and column, a key or an option."""
+
+    next_step: str
+    """What would be right, or what to type."""
+
+    replace: tuple[str, str] = ("", "")
+    """A piece of the config, and what is there instead."""
+
+    more: str = ""
+    """A line at the end of the config."""
+
+    labels: object = field(default_factory=lambda: LABELS)
+    documents: Mapping[str, str | bytes] = field(default_factory=lambda: DOCUMENTS)
+    files: Mapping[str, bytes | None] = field(default_factory=dict)
+    """Other files; None where one is missing."""
+
+    command: Sequence[str] = RUN
+    after_run: bool = False
+    code: int = 2
+
+
+def judged(doc: str = "returns.md", text: str = "thirty days", **more: object) -> dict[str, object]:
+    return {"queries": [{"id": "q1", "text": text, "relevant_docs": [{"doc": doc, **more}]}]}
+
+
+TWICE = [{"doc": "returns.md", "relevance": 1}, {"doc": "returns.md", "relevance": 2}]
+PASSAGES = [{"doc": f"Return any item within {days} days, or so the document nearly says."} for days in range(9)]
+OF_OTHER_DATA = [{"id": str(n), "text": "x", "relevant_docs": [{"doc": f"MED-{n}"}]} for n in range(3)]
+ANSWERS = {"queries": [{"id": "q1", "question": "x", "answer": "y"}]}
+CSV = b"question,answer\nthirty days?,Return any item within thirty days.\n"
+CONVERT = ("--corpus", "documents", "-o", "new.json")
+
+# fmt: off
+CASES = [
+    # The config.
+    Wrong("unknown key", "experiment.yaml:6:1", "Did you mean 'retrievers'?", ("retrievers:", "retriever:")),
+    Wrong("topk", "experiment.yaml:7:24", "Did you mean 'top_k'?", ("top_k: 3", "topk: 3")),
+    Wrong("kind with a typo", "experiment.yaml:7:3", "Did you mean 'dense'?", ("kind: dense", "kind: dence")),
+    Wrong("chunker with a typo", "experiment.yaml:3:1", "Did you mean 'document'?",
+          ("kind: document", "kind: documents")),
+    Wrong("tab", "experiment.yaml:7:1", "indent with spaces", ("  dense:", "\tdense:")),
+    Wrong("open brace", "experiment.yaml:3", "may have begun in line 2", ("queries.json}", "queries.json")),
+    Wrong("key twice", "experiment.yaml:9:1", "first used in line 8", more="latency: true"),
+    Wrong("number in words", "experiment.yaml:7:24", "must be a whole number", ("top_k: 3", "top_k: ten")),
+    Wrong("top_k of 0", "experiment.yaml:7:24", "at least 1 (default 10)", ("top_k: 3", "top_k: 0")),
+    Wrong("overlap above size", "experiment.yaml:3:1", "must be below size (100)",
+          ("{kind: document}", "{kind: recursive, size: 100, overlap: 200}")),
+    Wrong("unit with a typo", "experiment.yaml:9:14", "one of: document, span", more="evaluators: {unit: spam}"),
+    Wrong("seed in letters", "experiment.yaml:9:1", "must be a whole number", more="seed: x"),
+    Wrong("no retrievers", "experiment.yaml:1:1", "retrievers is missing", (RETRIEVERS, "")),
+    Wrong("empty retrievers", "experiment.yaml:6:1", "at least 1", (RETRIEVERS, "retrievers: {}\n")),
+    Wrong("empty config", "experiment.yaml", "a mapping of keys to values", files={"experiment.yaml": b""}),
+    Wrong("config in Latin 1", "experiment.yaml:1", "iconv -f CP1252", files={"experiment.yaml": b"# f\xfcr alle"}),
+    Wrong("missing base", "experiment.yaml:9:1", "/base.yaml", more="extends: base.yaml"),
+    Wrong("missing variable", "experiment.yaml:2:19", "set it, or write ${RAGTRIAL_NO_SUCH:-a default}",
+          ("corpus: documents", "corpus: '${RAGTRIAL_NO_SUCH}'")),
+    Wrong("corpus with a typo", "/document: ", "Did you mean 'documents'?", ("corpus: documents", "corpus: document")),
+    Wrong("labels with a typo", "/prompt_querys.json", "Did you mean 'prompt_queries.json'?",
+          ("prompt_queries.json", "prompt_querys.json")),
+    Wrong("unknown part", "experiment.yaml:8:26", "Known: dense",
+          ("top_k: 3}", "top_k: 3}\n  hybrid: {kind: fusion, inputs: [dense, bm25]}")),
+    Wrong("part of itself", "experiment.yaml:8:26", "a refiner cannot refine itself",
+          ("top_k: 3}", "top_k: 3}\n  hybrid: {kind: fusion, inputs: [dense, hybrid]}")),
+    Wrong("unknown stemmer", "experiment.yaml:8:22", "Did you mean 'english'?",
+          ("top_k: 3}", "top_k: 3}\n  bm25: {kind: bm25, stemmer: englisch}")),
+    Wrong("k above top_k", "experiment.yaml:9:27", "Lower k, or raise every retriever's top_k",
+          more="evaluators: {graded: {k: [5]}}"),
+    Wrong("primary metric above top_k", "experiment.yaml:9:14", "Lower k, or raise every retriever's top_k",
+          more="evaluators: {primary_metric: ndcg@10}"),
+    Wrong("metric with a typo", "experiment.yaml:9:14", "Did you mean 'ndcg'?",
+          more="evaluators: {primary_metric: ndgc@3}"),
+    Wrong("kind hybrid", "experiment.yaml:7:3", "kind: fusion", ("kind: dense", "kind: hybrid")),
+    Wrong("embedder openai", "experiment.yaml:4:1", "kind: custom", (EMBEDDER, "{kind: openai}")),
+    # Models and functions.
+    Wrong("unknown model", "'nobody/nothing'", "give `model:` the path of a local folder",
+          (EMBEDDER, "{kind: sentence-transformer, model: nobody/nothing}")),
+    Wrong("unknown model folder", "/model", "takes a folder or a hub name",
+          (EMBEDDER, "{kind: sentence-transformer, model: ./model}")),
+    Wrong("unknown rerank model", "'nobody/nothing'", "give `model:` the path of a local folder",
+          ("top_k: 3}", "top_k: 3}\n  reranked: {kind: rerank, inputs: dense, model: nobody/nothing}")),
+    Wrong("unknown module", "'nothing_here'", "nothing_here.py", ("hashing:embed", "nothing_here:embed")),
+    Wrong("function with a typo", "hashing:embeds", "Did you mean 'embed'?", ("hashing:embed", "hashing:embeds")),
+    # The labels.
+    Wrong("no labels yet", LABELS_FILE, "ragtrial search", files={LABELS_FILE: None}),
+    Wrong("id without its ending", LABELS_FILE, "Did you mean 'returns.md'?", labels=judged("returns")),
+    Wrong("id with its folder", LABELS_FILE, "Did you mean 'returns.md'?", labels=judged("documents/returns.md")),
+    Wrong("paraphrased quote", LABELS_FILE, "The nearest is in 'returns.md': 'Return any item within thirty days.'",
+          labels=judged(quote="Return every item within 30 days.")),
+    Wrong("quote of another document", LABELS_FILE, "warranty.md",
+          labels=judged(quote="Batteries are covered for six months.")),
+    Wrong("query id twice", f"{LABELS_FILE}:1", "taken already by queries[0]",
+          labels={"queries": [{"id": "q1", "text": "x", "relevant_docs": []}] * 2}),
+    Wrong("two grades", LABELS_FILE, "one document (or one passage of it) has one grade",
+          labels={"queries": [{"id": "q1", "text": "x", "relevant_docs": TWICE}]}),
+    Wrong("grade in words", f"{LABELS_FILE}:1:103", "must be a whole number", labels=judged(relevance="high")),
+    Wrong("half a grade", f"{LABELS_FILE}:1:103", "must be a whole number", labels=judged(relevance=0.5)),
+    Wrong("empty question", f"{LABELS_FILE}:1:35", "text is empty", labels=judged(text="")),
+    Wrong("question without text", f"{LABELS_FILE}:1:14", "queries[0].text is missing",
+          labels={"queries": [{"id": "q1"}]}),
+    Wrong("no question", f"{LABELS_FILE}:1:13", "needs at least one", labels={"queries": []}),
+    Wrong("labels of other data", LABELS_FILE, "Are these the labels of another data set",
+          labels={"queries": OF_OTHER_DATA}),
+    Wrong("ids for passages", LABELS_FILE, "Did you mean `match: id`?",
+          ("queries.json}", "queries.json, match: content}")),
+    Wrong("passages for ids", LABELS_FILE, "did you mean `match: content`?",
+          labels={"queries": [{"id": "q1", "text": "x", "relevant_docs": PASSAGES}]}),
+    Wrong("labels in UTF-16", f"{LABELS_FILE}:1", "iconv -f UTF-16", labels=json.dumps(judged()).encode("utf-16")),
+    Wrong("comment in JSON", f"{LABELS_FILE}:2:3", "comment", labels='{\n  // mine\n  "queries": []\n}'),
+    Wrong("trailing comma", f"{LABELS_FILE}:1:", "comma", labels='{"queries": [{"id": "q1", "text": "x"},]}'),
+    Wrong("empty labels", LABELS_FILE, "ragtrial search", labels=""),
+    Wrong("CSV as labels", "labels.csv", "ragtrial labels convert", ("prompt_queries.json", "labels.csv"),
+          files={"labels.csv": CSV}),
+    Wrong("bare list", f"{LABELS_FILE}:1:1", '"queries"', labels=judged()["queries"]),
+    Wrong("question and answer", f"{LABELS_FILE}:1", "Did you mean 'text'?", labels=ANSWERS),
+    # The documents.
+    Wrong("document in Latin 1", "documents/a.md:1", "iconv -f CP1252", documents={"a.md": b"caf\xe9\n"}),
+    Wrong("binary document", "documents/a.txt:1", "is not a text file", documents={"a.txt": b"\x00\x01\xff"}),
+    Wrong("damaged PDF", "documents/a.pdf", "download or export it again", documents={"a.pdf": b"%PDF-1.4 broken"}),
+    Wrong("no documents", "/documents", ".md, .pdf, .txt are read", documents={}),
+    Wrong("Word documents", "/documents", ".md, .pdf, .txt are read", documents={"a.docx": b"PK"}),
+    Wrong("row without id", "corpus.jsonl:2", "`dataset.on_error: skip`", ("corpus: documents", "corpus: corpus.jsonl"),
+          files={"corpus.jsonl": b'{"_id": "a", "text": "x"}\n{"text": "z"}\n'}),
+    # Where things are written.
+    Wrong("output is a file", "/taken/", "set output.directory", more="output: {directory: taken}",
+          files={"taken": b""}, code=3),
+    Wrong("workspace is a file", "/taken", "name another folder with `workspace:`", more="workspace: taken",
+          files={"taken": b""}, code=3),
+    Wrong("page as PDF", "report.pdf", "written as .html",
+          command=("report", "latest", "-o", "report.pdf"), after_run=True),
+    Wrong("init twice", "experiment.yaml", "overwrites nothing", command=("init", ".")),
+    Wrong("demo into other files", "experiment.yaml", "ragtrial demo FOLDER", command=("demo", ".")),
+    # What is typed.
+    Wrong("config with a typo", "experiment.yml", "Did you mean 'experiment.yaml'?", command=("run", "experiment.yml")),
+    Wrong("command with a typo", "'rum'", "Did you mean 'run'?", command=("rum", "experiment.yaml")),
+    Wrong("option with a typo", "'--limt'", "'--limit'", command=(*RUN, "--limt", "3")),
+    Wrong("limit of 0", "'--limit'", "x>=1", command=(*RUN, "--limit", "0")),
+    Wrong("override without a value", "--set #1", "like retrievers.dense.top_k=20", command=(*RUN, "--set", "top_k")),
+    Wrong("override of a retriever", "--set #1", "retrievers.dense.top_k", command=(*RUN, "--set", "dense.top_k=20")),
+    Wrong("gate without k", "--fail-if #1", "Did you mean 'ndcg@3'?", command=(*RUN, "--fail-if", "ndcg < 0.7")),
+    Wrong("gate in percent", "--fail-if #1", "lies between 0 and 1", command=(*RUN, "--fail-if", "ndcg@3 < 70")),
+    Wrong("unknown baseline", "--baseline", "Did you mean 'dense'?", command=(*RUN, "--baseline", "dens")),
+    Wrong("grade of an unknown hit", "hit 99", "they are 1 to 3",
+          command=("search", "experiment.yaml", "thirty days", "--grade", "99=3")),
+    Wrong("grade as a word", "--grade", "must be a whole number",
+          command=("search", "experiment.yaml", "thirty days", "--grade", "1=good")),
+    Wrong("search in an unknown setting", "'dens'", "Did you mean 'dense'?",
+          command=("search", "experiment.yaml", "x", "--setting", "dens")),
+    Wrong("search without a question", "'TEXT'", "ragtrial search --help", command=("search", "experiment.yaml")),
+    Wrong("unknown report", "'nope'", "`ragtrial list runs`", command=("show", "nope"), after_run=True),
+    Wrong("no report yet", "results", "`ragtrial run CONFIG`", command=("show", "latest")),
+    Wrong("unknown question", "'q9'", "It has 2: q1, q2", command=("show", "latest", "--query", "q9"), after_run=True),
+    Wrong("one setting", "'dense'", "Run a config with several retrievers",
+          command=("compare", "latest"), after_run=True),
+    Wrong("unknown metric", "'ndgc@3'", "Did you mean 'ndcg'?",
+          command=("compare", "latest", "--metric", "ndgc@3"), after_run=True),
+    Wrong("unknown plot", "'scater'", "Did you mean 'scatter'?",
+          command=("report", "latest", "--plot", "scater"), after_run=True),
+    Wrong("explain a typo", "'ndgc@10'", "Did you mean 'ndcg'?", command=("explain", "ndgc@10")),
+    Wrong("list a typo", "'metrcs'", "'metrics'", command=("list", "metrcs")),
+    Wrong("run file of three columns", "run.trec", "say which form with --format",
+          command=("score", "qrels.txt", "run.trec"),
+          files={"qrels.txt": b"1 0 a 1\n", "run.trec": b"1 Q0 a\n"}),
+]
+# fmt: on
+
+LABELS_TO_COME = {
+    "no labels yet", "quote of another document", "comment in JSON", "trailing comma", "empty labels", "CSV as labels",
+    "bare list", "question and answer",
+}  # fmt: skip
+HABITS_TO_COME = {"kind hybrid", "embedder openai", "override of a retriever"}
+
+
+def expected(wrong: Wrong) -> object:
+    marks = [
+        pytest.mark.xfail(strict=True, reason=reason)
+        for names, reason in (
+            (LABELS_TO_COME, "messages about labels do not say yet what to type"),
+            (HABITS_TO_COME, "habits of other tools get no hint yet"),
+        )
+        if wrong.name in names
+    ]
+    return pytest.param(wrong, id=wrong.name, marks=marks)
+
+
+@pytest.mark.parametrize("wrong", [expected(wrong) for wrong in CASES])
+def test_a_mistake_is_answered_with_its_place_and_the_next_step(
+    wrong: Wrong, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    old, new = wrong.replace
+    assert not old or CONFIG.count(old) == 1
+    config = CONFIG.replace(old, new) if old else CONFIG
+    small_experiment(tmp_path, config=f"{config}{wrong.more}\n", labels=wrong.labels, documents=wrong.documents)
+    if wrong.after_run:
+        assert ragtrial(capsys, *RUN, "-q").code == 0
+    for name, content in wrong.files.items():
+        (tmp_path / name).unlink() if content is None else (tmp_path / name).write_bytes(content)
+    made = ragtrial(capsys, *wrong.command)
+    errors = "\n".join(line for line in made.err.splitlines() if line.startswith("error: "))
+    assert made.code == wrong.code
+    assert wrong.place in errors
+    assert wrong.next_step in errors
+    assert "Traceback" not in made.err
+
+
+def test_the_table_has_every_mistake_once() -> None:
+    names = [wrong.name for wrong in CASES]
+    assert len(names) == len(set(names)) >= 85
+    assert set(names) >= LABELS_TO_COME | HABITS_TO_COME
+
+
+@pytest.mark.parametrize(
+    ("written", "labelled"),
+    [
+        pytest.param("Don't return it", "Don\u2019t return it", id="apostrophe"),
+        pytest.param("Open 9-17 on all days", "Open 9\u201317 on all days", id="dash"),
+    ],
+)
+@pytest.mark.xfail(strict=True, reason="typography of quotes is not levelled yet")
+def test_a_quote_with_the_typography_of_a_word_processor_is_found(
+    written: str, labelled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_experiment(tmp_path, documents={"returns.md": f"{written}.\n"}, labels=judged(quote=labelled))
+    assert ragtrial(capsys, "validate", "experiment.yaml").code == 0
+
+
+@pytest.mark.parametrize("header", ["Question,Answer", "Prompt,Expected"])
+@pytest.mark.xfail(strict=True, reason="the names of columns are not guessed yet")
+def test_a_table_of_questions_is_converted_whatever_its_columns_are_called(
+    header: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_experiment(tmp_path)
+    (tmp_path / "questions.csv").write_bytes(CSV.replace(b"question,answer", header.encode()))
+    assert ragtrial(capsys, "labels", "convert", "questions.csv", *CONVERT).code == 0
+
+
+@pytest.mark.xfail(strict=True, reason="the message does not say yet what to export")
+def test_a_spreadsheet_as_labels_is_answered_with_what_to_export(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_experiment(tmp_path)
+    (tmp_path / "questions.xlsx").write_bytes(b"PK\x03\x04\x14\x00\x06\x00\x08")
+    made = ragtrial(capsys, "labels", "convert", "questions.xlsx", *CONVERT)
+    assert made.code == 2
+    assert re.search("(save|export) .*CSV", made.err)
+
+
+@pytest.mark.xfail(strict=True, reason="a folder is not searched for its config yet")
+def test_a_folder_means_the_config_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_experiment(tmp_path)
+    assert ragtrial(capsys, "run", ".").code == 0
+
+
+@pytest.mark.xfail(strict=True, reason="the end of shell completion is taken for a crash")
+def test_shell_completion_is_no_crash(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setenv("_RAGTRIAL_COMPLETE", "bash_source")
+    made = ragtrial(capsys)
+    assert (made.code, made.err) == (0, "")

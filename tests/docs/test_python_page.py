@@ -1,0 +1,33 @@
+"""Python as the pages show it: it runs, prints what they say, and takes nothing from inside the package."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pages import assert_prints_what_it_shows
+from small_experiment import ragtrial
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PUBLIC_MODULES = {"ragtrial", "ragtrial.integrations.haystack"}
+
+_CODE = re.compile(r"^ *```\w*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_IMPORTED = re.compile(r"^\s*(?:from|import) (ragtrial[\w.]*)", re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_page_on_python_prints_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ragtrial(capsys, "demo", tmp_path / "demo", "-q").code == 0
+    monkeypatch.chdir(tmp_path / "demo")
+    assert_prints_what_it_shows(ROOT / "docs" / "python.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_on_a_page_imports_public_modules_alone(page: Path) -> None:
+    code = "\n".join(_CODE.findall(page.read_text(encoding="utf-8")))
+    assert set(_IMPORTED.findall(code)) <= PUBLIC_MODULES

@@ -1,0 +1,128 @@
+"""Reports and comparisons in a notebook: one line as text, a small table as HTML, rows as a DataFrame."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrial import Report, RetrievalEvaluator, compare, load_config, load_prompt_queries, run_experiment, score
+from ragtrial.errors import ReportError
+from ragtrial.report.notebooks import Row, html_table
+from small_experiment import CONFIG, small_experiment
+
+LINE = 300
+"""Two lines of a wide terminal."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An experiment of two settings, one with a name that is HTML."""
+    made = tmp_path_factory.mktemp("notebook")
+    config = CONFIG.replace("top_k: 3}", "top_k: 3}\n  bm25: {kind: bm25, top_k: 3}")
+    small_experiment(made, config=config + f"output: {{directory: {made}/results}}\n")
+    return made
+
+
+@pytest.fixture(scope="module")
+def report(folder: Path) -> Report:
+    return run_experiment(load_config(folder / "experiment.yaml"))
+
+
+def test_a_report_is_one_line(report: Report) -> None:
+    best = report.ranked_settings()[0].name
+    assert repr(report) == str(report) == f"Report('small', 2 settings, 2 queries, ndcg@3: {best} 1.000)"
+
+
+def test_a_report_without_any_value_is_one_line_too(report: Report) -> None:
+    undefined = report.settings[0].scores["ndcg@3"].model_copy(update={"mean": None, "n": 0})
+    scores = {**report.settings[0].scores, "ndcg@3": undefined}
+    setting = report.settings[0].model_copy(update={"scores": scores})
+    assert repr(report.model_copy(update={"settings": [setting]})) == (
+        "Report('small', 1 setting, 2 queries, ndcg@3: no value)"
+    )
+    assert (
+        repr(report.model_copy(update={"settings": []})) == "Report('small', 0 settings, 2 queries, ndcg@3: no value)"
+    )
+
+
+def test_a_comparison_and_its_parts_are_one_line_each(report: Report) -> None:
+    comparison = compare(report, baseline="bm25")
+    assert repr(comparison) == (
+        "Comparison(2 settings, 2 queries, ndcg@3, not distinguishable from the best: dense, bm25)"
+    )
+    first = comparison.comparisons[0]
+    assert repr(first) == f"ComparisonPart('dense' against 'bm25', ndcg@3: {first.difference:+.4f}, {first.verdict})"
+
+
+def test_whatever_is_in_a_report_labels_or_results_is_short(folder: Path, report: Report) -> None:
+    labels = load_prompt_queries(folder / "prompt_queries.json")
+    evaluator = RetrievalEvaluator(load_config(folder / "experiment.yaml"), labels)
+    (results, _) = evaluator.run(evaluator.retrieve())
+    scoring = score(folder / "prompt_queries.json", report.folder)
+    setting = report.settings[0]
+    shown: list[Any] = [
+        setting, setting.queries[0], setting.scores["ndcg@3"], report.queries[0], labels, labels.queries[0],
+        results, results.results[0], scoring, scoring.runs[0],
+    ]  # fmt: skip
+    assert [one for one in map(repr, shown) if len(one) > LINE or "\n" in one] == []
+    assert repr(results) == f"ExperimentResults(name='dense', results=<2>, parameters=<{len(results.parameters)}>, " \
+                            f"evaluations=<{len(results.evaluations)}>)"  # fmt: skip
+    assert str(setting) == repr(setting)
+    config = load_config(folder / "experiment.yaml")
+    assert str(config) == repr(config) == "ExperimentConfig(experiment='small', retrievers=<2>)"
+
+
+def test_a_report_is_a_table_in_a_notebook(report: Report) -> None:
+    table = report._repr_html_()
+    assert table.startswith(f"<table><caption>small, run {report.run_id}</caption><tr><th>setting</th><th>ndcg@3</th>")
+    assert table.count("<tr>") == 3
+    assert "<td>1.0000</td>" in table
+
+
+def test_a_comparison_is_a_table_in_a_notebook(report: Report) -> None:
+    table = compare(report, baseline="bm25")._repr_html_()
+    assert "<th>setting</th><th>against</th><th>difference</th><th>from</th><th>to</th><th>verdict</th>" in table
+    assert "<td>dense</td><td>bm25</td>" in table
+    assert table.count("<tr>") == 2
+
+
+def test_a_table_shows_what_looks_like_html_as_text_and_says_how_many_rows_it_leaves_out() -> None:
+    rows: list[Row] = [{"<b>": "<script>", "value": None}, *[{"<b>": "x", "value": 1.5}] * 30]
+    table = html_table("a & b.", rows)
+    assert table.startswith(
+        "<table><caption>a &amp; b. The first 20 of 31 rows.</caption><tr><th>&lt;b&gt;</th><th>value</th></tr>"
+        "<tr><td>&lt;script&gt;</td><td></td></tr><tr><td>x</td><td>1.5000</td></tr>"
+    )
+    assert table.count("<tr>") == 21
+    assert html_table("none", []) == "<table><caption>none</caption></table>"
+
+
+@pytest.mark.slow
+def test_a_report_is_a_frame_with_a_row_per_setting_or_per_setting_and_query(report: Report) -> None:
+    frame = report.to_frame()
+    assert list(frame["setting"]) == [setting.name for setting in report.ranked_settings()]
+    assert list(frame.columns) == ["setting", *report.metrics]
+    assert frame["ndcg@3"][0] == report.ranked_settings()[0].scores["ndcg@3"].mean
+    queries = report.to_frame(per_query=True)
+    assert list(zip(queries["setting"], queries["query"], strict=True)) == [
+        (setting.name, query) for setting in report.ranked_settings() for query in ("q1", "q2")
+    ]
+    assert list(queries.columns) == ["setting", "query", *report.metrics]
+
+
+@pytest.mark.slow
+def test_a_comparison_is_a_frame_with_a_row_per_comparison_and_metric(report: Report) -> None:
+    comparison = compare(report, baseline="bm25")
+    frame = comparison.to_frame()
+    assert len(frame) == len(comparison.comparisons)
+    assert {"metric", "setting", "baseline", "difference", "ci_low", "ci_high", "p", "verdict"} <= set(frame.columns)
+    assert "ci" not in frame.columns
+
+
+def test_without_pandas_the_error_names_the_extra(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ReportError, match=r"needs pandas, which is not installed: pip install 'ragtrial\[pandas\]'\."):
+        report.to_frame()
