@@ -15,7 +15,7 @@ from packaging.tags import sys_tags
 
 FOLDER = Path("src", "ragtrial", "runs", "compiled")
 SAMPLE = {"data/support": "documents", "prompt_queries.json": "prompt_queries.json"}
-"""What `ragtrial demo` reads: where it is in the source tree, and in the wheel below ragtrial/samples/support."""
+"""What `ragtrial demo` reads: where it is in the source tree, and in the wheel below ragtrial/cli/samples/support."""
 
 
 class CompiledLibrary(BuildHookInterface):  # type: ignore[type-arg]  # generic only for type checkers
@@ -26,7 +26,7 @@ class CompiledLibrary(BuildHookInterface):  # type: ignore[type-arg]  # generic 
             return
         if version == "standard":  # an editable installation reads it in the source tree
             build_data["force_include"] |= {
-                str(Path(self.root, source)): f"ragtrial/samples/support/{name}" for source, name in SAMPLE.items()
+                str(Path(self.root, source)): f"ragtrial/cli/samples/support/{name}" for source, name in SAMPLE.items()
             }
         building = _building(Path(self.root) / FOLDER / "building.py")
         try:

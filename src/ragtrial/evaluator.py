@@ -17,7 +17,14 @@ from ragtrial.cache.atomic import write_text
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.load import check
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
-from ragtrial.config.settings import Setting, settings_of, too_long_warnings, uncovered_warnings, unheeded
+from ragtrial.config.settings import (
+    Setting,
+    chosen_settings,
+    settings_of,
+    too_long_warnings,
+    uncovered_warnings,
+    unheeded,
+)
 from ragtrial.dataset.datasets import Dataset, corpus_of, load_dataset
 from ragtrial.dataset.documents import unsupported_files
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
@@ -50,8 +57,8 @@ class RetrievalEvaluator:
     """The hub: runs the settings of a config over labelled queries, and scores results from any source.
 
     ``prompt_queries`` are labels as ``load_prompt_queries`` gives them; by default those that the config names.
-    ``limit`` keeps only the first queries; ``audit`` compares every index with exact search, however many vectors it
-    has (those of fewer than 100,000 always are).
+    ``settings`` keeps only the settings of these names, ``limit`` only the first queries; ``audit`` compares every
+    index with exact search, however many vectors it has (those of fewer than 100,000 always are).
 
     Raises ConfigError if the config's parts do not fit together, LabelsError and CorpusError as labels and documents
     are looked up, which happens when they are first needed.
@@ -63,6 +70,7 @@ class RetrievalEvaluator:
         prompt_queries: PromptQueries | None = None,
         *,
         progress: Progress | None = None,
+        settings: Sequence[str] | None = None,
         limit: int | None = None,
         strict: bool = False,
         audit: bool = False,
@@ -74,7 +82,8 @@ class RetrievalEvaluator:
         self._strict = strict
         self._audit = audit
         self._given = prompt_queries
-        self.settings, self._warnings = settings_of(config)
+        every, self._warnings = settings_of(config)
+        self.settings = chosen_settings(every, settings)
 
     @cached_property
     def dataset(self) -> Dataset:

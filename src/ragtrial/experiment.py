@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ragtrial.config import ExperimentConfig
-from ragtrial.config.settings import Setting, chosen_settings
+from ragtrial.config.settings import Setting, chosen_settings, settings_of
 from ragtrial.errors import Fault, RagtrialError, RunError, without_frames
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.corpus import Corpus
@@ -31,6 +31,7 @@ def run_experiment(
     config: ExperimentConfig,
     *,
     progress: Progress | None = None,
+    settings: Sequence[str] | None = None,
     limit: int | None = None,
     strict: bool = False,
     audit: bool = False,
@@ -40,14 +41,17 @@ def run_experiment(
 ) -> Report:
     """Run every setting of ``config``, score it, and write the report.
 
-    ``limit`` runs only the first queries; ``strict`` makes warnings about the input errors; ``audit`` compares every
-    index with exact search, also those of 100,000 vectors and more. Up to ``jobs`` stages are made side by side.
+    ``settings`` runs only these, ``limit`` only the first queries; ``strict`` makes warnings about the input errors;
+    ``audit`` compares every index with exact search, also those of 100,000 vectors and more. Up to ``jobs`` stages are
+    made side by side.
 
     A setting that fails is reported to ``on_failure`` at once (name and reason), noted in the report, and the others go
     on; with ``fail_fast`` the first one ends the run, and no stage beside it is begun any more. Raises InputError
     before anything is run, RunError if all settings fail.
     """
-    evaluator = RetrievalEvaluator(config, progress=progress, limit=limit, strict=strict, audit=audit)
+    evaluator = RetrievalEvaluator(
+        config, progress=progress, settings=settings, limit=limit, strict=strict, audit=audit
+    )
     evaluator.prepare()
     scored, failures = _score_all(evaluator, jobs, on_failure, fail_fast=fail_fast)
     report = build_report(
@@ -60,7 +64,7 @@ def run_experiment(
         failures=failures,
         warnings=evaluator.warnings,
     )
-    evaluator.corpus.resources.workspace.finish(complete=limit is None and not failures)
+    evaluator.corpus.resources.workspace.finish(complete=limit is None and settings is None and not failures)
     rankings = {one.result.setting.name: ranking_rows(one) for one in scored} | part_rankings(scored)
     config_text = config.text or json.dumps(config.as_written, indent=1)
     return write_report(report, Path(config.output.directory), rankings, text_rows(scored), config_text)
@@ -70,7 +74,7 @@ def search_settings(
     config: ExperimentConfig, text: str, only: str | None = None, *, progress: Progress | None = None
 ) -> dict[str, list[FoundText]]:
     """What the settings of ``config`` (or ``only`` one) return for ``text``. Raises ConfigError for an unknown name."""
-    settings = chosen_settings(config, only)
+    settings = chosen_settings(settings_of(config)[0], only and [only])
     corpus, found, unit = Corpus(config, progress or Silent()), {}, config.evaluators.unit
     for setting in settings:
         depth = Depth(units=setting.retriever.top_k)

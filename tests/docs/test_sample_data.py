@@ -146,7 +146,7 @@ workspace: {shared_workspace}
 def stored_scores(root: Path) -> dict[str, dict[str, float]]:
     """The scores of each question's documents in the results that the demo reads, best first."""
     stored: dict[str, dict[str, float]] = {}
-    with gzip.open(root / "src/ragtrial/samples/support/dense.trec.gz", "rt", encoding="utf-8") as lines:
+    with gzip.open(root / "src/ragtrial/cli/samples/support/dense.trec.gz", "rt", encoding="utf-8") as lines:
         for line in lines:
             query, _, document, _, score, _ = line.split()
             stored.setdefault(query, {})[document] = float(score)

@@ -37,12 +37,12 @@ def test_the_wheel_has_every_module_all_of_a_page_and_the_marker_that_it_is_type
     shown.add("ragtrial/views/page/template.html")
     start = source / "ragtrial" / "cli" / "start"
     shown |= {path.relative_to(source).as_posix() for path in start.rglob("*") if path.is_file()}
-    samples = source / "ragtrial" / "samples"
+    samples = source / "ragtrial" / "cli" / "samples"
     shown |= {path.relative_to(source).as_posix() for path in samples.rglob("*") if path.is_file()}
     support = root / "data" / "support"
     documents = {path.relative_to(support).as_posix() for path in support.rglob("*.md")}
     shown |= {
-        f"ragtrial/samples/support/{name}"
+        f"ragtrial/cli/samples/support/{name}"
         for name in {"prompt_queries.json", *(f"documents/{one}" for one in documents)}
     }
     assert len(documents) == 118

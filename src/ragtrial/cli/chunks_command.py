@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragtrial.cli.terminal import Terminal, common_options, override_option
+from ragtrial.cli import completion
+from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option
 from ragtrial.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,9 +20,11 @@ _SHOWN = 3
 
 
 @click.command("chunks", short_help="Show how the settings of CONFIG cut its documents.")
-@click.argument("config", type=click.Path())
+@config_argument
 @override_option
-@click.option("--setting", metavar="NAME", help="Only this setting (default: every one).")
+@click.option(
+    "--setting", shell_complete=completion.settings, metavar="NAME", help="Only this setting (default: every one)."
+)
 @click.option("--doc", metavar="ID", help="Only the chunks of this document.")
 @click.option("-n", "most", type=click.IntRange(min=0), metavar="N",
               help=f"The first N chunks of each setting (default: {_SHOWN}; all with --json and -o).")  # fmt: skip
@@ -41,7 +44,7 @@ def command(
     Nothing is embedded. Add a "prefix" to the lines that -o writes, and the file is one for `context.prefixes`.
     """
     from ragtrial.config import load_config
-    from ragtrial.config.settings import chosen_settings
+    from ragtrial.config.settings import chosen_settings, settings_of
     from ragtrial.pipeline.chunk_preview import cut_settings
     from ragtrial.runs.formats.output import check_folder
     from ragtrial.views.chunk_listing import chunk_texts, count_line, no_chunks_line, size_table
@@ -52,7 +55,7 @@ def command(
         check_folder(target)
     loaded = load_config(config, overrides)
     found = cut_settings(loaded, setting, doc, progress=terminal.progress())
-    without = [one for one in chosen_settings(loaded, setting) if not one.cuts_documents]
+    without = [one for one in chosen_settings(settings_of(loaded)[0], setting and [setting]) if not one.cuts_documents]
     answer: dict[str, Any] = {"exit_code": 0, "settings": [_counts(one) for one in found]}
     if target is not None:
         with contextlib.redirect_stdout(terminal.out):

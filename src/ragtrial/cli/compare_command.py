@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ragtrial.cli import completion
 from ragtrial.cli.contest_options import ComparisonInputs, contest_options
 from ragtrial.cli.gating import GateOptions, gate_options
 from ragtrial.cli.terminal import Terminal, common_options
@@ -30,8 +31,20 @@ class _WithViews(click.Command):
 @click.command("compare", cls=_WithViews, short_help="Say which settings are better, by how much, how surely.")
 @contest_options
 @click.option("--all-pairs", is_flag=True, help="Compare all pairs, where several reports are given, too.")
-@click.option("--setting", "settings", multiple=True, metavar="NAME", help="Only this setting; may be repeated.")
-@click.option("--metrics", metavar="NAMES", help="More metrics to show, comma-separated; `all` shows every one.")
+@click.option(
+    "--setting",
+    "settings",
+    shell_complete=completion.settings,
+    multiple=True,
+    metavar="NAME",
+    help="Only this setting; may be repeated.",
+)
+@click.option(
+    "--metrics",
+    shell_complete=completion.metrics,
+    metavar="NAMES",
+    help="More metrics to show, comma-separated; `all` shows every one.",
+)
 @click.option("--procedure", default="max-t", show_default=True, metavar="NAME",
               help="max-t, t-holm or bootstrap.")  # fmt: skip
 @click.option("--flips", type=click.IntRange(min=100), default=10_000, show_default=True, help="Random permutations.")

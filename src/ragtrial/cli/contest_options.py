@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ragtrial.cli import completion
+
 if TYPE_CHECKING:
     from ragtrial.comparison.comparing import ComparisonOptions
     from ragtrial.comparison.contest import ComparisonSet
@@ -59,12 +61,13 @@ def contest_options(function: F) -> F:
 
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.argument("reports", nargs=-1, required=True, metavar="REPORT..."),
+    click.argument("reports", shell_complete=completion.reports, nargs=-1, default=("latest",), metavar="[REPORT]..."),
     click.option("--results", type=click.Path(), default="results", show_default=True, help="Where reports are kept."),
     click.option(
         "--baseline", metavar="NAME", help="SETTING, REPORT or REPORT:SETTING: what the others are compared with."
     ),
-    click.option("--metric", metavar="NAME", help="The metric that decides, instead of the report's primary one."),
+    click.option("--metric", shell_complete=completion.metrics, metavar="NAME",
+                 help="The metric that decides, instead of the report's primary one."),
     click.option("--margin", type=click.FloatRange(min=0), default=0.02, show_default=True,
                  help="A difference that would not matter."),
     click.option("--confidence", type=click.FloatRange(0.5, 0.9999), default=0.95, show_default=True,

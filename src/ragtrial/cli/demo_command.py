@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
 from contextlib import redirect_stdout
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import click
 
+from ragtrial.cli.sample_files import CONFIG, sample_files
 from ragtrial.cli.terminal import Terminal, common_options
 from ragtrial.errors import Fault, InputError
-
-_CONFIG = "experiment.yaml"
 
 
 @click.command("demo", short_help="Compare five retrievers on sample data.")
@@ -34,7 +30,7 @@ def command(terminal: Terminal, folder: str) -> int:
     _write_sample(root)
     common = {name: value for name, value in context.params.items() if name != "folder"}
     with redirect_stdout(terminal.out):
-        context.invoke(run, config=str(root / _CONFIG), **common)
+        context.invoke(run, config=str(root / CONFIG), **common)
         common["as_json"] = False  # one document is the answer
         with redirect_stdout(sys.stderr if terminal.as_json else terminal.out):
             context.invoke(
@@ -46,10 +42,10 @@ def command(terminal: Terminal, folder: str) -> int:
 
 def _write_sample(root: Path) -> None:
     """Write what is not there yet. Raises InputError if ``root`` has files of somebody else, or cannot be written."""
-    sample = dict(_sample())
+    sample = dict(sample_files())
     way_out = "Name another folder: ragtrial demo FOLDER."
     try:
-        if root.is_dir() and any(root.iterdir()) and not (root / _CONFIG).exists():
+        if root.is_dir() and any(root.iterdir()) and not (root / CONFIG).exists():
             raise InputError(Fault(str(root), message=f"is not empty. {way_out}"))
         changed = [
             name for name, held in sample.items() if (root / name).exists() and (root / name).read_bytes() != held
@@ -62,23 +58,3 @@ def _write_sample(root: Path) -> None:
             (root / name).write_bytes(held)
     except OSError as error:
         raise InputError(Fault(str(root), message=f"cannot be written: {error.strerror}. {way_out}")) from error
-
-
-def _sample() -> Iterator[tuple[str, bytes]]:
-    """The files of the sample, the config first; documents and labels of a clone are where wheels have them from."""
-    packaged = files("ragtrial") / "samples" / "support"
-    yield _CONFIG, (packaged / _CONFIG).read_bytes()
-    yield from _below(packaged)
-    if not (packaged / "documents").is_dir():
-        clone = Path(__file__).parents[3]
-        yield "prompt_queries.json", (clone / "prompt_queries.json").read_bytes()
-        yield from _below(clone / "data" / "support", "documents/")
-
-
-def _below(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, bytes]]:
-    for entry in folder.iterdir():
-        name = prefix + entry.name
-        if entry.is_dir():
-            yield from _below(entry, f"{name}/")
-        else:
-            yield name, entry.read_bytes()

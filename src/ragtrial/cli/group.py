@@ -29,6 +29,11 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         from ragtrial.errors import did_you_mean
 
+        if args[:1] == ["help"]:  # as git and pip have it
+            if not args[1:]:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            args = [args[1], "--help"]
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             near = did_you_mean(args[0], COMMANDS)
             raise click.UsageError(f"there is no command {args[0]!r}.{near} Commands: {', '.join(COMMANDS)}.", ctx)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragtrial.cli.terminal import Terminal, common_options
+from ragtrial.cli.terminal import Terminal, common_options, config_option
 from ragtrial.errors import CorpusError, Fault, InputError, LabelsError, counted
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _who_option = click.option("--who", metavar="NAME",
 
 
 @command.command("list")
-@click.argument("config", type=click.Path())
+@config_option
 @common_options
 def list_labels(terminal: Terminal, config: str) -> int:
     """List the queries of CONFIG's labels: id, judgments, those that are relevant, tags, text."""
@@ -78,7 +78,7 @@ def list_labels(terminal: Terminal, config: str) -> int:
 
 
 @command.command("add")
-@click.argument("config", type=click.Path())
+@config_option
 @click.argument("text")
 @click.option("--doc", required=True, metavar="ID", help="The document that answers (match: content: the passage).")
 @click.option("--quote", metavar="TEXT", help="The passage of the document that answers, verbatim.")
@@ -99,7 +99,7 @@ def add_label(
 
 
 @command.command("remove")
-@click.argument("config", type=click.Path())
+@config_option
 @click.argument("query")
 @click.option("--doc", metavar="ID", help="Only its judgments of this document.")
 @click.option("--quote", metavar="TEXT", help="Only that of this passage of the document.")
@@ -117,7 +117,7 @@ def remove_labels(
 
 
 @command.command("merge")
-@click.argument("config", type=click.Path())
+@config_option
 @click.argument("files", type=click.Path(), nargs=-1, required=True, metavar="FILE...")
 @click.option("--prefer", type=click.Choice(["mine", "theirs"]),
               help="Whose grade holds where they differ (default: nothing is written).")  # fmt: skip

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,10 +27,10 @@ def command(terminal: Terminal, what: str, results: str) -> int:
 
     WHAT is runs (the default), retrievers, refiners, chunkers, embedders, stores, metrics or warnings.
     """
-    listed = {"runs": lambda: _runs(Path(results)), "metrics": _metrics, "warnings": _warnings}
+    if what == "runs":
+        return _say_runs(terminal, Path(results))
+    listed = {"metrics": _metrics, "warnings": _warnings}
     rows = listed[what]() if what in listed else _members(what)
-    if not rows and what == "runs":
-        terminal.say(f"no reports in {results}; `ragtrial run CONFIG` makes one.")
     width = max((len(name) for name, _ in rows), default=0)
     for name, text in rows:
         terminal.say(f"{name.ljust(width)}  {text}")
@@ -62,15 +65,52 @@ def _warnings() -> list[tuple[str, str]]:
     return [(code.value, code.about) for code in WarningCode]
 
 
-def _runs(directory: Path) -> list[tuple[str, str]]:
+def _say_runs(terminal: Terminal, directory: Path) -> int:
+    """The runs, newest first: what each compared, by which labels, and what it was made from."""
     from ragtrial.report.find import list_reports
     from ragtrial.report.model import load_report
-    from ragtrial.views.report_tables import summary_line
+    from ragtrial.views.table import Table, number
 
-    rows = []
-    for folder in list_reports(directory):
+    rows: list[dict[str, Any]] = []
+    for folder in reversed(list_reports(directory)):
         try:
-            rows.append((folder.name, summary_line(load_report(folder))))
+            report = load_report(folder, hits=False)
         except ReportError as error:  # one that is damaged does not hide the others
-            rows.append((folder.name, str(error)))
-    return rows
+            rows.append({"name": folder.name, "error": str(error)})
+            continue
+        best = report.ranked_settings()[0]
+        rows.append(
+            {
+                "name": report.run_id,
+                "experiment": report.experiment,
+                "settings": len(report.settings),
+                "queries": len(report.queries),
+                "judgments": sum(len(query.relevant_docs) for query in report.queries),
+                "best": best.name,
+                "metric": report.primary_metric,
+                "score": best.scores[report.primary_metric].mean,
+                "parent": report.parent,
+            }
+        )
+    if not rows:
+        terminal.say(f"no reports in {directory}; `ragtrial run CONFIG` makes one.")
+    cells = [
+        [row["name"], _date(row["name"]), row["experiment"], str(row["settings"]), str(row["queries"]),
+         f"{row['judgments']:,}", f"{row['best']} {row['metric']} {number(row['score'])}", row["parent"] or ""]
+        for row in rows if "error" not in row
+    ]  # fmt: skip
+    columns = ["run", "date (UTC)", "experiment", "settings", "queries", "labels", "best", "scored again from"]
+    shown = len(columns) if any(row.get("parent") for row in rows) else -1
+    terminal.table(Table.of(columns[:shown], [row[:shown] for row in cells], texts=(0, 1, 2, 6, 7)))
+    for row in rows:
+        if "error" in row:
+            terminal.say(f"{row['name']}  {row['error']}")
+    terminal.say_json(rows)
+    return 0
+
+
+def _date(run_id: str) -> str:
+    """``2026-11-23 14:02`` from the id of a run, which begins with its time."""
+    with suppress(ValueError):
+        return f"{datetime.strptime(run_id.partition('-')[0], '%Y%m%dT%H%M%SZ'):%Y-%m-%d %H:%M}"
+    return ""

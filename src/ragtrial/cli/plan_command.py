@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from ragtrial.cli.terminal import Terminal, common_options, override_option
+from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option
 from ragtrial.errors import counted
 
 
 @click.command("plan", short_help="Say what `run` would do, why, and how long it would take.")
-@click.argument("config", type=click.Path())
+@config_argument
 @override_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="As if only the first N queries were run.")
 @click.option("--audit", is_flag=True, help="As if `run --audit` were asked for.")

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import click
 
+from ragtrial.cli import completion
 from ragtrial.cli.contest_options import ComparisonInputs, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
 from ragtrial.errors import counted
@@ -13,7 +14,14 @@ from ragtrial.errors import counted
 
 @click.command("pool", short_help="Write a worklist of the texts to label next.")
 @contest_options
-@click.option("--setting", "settings", multiple=True, metavar="NAME", help="Only this setting; may be repeated.")
+@click.option(
+    "--setting",
+    "settings",
+    shell_complete=completion.settings,
+    multiple=True,
+    metavar="NAME",
+    help="Only this setting; may be repeated.",
+)
 @click.option("--budget", type=click.IntRange(min=1), default=20, show_default=True, help="How many labels to ask for.")
 @click.option("--depth", type=click.IntRange(min=1), metavar="K",
               help="Take the first K of each setting (default: the metric's cutoff).")  # fmt: skip

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ragtrial.cli import completion
 from ragtrial.cli.contest_options import ComparisonInputs, contest_options
 from ragtrial.cli.terminal import Terminal, common_options
 from ragtrial.errors import Fault, InputError, PlotError
@@ -29,7 +30,12 @@ class _PlotOption(click.Option):
 @click.command("report", short_help="Write one HTML page about one or more reports.")
 @contest_options
 @click.option("--plot", cls=_PlotOption, metavar="NAME")
-@click.option("--setting", metavar="NAME", help="With --plot: the setting that scatter, distribution or slices show.")
+@click.option(
+    "--setting",
+    shell_complete=completion.settings,
+    metavar="NAME",
+    help="With --plot: the setting that scatter, distribution or slices show.",
+)
 @click.option("-o", "--output", type=click.Path(dir_okay=False),
               help="The file to write: report.html, or with --plot NAME.svg (or .png).")  # fmt: skip
 @common_options

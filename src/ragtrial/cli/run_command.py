@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ragtrial.cli import completion
 from ragtrial.cli.gating import GateOptions, as_json, gate_options, tell
-from ragtrial.cli.terminal import Terminal, common_options, override_option, write
+from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option, write
 from ragtrial.errors import ComparisonError, ReportError, counted
 
 if TYPE_CHECKING:
@@ -23,8 +24,16 @@ _OPEN_FILES = 65_536
 
 
 @click.command("run")
-@click.argument("config", type=click.Path())
+@config_argument
 @override_option
+@click.option(
+    "--setting",
+    "settings",
+    shell_complete=completion.settings,
+    multiple=True,
+    metavar="NAME",
+    help="Only this setting; may be repeated.",
+)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N queries.")
 @click.option("--audit", is_flag=True, help="Compare with exact search also indexes of 100,000 vectors and more.")
 @click.option("--no-latency", is_flag=True, help="Do not measure how long single queries take.")
@@ -40,6 +49,7 @@ def command(
     terminal: Terminal,
     config: str,
     overrides: tuple[str, ...],
+    settings: tuple[str, ...],
     limit: int | None,
     jobs: int,
     baseline: str | None,
@@ -64,6 +74,7 @@ def command(
     report = run_experiment(
         experiment,
         progress=terminal.progress(),
+        settings=settings or None,
         limit=limit,
         strict=strict,
         audit=audit,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ragtrial.cli import completion
 from ragtrial.cli.terminal import Terminal, common_options
 
 if TYPE_CHECKING:
@@ -22,7 +23,12 @@ _RUN_FORMS = ("trec", "msmarco", "json", "jsonl", "parquet", "report", "rankings
 
 @click.command("score")
 @click.argument("files", nargs=-1, required=True, metavar="QRELS RUN...")
-@click.option("--metrics", metavar="NAMES", help="Metrics, comma-separated: ndcg@10,ap,P_10.  [default: a usual few]")
+@click.option(
+    "--metrics",
+    shell_complete=completion.metrics,
+    metavar="NAMES",
+    help="Metrics, comma-separated: ndcg@10,ap,P_10.  [default: a usual few]",
+)
 @click.option("--labels", type=click.Path(), help="Judgments are in this file; all of the others are runs.")
 @click.option("--relevance-threshold", type=int, default=1, show_default=True, help="Grade that counts as relevant.")
 @click.option("--no-relevant", type=click.Choice(["skip", "zero"]),

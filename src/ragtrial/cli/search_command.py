@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragtrial.cli.terminal import Stopped, Terminal, common_options, override_option
+from ragtrial.cli import completion
+from ragtrial.cli.terminal import CONFIG_NAME, Stopped, Terminal, common_options, config_file, override_option
 from ragtrial.errors import InputError, counted
 
 if TYPE_CHECKING:
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 
 
 @click.command("search", short_help="Show what settings return for TEXT, and grade it.")
-@click.argument("config", type=click.Path())
-@click.argument("text")
+@click.argument("words", nargs=-1, required=True, metavar="[CONFIG] TEXT")
 @override_option
-@click.option("--setting", metavar="NAME", help="Only this setting (default: every one).")
+@click.option(
+    "--setting", shell_complete=completion.settings, metavar="NAME", help="Only this setting (default: every one)."
+)
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
               help="Show, and grade, so many hits.")  # fmt: skip
 @click.option("--label", "--add-to-labels", "label", is_flag=True,
@@ -40,8 +42,7 @@ if TYPE_CHECKING:
 @common_options
 def command(
     terminal: Terminal,
-    config: str,
-    text: str,
+    words: tuple[str, ...],
     overrides: tuple[str, ...],
     setting: str | None,
     top: int,
@@ -58,6 +59,10 @@ def command(
     from ragtrial.labelling.answers import AnswerSheet, by_number, labels_form, parse_grades, parse_marks, pooled
     from ragtrial.views.query import items_text
 
+    if len(words) > 2:
+        raise click.UsageError(f"there are {len(words)} arguments; put the text into quotation marks.")
+    context, text = click.get_current_context(), words[-1]
+    config = config_file(context, context.command.params[0], words[0] if len(words) == 2 else CONFIG_NAME)
     if not text.strip():
         raise InputError("the text to search for is empty.")
     _check(terminal, label=label, **given)

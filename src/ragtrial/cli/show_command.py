@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ragtrial.cli import completion
 from ragtrial.cli.terminal import Terminal, common_options, results_option
 
 if TYPE_CHECKING:
@@ -17,14 +18,21 @@ if TYPE_CHECKING:
 
 
 @click.command("show")
-@click.argument("report", default="latest")
+@click.argument("report", shell_complete=completion.reports, default="latest")
 @results_option
-@click.option("--setting", metavar="NAME", help="Only this setting.")
-@click.option("--metrics", metavar="NAMES", help="Metrics to show, comma-separated; `all` shows every one.")
+@click.option("--setting", shell_complete=completion.settings, metavar="NAME", help="Only this setting.")
+@click.option(
+    "--metrics",
+    shell_complete=completion.metrics,
+    metavar="NAMES",
+    help="Metrics to show, comma-separated; `all` shows every one.",
+)
 @click.option("--tag", metavar="NAME", help="Only the queries with this tag: means over them.")
 @click.option("--costs", is_flag=True, help="Show latency, embedding and indexing time, index size and context.")
 @click.option("--query", metavar="ID", help="Show the hits of one query: ranks, scores, grades, texts.")
 @click.option("--prompt", is_flag=True, help="With --query: the prompt template filled with what was found.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print the scores as CSV, one row per setting.")
+@click.option("--per-query", is_flag=True, help="With --csv: one row per setting and query.")
 @click.option(
     "--as-expected", metavar="FILE", help="Write the scores as FILE that `run --expected` checks; - prints it."
 )
@@ -39,6 +47,8 @@ def command(
     as_expected: str | None,
     tag: str | None,
     *,
+    as_csv: bool,
+    per_query: bool,
     costs: bool,
     prompt: bool,
 ) -> int:
@@ -47,18 +57,26 @@ def command(
     from ragtrial.scoring.report_subsets import of_tag
     from ragtrial.views import report_tables as tables
 
-    if prompt and query is None:
-        raise click.UsageError("--prompt needs --query ID.")
-    if as_expected is not None and (query is not None or tag is not None):
-        raise click.UsageError("--as-expected writes the scores of settings; it cannot be with --query or --tag.")
-    if as_expected == "-" and terminal.as_json:
-        raise click.UsageError("--as-expected - and --json would both go to standard output; give one a file.")
-    if tag is not None and (costs or query is not None):
-        raise click.UsageError("--tag shows means over queries; leave out --query, and --costs, which are of all.")
+    for is_wrong, why in (
+        (prompt and query is None, "--prompt needs --query ID."),
+        (per_query and not as_csv, "--per-query needs --csv."),
+        (as_csv and (terminal.as_json or costs or (query, as_expected) != (None, None)),
+         "--csv prints scores alone; leave out --json, --query, --as-expected and --costs."),
+        (as_expected is not None and (query is not None or tag is not None),
+         "--as-expected writes the scores of settings; it cannot be with --query or --tag."),
+        (as_expected == "-" and terminal.as_json,
+         "--as-expected - and --json would both go to standard output; give one a file."),
+        (tag is not None and (costs or query is not None),
+         "--tag shows means over queries; leave out --query, and --costs, which are of all."),
+    ):  # fmt: skip
+        if is_wrong:
+            raise click.UsageError(why)
     loaded = load_report(report, results)
     if tag is not None:
         loaded = of_tag(loaded, tag)
     chosen = [loaded.setting(setting)] if setting else loaded.ranked_settings()
+    if as_csv:
+        return _write_csv(terminal, loaded, chosen, metrics, per_query=per_query)
     if query is not None:
         return _say_query(terminal, loaded, chosen, query, prompt=prompt)
     if as_expected is not None:
@@ -74,6 +92,21 @@ def command(
         terminal.say(f"\n{failure.name} failed and has no scores: {failure.error}")
     terminal.say(f"\nreport: {loaded.folder / 'report.json'}")
     terminal.say_json(loaded.model_dump(mode="json"))
+    return 0
+
+
+def _write_csv(
+    terminal: Terminal, report: Report, chosen: Sequence[SettingPart], metrics: str | None, *, per_query: bool
+) -> int:
+    from ragtrial.runs.formats.score_tables import write_table
+    from ragtrial.views import report_tables as tables
+
+    names = list(report.metrics) if metrics in (None, "all") else tables.named_metrics(report, str(metrics))
+    settings = [one.name for one in chosen]
+    rows = [row for row in report.rows(names, per_query=per_query) if row["setting"] in settings]
+    columns = ["setting", *(["query"] if per_query else []), *names]
+    with contextlib.redirect_stdout(terminal.out):
+        write_table("-", {column: [row[column] for row in rows] for column in columns})
     return 0
 
 

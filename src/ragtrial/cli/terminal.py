@@ -173,6 +173,28 @@ class Terminal:
 _SHOWN_PER_KIND = 3
 
 
+def config_file(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """The file of a config: ``value``, or the experiment.yaml of that folder. Raises InputError if there is none."""
+    from pathlib import Path
+
+    from ragtrial.errors import Fault, InputError
+
+    path = Path(value) / CONFIG_NAME if Path(value).is_dir() else Path(value)
+    if path.name == CONFIG_NAME and not path.exists():
+        message = "there is no such file; name a config, or write one: ragtrial init FOLDER."
+        raise InputError(Fault(str(path), message=message))
+    return str(path)
+
+
+CONFIG_NAME = "experiment.yaml"
+config_argument = click.argument(
+    "config", type=click.Path(), default=CONFIG_NAME, callback=config_file, metavar="[CONFIG]"
+)
+"""The argument of every command that reads a config: a file, or the folder of an experiment.yaml, such as this one."""
+
+config_option = click.option("--config", type=click.Path(), default=CONFIG_NAME, callback=config_file,
+                             metavar="CONFIG", show_default=True, help="The config of the labels.")  # fmt: skip
+
 override_option = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key: retrievers.dense.top_k=20."
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ragtrial.cli.terminal import Terminal, common_options, override_option
+from ragtrial.cli.terminal import Terminal, common_options, config_argument, override_option
 from ragtrial.errors import Fault, InputError, ModelNotFoundError, counted
 from ragtrial.records import ReportWarning, WarningCode
 from ragtrial.views.table import Table
@@ -28,7 +28,7 @@ _HOWS = {"exact": "verbatim", "spacing": "with other white space", "case": "in o
 
 
 @click.command("validate", short_help="Check CONFIG, its labels and its documents.")
-@click.argument("config", type=click.Path())
+@config_argument
 @override_option
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @common_options

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -307,10 +307,12 @@ def uncovered_warnings(setting: Setting, chunks: Chunks) -> Iterator[ReportWarni
         )
 
 
-def chosen_settings(config: ExperimentConfig, only: str | None) -> list[Setting]:
-    """The settings of ``config``, or ``only`` the one of that name. Raises ConfigError if there is none."""
-    settings = {setting.name: setting for setting in settings_of(config)[0]}
-    if only is not None and only not in settings:
-        near = did_you_mean(only, settings)
-        raise ConfigError(f"there is no setting {only!r}.{near} Known: {listed(settings)}.")
-    return list(settings.values()) if only is None else [settings[only]]
+def chosen_settings(settings: Iterable[Setting], only: Collection[str] | None) -> list[Setting]:
+    """``settings``, or ``only`` those of these names. Raises ConfigError for names that none has."""
+    known = {setting.name: setting for setting in settings}
+    missing = [name for name in only or () if name not in known]
+    if missing:
+        raise ConfigError(
+            *(f"there is no setting {name!r}.{did_you_mean(name, known)} Known: {listed(known)}." for name in missing)
+        )
+    return [one for one in known.values() if only is None or one.name in only]

@@ -10,7 +10,14 @@ import numpy as np
 
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.config import ExperimentConfig
-from ragtrial.config.settings import Setting, chosen_settings, cutting, too_long_warnings, uncovered_warnings
+from ragtrial.config.settings import (
+    Setting,
+    chosen_settings,
+    cutting,
+    settings_of,
+    too_long_warnings,
+    uncovered_warnings,
+)
 from ragtrial.errors import InputError, PrefixesError, did_you_mean
 from ragtrial.pipeline.context_stage import prefix_warnings
 from ragtrial.pipeline.corpus import Corpus
@@ -94,7 +101,7 @@ def cut_settings(
     from. Raises ConfigError for an unknown setting and InputError for an unknown document.
     """
     progress = progress or Silent()
-    settings = chosen_settings(config, only)
+    settings = chosen_settings(settings_of(config)[0], only and [only])
     corpus = Corpus(config, progress)
     library = corpus.library
     if document is not None and document not in library.positions:

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ragtrial.errors import ReportError, did_you_mean, listed
+from ragtrial.errors import ReportError, counted, did_you_mean, listed
 
 
 def find_report(reference: str, directory: Path) -> Path:
     """The folder of a report: ``reference`` is a folder, a run id (or how it begins), or ``latest``.
 
-    ``latest`` is the newest run of all experiments in ``directory``, ``<experiment>/latest`` that of one. Raises
-    ReportError with what there is.
+    ``latest`` is the newest run of all experiments in ``directory``, ``<experiment>/latest`` that of one, and
+    ``latest~1`` the one before. Raises ReportError with what there is.
     """
+    reference, back = _without_steps(reference)
     folder = Path(reference)
     if folder.name == "report.json":
         folder = folder.parent
     if (folder / "report.json").is_file():
         return folder
-    if folder.name == "latest" and folder.is_file():  # the file that write_report leaves, wherever it is
+    if folder.name == "latest" and not back and folder.is_file():  # the file that write_report leaves, wherever it is
         return folder.parent / folder.read_text(encoding="utf-8").strip()
     runs = list_reports(directory)
     if folder.name == "latest":
-        return _newest(runs, folder.parent.name, directory)
+        return _newest(runs, folder.parent.name, directory, back)
     matching = [run for run in runs if run.name.startswith(reference)]
     if len(matching) == 1:
         return matching[0]
@@ -38,7 +40,13 @@ def find_report(reference: str, directory: Path) -> Path:
     )
 
 
-def _newest(runs: Sequence[Path], experiment: str, directory: Path) -> Path:
+def _without_steps(reference: str) -> tuple[str, int]:
+    """``latest`` and 1 of ``latest~1``: how many runs before."""
+    found = re.fullmatch(r"(.*\blatest)~(\d{1,6})", reference)
+    return (found[1], int(found[2])) if found else (reference, 0)
+
+
+def _newest(runs: Sequence[Path], experiment: str, directory: Path, back: int) -> Path:
     found = [run for run in runs if experiment in ("", run.parent.name)]
     if not found:
         names, wanted = dict.fromkeys(run.parent.name for run in runs), f" of {experiment!r}" if experiment else ""
@@ -46,7 +54,9 @@ def _newest(runs: Sequence[Path], experiment: str, directory: Path) -> Path:
             f"there is no report{wanted} in {directory}.{did_you_mean(experiment, names)} Experiments there: "
             f"{listed(names) or 'none'}; `ragtrial run CONFIG` makes a report."
         )
-    return found[-1]
+    if back >= len(found):
+        raise ReportError(f"there is no report latest~{back} in {directory}: it has {counted(len(found), 'run')}.")
+    return found[-1 - back]
 
 
 def list_reports(directory: Path) -> list[Path]:

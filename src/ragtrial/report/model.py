@@ -130,7 +130,7 @@ class Report(Part):
     def _repr_html_(self) -> str:
         cutoff = self.primary_metric.rpartition("@")[2]
         metrics = dict.fromkeys([self.primary_metric, *(name for name in self.metrics if name.endswith(f"@{cutoff}"))])
-        return html_table(f"{self.experiment}, run {self.run_id}", self._rows(list(metrics)[:_METRICS_SHOWN]))
+        return html_table(f"{self.experiment}, run {self.run_id}", self.rows(list(metrics)[:_METRICS_SHOWN]))
 
     def to_frame(self, *, per_query: bool = False) -> DataFrame:
         """The scores as a pandas DataFrame: one row per setting, best first, or per setting and query.
@@ -138,23 +138,22 @@ class Report(Part):
         Columns are ``setting`` (and ``query``), then the metrics. A value is missing where a metric is not defined.
         Raises ReportError where pandas is not installed.
         """
-        if not per_query:
-            return data_frame(self._rows(list(self.metrics)))
-        return data_frame(
-            [
-                {"setting": setting.name, "query": query.id, **query.evaluations}
-                for setting in self.ranked_settings()
-                for query in setting.queries
-            ]
-        )
+        return data_frame(self.rows(list(self.metrics), per_query=per_query))
 
-    def _rows(self, metrics: Sequence[str]) -> list[Row]:
+    def rows(self, metrics: Sequence[str], *, per_query: bool = False) -> list[Row]:
+        """The scores by ``setting`` (and ``query``) and metric: a row per setting, best first, or per query of each."""
+        if per_query:
+            return [
+                {"setting": one.name, "query": query.id, **{name: query.evaluations.get(name) for name in metrics}}
+                for one in self.ranked_settings()
+                for query in one.queries
+            ]
         return [
             {
-                "setting": setting.name,
-                **{name: setting.scores[name].mean if name in setting.scores else None for name in metrics},
+                "setting": one.name,
+                **{name: one.scores[name].mean if name in one.scores else None for name in metrics},
             }
-            for setting in self.ranked_settings()
+            for one in self.ranked_settings()
         ]
 
     def setting(self, name: str) -> SettingPart:

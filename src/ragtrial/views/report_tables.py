@@ -37,15 +37,6 @@ def scores_json(report: Report) -> list[dict[str, Any]]:
     ]
 
 
-def summary_line(report: Report) -> str:
-    """One line that says what came of it: the best setting and its score."""
-    best = report.ranked_settings()[0]
-    score = number(best.scores[report.primary_metric].mean)
-    return (
-        f"{report.experiment}: {counted(len(report.settings), 'setting')}, {best.name} {report.primary_metric} {score}"
-    )
-
-
 def score_table(
     report: Report, width: int, settings: Sequence[SettingPart] | None = None, metrics: Sequence[str] | None = None
 ) -> Table:

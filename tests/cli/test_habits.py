@@ -1,0 +1,114 @@
+"""What people try first: a config that is found, the latest report, `help`, completion, one setting, CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from small_experiment import CONFIG, ragtrial, small_experiment
+
+Capture = pytest.CaptureFixture[str]
+TWO = CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_experiment(tmp_path, config=TWO)
+
+
+def completed(words: str) -> list[str]:
+    environment = {
+        **os.environ, "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1),
+        "_RAGTRIAL_COMPLETE": "bash_complete",
+    }  # fmt: skip
+    ran = subprocess.run(
+        [sys.executable, "-m", "ragtrial"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert ran.stderr == ""
+    return [line.partition(",")[2] for line in ran.stdout.splitlines() if line]
+
+
+def test_a_config_is_found_in_the_folder_that_is_named_and_in_this_one(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for arguments in (["run", "-q"], ["validate"], ["plan"], ["search", "parcels"], ["validate", "."]):
+        made = ragtrial(capsys, *arguments)
+        assert made.code == 0, (arguments, made.err)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert ragtrial(capsys, "validate", "..").code == 0
+    missing = ragtrial(capsys, "run")
+    assert missing.code == 2
+    assert missing.err == (
+        "error: experiment.yaml: there is no such file; name a config, or write one: ragtrial init FOLDER.\n"
+    )
+    several = ragtrial(capsys, "search", "experiment.yaml", "two", "words")
+    assert several.err.startswith("error: there are 3 arguments; put the text into quotation marks.")
+
+
+def test_the_latest_report_is_meant_unless_another_is_named(capsys: Capture) -> None:
+    first = ragtrial(capsys, "run", "--json").json["run_id"]
+    second = ragtrial(capsys, "run", "--setting", "words", "--json").json["run_id"]
+    assert ragtrial(capsys, "show", "--json").json["run_id"] == second
+    assert ragtrial(capsys, "show", "latest~1", "--json").json["run_id"] == first
+    assert ragtrial(capsys, "compare", "latest~1").code == 0
+    assert ragtrial(capsys, "report", "small/latest~1", "-o", "page.html").code == 0
+    assert "there is no report latest~2 in results: it has 2 runs." in ragtrial(capsys, "show", "latest~2").err
+    assert "the only setting of latest" in ragtrial(capsys, "compare").err
+    listed = ragtrial(capsys, "list", "runs", "--json").json
+    assert [(row["name"], row["settings"]) for row in listed] == [(second, 1), (first, 2)]
+    assert ragtrial(capsys, "list", "runs").out.splitlines()[0].split()[:2] == ["run", "date"]
+
+
+def test_only_the_settings_that_are_named_are_run(capsys: Capture) -> None:
+    made = ragtrial(capsys, "run", "--setting", "words", "--json").json
+    assert [one["name"] for one in made["settings"]] == ["words"]
+    unknown = ragtrial(capsys, "run", "--setting", "word", "--setting", "none")
+    assert unknown.code == 2
+    assert unknown.err.splitlines()[0].startswith("error: there is no setting 'word'. Did you mean 'words'? Known: ")
+    assert "there is no setting 'none'." in unknown.err
+
+
+def test_help_is_a_command_too(capsys: Capture) -> None:
+    assert ragtrial(capsys, "help", "run").out == ragtrial(capsys, "run", "--help").out
+    assert ragtrial(capsys, "help").out == ragtrial(capsys, "--help").out
+
+
+def test_scores_are_printed_as_csv(capsys: Capture) -> None:
+    report = ragtrial(capsys, "run", "--json").json
+    made = ragtrial(capsys, "show", "--csv")
+    assert made.code == 0, made.err
+    rows = list(csv.DictReader(io.StringIO(made.out)))
+    assert {row["setting"] for row in rows} == {one["name"] for one in report["settings"]}
+    mean = float(next(row["ndcg@3"] for row in rows if row["setting"] == "words"))
+    each = list(
+        csv.DictReader(io.StringIO(ragtrial(capsys, "show", "--csv", "--per-query", "--metrics", "ndcg@3").out))
+    )
+    own = [float(row["ndcg@3"]) for row in each if row["setting"] == "words"]
+    assert sum(own) / len(own) == pytest.approx(mean)
+    for wrong in (["--per-query"], ["--csv", "--json"], ["--csv", "--query", "q1"]):
+        assert ragtrial(capsys, "show", *wrong).code == 2
+
+
+@pytest.mark.slow
+def test_a_shell_is_told_what_may_come_next(capsys: Capture, tmp_path: Path) -> None:
+    run = ragtrial(capsys, "run", "--json").json["run_id"]
+    assert completed("ragtrial sh") == ["show"]
+    assert completed("ragtrial show ") == ["latest", run]
+    assert completed("ragtrial run experiment.yaml --setting w") == ["words"]
+    assert completed(f"ragtrial compare {run} --setting w") == ["words"]
+    assert completed("ragtrial compare --metric ndc") == ["ndcg"]
+    (tmp_path / "experiment.yaml").write_text("broken: [")
+    assert completed("ragtrial run --setting w") == []
+    script = subprocess.run(
+        [sys.executable, "-m", "ragtrial"], env={**os.environ, "_RAGTRIAL_COMPLETE": "bash_source"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert (script.stderr, "complete" in script.stdout) == ("", True)
