@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -298,6 +299,23 @@ def test_hits_are_graded_by_key_in_a_terminal(tmp_path: Path, capsys: Capture) -
         documents[0]: 3,
         documents[2]: 0,
     }
+
+
+def test_a_passage_that_is_typed_must_be_in_the_text(tmp_path: Path) -> None:
+    quoting = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "returns.md", "quote": "thirty days"}]}]}
+    small_experiment(tmp_path, labels=quoting)
+    with in_terminal("search", "experiment.yaml", "parcels take two days", "--label") as typed:
+        typed.type(("1 of 3, 0 graded:", '"'))
+        typed.await_text("passage, verbatim:")
+        os.write(typed.terminal, b"four days\n")
+        typed.await_text("that is not in the text of this hit")
+        typed.type(("1 of 3, 0 graded:", '"'))
+        typed.await_text("passage, verbatim:")
+        os.write(typed.terminal, b"two  days\n")
+        typed.type(("1 of 3, 0 graded:", "3"), ("2 of 3, 1 graded:", "q"))
+        typed.await_text("1 judgment written")
+        assert typed.ended() == 0
+    assert labels()[1]["relevant_docs"][0]["quote"] == "two  days"
 
 
 def test_an_interrupted_search_says_that_no_grade_of_it_is_kept(tmp_path: Path) -> None:

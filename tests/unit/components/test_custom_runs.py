@@ -155,3 +155,17 @@ def test_a_setting_that_finds_nothing_for_any_query_is_said_to(tmp_path: Path) -
     assert [one.message for one in report.warnings if one.code in ("nothing-found", "short")] == [
         f"mine: found nothing for any of the {len(report.queries)} queries; look at what it searches."
     ]
+
+
+def test_a_setting_that_could_not_be_asked_is_not_said_to_find_nothing(tmp_path: Path) -> None:
+    mine = {"kind": "custom", "function": "half:search", "batch_size": 1, "on_error": "skip", "top_k": 3}
+    made = write_experiment(tmp_path, retrievers={"mine": mine})
+    (tmp_path / "half.py").write_text(
+        "def search(queries, top_k):\n"
+        "    if 'rye' in queries[0]:\n"
+        "        raise ValueError('away')\n"
+        "    return [[] for _ in queries]\n"
+    )
+    codes = [one.code for one in run_experiment(made.config()).warnings]
+    assert "skipped" in codes
+    assert "nothing-found" not in codes
